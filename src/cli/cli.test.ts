@@ -434,7 +434,7 @@ test.for([
   },
 );
 
-test("uninstall refuses while plexusd runs, forced or not", async ({ node }) => {
+test("uninstall fails while plexusd runs, even with --force", async ({ node }) => {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(node.at("run/plexus.sock"), resolve));
   expect(await node.uninstall("--force")).toMatchObject({
@@ -479,7 +479,7 @@ test("gc runs the shim as an agent once, and passes on its output and exit code"
   }
 });
 
-test("gc fails without a shim, or if that fails without a word", async ({ node }) => {
+test("gc fails without a shim, or if the shim fails without output", async ({ node }) => {
   const { code, err } = await run("gc", "--bin-dir", "/nowhere");
   expect(code).toBe(1);
   expect(err).toContain("/nowhere/plexus");
@@ -490,7 +490,7 @@ test("gc fails without a shim, or if that fails without a word", async ({ node }
   expect(container.err).toContain("/plexus/plexus");
 });
 
-test("uninstall warns of plugins that it cannot see, as those of k3s", async ({ node }) => {
+test("uninstall warns of plugins that it cannot see, such as k3s's", async ({ node }) => {
   await rm(node.at("bin/flannel"));
   await symlink("/var/lib/rancher/k3s/data/1234/bin/cni", node.at("bin/flannel"));
   expect(await findPrimaryAfterUninstall(node.paths, viewOf([node.at("")]))).toEqual({

@@ -34,7 +34,7 @@ test.each([
   await expect(listSandboxes(runtime.socketPath, { timeoutMs: 300 })).rejects.toThrow(problem);
 });
 
-test("listSandboxes() rejects when the server is no runtime", async () => {
+test("listSandboxes() rejects when the server is not a container runtime", async () => {
   const other = await ScriptedServer.create();
   const empty = message({ name: text(1) });
   const method = unaryMethod("/v1.Other/List", { request: empty, response: empty });

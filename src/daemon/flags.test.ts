@@ -9,11 +9,11 @@ test.each([
   [["--kubeconfig", "k"], { source: { kind: "api", kubeconfig: "k" } }],
   [["--manifests", "m", "--http=off"], { source: { kind: "manifests", dir: "m" }, http: "off" }],
   [["--cni-conf-dir=/d", "--node", "n"], { source: { kind: "api" }, cniConfDir: "/d", node: "n" }],
-])("parseFlags(%j) is a run with these flags", (argv, flags) => {
+])("parseFlags(%j) runs plexusd with these flags", (argv, flags) => {
   expect(parseFlags(argv)).toStrictEqual({ kind: "run", flags: { socket, stateDir, ...flags } });
 });
 
-test.each(["help", "version"])("parseFlags() knows --%s, whatever else is given", (kind) => {
+test.each(["help", "version"])("parseFlags() accepts --%s beside other flags", (kind) => {
   expect(parseFlags(["--node", "n", `--${kind}`])).toEqual({ kind });
 });
 
@@ -22,7 +22,7 @@ test.each([
   [["--frobnicate"], /--frobnicate/],
   [["--node"], /--node/],
   [["extra"], /extra/],
-])("parseFlags(%j) names what is wrong", (argv, message) => {
+])("parseFlags(%j) names the invalid argument", (argv, message) => {
   expect(() => parseFlags(argv)).toThrow(message);
 });
 

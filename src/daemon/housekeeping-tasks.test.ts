@@ -8,7 +8,7 @@ import { sandboxLockName } from "#lib/files/state-files.ts";
 import { defaultConfig } from "./config/config.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 
-test("the tasks keep the pod's credentials, and publish a pending status unless a shim may hold the sandbox", async () => {
+test("the tasks save credentials for plexus-standalone and publish statuses of unlocked sandboxes", async () => {
   const root = await mkdtemp(join(tmpdir(), "plexus-tasks-"));
   onTestFinished(() => rm(root, { recursive: true }));
   const stateDir = join(root, "state");

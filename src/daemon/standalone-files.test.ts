@@ -15,7 +15,7 @@ beforeEach(async () => {
   onTestFinished(() => rm(stateDir, { recursive: true }));
 });
 
-/** Where plexus-standalone is installed beside the records: a directory is as good as another. */
+/** Installs plexus-standalone in the state directory, which is the plugin directory here. */
 async function keeper(options: Partial<StandaloneFilesOptions> = {}): Promise<StandaloneFiles> {
   await writeFile(join(stateDir, "plexus-standalone"), "", { mode: 0o755 });
   const common = { stateDir, nodeName: "node-1", binDirs: () => [stateDir], logger };
@@ -24,7 +24,7 @@ async function keeper(options: Partial<StandaloneFilesOptions> = {}): Promise<St
 
 const modeOf = async (path: string): Promise<number> => (await stat(path)).mode & 0o777;
 
-test("keeps configuration and credentials for root alone, and writes them when they change [S-502]", async () => {
+test("writes configuration and credentials when they change, readable by root only [S-502]", async () => {
   let token = "first";
   let config = "namespaceIsolation: true\n";
   const files = await keeper({ config: () => config, kubeconfig: async () => token });
@@ -46,7 +46,7 @@ test("keeps configuration and credentials for root alone, and writes them when t
   expect(await readFile(paths.kubeconfig, "utf8")).toBe("second");
 });
 
-test("keeps nothing where plexus-standalone is not installed, or not any more [S-502]", async () => {
+test("removes all files when plexus-standalone is uninstalled [S-502]", async () => {
   const files = await keeper({ kubeconfig: async () => "token" });
   await files.refresh();
   await rm(join(stateDir, "plexus-standalone"));
@@ -54,7 +54,7 @@ test("keeps nothing where plexus-standalone is not installed, or not any more [S
   expect(await readdir(stateDir)).toEqual([]);
 });
 
-test("removes the credentials where pods come from a directory now, and what a crash left", async () => {
+test("removes credentials that are no longer configured, and temporary files of a crash", async () => {
   await (await keeper({ kubeconfig: async () => "token" })).refresh();
   const { dir } = standalonePaths(stateDir);
   await writeFile(join(dir, ".kubeconfig.0123456789ab.tmp"), "half a tok");
@@ -62,7 +62,7 @@ test("removes the credentials where pods come from a directory now, and what a c
   expect(await readdir(dir)).toEqual(["config.yaml", "node-name"]);
 });
 
-test("keeps the last credentials, and the configuration of now, while the token cannot be read", async () => {
+test("keeps the last credentials but writes the new configuration while the token is unreadable", async () => {
   await (await keeper({ kubeconfig: async () => "token" })).refresh();
   const failing = await keeper({
     config: () => "namespaceIsolation: true\n",

@@ -12,7 +12,7 @@ beforeEach(async () => {
   onTestFinished(() => rm(dir, { recursive: true }));
 });
 
-test("read() and remove() take an absent file as none", async () => {
+test("read() returns undefined and remove() does nothing if the file is absent", async () => {
   const path = join(dir, "device.json");
   await writeFile(path, "{}");
   expect(await files.read(path)).toBe("{}");
@@ -21,7 +21,7 @@ test("read() and remove() take an absent file as none", async () => {
   await expect(files.read(dir)).rejects.toThrow(/EISDIR/);
 });
 
-test("copy() makes the directory, which others can read, and replaces the file of an earlier try [D-20] [D-21]", async () => {
+test("copy() creates a world-readable directory, and replaces an earlier copy [D-20] [D-21]", async () => {
   const [from, to] = [join(dir, "dp.json"), join(dir, "cni/plexus-c1@net1.json")];
   expect(await files.copy(from, to)).toBe(false);
   await writeFile(from, "first");

@@ -41,7 +41,7 @@ async function open(options: { timeoutMs?: number } = {}) {
   return { kubelet, devices, ids, logger };
 }
 
-test("devicesOf() asks for the one pod, and names its source; one not known has no devices [D-2] [D-7] [D-8] [D-9] [D-10]", async () => {
+test("devicesOf() asks for one pod and names the source; an unknown pod has no devices [D-2] [D-7] [D-8] [D-9] [D-10]", async () => {
   const { kubelet, devices } = await open();
   kubelet.pods = [listedPod("web", { main: { [vf]: ["0000:03:02.1"] } })];
   await kubelet.start();
@@ -73,7 +73,7 @@ test.for([
   }
 });
 
-test("devicesOf() lists all pods where Get is switched off, and remembers that [D-9] [D-13]", async () => {
+test("devicesOf() lists all pods if the kubelet has Get disabled, and remembers that [D-9] [D-13]", async () => {
   const { kubelet, ids } = await open();
   kubelet.getIsDisabled = true;
   const pods = Array.from({ length: 500 }, (_, i) =>
@@ -86,7 +86,7 @@ test("devicesOf() lists all pods where Get is switched off, and remembers that [
   expect(kubelet.calls).toEqual(["Get", "List", "List"]);
 });
 
-test("devicesOf() forgets which method a kubelet has when another one has made the socket [D-13]", async () => {
+test("devicesOf() tries Get again after the kubelet recreated its socket [D-13]", async () => {
   const { kubelet, ids } = await open();
   kubelet.getIsDisabled = true;
   kubelet.pods = [listedPod("web", { main: { [vf]: ["a"] } })];
@@ -99,7 +99,7 @@ test("devicesOf() forgets which method a kubelet has when another one has made t
   expect(kubelet.calls).toEqual(["Get", "List", "Get"]);
 });
 
-test("devicesOf() of a burst of pods lists twice at the most [D-12]", async () => {
+test("devicesOf() for many pods at once lists at most twice [D-12]", async () => {
   const { kubelet, ids } = await open();
   kubelet.getIsDisabled = true;
   const names = Array.from({ length: 40 }, (_, i) => `p${i}`);
@@ -111,7 +111,7 @@ test("devicesOf() of a burst of pods lists twice at the most [D-12]", async () =
   expect(kubelet.calls.filter((call) => call === "List").length).toBeLessThanOrEqual(3);
 });
 
-test("devicesOf() tries again when the kubelet's rate limit rejects it [D-12]", async () => {
+test("devicesOf() retries when the kubelet's rate limit rejects it [D-12]", async () => {
   const { kubelet, ids } = await open();
   kubelet.rateLimited = 2;
   kubelet.pods = [listedPod("web", { main: { [vf]: ["a"] } })];
@@ -135,7 +135,7 @@ test("devicesOf() gives up with code 11 when the kubelet hangs, after a second a
   expect(kubelet.calls.length - answered).toBeGreaterThan(1);
 });
 
-test("devicesOf() finds a kubelet that comes back in time, and gives up with code 11 on one that does not [D-12]", async () => {
+test("devicesOf() waits for a kubelet that restarts in time, and otherwise fails with code 11 [D-12]", async () => {
   const { kubelet, ids } = await open({ timeoutMs: 3000 });
   kubelet.pods = [listedPod("web", { main: { [vf]: ["a"] } })];
   await kubelet.start();
@@ -150,7 +150,7 @@ test("devicesOf() finds a kubelet that comes back in time, and gives up with cod
   await expect(devices.devicesOf(lookup("web"))).rejects.toMatchObject({ code: 11 });
 });
 
-test("devicesOf() ends with its call", async () => {
+test("devicesOf() fails with code 11 when its call is cancelled", async () => {
   const { kubelet, devices } = await open();
   kubelet.hangs = true;
   await kubelet.start();
@@ -160,7 +160,7 @@ test("devicesOf() ends with its call", async () => {
   await expect(asked).rejects.toMatchObject({ code: 11 });
 });
 
-test("devicesOf() never takes the devices of a predecessor of the same name [D-10]", async () => {
+test("devicesOf() never returns devices of an earlier pod with the same name [D-10]", async () => {
   const { kubelet, devices, ids } = await open();
   kubelet.predecessor = listedPod("web", { old: { [vf]: ["taken"] } });
   kubelet.pods = [kubelet.predecessor, listedPod("web", { main: { [vf]: ["a"] } })];
@@ -173,7 +173,7 @@ test("devicesOf() never takes the devices of a predecessor of the same name [D-1
   });
 });
 
-test("devicesOf() takes the kubelet's word when the pod's specification is not known", async () => {
+test("devicesOf() trusts the kubelet's answer if the pod's spec is unavailable", async () => {
   const { kubelet, ids, logger } = await open();
   kubelet.pods = [listedPod("web", { whatever: { [vf]: ["a"] } })];
   await kubelet.start();
@@ -200,9 +200,9 @@ function entry(PodUID: string, ContainerName: string, DeviceIDs: JsonObject): Js
   return { PodUID, ContainerName, ResourceName: vf, DeviceIDs, AllocResp: "" };
 }
 
-test("devicesOf() reads the checkpoint where there is no socket, by UID and in the containers' order [D-13] [D-14]", async () => {
+test("devicesOf() without a socket reads the checkpoint, by UID and in the containers' order [D-13] [D-14]", async () => {
   const { kubelet, devices, ids } = await open();
-  // Its checksum has more digits than a number here can have.
+  // The checksum exceeds the precision of JavaScript's numbers.
   const text = JSON.stringify(checkpoint).replace(
     '"Checksum":1',
     '"Checksum":18446744073709551557',
@@ -215,11 +215,11 @@ test("devicesOf() reads the checkpoint where there is no socket, by UID and in t
 });
 
 test.each([
-  ["is not there", undefined, "no checkpoint: ENOENT"],
-  ["is cut", '{"Data":{"Pod', "JSON"],
-  ["is something else", { Data: { PodDeviceEntries: [{}] } }, "PodUID: is missing"],
+  ["is missing", undefined, "no checkpoint: ENOENT"],
+  ["is truncated", '{"Data":{"Pod', "JSON"],
+  ["is malformed", { Data: { PodDeviceEntries: [{}] } }, "PodUID: is missing"],
 ])(
-  "without a socket, and with a checkpoint that %s, devicesOf() fails with code 11 [D-13]",
+  "devicesOf() fails with code 11 without a socket if the checkpoint %s [D-13]",
   async (_, content, problem) => {
     const { kubelet, devices } = await open();
     if (content !== undefined) await kubelet.writeCheckpoint(content);

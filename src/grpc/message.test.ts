@@ -18,7 +18,7 @@ const decode = (bytes: string) => outer.decode(Buffer.from(bytes, "hex"));
 
 const absent = { title: "", tags: [], count: 0, inner: undefined, items: [], labels: new Map() };
 
-test("encode() writes what protoc writes, and leaves out what is absent", () => {
+test("encode() writes the same bytes as protoc, and omits absent fields", () => {
   expect(hex(outer.encode({}))).toBe("");
   expect(outer.decode(new Uint8Array())).toEqual(absent);
   expect(hex(inner.encode({ name: "testing", count: 150 }))).toBe("0a0774657374696e67109601");
@@ -49,21 +49,25 @@ test("decode() skips unknown fields of every wire type", () => {
   expect(decode(`${unknown.join("")}0a0178`)).toEqual({ ...absent, title: "x" });
 });
 
-test("the last of several values counts, and repeated ones add up", () => {
+test("decode() uses the last value of a field, and collects all values of a repeated field", () => {
   expect(decode("0a01610a0162120163120164")).toMatchObject({ title: "b", tags: ["c", "d"] });
 });
 
 test.each([
   ["a field's length beyond the end", "0a0561", "the message ends within a field of 5 bytes"],
-  ["a length that no memory has", "0affffffffffffffffff01", "ends within a field of 184467"],
-  ["a number without end", "18ffffffffffffffffffff01", "a number has more than ten bytes"],
-  ["a number that is cut", "1880", "ends within a number"],
+  ["a length beyond all memory", "0affffffffffffffffff01", "ends within a field of 184467"],
+  [
+    "a number of more than ten bytes",
+    "18ffffffffffffffffffff01",
+    "a number has more than ten bytes",
+  ],
+  ["a truncated number", "1880", "ends within a number"],
   ["a group", "0b", "wire type 3 does not exist"],
   ["the field number 0", "02", "a field cannot have the number 0"],
   ["a number for a text", "0801", "title: is a number"],
   ["a text for a number", "1a0161", "count: is not a number"],
   ["a text that is not UTF-8", "0a01ff", "title: is not UTF-8"],
-  ["something wrong further down", "220408010801", "inner: name: is a number"],
+  ["an invalid nested field", "220408010801", "inner: name: is a number"],
 ])("decode() refuses %s", (_, bytes, problem) => {
   expect(() => decode(bytes)).toThrow(MessageError);
   expect(() => decode(bytes)).toThrow(problem);

@@ -26,7 +26,7 @@ async function failureOf(calling: Promise<unknown>): Promise<GrpcError> {
   return error;
 }
 
-test("call() rejects with the status that the server returns, once", async () => {
+test("call() rejects with the server's status, without a retry", async () => {
   const server = await ScriptedServer.create();
   await server
     .answer(ask, () => {
@@ -40,7 +40,7 @@ test("call() rejects with the status that the server returns, once", async () =>
   expect(server.requests).toHaveLength(1);
 });
 
-test("call() rejects without the method, and without a server, whose socket it names", async () => {
+test("call() rejects if method or server is missing, and names the server's socket", async () => {
   const server = await ScriptedServer.create();
   await server.answer({ ...ask, path: "/test.v1.Oracle/Listen" }, () => ({})).start();
   const { socketPath: nowhere } = await ScriptedServer.create();
@@ -68,7 +68,7 @@ test("call() rejects when the answer takes too long, and when its signal fires",
   expect((await failureOf(late)).status).toBe(GrpcStatus.Cancelled);
 });
 
-test("call() refuses a response that is none, and one that is too long", async () => {
+test("call() rejects an invalid response, and one that is too long", async () => {
   const server = await ScriptedServer.create();
   const answers = [Buffer.from("ff", "hex"), question.encode({ text: "x".repeat(2000) })];
   await server.answer(ask, () => answers.shift()!).start();
@@ -98,7 +98,7 @@ test.each(["HTTP/1.1 400 Bad Request\r\n\r\n", "\0\0\0\0\0garbage", ""])(
   },
 );
 
-test("a client finds a server that was started again at its socket", async () => {
+test("a new client reaches a server that was restarted at its socket", async () => {
   const server = await ScriptedServer.create();
   await server.answer(ask, ({ text }) => ({ text })).start();
   const oracle = await client(server.socketPath);

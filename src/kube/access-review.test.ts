@@ -14,7 +14,7 @@ const user = {
   ...{ groups: ["g"], extra: { k: ["v"] } },
 };
 
-test("the review is about the token's user, with groups and extras", async ({ api, client }) => {
+test("the review covers the token's user, its groups and extras", async ({ api, client }) => {
   script(api, "tokenreviews", { authenticated: true, user });
   script(api, "subjectaccessreviews", { allowed: true });
 
@@ -47,13 +47,13 @@ test.for<[string, JsonObject, JsonObject | undefined, string]>([
   ["an empty answer", {}, undefined, "unauthenticated"],
   ["a user without permission", { authenticated: true, user }, { allowed: false }, "forbidden"],
   ["an answer without a decision", { authenticated: true, user }, {}, "forbidden"],
-])("%s", async ([, token, access, verdict], { api, client }) => {
+])("access is denied for %s", async ([, token, access, verdict], { api, client }) => {
   script(api, "tokenreviews", token);
   if (access !== undefined) script(api, "subjectaccessreviews", access);
   expect(await accessReview(client, 1000)("secret", "/metrics")).toBe(verdict);
 });
 
-test("an HTTP error is an error, not a verdict", async ({ api, client }) => {
+test("an HTTP error fails the review instead of denying access", async ({ api, client }) => {
   api.script({ when: () => true, answer: 500 });
   await expect(accessReview(client, 1000)("secret", "/metrics")).rejects.toThrow("tokenreviews");
 });

@@ -62,7 +62,7 @@ test("LIST and WATCH request only the metadata of this node's pods", async ({
   expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
 });
 
-/** A pod of the API server: of a UID, with an annotation if it has one. */
+/** A pod in the API server: its UID and optionally one annotation. */
 type KnownPod = readonly [uid: string, annotation?: string, value?: string];
 const file: KnownPod = ["mirror", "kubernetes.io/config.source", "file"];
 const mirror: KnownPod = ["mirror", "kubernetes.io/config.mirror", "0123456789abcdef"];
@@ -94,7 +94,7 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
   expect(api.seen.filter(isGet("web"))).toHaveLength(found === "mirror" ? 0 : 1);
 });
 
-test("getPod() throws code 11 with advice without an answer in time", async ({ api }) => {
+test("getPod() fails with code 11 and advice if the API server hangs", async ({ api }) => {
   await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 300 });
   api.script({ when: isGet("web"), answer: "hang", times: 100 });
   const startedAt = performance.now();
@@ -125,7 +125,7 @@ test("getPod() fails at once with advice when it is forbidden", async ({ api, ku
   expect(api.seen.filter(isGet("web"))).toHaveLength(1);
 });
 
-test("getPod() ends with its caller's signal, not for other callers", async ({ api }) => {
+test("getPod() is cancelled for the aborting caller, not for others", async ({ api }) => {
   api.objects.set("pods/default/web", podObject("web", { node: "x" }));
   await using kube = await startSyncedAdapter(api);
   api.script({ when: isGet("web"), answer: 503 });
@@ -147,7 +147,7 @@ test("getNad() shares one request among simultaneous callers", async ({ api, kub
   expect(api.seen.filter(isGet("none"))).toHaveLength(1);
 });
 
-test("getNad() finds what the cache lacks, and none without the CRD", async ({ api }) => {
+test("getNad() reads uncached definitions live, and none without CRD", async ({ api }) => {
   api.absent.add("network-attachment-definitions");
   await using kube = await startSyncedAdapter(api);
   expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toBeUndefined();
@@ -185,7 +185,7 @@ test.for([
   },
 );
 
-test("notReadyReason() says what is missing until both caches are listed", async ({ api }) => {
+test("notReadyReason() names what is missing until both caches are synced", async ({ api }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isList("pods"), answer: 403, times: 25 });
   await using kube = await startAdapter(api);

@@ -51,7 +51,7 @@ test("listSlices() reads this node's and all nodes' slices [D-26]", async ({ api
   ]);
 });
 
-test("a missing group is distinguished from a missing claim [D-29]", async ({ api, kube }) => {
+test("an unavailable API group is distinct from a missing claim [D-29]", async ({ api, kube }) => {
   const ref = { namespace: "default", name: "nic" };
   api.script({ when: isGet("nic"), ...noGroup });
   api.script({ when: isGet("v1"), ...noGroup });
@@ -64,7 +64,7 @@ test("a missing group is distinguished from a missing claim [D-29]", async ({ ap
   await expect(listed(kube)).rejects.toMatchObject(unavailable);
 });
 
-test("an API server that does not answer is code 11", async ({ api, kube }) => {
+test("listSlices() fails with code 11 if the API server hangs", async ({ api, kube }) => {
   api.script({ when: isList("resourceslices"), answer: "hang", times: 10 });
   await expect(listed(kube)).rejects.toMatchObject({
     code: 11,

@@ -65,7 +65,7 @@ test("publish() sends one merge PATCH with the UID, and no read [D-34]", async (
   expect(started.results).toEqual(["written", "written"]);
 });
 
-test("publish() waits for its limit; the write is retried after it", async ({ api, client }) => {
+test("publish() waits up to its limit, then retries in background", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang" });
   await using started = start(client, { waitMs: 40, requestTimeoutMs: 150 });
@@ -118,7 +118,7 @@ test("publish() replaces an older value that is being retried", async ({ api, cl
   );
 });
 
-test("publish() has one request in flight per pod, for all pods at once", async ({
+test("publish() sends one request at a time per pod, and serves pods in parallel", async ({
   api,
   client,
 }) => {
@@ -134,7 +134,10 @@ test("publish() has one request in flight per pod, for all pods at once", async 
   await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
 });
 
-test("writes that hang leave connections for reads until withdrawn", async ({ api, client }) => {
+test("writes that hang leave connections for reads; withdraw() ends one", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("web"));
   const names = Array.from({ length: 40 }, (_, i) => `pod-${i}`);
   for (const name of names) api.put("pods", podObject(name));
@@ -150,7 +153,7 @@ test("writes that hang leave connections for reads until withdrawn", async ({ ap
   await vi.waitFor(() => expect(patches(api).length).toBe(sent.length + 1));
 });
 
-test("withdraw() drops what is pending for a pod", async ({ api, client }) => {
+test("withdraw() drops the pending write of a pod", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503, times: 1000 });
   await using started = start(client, { waitMs: 5 });
@@ -160,7 +163,7 @@ test("withdraw() drops what is pending for a pod", async ({ api, client }) => {
   expect(started.results.at(-1)).toBe("dropped");
 });
 
-test("stop() shortens the pauses of pending writes", async ({ api, client }) => {
+test("stop() sends pending writes without waiting for Retry-After", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503, headers: { "retry-after": "60" } });
   await using started = start(client, { waitMs: 30 });
@@ -169,7 +172,7 @@ test("stop() shortens the pauses of pending writes", async ({ api, client }) => 
   expect(annotationsOf(api)).toEqual({ [key]: "[]" });
 });
 
-test("stop() drops what cannot be written within its grace period", async ({ api, client }) => {
+test("stop() drops writes that do not finish in its grace period", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang", times: 100 });
   await using started = start(client, { waitMs: 10, requestTimeoutMs: 60_000 });

@@ -15,7 +15,7 @@ test.each(["-a", "a-", "A", "a_b", "ａ", "a\n", "a b", "../a", "a\0", ".", "a..
   },
 );
 
-test("labels and subdomains have a length; a subdomain is made of labels", () => {
+test("labels and subdomains have a maximum length; subdomains may contain dots", () => {
   expect(dnsLabelProblem("net-a.example")).toBe(noLabel);
   expect(dnsSubdomainProblem("net-a.example")).toBeUndefined();
   for (const problem of [dnsLabelProblem, dnsSubdomainProblem]) {

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { isJsonObject, quoteValue } from "./json.ts";
 
-test("isJsonObject() takes objects, but neither null nor arrays", () => {
+test("isJsonObject() accepts objects, but neither null nor arrays", () => {
   expect([{}, { a: 1 }, Object.create(null)].filter(isJsonObject)).toHaveLength(3);
   expect([null, [], "{}", undefined].filter(isJsonObject)).toEqual([]);
 });
 
-test("quoteValue() renders a value as JSON in one line, at most so long", () => {
+test("quoteValue() renders a value as one line of JSON, up to a maximum length", () => {
   expect(quoteValue("a\nb")).toBe('"a\\nb"');
   expect(quoteValue(undefined)).toBe("undefined");
   expect(quoteValue("x".repeat(100), 10)).toBe(`"${"x".repeat(10)}…"`);

@@ -10,7 +10,7 @@ test.each([
   expect(oneLine(message)).toBe(line);
 });
 
-test("oneLine() cuts what is too long, and says so", () => {
+test("oneLine() truncates a long message and appends an ellipsis", () => {
   expect(oneLine("x".repeat(messageMax))).toBe("x".repeat(messageMax));
   expect(oneLine("x".repeat(messageMax + 1))).toBe(`${"x".repeat(messageMax)}…`);
 });

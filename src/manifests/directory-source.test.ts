@@ -36,7 +36,7 @@ async function opened(files: Record<string, string> = {}): Promise<ManifestDirec
   return source;
 }
 
-/** Waits until the source says so: a watch reports changes in its own time. */
+/** Waits for the expectation, as a watch reports changes with a delay. */
 async function eventually(expectation: () => Promise<void>): Promise<void> {
   await vi.waitFor(expectation, { timeout: 3000 });
 }
@@ -44,7 +44,7 @@ async function eventually(expectation: () => Promise<void>): Promise<void> {
 const networksOf = async (from: ManifestDirectory): Promise<string | undefined> =>
   (await from.getPod(web))?.annotations.networks;
 
-test("getPod() and getNad() find what *.yaml, *.yml and *.json files hold, and nothing else", async () => {
+test("getPod() and getNad() read *.yaml, *.yml and *.json files, and no others", async () => {
   const nad = {
     apiVersion: "k8s.cni.cncf.io/v1",
     kind: "NetworkAttachmentDefinition",
@@ -65,7 +65,7 @@ test("getPod() and getNad() find what *.yaml, *.yml and *.json files hold, and n
   expect(from.notReadyReason()).toBeUndefined();
 });
 
-test("getPod() holds a UID against the one that is written down; without one it takes the runtime's", async () => {
+test("getPod() requires the UID of the manifest; without one it returns the runtime's UID", async () => {
   const from = await opened({ "a.yaml": podYaml("a") });
   expect(await from.getPod({ ...web, uid: "u7" })).toMatchObject({ uid: "u7" });
   expect(await from.getPod(web)).toMatchObject({ uid: "" });
@@ -75,7 +75,7 @@ test("getPod() holds a UID against the one that is written down; without one it 
   expect(await from.getPod({ ...web, uid: "u2" })).toBeUndefined();
 });
 
-test("getPod() sees a file change and go", async () => {
+test("getPod() notices that a file is changed or removed", async () => {
   const from = await opened({ "a.yaml": podYaml("old") });
   await writeFile(join(dir, "a.yaml"), podYaml("new"));
   await eventually(async () => expect(await networksOf(from)).toBe("new"));
@@ -83,7 +83,7 @@ test("getPod() sees a file change and go", async () => {
   await eventually(async () => expect(await from.getPod(web)).toBeUndefined());
 });
 
-test("a file that turns bad keeps its last good content, is logged once, and makes the source not ready until it is mended", async () => {
+test("an invalid file keeps its last valid content, is logged once, and makes the source not ready until it is fixed", async () => {
   const from = await opened({ "a.yaml": podYaml("good") });
   await writeFile(join(dir, "a.yaml"), "{kind: Pod");
   await eventually(async () => {
@@ -98,7 +98,7 @@ test("a file that turns bad keeps its last good content, is logged once, and mak
   expect(from.notReadyReason()).toBeUndefined();
 });
 
-test("files that are invalid or unreadable at the start hide no other file", async () => {
+test("files that are invalid or unreadable at the start do not affect other files", async () => {
   await mkdir(join(dir, "a.yaml"));
   const from = await opened({ "b.yaml": podYaml("b"), "c.yaml": "{" });
   expect(await networksOf(from)).toBe("b");
@@ -107,7 +107,7 @@ test("files that are invalid or unreadable at the start hide no other file", asy
   );
 });
 
-test("a directory that goes makes the source not ready; what it does not know yet is for another try", async () => {
+test("a missing directory makes the source not ready, and unknown pods fail with code 11", async () => {
   const from = await opened({ "a.yaml": podYaml("a") });
   await rename(dir, `${dir}.away`);
   await eventually(async () => {
@@ -121,7 +121,7 @@ test("a directory that goes makes the source not ready; what it does not know ye
   expect(from.notReadyReason()).toBeUndefined();
 });
 
-test("a directory that is replaced is watched as the old one was", async () => {
+test("a replaced directory is watched like the old one", async () => {
   const from = await opened({ "a.yaml": podYaml("old") });
   await mkdir(`${dir}.new`);
   await writeFile(join(`${dir}.new`, "a.yaml"), podYaml("replaced"));
@@ -132,7 +132,7 @@ test("a directory that is replaced is watched as the old one was", async () => {
   await eventually(async () => expect(await networksOf(from)).toBe("changed"));
 });
 
-test("many questions at once are answered by a scan that began after each was asked", async () => {
+test("each of many concurrent lookups sees the files written before it", async () => {
   const from = await opened();
   const answers = await Promise.all(
     Array.from({ length: 20 }, async (_, i) => {
@@ -143,7 +143,7 @@ test("many questions at once are answered by a scan that began after each was as
   expect(answers.filter((answer) => answer === undefined)).toEqual([]);
 });
 
-test("open() of a directory that is not there fails and names it", async () => {
+test("open() fails and names the directory if it does not exist", async () => {
   await expect(ManifestDirectory.open(join(dir, "none"), logger)).rejects.toThrow(
     expect.objectContaining({ code: 5, message: expect.stringContaining(join(dir, "none")) }),
   );

@@ -33,14 +33,14 @@ test.each([undefined, 2, "\t"])("parseManifestFile() reads JSON, indented by %j"
   ]);
 });
 
-test("parseManifestFile() reads lists, in lists as well", () => {
+test("parseManifestFile() reads lists, also nested ones", () => {
   const pod = (name: string) => ({ apiVersion: "v1", kind: "Pod", metadata: { name } });
   const list = (...items: object[]) => ({ kind: "List", apiVersion: "v1", items });
   const text = JSON.stringify(list(pod("a"), list(pod("b"))));
   expect(parseManifestFile(text, "f.json").pods.map(({ name }) => name)).toEqual(["a", "b"]);
 });
 
-test("parseManifestFile() takes a pod's other fields as they come, and a definition without spec [N-3.2a] [N-3.3a]", () => {
+test("parseManifestFile() ignores a pod's other fields, and accepts a definition without spec [N-3.2a] [N-3.3a]", () => {
   const text =
     "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {x: y}}, spec: {containers: []}, status: {}}";
   expect(parseManifestFile(text, "f").pods).toHaveLength(1);
@@ -53,10 +53,10 @@ test("parseManifestFile() takes a pod's other fields as they come, and a definit
 
 test.each([
   ["broken YAML", `${pod}\n---\n{a: [`, /^f\.yaml, document 2: /],
-  ["a key twice", "{kind: Pod, kind: Pod}", /^f\.yaml, document 1: .*unique/],
+  ["a duplicate key", "{kind: Pod, kind: Pod}", /^f\.yaml, document 1: .*unique/],
   ["another kind", "{apiVersion: v1, kind: Service}", /document 1: kind is "Service", not Pod/],
   ["no kind", "{apiVersion: v1}", /document 1: kind is undefined/],
-  ["a text", "hello", /document 1: kind is undefined/],
+  ["a string", "hello", /document 1: kind is undefined/],
   [
     "another version of the definition",
     nad.replace("/v1\n", "/v2\n"),
@@ -68,7 +68,7 @@ test.each([
     /document 1: .*: spec\.conf: unknown key/,
   ],
   ["an unknown key at the top", `${nad}extra: 1\n`, /document 1: .*: extra: unknown key/],
-  ["a config that is no text", nad.replace(`'{"type":"ptp"}'`, "{type: ptp}"), /spec\.config: /],
+  ["a config object", nad.replace(`'{"type":"ptp"}'`, "{type: ptp}"), /spec\.config: /],
   ["no name", "{apiVersion: v1, kind: Pod, metadata: {}}", /metadata\.name: /],
   ["no metadata", "{apiVersion: v1, kind: Pod}", /metadata: /],
   [
@@ -82,14 +82,14 @@ test.each([
     /metadata\.namespace: must be a DNS-1123 label .*, got "a.b"/,
   ],
   [
-    "an annotation that is no text",
+    "an annotation that is not a string",
     pod.replace("a/b: c", "a/b: 7"),
     /Pod "web": metadata\.annotations\["a\/b"\]: must be a string, got 7/,
   ],
-  ["a bad item of a list", "{kind: List, items: [{kind: X}]}", /document 1, item 1: kind is "X"/],
-  ["all of several things", "{kind: Pod, metadata: {name: A}}", /apiVersion: .*; metadata\.name: /],
+  ["an invalid list item", "{kind: List, items: [{kind: X}]}", /document 1, item 1: kind is "X"/],
+  ["several problems", "{kind: Pod, metadata: {name: A}}", /apiVersion: .*; metadata\.name: /],
   ["a list without items", "{kind: List}", /items: /],
-  ["aliases without end", bomb(), /^f\.yaml, document 1: .*alias/i],
+  ["an alias bomb", bomb(), /^f\.yaml, document 1: .*alias/i],
 ])("parseManifestFile() refuses %s and says where", (_, text, message) => {
   expect(() => parseManifestFile(text, "f.yaml")).toThrow(ManifestError);
   expect(() => parseManifestFile(text, "f.yaml")).toThrow(message);

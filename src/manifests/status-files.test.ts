@@ -38,7 +38,7 @@ test("publish() writes the status to .status/<namespace>/<pod>.json, readable fo
   expect((await stat(path)).mode & 0o777).toBe(0o644);
 });
 
-test("publish() of null or without the status, and withdraw(), remove it; a second time is no error", async () => {
+test("publish() with null or no status, and withdraw(), remove the file, if it still exists", async () => {
   const left = (): Promise<string[]> => readdir(join(dir, ".status", "default"));
   await files.publish(podOf("b"), status("[]"));
   for (const remove of [
@@ -53,7 +53,7 @@ test("publish() of null or without the status, and withdraw(), remove it; a seco
   }
 });
 
-test("publish() while another pod's status is withdrawn loses nothing", async () => {
+test("publish() succeeds while another pod's status is withdrawn", async () => {
   for (let i = 0; i < 50; i++) {
     await files.publish(podOf("a"), status("[]"));
     await Promise.all([files.withdraw(podOf("a")), files.publish(podOf("b"), status(`[${i}]`))]);
@@ -63,7 +63,7 @@ test("publish() while another pod's status is withdrawn loses nothing", async ()
   expect(logger.lines).toEqual([]);
 });
 
-test("publish() and withdraw() that cannot be done are logged and never reject", async () => {
+test("publish() and withdraw() log failures and never reject", async () => {
   await writeFile(join(dir, ".status"), "a file");
   expect(await files.publish(podOf("web"), status("[]"))).toBe("pending");
   expect(logger.at("error")).toEqual(["manifests: the network-status could not be written"]);
@@ -77,7 +77,7 @@ test.each([
   ["../../elsewhere", "victim"],
   ["default", "../../victim"],
   ["..", "victim"],
-])("withdraw() of what is no pod's name (%s, %s) touches no file", async (namespace, name) => {
+])("withdraw() of the invalid pod name %s/%s touches no file", async (namespace, name) => {
   for (const path of ["victim.json", ".status/victim.json", "elsewhere/victim.json"]) {
     await mkdir(join(dir, path, ".."), { recursive: true });
     await writeFile(join(dir, path), "keep");

@@ -32,7 +32,7 @@ const hex = (text: string): Buffer => Buffer.from(text.replaceAll(/\s/g, ""), "h
 const littleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 describe("dump()", () => {
-  test("repeats a dump that was interrupted", async () => {
+  test("retries a dump that was interrupted", async () => {
     const part = (byte: number, flags: number): Answer => ({
       type: 24,
       flags,
@@ -45,14 +45,14 @@ describe("dump()", () => {
   test.each<[string, Answer[], string]>([
     ["refused", [error(1)], "the kernel refuses to dump: EPERM"],
     ["failed at its end", [{ type: 3, data: putS32(-105) }], "the kernel refuses to dump: ENOBUFS"],
-    ["refused for a reason without a name", [error(512)], "refuses to dump: errno 512"],
+    ["refused with an unknown errno", [error(512)], "refuses to dump: errno 512"],
     ["cut off", [{ type: 24, data: new Uint8Array(4) }], "has no end"],
     ["empty", [], "has no end"],
   ])("throws when the dump is %s", async (_, answers, message) => {
     await expect(dump(answering(answers), "", request)).rejects.toThrow(message);
   });
 
-  test("throws when the answer is no netlink", async () => {
+  test("throws when the answer is not a netlink message", async () => {
     await expect(dump(() => Promise.resolve(Buffer.alloc(20, 255)), "", request)).rejects.toThrow(
       "cannot be decoded",
     );
@@ -74,7 +74,7 @@ describe("execute()", () => {
   });
 });
 
-describe.runIf(littleEndian)("messages as a kernel sent them", () => {
+describe.runIf(littleEndian)("messages recorded from a kernel", () => {
   test("listLinks() reads an interface", async () => {
     const data = hex(`
       00 00 01 00 02 00 00 00 43 10 01 00 00 00 00 00
@@ -86,7 +86,7 @@ describe.runIf(littleEndian)("messages as a kernel sent them", () => {
     ]);
   });
 
-  test("listAddresses() takes the local one of two ends, and skips other families", async () => {
+  test("listAddresses() returns the local end of a peer address, and skips other families", async () => {
     const peer = hex("02 20 80 00 02 00 00 00  08 00 01 00 0a 00 00 01  08 00 02 00 0a 00 00 02");
     const bridge = hex("07 00 00 00 02 00 00 00");
     const v6 = hex(
@@ -126,7 +126,7 @@ describe.runIf(littleEndian)("messages as a kernel sent them", () => {
     ]);
   });
 
-  test("a multipath route is sent back without its state, and with some of its hops", async () => {
+  test("addRoute() writes a multipath route without its state, also with only some hops", async () => {
     const [route] = await listRoutes(answering([{ type: 24, data: multipath }, done]), "", 4);
     expect(route).toMatchObject({
       metric: 10,
@@ -148,7 +148,7 @@ describe.runIf(littleEndian)("messages as a kernel sent them", () => {
     expect(Buffer.from(addRoute(some).data)).toEqual(lastHop);
   });
 
-  test("a route by nexthop object is sent back without the hops that the object stands for", async () => {
+  test("deleteRoute() writes a route by nexthop object without the hops of that object", async () => {
     const data = hex(`
       02 00 00 00 fe 03 00 01 00 00 00 00
       08 00 05 00 0a 00 00 01  08 00 04 00 02 00 00 00  08 00 1e 00 07 00 00 00`);

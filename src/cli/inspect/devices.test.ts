@@ -65,7 +65,7 @@ async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedD
   return { kubelet, plexusd, asked, devices };
 }
 
-test("devices prints what the kubelet allocated, and which network has it", async () => {
+test("devices prints the kubelet's allocations, and the network that uses each", async () => {
   const device = { id: "v1", resourceName: vf, source: kubeletApi };
   const { kubelet, devices } = await nodeWith({}, [device]);
   expect(await devices("web")).toEqual({
@@ -86,7 +86,7 @@ test("devices prints what the kubelet allocated, and which network has it", asyn
   });
 });
 
-test("devices prints the devices of claims, which plexusd reads, with their requests", async () => {
+test("devices prints the devices of resource claims that plexusd reads, with their requests", async () => {
   const request = (name: string) => [{ claim: "nic", request: name }];
   const claimed = {
     "dra.example/vf": [{ id: "0000:03:02.1", source: claim, claims: request("left") }],
@@ -107,7 +107,7 @@ test("devices prints the devices of claims, which plexusd reads, with their requ
   ]);
 });
 
-test("devices without plexusd prints the rest and the problem", async () => {
+test("devices without plexusd prints the kubelet's devices and the error", async () => {
   const { plexusd, devices } = await nodeWith({}, []);
   await plexusd.close();
   const { code, rows, err } = await devices("web");

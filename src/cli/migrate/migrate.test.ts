@@ -70,7 +70,7 @@ kind: DaemonSet
 metadata: { name: kube-multus-ds }
 `;
 
-test("a generated thin configuration: its copy of the primary CNI's file is left out", async () => {
+test("a generated thin configuration is converted without its copy of the primary CNI's file", async () => {
   const { code, out } = await migrate({ "00-multus.conf": JSON.stringify(thinConf) });
 
   expect(code).toBe(0);
@@ -84,7 +84,7 @@ test("a generated thin configuration: its copy of the primary CNI's file is left
   expect(out).toContain("# kubeconfig (00-multus.conf): plexusd uses its service account.");
 });
 
-test("the thick daemon's ConfigMap, from its manifest", async () => {
+test("the thick daemon's ConfigMap is converted from its manifest", async () => {
   const { code, out } = await migrate({ "multus.yaml": thickManifest });
 
   expect(code).toBe(0);
@@ -92,7 +92,7 @@ test("the thick daemon's ConfigMap, from its manifest", async () => {
   expect(out).toContain("# chrootDir (multus.yaml, data.daemon-config.json): not needed");
 });
 
-test("the configuration is as lenient as Multus, and its comments say when to change that", async () => {
+test("the configuration is as lenient as Multus, and comments tell when to change that", async () => {
   const { out } = await migrate({ "f.conf": '{"type":"multus"}' });
 
   expect(parseConfig(out, "config.yaml").engine).toEqual(likeMultus);
@@ -144,7 +144,7 @@ test.each([
   ],
   ["multusMasterCNI", { multusMasterCNI: "10-a.conflist" }, { primary: { conf: "10-a.conflist" } }],
   ["multusAutoconfigDir", { multusAutoconfigDir: "/host/etc/p" }, { primary: { dir: "/etc/p" } }],
-  ["multusAutoconfigDir, the usual", { multusAutoconfigDir: "/host/etc/cni/net.d" }, {}],
+  ["default multusAutoconfigDir", { multusAutoconfigDir: "/host/etc/cni/net.d" }, {}],
   ["cniConfigDir", { cniConfigDir: "/host/etc/other" }, { cniConfDir: "/etc/other" }],
   ["binDir", { binDir: "/opt/more" }, { binDir: "/opt/more" }],
   ["logLevel panic", { logLevel: "panic" }, { logLevel: "error" }],
@@ -170,13 +170,13 @@ test.each([
     { name: "mine", delegates: [{ type: "a" }], defaultNetworks: ["m"] },
     { delegates: [{ type: "a" }] },
   ],
-  ["null is absent", { confDir: null }, {}],
+  ["null as absent", { confDir: null }, {}],
   [
     "both of the primary's keys",
     { multusMasterCNI: "a.conf", multusAutoconfigDir: "/p" },
     { primary: { conf: "a.conf", dir: "/p" } },
   ],
-])("%s", (_, keys, configuration) => {
+])("convert() translates %s", (_, keys, configuration) => {
   expect(convertOne(keys as JsonObject).configuration).toEqual({ ...configuration, ...likeMultus });
 });
 
@@ -186,7 +186,7 @@ test.each([
   [{ logLevel: "loud" }, '"loud" is not a level of Multus'],
   [{ multusConfigFile: "/etc/multus.conf" }, "give it to plexusctl migrate as well"],
   [{ metricsPort: 9091 }, "127.0.0.1:19500"],
-])("%j is listed with advice", (keys, note) => {
+])("convert() lists %j with advice", (keys, note) => {
   const { configuration, notes } = convertOne(keys as unknown as JsonObject);
 
   expect(configuration).toEqual(likeMultus);
@@ -194,7 +194,7 @@ test.each([
   expect(own).toEqual([expect.objectContaining({ note: expect.stringContaining(note) })]);
 });
 
-test("every key of Multus gives keys of Plexus or a note, except CNI's", () => {
+test("every key of Multus is translated or noted, except keys of CNI", () => {
   const keys = Object.keys(translations).filter((key) => key !== "type");
   const silent = keys.filter((key) => {
     const { configuration, notes } = convertOne({ name: "mine", [key]: "something" });
@@ -207,7 +207,7 @@ test("every key of Multus gives keys of Plexus or a note, except CNI's", () => {
 });
 
 test.each([
-  ["not JSON or YAML", "{", /f: /],
+  ["invalid JSON or YAML", "{", /f: /],
   ["another CNI's conf", '{"type":"flannel"}', /f: contains no configuration of Multus/],
   ["an empty file", "", /f: contains no configuration of Multus/],
   ["a ConfigMap's entry that is broken", 'kind: ConfigMap\ndata: {a: "{"}', /f, data.a: .*line 1/],
@@ -217,19 +217,19 @@ test.each([
     /data.a: must be text: 1/,
   ],
   ["an alias without an anchor", "a: *b", /f: /],
-  ["far too long", " ".repeat(2 << 20), /longer than 1048576 characters/],
-])("%s is an error that names the file", (_, text, message) => {
+  ["a file that is too long", " ".repeat(2 << 20), /longer than 1048576 characters/],
+])("findMultusConfigurations() rejects %s", (_, text, message) => {
   expect(() => findMultusConfigurations(text, "f")).toThrow(message);
 });
 
-test("a value that Plexus cannot use is refused with key and problem", async () => {
+test("a value that Plexus cannot use fails with its key and the problem", async () => {
   const { code, err } = await migrate({ "f.conf": '{"type":"multus","confDir":"relative"}' });
 
   expect(code).toBe(1);
   expect(err).toContain("confDir: must be an absolute path");
 });
 
-test("without a file or with a wrong format, it prints the usage", async () => {
+test("migrate prints the usage without a file or with an unknown output format", async () => {
   const without = await migrate({});
   const wrong = await migrate({ "f.conf": '{"type":"multus"}' }, "-o", "toml");
 

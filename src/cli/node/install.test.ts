@@ -27,7 +27,7 @@ async function scratch(): Promise<{ from: string; to: string; bin: string }> {
   return { from: join(root, "plexus"), to: join(bin, "plexus"), bin };
 }
 
-test("installFile() installs, leaves the same file alone, and replaces it under another mode", async () => {
+test("installFile() installs a file, skips an identical one, and replaces one with another mode", async () => {
   const { from, to, bin } = await scratch();
   expect(await installFile(from, to)).toBe("installed");
   expect(await readFile(to, "utf8")).toBe("new");
@@ -62,7 +62,7 @@ test("installFile() replaces an executable that is running", async () => {
   await once(running, "exit");
 });
 
-test("installFile() removes the files of an interrupted installation, and keeps the old file without a new one", async () => {
+test("installFile() removes temporary files of an interrupted run, and keeps the file if it fails", async () => {
   const { from, to, bin } = await scratch();
   await writeFile(join(bin, ".plexus.0123456789ab.tmp"), "half");
   await writeFile(join(bin, ".other.0123456789ab.tmp"), "not ours");

@@ -45,7 +45,7 @@ test.each([
   ["/pods/a/b", "GET", 500],
   ["/pods/a/b/claimed-devices", "GET", 200],
   ["/pods/a/b/claimed-devices/c", "GET", 404],
-])("%s by %s is answered with %i", async (path, method, status) => {
+])("%s with method %s is answered with %i", async (path, method, status) => {
   const { socketPath } = await serve();
   expect((await ask(socketPath, path, method)).status).toBe(status);
 });

@@ -45,7 +45,7 @@ function delegatesTo(node: Node, file: string): object {
   return { plugins: [expect.objectContaining({ clusterNetwork: join(node.conf, file) })] };
 }
 
-test("writes a configuration of the primary's name and version with the union of its capabilities", async () => {
+test("writes a configuration with the primary's name, version and enabled capabilities", async () => {
   const node = await calicoNode();
   const conf = await node.start();
   const clusterNetwork = join(node.conf, "10-calico.conflist");
@@ -66,7 +66,7 @@ const inline = [
 
 test.for<[string, Action, Partial<NodeConfSpec>, object]>([
   [
-    "with configured capabilities, and without refused ones",
+    "with configured capabilities, and without disabled ones",
     put("10-calico.conflist", calico),
     { capabilities: { ips: true, bandwidth: false, [podAnnotations]: false } },
     { plugins: [{ capabilities: { ips: true, portMappings: true } }] },
@@ -190,7 +190,7 @@ test.for<[string, Action, Action, string, ((node: Node) => Partial<NodeConfSpec>
   expect(left.filter((name) => !["primary-conf", "ready"].includes(name))).toEqual([]);
 });
 
-test("waits for the readiness file only before the first writing [N-6.1a]", async () => {
+test("waits for the readiness file only before it first writes its file [N-6.1a]", async () => {
   const node = await calicoNode();
   await (await node.start()).stop();
   await node.put("10-calico.conflist", flannel);
@@ -380,7 +380,7 @@ test("reconcileNow() applies a changed configuration at once", async () => {
   await conf.stop();
 });
 
-test("a plugin in a directory that plexusd cannot see is a warning", async () => {
+test("warns of a plugin in a directory that plexusd cannot see", async () => {
   const node = await makeNode({ view: (root) => viewOf([root]) });
   await node.put("10-calico.conflist", calico.replace("portmap", "other"));
   const conf = await node.start({ binDirs: ["/usr/libexec/cni", node.bin] });

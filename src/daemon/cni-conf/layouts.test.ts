@@ -33,7 +33,7 @@ const kindnet = {
 
 const release = "/var/lib/rancher/k3s/data/3ab3b0b8f1d2/bin/cni";
 
-/** k3s: data/cni is mounted, and everything in it but our own is a link to the release beside it, which is not. */
+/** k3s: data/cni is mounted, but its plugins are links to a release directory that is not. */
 async function makeK3sNode() {
   const node = await makeNode({
     view: (root) => viewOf([join(root, "data/cni"), join(root, "agent/etc/cni/net.d")]),
@@ -51,7 +51,7 @@ async function makeK3sNode() {
   return { ...node, conf, bin, start: () => node.start(spec) };
 }
 
-test("k3s: plugins that are links out of what is mounted do not keep the node waiting, plugins without a link do", async () => {
+test("k3s: plexusd does not wait for plugins whose links leave its mounts, but for missing ones", async () => {
   const { conf, bin, start } = await makeK3sNode();
   const running = await start();
   expect(running.status()).toEqual({
@@ -75,7 +75,7 @@ test("k3s: plugins that are links out of what is mounted do not keep the node wa
   await vi.waitFor(() => expect(running.notReadyReason()).toContain(`tuning not found in ${bin}`));
 });
 
-test("a link within what is mounted is followed, and one that leads nowhere is no plugin", async () => {
+test("a plugin link within the mounts is followed, and a broken one counts as missing", async () => {
   const node = await makeNode({ view: (root) => viewOf([root]) });
   await node.put("10-x.conflist", JSON.stringify(k3sFlannel));
   await writeFile(join(node.bin, "cni"), "", { mode: 0o755 });
@@ -91,10 +91,10 @@ test("a link within what is mounted is followed, and one that leads nowhere is n
   await vi.waitFor(() => expect(conf.notReadyReason()).toContain("loop not found"));
 });
 
-test("kind: kindnetd's configuration, with the four plugins that its nodes have", async () => {
+test("kind: plexusd uses kindnetd's configuration with the four plugins of its nodes", async () => {
   const node = await makeNode({ view: (root) => viewOf([join(root, "net.d"), join(root, "bin")]) });
   await node.install("host-local", "loopback", "portmap", "ptp");
-  // kindnetd writes under a name that no runtime reads, and renames.
+  // kindnetd writes a temporary file that no runtime reads, and renames it.
   await node.put("10-kindnet.conflist.temp", "{");
   const conf = await node.start();
   expect(conf.status().state).toBe("waiting");

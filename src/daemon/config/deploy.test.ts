@@ -16,7 +16,7 @@ import {
   root,
 } from "./testing/manifests.ts";
 
-/** What the manifests must keep to; that a cluster takes them is e2e/cluster's business. */
+/** Rules for the manifests; e2e/cluster tests that a cluster accepts them. */
 
 const install = loadManifests(readFileSync(`${root}deploy/install.yaml`, "utf8"));
 const uninstall = loadManifests(readFileSync(`${root}deploy/uninstall/daemonset.yaml`, "utf8"));
@@ -31,19 +31,19 @@ const podSpecs: [string, PodSpec][] = [
   ["plexus-uninstall", byKind("DaemonSet", uninstall).spec.template.spec],
 ];
 
-test("deploy/install.yaml is what scripts/install-manifest.ts makes of deploy/base", () => {
+test("deploy/install.yaml is up to date; run scripts/install-manifest.ts to regenerate it", () => {
   const script = `${root}scripts/install-manifest.ts`;
   const result = spawnSync(process.execPath, [script, "--check"], { encoding: "utf8" });
   expect(result.stderr).toBe("");
   expect(result.status).toBe(0);
 });
 
-test("the shipped configuration is right", () => {
+test("the shipped configuration equals the defaults", () => {
   const text = byKind("ConfigMap", install).data["config.yaml"] ?? "";
   expect(parseConfig(text, "config.yaml")).toEqual(defaultConfig);
 });
 
-test("the manifests have the default paths and the default port", () => {
+test("the manifests use the default paths and the default port", () => {
   const [container] = installSpec.containers;
   const mounted = Object.fromEntries(
     (container.volumeMounts ?? []).map(({ name, mountPath }) => [name, mountPath]),
@@ -71,7 +71,7 @@ test("the manifests have the default paths and the default port", () => {
   for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
 });
 
-test("plexusd may read pods, definitions and devices of claims, patch pods' status and record events; nothing more [S-200] [S-201] [S-210]", () => {
+test("plexusd may only read pods, definitions and claimed devices, patch pod status and record events [S-200] [S-201] [S-210]", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],
@@ -86,7 +86,7 @@ test("plexusd may read pods, definitions and devices of claims, patch pods' stat
   ]);
 });
 
-test("the admission policies are about plexusd's own account, and in force", () => {
+test("the admission policies match plexusd's service account and are bound", () => {
   const { name, namespace } = byKind("ServiceAccount", install).metadata;
   const policies = install.filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
   for (const { spec } of policies) {
@@ -108,7 +108,7 @@ test("the admission policies are about plexusd's own account, and in force", () 
 
 const podResourcesDir = `${defaultPaths.kubeletDir}/pod-resources`;
 
-test("of the kubelet, plexusd sees the socket that only answers, and writes no more than its files of device information [S-116] [D-13] [D-19]", () => {
+test("plexusd mounts only the kubelet's pod-resources socket, and writes only its own device information [S-116] [D-13] [D-19]", () => {
   const [plexusd] = installSpec.containers;
   const mounts = (plexusd.volumeMounts ?? []).filter(({ mountPath }) =>
     /kubelet|k8s\.cni\.cncf\.io/.test(mountPath),
@@ -123,7 +123,7 @@ test("of the kubelet, plexusd sees the socket that only answers, and writes no m
 describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
   const containers = [...spec.initContainers, ...spec.containers];
 
-  test("have no privilege [S-110]", () => {
+  test("are unprivileged [S-110]", () => {
     expect(spec.hostPID ?? false).toBe(false);
     expect(spec.hostIPC ?? false).toBe(false);
     for (const { securityContext } of containers) {
@@ -140,7 +140,7 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     }
   });
 
-  test("mount host directories of few names, under the same names [S-111]", () => {
+  test("mount only allowed host directories, at the same paths [S-111]", () => {
     for (const { name, mountPath } of containers.flatMap((each) => each.volumeMounts ?? [])) {
       const path = hostPathOf(spec, name);
       if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);
@@ -155,14 +155,14 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     expect(hostPaths.filter((path) => !allowed.includes(path))).toEqual([]);
   });
 
-  test("only read what CNI plugins and Multus keep [S-118]", () => {
+  test("mount the state of CNI plugins and Multus read-only [S-118]", () => {
     const mounts = containers.flatMap((each) => each.volumeMounts ?? []);
     const isStateOfCni = (path: string): boolean => `${path}/`.startsWith("/var/lib/cni/");
     for (const { name, readOnly } of mounts)
       if (isStateOfCni(hostPathOf(spec, name) ?? "")) expect(readOnly).toBe(true);
   });
 
-  test("run on every node, first and last, with requests and no memory limit", () => {
+  test("tolerate all taints, are node-critical, and have requests but no limits", () => {
     expect(spec.tolerations).toEqual([{ operator: "Exists" }]);
     expect(spec.priorityClassName).toBe("system-node-critical");
     expect(spec.hostNetwork).toBe(true);
@@ -174,12 +174,12 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
   });
 });
 
-test("plexusd cannot write where plugins are executed from, nor see the list of such places [S-111]", () => {
+test("plexusd cannot write to the plugin directory, nor see the list of plugin directories [S-111]", () => {
   expect(mountOf(installSpec.containers[0], "cni-bin")?.readOnly).toBe(true);
   expect(mountOf(installSpec.containers[0], "host-config")).toBeUndefined();
 });
 
-test("plexusd alone has a token, which is valid for an hour [S-204]", () => {
+test("only plexusd has a token, which expires after an hour [S-204]", () => {
   expect(installSpec.automountServiceAccountToken).toBe(false);
   const [source] =
     installSpec.volumes.find(({ name }) => name === "token")?.projected?.sources ?? [];
@@ -206,7 +206,7 @@ test("the agent is the only privileged container, in a separate pod without a to
   expect(name).not.toBe(byKind("ServiceAccount", install).metadata.name);
 });
 
-test("the agent runs the image's shim where the container runtime runs it", () => {
+test("the agent runs the image's shim in the host's mount namespace", () => {
   const [container] = byKind("DaemonSet", agent).spec.template.spec.containers;
   expect(container.command).toEqual([
     `${defaultPaths.imageDir}/plexus`,
@@ -217,7 +217,7 @@ test("the agent runs the image's shim where the container runtime runs it", () =
   expect(path?.split(":")).toContain(defaultPaths.cniBinDir);
 });
 
-test("patches of the overlays name what they change: no position in a list", () => {
+test("the overlays' patches use names, not positions in a list", () => {
   const files = readdirSync(`${root}deploy`, { recursive: true, encoding: "utf8" });
   const kustomizations = files.filter((file) => file.endsWith("kustomization.yaml"));
   expect(kustomizations.length).toBeGreaterThan(15);
@@ -227,7 +227,7 @@ test("patches of the overlays name what they change: no position in a list", () 
   }
 });
 
-test("the runtime's socket is mounted where its list is written, never into plexusd or with a token [S-115]", () => {
+test("only the pod that lists sandboxes mounts the runtime's socket, and it has no token [S-115]", () => {
   const { spec } = byKind("DaemonSet", sandboxes).spec.template;
   const [container] = spec.containers;
   expect(spec.volumes.map(({ name }) => [name, hostPathOf(spec, name)])).toEqual([

@@ -12,7 +12,7 @@ const rows = renderConfigDocs()
 
 const rowOf = (key: string): string => rows.find((row) => row.startsWith(`| \`${key}\` |`)) ?? "";
 
-test("docs/user/configuration.md is what scripts/config-docs.ts makes of the schema", async () => {
+test("docs/user/configuration.md is up to date; run scripts/config-docs.ts to regenerate it", async () => {
   const written = await readFile(
     new URL("../../../docs/user/configuration.md", import.meta.url),
     "utf8",
@@ -20,7 +20,7 @@ test("docs/user/configuration.md is what scripts/config-docs.ts makes of the sch
   expect(written, "run: npx node scripts/config-docs.ts").toBe(renderConfigDocs());
 });
 
-test("the documented defaults are those that are applied", () => {
+test("the documented defaults match the applied ones", () => {
   const { delegates: _none, ...applied } = defaultEngineConfig;
   for (const [key, value] of Object.entries({ ...configSchema.parse({}), ...applied })) {
     if (key === "primary") continue;

@@ -22,7 +22,7 @@ async function configMap(text: string) {
   return { path, update, [Symbol.asyncDispose]: () => rm(dir, { recursive: true }) };
 }
 
-/** The configuration of a file, with what is said about it. */
+/** The configuration of a file, with the metrics and log levels that it sets. */
 async function open(config: string, times: { settleMs?: number; pollMs?: number } = {}) {
   const reads: string[] = [];
   const levels: string[] = [];
@@ -38,7 +38,7 @@ async function open(config: string, times: { settleMs?: number; pollMs?: number 
   return { effective, reads, levels };
 }
 
-test("a configuration follows a ConfigMap's symlink swap, under the flags", async () => {
+test("the configuration follows a ConfigMap's symlink swap, and flags override it", async () => {
   await using map = await configMap("logLevel: warn\nhttp: 127.0.0.1:1");
   const { effective, reads, levels } = await open(map.path);
   const onChange = vi.fn();
@@ -50,7 +50,7 @@ test("a configuration follows a ConfigMap's symlink swap, under the flags", asyn
   expect([reads, levels]).toEqual([["ok"], ["warn", "debug"]]);
 });
 
-test("a wrong configuration leaves the old one in effect, and is reported once", async () => {
+test("an invalid configuration is reported once, and the previous one stays in effect", async () => {
   await using map = await configMap("logLevel: warn");
   const { effective, reads } = await open(map.path);
   const onInvalid = vi.fn();
@@ -65,14 +65,14 @@ test("a wrong configuration leaves the old one in effect, and is reported once",
   expect(reads).toEqual(["invalid", "ok"]);
 });
 
-test("a change that no watch reports is noticed by the poll", async () => {
+test("polling detects a change that no watch reports", async () => {
   await using map = await configMap("logLevel: warn");
   const { effective } = await open(map.path, { settleMs: 60_000, pollMs: 20 });
   await map.update("logLevel: debug");
   await vi.waitFor(() => expect(effective.current().logLevel).toBe("debug"));
 });
 
-test("a wrong or missing file is refused at the start", async () => {
+test("an invalid or missing file fails the start", async () => {
   await using map = await configMap("nonsense: 1");
   await expect(open(map.path)).rejects.toThrow("nonsense");
   await expect(open(`${map.path}x`)).rejects.toThrow("ENOENT");

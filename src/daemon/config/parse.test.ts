@@ -19,7 +19,7 @@ test.each(["", "# only a comment\n", "{}", "---\n"])("parseConfig(%j) is all def
   expect(defaultConfig.engine).toEqual({});
 });
 
-test("parseConfig() takes Multus's keys and leaves absent ones to the runtime's conf", () => {
+test("parseConfig() reads Multus's keys and leaves absent ones unset", () => {
   const text = `
 clusterNetwork: /etc/cni/net.d/10-calico.conflist
 defaultNetworks: [storage]
@@ -51,7 +51,7 @@ capabilities: {portMappings: true}
   });
 });
 
-test("parseConfig() takes the daemon's own keys", () => {
+test("parseConfig() reads the keys of plexusd", () => {
   const text = `
 apiTimeoutMs: 9000
 statusWaitMs: 0
@@ -96,7 +96,7 @@ test.each([
     "cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]\nbinDir: /srv/bin",
     { shimDir: "/var/lib/cni/bin", binDirs },
   ],
-])("parseConfig(%j) says where the primary and the plugins are", (text, nodeConf) => {
+])("parseConfig(%j) derives the paths of the primary CNI and plugins", (text, nodeConf) => {
   expect(parseConfig(`http: off\n${text}`, "x")).toMatchObject({ nodeConf, http: undefined });
 });
 

@@ -40,7 +40,7 @@ test.each([
   ["that send nothing", ""],
   ["that do not end their request", "GET /metrics HTTP/1.1\r\nHost: a\r\n"],
   ["that are kept open after their answer", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"],
-])("probes are answered whatever 200 connections do %s", async (_what, sent) => {
+])("probes are answered despite 200 connections %s", async (_what, sent) => {
   await using running = await serve();
   const sockets = await openMany(running.server.address, sent);
   const options = { signal: AbortSignal.timeout(1000) };
@@ -60,7 +60,7 @@ async function openMany(address: { host: string; port: number }, text: string): 
   return sockets;
 }
 
-test("an address that is taken is named", async () => {
+test("startHealthServer() names an address that is in use", async () => {
   await using running = await serve();
   const { address } = running.server;
   const metrics = createMetrics({ processMetrics: false });

@@ -29,7 +29,7 @@ async function serve(review: AccessReview = async (token) => verdicts[token] ?? 
   return Object.assign(ask, { port });
 }
 
-/** The certificate is its own: who reads verifies by the token's right, not by a name. */
+/** The certificate is self-signed, so the client does not verify it. */
 async function get(port: number, options: { path: string; method: string; token?: string }) {
   const { path, method, token } = options;
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -50,7 +50,7 @@ test("authorized callers read /metrics over TLS, and nothing else", async () => 
   expect((await ask("/metrics", "reader", "POST")).status).toBe(405);
 });
 
-test("without a token that has the right, nothing is shown [S-505]", async () => {
+test("a request without an authorized token gets no metrics [S-505]", async () => {
   const ask = await serve();
   for (const [token, status] of [
     [undefined, 401],
@@ -63,7 +63,7 @@ test("without a token that has the right, nothing is shown [S-505]", async () =>
   }
 });
 
-test("an unavailable API server is reported, and asked again", async () => {
+test("an unavailable API server gives 503, and the next request asks it again", async () => {
   let calls = 0;
   const ask = await serve(async () => {
     if (++calls === 1) throw new Error("away");
@@ -73,7 +73,7 @@ test("an unavailable API server is reported, and asked again", async () => {
   expect((await ask("/metrics", "reader")).status).toBe(200);
 });
 
-test("a verdict is kept for a minute, for every caller", async () => {
+test("a verdict is cached for a minute, for all clients", async () => {
   let now = 0;
   const review = vi.fn<AccessReview>(async () => (now === 0 ? "allowed" : "forbidden"));
   const access = reviewedAccess({ review, now: () => now });
@@ -86,7 +86,7 @@ test("a verdict is kept for a minute, for every caller", async () => {
   expect(review).toHaveBeenCalledTimes(2);
 });
 
-test("strangers cannot make plexusd load the API server [S-506]", async () => {
+test("unauthenticated clients cannot overload the API server through plexusd [S-506]", async () => {
   const review = vi.fn<AccessReview>(async () => "unauthenticated");
   const access = reviewedAccess({ review, now: () => 0 });
   const ask = (_: unknown, i: number) => access(`Bearer t${i}`, `10.0.0.${i}`);
@@ -96,7 +96,7 @@ test("strangers cannot make plexusd load the API server [S-506]", async () => {
   expect(new Set(answers)).toEqual(new Set(["unauthenticated", "too-many"]));
 });
 
-test("strangers keep no reader from the metrics, by however many tokens [S-506]", async () => {
+test("a flood of invalid tokens does not lock out an authorized reader [S-506]", async () => {
   let now = 0;
   let isAway = false;
   const access = reviewedAccess({
@@ -139,7 +139,7 @@ function openConnections(port: number, counts: { addresses: number; each: number
   return sockets;
 }
 
-test("a scrape is answered while many others open connections [S-506]", async () => {
+test("a scrape is answered while other clients open many connections [S-506]", async () => {
   const started = Promise.withResolvers<void>();
   const verdict = Promise.withResolvers<AccessVerdict>();
   const ask = await serve(() => {
@@ -157,7 +157,7 @@ test("a scrape is answered while many others open connections [S-506]", async ()
   expect((await scrape).status).toBe(200);
 });
 
-test("an address that opens connection after connection costs no handshakes [S-506]", async () => {
+test("connections beyond the limit of one address are closed [S-506]", async () => {
   const ask = await serve();
   const sockets = openConnections(ask.port, { addresses: 1, each: 100 });
   await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(80));
@@ -166,7 +166,7 @@ test("an address that opens connection after connection costs no handshakes [S-5
 });
 
 test.each(["", "Basic YTpi", "Bearer ", "Bearer a b", `Bearer ${"a".repeat(10_000)} `, undefined])(
-  "%j is no token and is not asked about",
+  "a header without a token is not reviewed, and a long one is cut: %j",
   async (header) => {
     const review = vi.fn<AccessReview>(async () => "allowed");
     const verdict = await reviewedAccess({ review })(header, "10.0.0.1");

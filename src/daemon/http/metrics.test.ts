@@ -36,7 +36,7 @@ test("times delegates by type, network and result", async () => {
   ]);
 });
 
-test("keeps the number of label values bounded", async () => {
+test("limits the number of label values", async () => {
   const metrics = createMetrics({ processMetrics: false });
   for (let i = 0; i < 300; i++) {
     const network = `default/net-${i}`;
@@ -50,7 +50,7 @@ test("keeps the number of label values bounded", async () => {
   ]);
 });
 
-test("counts from 0 what an alert or a rate has to see the first time that it happens", async () => {
+test("exports counters of rare events as 0 before the first event", async () => {
   const metrics = createMetrics({ processMetrics: false });
   metrics.kube.cacheSynced("pods", false);
   const { text } = await metrics.render();
@@ -65,7 +65,7 @@ test("counts from 0 what an alert or a rate has to see the first time that it ha
   );
 });
 
-test("says what the API, the configuration and the node's configuration are like", async () => {
+test("exports the state of the API caches, the configuration and the node configuration", async () => {
   const metrics = createMetrics({ processMetrics: false });
   metrics.kube.cacheSynced("pods", true);
   metrics.kube.watchRestarted("pods", "expired");
@@ -90,7 +90,7 @@ test("says what the API, the configuration and the node's configuration are like
   );
 });
 
-test("counts when it is scraped, and survives not getting the count", async () => {
+test("reads counts at each scrape, and exports Nan if that fails", async () => {
   const name = "plexus_attachments";
   let count = 3;
   const read = async (): Promise<number> => {

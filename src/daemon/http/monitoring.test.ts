@@ -50,7 +50,7 @@ function panelExpressions(): Expression[] {
 
 const seriesName = /\b(?:plexus|process|nodejs)_[a-z0-9_]+/g;
 
-test("alerts and dashboard use only metrics that plexusd has", async () => {
+test("alerts and dashboard use only metrics that plexusd exports", async () => {
   const served = await servedNames();
   const expressions = [...ruleExpressions, ...panelExpressions()];
   const unknown = expressions.flatMap(({ where, expr }) =>
@@ -63,7 +63,7 @@ test("alerts and dashboard use only metrics that plexusd has", async () => {
   expect(unknown).toEqual([]);
 });
 
-test("each metric of plexusd's own is described, and shown or watched", async () => {
+test("each metric of plexusd is documented, and used in an alert or the dashboard", async () => {
   const own = [...(await servedNames())].filter((name) => name.startsWith("plexus_"));
   const described = read("docs/operations/metrics.md");
   const used = [...ruleExpressions, ...panelExpressions()].map(({ expr }) => expr).join("\n");

@@ -20,7 +20,7 @@ function makeTaint() {
   return { state, removed, remove };
 }
 
-test("the start-up taint goes when the node is served, once; what fails is tried again", async () => {
+test("the startup taint is removed once when the node is ready, and a failure is retried", async () => {
   const { state, removed, remove } = makeTaint();
   await remove();
   Object.assign(state, { key: undefined, reasons: [] });

@@ -53,7 +53,7 @@ function makeNode() {
 
 const late = notAttachedGraceMs + 1000;
 
-test("a pod that was not attached is reported once, and counted as long as it is there", async () => {
+test("an unattached pod is reported once, and counted until it is deleted", async () => {
   const node = makeNode();
   node.add("web");
   await node.checkAt(0);
@@ -73,7 +73,7 @@ test("a pod that was not attached is reported once, and counted as long as it is
   expect(node.unattached.count).toBe(0);
 });
 
-test("only the pod of the host's network is read, every few minutes at most, and not counted", async () => {
+test("attached, unannotated and hostNetwork pods are not reported; only the last kind is read", async () => {
   const node = makeNode();
   node.add("attached");
   node.add("plain", { annotations: {} });
@@ -83,7 +83,7 @@ test("only the pod of the host's network is read, every few minutes at most, and
   expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["host"], 0]);
 });
 
-test("a pod that is still starting is looked at again", async () => {
+test("a pod that is still starting is checked again later", async () => {
   const node = makeNode();
   node.add("web", { phase: "Pending" });
   await node.checkAt(0);
@@ -94,7 +94,7 @@ test("a pod that is still starting is looked at again", async () => {
   expect(node.events).toHaveLength(1);
 });
 
-test("a pod whose sandbox is made anew in time is never counted", async () => {
+test("a pod whose sandbox is recreated within the grace period is not reported", async () => {
   const node = makeNode();
   node.add("web");
   node.recorded.add("web");

@@ -55,7 +55,7 @@ async function open({ timeoutMs = 5000 } = {}) {
   return { api, devices, ids, logger, writeMetadata };
 }
 
-test("a pod without claims costs nothing, and one that is not known has no devices [D-29]", async () => {
+test("a pod without claims, or an unknown pod, has no devices and causes no API request [D-29]", async () => {
   const { api, devices } = await open();
   expect(await devices.devicesOf(lookup({ spec: {} }))).toEqual(new Map());
   const unknown = { ...lookup(), podObject: async () => undefined };
@@ -63,7 +63,7 @@ test("a pod without claims costs nothing, and one that is not known has no devic
   expect(api.asked).toEqual([]);
 });
 
-test("a claim that the specification names is read, though no status mentions it [D-23] [D-25] [D-26]", async () => {
+test("a claim named in the pod's spec is read even if the pod's status does not name it [D-23] [D-25] [D-26]", async () => {
   const { api, devices } = await open();
   api.claims = mine;
   const claims = [{ claim: "nic", request: "req" }];
@@ -73,7 +73,7 @@ test("a claim that the specification names is read, though no status mentions it
   expect(api.asked).toEqual(["claim default/mine", "slices nic.example"]);
 });
 
-test("the slices are those of the pod's node, whatever the host is called [D-26]", async () => {
+test("slices are listed for the pod's nodeName, not for the host's name [D-26]", async () => {
   const { api, ids } = await open();
   api.claims = mine;
   const spec = { ...(oneClaim.spec as JsonObject), nodeName: "node.example" };
@@ -90,7 +90,7 @@ const statuses = [
   { name: "none", resourceClaimName: null },
 ];
 
-test("a claim from a template is found by the status; one that was not needed is skipped [D-23]", async () => {
+test("a claim from a template is found through the pod's status; a null claim is skipped [D-23]", async () => {
   const { api, ids } = await open();
   api.claims = [claimObject("web-nic-x", [{ device: "vf-2" }], { owner: "uid-web" })];
   expect(await ids(draPod({ spec: templates, statuses }))).toEqual([pci(2)]);
@@ -106,7 +106,7 @@ const extended = draPod({
   },
 });
 
-test("an extended resource that a claim stands for has the devices of its requests [D-24]", async () => {
+test("an extended resource that a claim backs has the devices of the mapped request [D-24]", async () => {
   const { api, ids } = await open();
   const results = [
     { device: "vf-3", request: "container-0-request-0" },
@@ -148,7 +148,7 @@ test.for<[what: string, code: number, message: RegExp, world?: World]>([
     /its claim "nic" is the ResourceClaim default\/mine, which does not exist/,
   ],
   [
-    "is another pod's",
+    "is not reserved for the pod",
     100,
     /ResourceClaim "default\/mine", a claim of the pod, is not reserved/,
     { claims: [claimObject("mine", [{ device: "vf-1" }], { reservedFor: "uid-other" })] },
@@ -160,13 +160,13 @@ test.for<[what: string, code: number, message: RegExp, world?: World]>([
     { claims: [claimObject("mine", [{ device: "vf-1" }], { isAllocated: false })] },
   ],
   [
-    "was not made from its template yet",
+    "was not created from its template yet",
     11,
     /the pod's claim "nic"/,
     { pod: draPod({ spec: templates }) },
   ],
   [
-    "was made from a template for another pod",
+    "was created from a template for another pod",
     100,
     /not made for the pod/,
     {
@@ -175,7 +175,7 @@ test.for<[what: string, code: number, message: RegExp, world?: World]>([
     },
   ],
   [
-    "stands for an extended resource and has a device without an ID",
+    "backs an extended resource and has a device without an ID",
     100,
     /device vf-1 of pool pool .*nic\.example publishes neither/,
     {
@@ -191,19 +191,19 @@ test.for<[what: string, code: number, message: RegExp, world?: World]>([
     { claims: mine, slices: [slice, sliceObject({ devices: [], generation: 2 })] },
   ],
   [
-    "has more slices than a node can have",
+    "has more slices than the limit",
     100,
     /nic.example has more than 2000 ResourceSlices/,
     { claims: mine, slices: Array(2001).fill(slice) },
   ],
   [
-    "is one of more than are read",
+    "exceeds the limit of claims per pod",
     100,
     /has 65 resource claims/,
     { pod: draPod({ spec: tooMany }) },
   ],
 ])(
-  "a claim that %s is an error that says so [D-23] [D-25] [D-26] [S-306]",
+  "devicesOf() fails with the reason for a claim that %s [D-23] [D-25] [D-26] [S-306]",
   async ([, code, message, { pod = oneClaim, claims = [], slices = [slice] } = {}]) => {
     const { api, devices } = await open();
     Object.assign(api, { claims, slices });
@@ -212,7 +212,7 @@ test.for<[what: string, code: number, message: RegExp, world?: World]>([
   },
 );
 
-test("a claim may be the pod's group's, of that name and kind [D-25]", async () => {
+test("a claim may belong to the pod's PodGroup, matched by name and kind [D-25]", async () => {
   const { api, ids } = await open();
   const claim = claimObject("web-nic-x", [{ device: "vf-2" }]);
   const group = { name: "gang", uid: "uid-gang" };
@@ -242,7 +242,7 @@ test("a claim may be the pod's group's, of that name and kind [D-25]", async () 
   }
 });
 
-test("devices are in the order of the pod's claims, of requests, and of names; each once [D-27]", async () => {
+test("devices are unique, and ordered by the pod's claims, by request and by name [D-27]", async () => {
   const { api, devices } = await open();
   api.claims = [
     claimObject("mine", [{ device: "vf-2" }, { device: "vf-0", request: "req/alternative" }]),
@@ -260,7 +260,7 @@ test("devices are in the order of the pod's claims, of requests, and of names; e
   ]);
 });
 
-test("devices for administrators, and devices without attributes of networks, are skipped [D-25] [D-26]", async () => {
+test("devices with admin access or without a device ID are skipped [D-25] [D-26]", async () => {
   const { api, devices } = await open();
   api.claims = [
     claimObject("mine", [
@@ -277,7 +277,7 @@ test("devices for administrators, and devices without attributes of networks, ar
   ]);
 });
 
-test("of a pool's slices only those of the newest generation count, whatever their order [D-26]", async () => {
+test("only the newest generation of a pool's slices counts, whatever their order [D-26]", async () => {
   const { api, ids } = await open();
   api.claims = mine;
   const named = (id: string) => ({
@@ -310,7 +310,7 @@ function metadata(
   };
 }
 
-test("the driver's metadata file comes first, and spares reading slices [D-30]", async () => {
+test("the driver's metadata file is preferred, and avoids reading slices [D-30]", async () => {
   const { api, ids, writeMetadata } = await open();
   api.claims = mine;
   const versions = [metadata("v9", "unknown"), metadata("v1alpha1", "by-file")];
@@ -322,16 +322,12 @@ test("the driver's metadata file comes first, and spares reading slices [D-30]",
 });
 
 test.each([
-  [
-    "is about a predecessor of the claim",
-    JSON.stringify(metadata("v1alpha1", "x", { uid: "?" })),
-    0,
-  ],
-  ["is about another device", JSON.stringify(metadata("v1alpha1", "x", { device: "vf-2" })), 0],
-  ["has no version that is known", JSON.stringify(metadata("v9", "x")), 0],
-  ["is cut", '{"kind":"DeviceMeta', 1],
+  ["belongs to an earlier claim", JSON.stringify(metadata("v1alpha1", "x", { uid: "?" })), 0],
+  ["lists another device", JSON.stringify(metadata("v1alpha1", "x", { device: "vf-2" })), 0],
+  ["has only an unknown version", JSON.stringify(metadata("v9", "x")), 0],
+  ["is truncated", '{"kind":"DeviceMeta', 1],
   ["is too long", " ".repeat(1024 * 1024 + 1), 1],
-])("slices are read where a metadata file %s [D-30]", async (_, text, warnings) => {
+])("slices are read if a metadata file %s [D-30]", async (_, text, warnings) => {
   const { api, ids, logger, writeMetadata } = await open();
   api.claims = mine;
   await writeMetadata(text);
@@ -339,7 +335,7 @@ test.each([
   expect(logger.at("warn")).toHaveLength(warnings);
 });
 
-test("names that lead out of a driver's directory are not followed [D-30]", async () => {
+test("a driver name that leads out of the drivers' directory is not used as a path [D-30]", async () => {
   const { api, ids } = await open();
   api.claims = [claimObject("mine", [{ device: "vf-1", driver: "../escape" }])];
   api.slices = [
@@ -351,7 +347,7 @@ test("names that lead out of a driver's directory are not followed [D-30]", asyn
   expect(await ids()).toEqual(["by-slice"]);
 });
 
-test("a group that is absent or forbidden is logged once, and the pod has no such devices [D-29]", async () => {
+test("an absent or forbidden API group is logged once, and pods get no claimed devices [D-29]", async () => {
   const { api, devices, logger } = await open();
   api.failure = new ResourceApiUnavailableError("forbidden");
   expect(await devices.devicesOf(lookup())).toEqual(new Map());
@@ -362,7 +358,7 @@ test("a group that is absent or forbidden is logged once, and the pod has no suc
   expect((await devices.devicesOf(lookup())).size).toBe(1);
 });
 
-test("an API that hangs is code 11 in time, and an end of the call ends it", async () => {
+test("devicesOf() fails with code 11 if the API hangs or its call is cancelled", async () => {
   const { api, devices } = await open({ timeoutMs: 50 });
   api.hangs = true;
   await expect(devices.devicesOf(lookup())).rejects.toMatchObject({

@@ -19,7 +19,7 @@ const tokensOf = (api: FakeApiServer) => api.seen.map(({ headers }) => headers.a
 
 const version = { path: "/api/v1/pods", timeoutMs: 2000 };
 
-test("a relative token file is read again after the server refused it", async ({ api }) => {
+test("a relative token file is reread after the server rejects its token", async ({ api }) => {
   const path = await api.kubeconfig({ tokenFile: "the-token" });
   const tokenFile = join(path, "../the-token");
   await writeFile(tokenFile, "first\n");
@@ -33,7 +33,7 @@ test("a relative token file is read again after the server refused it", async ({
   client.close();
 });
 
-test("a token that is refused twice is an error, not a loop", async ({ api }) => {
+test("a token that is rejected twice fails the request", async ({ api }) => {
   api.token = "another";
   const client = new ApiClient(
     await kubeconfigCredentials(await api.kubeconfig({ token: "mine" })),
@@ -53,14 +53,10 @@ test("a kubeconfig's server may have a path, as behind a proxy", async ({ api })
 
 test.for([
   ["no current context", { "current-context": "" }, /current-context/],
-  ["a context that is not there", { "current-context": "x" }, /context x/],
-  [
-    "a server that is no URL",
-    { clusters: [{ name: "test", cluster: { server: "no" } }] },
-    /server/,
-  ],
+  ["a missing context", { "current-context": "x" }, /context x/],
+  ["an invalid server URL", { clusters: [{ name: "test", cluster: { server: "no" } }] }, /server/],
 ] as const)(
-  "a kubeconfig with %s is refused with its path",
+  "a kubeconfig with %s is rejected with an error that names its path",
   async ([, change, message], { api }) => {
     const path = await api.kubeconfig();
     await writeFile(
@@ -130,7 +126,7 @@ test("the in-cluster credentials verify the server and send the rotated token", 
   other.close();
 });
 
-test("a client certificate that is renewed in its file or in the kubeconfig is used, if it is whole", async () => {
+test("a client certificate renewed in its file or in the kubeconfig is used if it is complete", async () => {
   const { dir, port, ca, seen } = await startTlsServer();
   const client = { certFile: join(dir, "client.crt"), keyFile: join(dir, "client.key") };
   const cluster = { server: `https://127.0.0.1:${port}`, "certificate-authority": ca };

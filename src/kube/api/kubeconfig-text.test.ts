@@ -20,7 +20,7 @@ test.each([
   ["users:\n\ttoken: s3cret", /^it is not YAML: /],
   ["s3cret", /^it is not a YAML mapping\n/],
   ["a: b\n---\ntoken: s3cret\n", /^it has several YAML documents\n/],
-])("what is no kubeconfig is refused with the place, without a word of it: %j", (text, message) => {
+])("an invalid kubeconfig is rejected without quoting its content: %j", (text, message) => {
   expect(refusal(text)).toMatch(message);
   expect(refusal(text)).not.toContain("s3cret");
 });

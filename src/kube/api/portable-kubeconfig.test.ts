@@ -40,7 +40,7 @@ test("a kubeconfig's files are inlined", async ({ api }) => {
   client.close();
 });
 
-test("credentials of a credential plugin are refused", async ({ api }) => {
+test("a kubeconfig with a credential plugin is rejected", async ({ api }) => {
   const kubeconfig = await api.kubeconfig({ exec: { command: "login" } });
   await expect(portableKubeconfig({ kubeconfig })).rejects.toThrow(
     "only a certificate or a token can be used here",

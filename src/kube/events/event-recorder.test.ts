@@ -72,7 +72,7 @@ test("record() merges repetitions that are still queued", async ({ api, client }
 
 test.for([
   ["retries after 429 and 5xx", [429, 500], ["first", "next"], []],
-  ["drops an event that is refused, and sends the next one", [403], ["next"], ["failed"]],
+  ["drops an event that is rejected, and sends the next one", [403], ["next"], ["failed"]],
 ] as const)("record() %s", async ([, answers, messages, drops], { api, client }) => {
   for (const answer of answers) api.script({ when: posts, answer });
   await using started = start(client);
@@ -100,7 +100,7 @@ test("record() limits all events of the node and the queue", async ({ api, clien
   expect([count("queue"), count("rate")]).toEqual([3, 2]);
 });
 
-test("record() shortens a message at a character's end", async ({ api, client }) => {
+test("record() truncates a message at a character boundary", async ({ api, client }) => {
   await using started = start(client);
   started.recorder.record(pod, { ...added, message: "é".repeat(2000) });
   await vi.waitFor(() => expect(stored(api)).toHaveLength(1));

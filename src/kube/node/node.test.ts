@@ -14,7 +14,7 @@ const answer = (method: string, status: number, body: object) => ({
   body,
 });
 
-test("removeTaint() replaces only the list of taints that it has read", async ({ api, kube }) => {
+test("removeTaint() replaces the taints only if they did not change", async ({ api, kube }) => {
   const taints = [{ key, effect: "NoSchedule" }, other, { key, effect: "NoExecute" }];
   api.script(answer("GET", 200, { spec: { taints } }));
   api.script(answer("PATCH", 200, {}));
@@ -28,7 +28,7 @@ test("removeTaint() replaces only the list of taints that it has read", async ({
 });
 
 test.for([{ spec: { taints: [other] } }, { spec: {} }])(
-  "removeTaint() writes nothing without such a taint: %j",
+  "removeTaint() writes nothing if the node lacks the taint: %j",
   async (node, { api, kube }) => {
     api.script(answer("GET", 200, node));
     expect(await kube.removeTaint(key)).toBe(false);
@@ -36,7 +36,7 @@ test.for([{ spec: { taints: [other] } }, { spec: {} }])(
   },
 );
 
-test("removeTaint() fails after another change, or when forbidden", async ({ api, kube }) => {
+test("removeTaint() fails after a concurrent change, or if forbidden", async ({ api, kube }) => {
   api.script(answer("GET", 200, { spec: { taints: [{ key }] } }));
   api.script(answer("PATCH", 422, { message: "the server rejected our request" }));
   await expect(kube.removeTaint(key)).rejects.toThrow("rejected");

@@ -139,7 +139,7 @@ test.for<[string, (api: FakeApiServer) => void]>([
   expect(lists(api)).toHaveLength(2);
 });
 
-test("lists without a version when the LIST's has expired, too", async ({ api, client }) => {
+test("lists without resourceVersion after that of a LIST expired", async ({ api, client }) => {
   api.script({ when: isList("pods"), answer: 410 });
   await using started = startCache(client);
   await started.whenSynced();
@@ -240,7 +240,7 @@ test("assembles events that arrive in pieces", async ({ api, client }) => {
   await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-pièce"));
 });
 
-test("is empty while the type of an optional resource is unknown", async ({ api, client }) => {
+test("is empty while the CRD of an optional resource is missing", async ({ api, client }) => {
   api.absent.add("pods");
   await using started = startCache(client, { mayBeAbsent: true });
   await started.whenSynced();

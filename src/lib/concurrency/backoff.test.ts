@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Backoff } from "./backoff.ts";
 
-test("Backoff grows up to the maximum but for its jitter, and starts over after reset()", () => {
+test("Backoff grows to its maximum, less jitter, and starts over after reset()", () => {
   const backoff = new Backoff({ initialMs: 100, maxMs: 500, random: () => 1 });
   const delays = Array.from({ length: 5000 }, () => backoff.next());
   expect(delays.slice(0, 5)).toEqual([100, 200, 400, 500, 500]);

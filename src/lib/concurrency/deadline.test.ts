@@ -29,7 +29,7 @@ test("untilAborted() rejects with the signal's reason while the promise is pendi
   await expect(waiting).rejects.toThrow("stop later");
 });
 
-test("untilAborted() passes the promise's own outcome on and removes its listener", async () => {
+test("untilAborted() passes on the promise's outcome and removes its listener", async () => {
   const { signal } = new AbortController();
   await expect(untilAborted(Promise.resolve(7), signal)).resolves.toBe(7);
   await expect(untilAborted(Promise.reject(new Error("no")), signal)).rejects.toThrow("no");

@@ -17,12 +17,12 @@ function requested(kinds: string) {
   return { lock, granted, release };
 }
 
-test("SharedLock is held by many together, or by one after those before it", async () => {
+test("SharedLock is held by many readers or one writer, in the order of requests", async () => {
   const { granted, release } = requested("ssxsx");
   await turn();
   expect(granted).toEqual([0, 1]);
   await release(0);
-  // Again, which counts once.
+  // A second release has no effect.
   await release(0);
   expect(granted).toEqual([0, 1]);
   await release(1);

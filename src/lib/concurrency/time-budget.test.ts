@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { TimeBudget } from "./time-budget.ts";
 
-test("TimeBudget shares what is left equally among the steps to come, and is never negative", () => {
+test("TimeBudget divides the remaining time equally among the remaining steps, never below zero", () => {
   let now = 500;
   const budget = new TimeBudget(() => now, 100);
   const share = budget.share(4);

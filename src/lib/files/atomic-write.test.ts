@@ -13,7 +13,7 @@ beforeEach(async () => {
   onTestFinished(() => rm(dir, { recursive: true }));
 });
 
-test("atomicWrite() writes text and bytes, over what was there, and leaves nothing else", async () => {
+test("atomicWrite() replaces a file with text or bytes, and leaves no temporary file", async () => {
   await atomicWrite(path, "ä long first content");
   expect(await readFile(path, "utf8")).toBe("ä long first content");
   await atomicWrite(path, Buffer.of(0, 255));
@@ -30,7 +30,7 @@ test("atomicWrite() gives the file its mode whatever the umask, 0600 by default"
   expect((await stat(join(dir, "shared"))).mode & 0o777).toBe(0o644);
 });
 
-test("atomicWrite() that cannot rename leaves the old content and no temporary file", async () => {
+test("atomicWrite() keeps the old content and no temporary file if it cannot rename", async () => {
   await mkdir(join(path, "old"), { recursive: true });
   await expect(atomicWrite(path, "new")).rejects.toThrow();
   expect(await readdir(dir, { recursive: true })).toEqual(["file", "file/old"]);
@@ -59,7 +59,7 @@ test("atomicWrite() replaces a symlink instead of writing through it", async () 
   expect(await readFile(path, "utf8")).toBe("new");
 });
 
-test("atomicWrite() at once to one file ends with one of the contents, whole", async () => {
+test("concurrent atomicWrite() calls to one file leave one of the contents, complete", async () => {
   const contents = Array.from({ length: 10 }, (_, i) => String(i).repeat(10_000));
   await Promise.all(contents.map((content) => atomicWrite(path, content)));
   expect(contents).toContain(await readFile(path, "utf8"));

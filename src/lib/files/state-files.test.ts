@@ -53,7 +53,7 @@ test.each([
   "c-1.lock.damaged",
   "primary-conf.damaged",
   ".c-1.lock",
-])("parseStateFileName(%j) knows no such file", (name) => {
+])("parseStateFileName(%j) ignores a foreign file", (name) => {
   expect(parseStateFileName(name)).toBeUndefined();
 });
 
@@ -61,7 +61,7 @@ test.each([
   recordFileName({ containerId: "%s", ifName: "%s" }),
   tombstoneFileName({ containerId: "%s", ifName: "%s" }),
   "%s.lock",
-])("the shim has the name %j too", async (format) => {
+])("the shim uses the same file name %j", async (format) => {
   const shim = new URL("../../../shim/", import.meta.url);
   const names = (await readdir(shim)).filter((name) => name.endsWith(".c"));
   const sources = await Promise.all(names.map((name) => readFile(new URL(name, shim), "utf8")));
@@ -70,7 +70,7 @@ test.each([
   );
 });
 
-test("isSocketFileName() knows the socket and what it was bound under, and no other name", () => {
+test("isSocketFileName() accepts only the sockets and their temporary names", () => {
   const own = ["plexus.sock", "admin-plexus.sock", temporarySocketPath("plexus.sock")];
   const others = ["plexus.sock.old", "plexus.sock.", "plexus.sock.0a1b2c3d", "xplexus.sock"];
   const isOwn = (name: string): boolean => isSocketFileName(name, "plexus.sock");

@@ -18,7 +18,7 @@ test("watchDirectory() reports changes until it is closed", async () => {
   expect(onEvent).not.toHaveBeenCalled();
 });
 
-test("watchDirectory() finds a directory that is made or replaced later, on rearm()", async () => {
+test("watchDirectory() watches a directory that was created or replaced, after rearm()", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-watch-"));
   const path = join(dir.path, "later");
   const onEvent = vi.fn();

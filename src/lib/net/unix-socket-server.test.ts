@@ -78,7 +78,7 @@ test.each(["file", "directory"])("listen() rejects a %s at the path and keeps it
   expect(await readdir(dir)).toEqual(["test.sock"]);
 });
 
-test("listen() removes sockets that a killed process left, and no younger or foreign files", async () => {
+test("listen() removes stale sockets of a killed process, and no recent or foreign files", async () => {
   const longAgo = Date.now() / 1000 - 700;
   for (const name of ["test.sock.0a1b2c", "test.sock.0a1b2d", "other.sock.0a1b2c"]) {
     await unixSocket(name);

@@ -3,7 +3,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { DocumentError, Problems } from "./document-error.ts";
 import { FieldReader, readFields } from "./field-reader.ts";
 
-/** What a reading gives, and the problems that it notes, as `path: reason`. */
+/** The value that a reading gives, and its problems as `path: reason`. */
 function read<T>(
   object: JsonObject,
   reading: (fields: FieldReader) => T,
@@ -15,7 +15,7 @@ function read<T>(
 }
 
 describe("FieldReader", () => {
-  test("reads what is there and takes null for absent", () => {
+  test("reads existing fields, and treats null as absent", () => {
     const object = { text: "a", count: 3, list: ["b"], inner: { c: 1 }, none: null };
     const { value, problems } = read(object, (fields) => [
       fields.string("text"),
@@ -95,7 +95,7 @@ describe("FieldReader", () => {
     ]);
   });
 
-  test("finds keys in any case where that is the rule, in what is below as well", () => {
+  test("matches keys in any case with foldCase, also in nested objects", () => {
     const object = { HostPort: 1, hostport: 2, Inner: { KEY: "a" } };
     const reading = (fields: FieldReader) => [
       fields.integer("hostPort"),
@@ -107,7 +107,7 @@ describe("FieldReader", () => {
 });
 
 describe("readFields()", () => {
-  test("throws everything that is wrong, at most ten in words", () => {
+  test("throws an error with up to ten problems, and counts the rest", () => {
     const keys = Array.from({ length: 12 }, (_, i) => `k${i}`);
     const reading = (): unknown =>
       readFields({}, { subject: "cannot read x" }, (fields) => keys.map((k) => fields.required(k)));
@@ -115,7 +115,7 @@ describe("readFields()", () => {
     expect(reading).toThrow(/^cannot read x: k0: is missing; .*; k9: is missing; and 2 more$/);
   });
 
-  test.each([null, [], "a"])("refuses %j, which is no object", (value) => {
+  test.each([null, [], "a"])("rejects %j, which is not an object", (value) => {
     const message = `x: must be an object, got ${JSON.stringify(value)}`;
     expect(() => readFields(value, { subject: "x" }, () => 1)).toThrow(message);
   });

@@ -13,7 +13,7 @@ test("parseYamlDocuments() names the first problem and its place, and quotes no 
   expect(() => [...parseYamlDocuments("token: [secret\nb")]).not.toThrow(/secret/);
 });
 
-test("parseYamlDocuments() prints nothing of a text that is odd", () => {
+test("parseYamlDocuments() emits no process warning about an odd document", () => {
   const emitWarning = vi.spyOn(process, "emitWarning");
   expect([...parseYamlDocuments("{a: b}: secret")]).toEqual([{ "{ a: b }": "secret" }]);
   expect(emitWarning).not.toHaveBeenCalled();

@@ -40,7 +40,7 @@ const report: NodeStatus = {
   requests: { rules: { undeclaredRequests: "fail", ignoredRequests: "warn" }, refused: [] },
 };
 
-/** plexusctl against a plexusd that says these things. */
+/** A fake plexusd that gives these answers to plexusctl. */
 async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } = {}) {
   const dir = await mkdtemp(join(tmpdir(), "plexus-explain-"));
   onTestFinished(() => rm(dir, { recursive: true }));
@@ -72,7 +72,7 @@ async function run(...argv: string[]) {
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
 
-test("explain says the sentence first, then what it is concluded from", async () => {
+test("explain prints the advice first, then the evidence", async () => {
   const { socket, asked } = await plexusd();
   const { code, out } = await run("explain", "--socket", socket, "shop/web");
 
@@ -93,7 +93,7 @@ test("explain says the sentence first, then what it is concluded from", async ()
   ]);
 });
 
-test("explain shows what a network ignored beside its state", async () => {
+test("explain shows the requests that a network ignored in its state", async () => {
   const ignored = [{ key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" }];
   const network = { network: "shop/net-a", isDefault: false, ifName: "net1", ignored };
   const { socket } = await plexusd({
@@ -104,7 +104,7 @@ test("explain shows what a network ignored beside its state", async () => {
   expect(out).toContain("attached, ignored mac (asked 02:00:00:00:00:01, got 02:00:00:00:00:02)");
 });
 
-test("explain has everything in JSON, and looks into the namespace default", async () => {
+test("explain -o json prints everything; the default namespace is default", async () => {
   const ok = {
     ...explanation,
     advice: { finding: "Attached", sentence: "All is well.", ok: true },
@@ -117,7 +117,7 @@ test("explain has everything in JSON, and looks into the namespace default", asy
   expect(JSON.parse(out)).toEqual(ok);
 });
 
-test("explain without a plexusd says that, in text and JSON", async () => {
+test("explain reports that plexusd does not answer, in text and JSON", async () => {
   const socket = join(tmpdir(), "plexus-nowhere", "plexus.sock");
   const { code, out } = await run("explain", "--socket", socket, "shop/web");
   const json = await run("explain", "-o", "json", "--socket", socket, "shop/web");
@@ -128,12 +128,12 @@ test("explain without a plexusd says that, in text and JSON", async () => {
   expect(JSON.parse(json.out).advice.finding).toBe("DaemonUnavailable");
 });
 
-test("explain and doctor know text and json, no other output", async () => {
+test("explain and doctor reject output formats other than text and json", async () => {
   expect((await run("explain", "-o", "yaml", "a/b")).code).toBe(2);
   expect((await run("doctor", "-o", "yaml")).code).toBe(2);
 });
 
-test("status prints the numbers of plexusd, and why it is not ready", async () => {
+test("status prints the counts of plexusd, and why it is not ready", async () => {
   const { socket } = await plexusd({ report: { ...report, notReady: ["it stops", "no CNI"] } });
   const lines = [
     ...["plexusd 1.2.3 (abc)", "node configuration: active", "attachments: 4", "leftovers: 0"],
@@ -180,9 +180,9 @@ test.each([
     "problem",
     "c1 is unusable",
   ],
-  ["with pods that are older", { unattachedPods: 3 }, "running pods", "warning", "NotAttached"],
+  ["with unattached pods", { unattachedPods: 3 }, "running pods", "warning", "NotAttached"],
   [
-    "with pods that ask for what no plugin declares",
+    "with pods that request undeclared capabilities",
     {
       requests: {
         ...report.requests,
@@ -200,7 +200,7 @@ test.each([
     "6 pods cannot start (UndeclaredRequest: a/1, a/2, a/3, a/4, a/5, and 1 more): set undeclaredRequests: cniArgs",
   ],
   [
-    "with rules that refuse nothing",
+    "without rejected requests",
     {},
     "requests of pods",
     "ok",
@@ -213,13 +213,13 @@ test.each([
     "problem",
     "/a is not mounted",
   ],
-] as const)("doctor finds a node that is %s", async (...[, says, check, verdict, text]) => {
+] as const)("doctor checks a node that is %s", async (...[, says, check, verdict, text]) => {
   const { findings } = await doctor(says as Partial<NodeStatus>);
 
   expect(findings).toContainEqual({ check, verdict, text: expect.stringContaining(text) });
 });
 
-test("doctor names a shim that is not there, and directories that cannot be used", async () => {
+test("doctor reports a missing shim and missing directories", async () => {
   const { code, findings } = await doctor({});
   const problems = findings.filter(({ verdict }) => verdict === "problem");
 
@@ -228,7 +228,7 @@ test("doctor names a shim that is not there, and directories that cannot be used
   expect(findings.find(({ check }) => check === "/tmp")?.text).toMatch(/^owner 0:0, mode 1?777/);
 });
 
-test("doctor examines the directories without a plexusd, too", async () => {
+test("doctor checks the directories even if plexusd does not answer", async () => {
   const socket = join(tmpdir(), "plexus-nowhere", "plexus.sock");
   const { code, out } = await run("doctor", "--socket", socket);
 
