@@ -3,7 +3,7 @@ import { configForCall, defaultEngineConfig } from "./config.ts";
 
 const inline = { name: "n", type: "ptp" };
 
-test("configForCall() gives the defaults where neither side says anything", () => {
+test("configForCall() returns the defaults if neither configuration sets a key", () => {
   expect(configForCall({}, { name: "plexus", type: "plexus", anything: 1 })).toEqual(
     defaultEngineConfig,
   );
@@ -44,7 +44,7 @@ test.each([
   );
 });
 
-test("configForCall() takes clusterNetwork with an empty list of delegates (multus.md §1.1)", () => {
+test("configForCall() accepts clusterNetwork with an empty list of delegates (multus.md §1.1)", () => {
   const config = configForCall({}, { clusterNetwork: "flannel", delegates: [] });
   expect(config).toEqual({ ...defaultEngineConfig, clusterNetwork: "flannel" });
   expect(configForCall({}, { delegates: [inline], clusterNetwork: "" }).delegates).toEqual([
@@ -59,17 +59,17 @@ test.each([
   "confDir",
   "binDir",
   "readinessindicatorfile",
-])("configForCall() takes %s = null and an empty text for absent, as Go does", (key) => {
+])("configForCall() treats %s = null and an empty string as absent, as Go does", (key) => {
   for (const value of [null, ""])
     expect(configForCall({}, { [key]: value })).toEqual(defaultEngineConfig);
 });
 
-test("configForCall() takes globalNamespaces as a list or as one text", () => {
+test("configForCall() accepts globalNamespaces as a list or as a string", () => {
   expect(configForCall({}, { globalNamespaces: ["a", "b"] }).globalNamespaces).toEqual(["a", "b"]);
   expect(configForCall({}, { globalNamespaces: "a,, b ," }).globalNamespaces).toEqual(["a", "b"]);
 });
 
-test("configForCall() lets the daemon's configuration win, key by key", () => {
+test("configForCall() prefers the daemon's configuration to the conf's, key by key", () => {
   const config = configForCall({ binDir: "/daemon" }, { binDir: "/conf", confDir: "/conf" });
   expect(config).toMatchObject({ binDir: "/daemon", confDir: "/conf" });
 });
@@ -77,7 +77,7 @@ test("configForCall() lets the daemon's configuration win, key by key", () => {
 test.each([
   ["clusterNetwork", { clusterNetwork: "a" }],
   ["delegates", { delegates: [inline] }],
-])("configForCall() takes %s of the daemon for the whole default network", (_, daemon) => {
+])("configForCall() with the daemon's %s ignores the conf's default network", (_, daemon) => {
   for (const conf of [{ clusterNetwork: "b" }, { delegates: [{ name: "m", type: "x" }] }]) {
     expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...daemon });
   }

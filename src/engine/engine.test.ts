@@ -19,7 +19,7 @@ function gatedLab(): EngineLab & { open(): void; started: Promise<void> } {
 
 const soon = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
-test("handle() serves calls of one container one after another, in the order in which they came [N-7.3] [R-1.0-20] [R-0.4-02]", async () => {
+test("handle() serves the calls of one container one at a time, in order of arrival [N-7.3] [R-1.0-20] [R-0.4-02]", async () => {
   const lab = gatedLab();
   const calls = [lab.add()];
   await lab.started;
@@ -43,7 +43,7 @@ test("handle() serves different sandboxes in parallel [R-1.0-21]", async () => {
   expect(await waiting).toMatchObject({ exitCode: 0 });
 });
 
-test("handle() lets GC wait for calls in flight and calls wait for GC [R-1.1-33]", async () => {
+test("handle() makes GC wait for calls in flight, and later calls wait for GC [R-1.1-33]", async () => {
   const lab = gatedLab();
   lab.conf = { delegates: [{ ...network("default-net", "ptp"), cniVersion: "1.1.0" }] };
   lab.kernel.addNamespace("/run/netns/c2");
@@ -59,7 +59,7 @@ test("handle() lets GC wait for calls in flight and calls wait for GC [R-1.1-33]
   expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
 });
 
-test("handle() releases the sandbox after a failure, and after the shim has gone", async () => {
+test("handle() releases the sandbox's lock after a failure and after the shim disconnected", async () => {
   const lab = new EngineLab();
   lab.plugins.script("ptp ADD", failed(7, "bad"));
   await lab.add();
@@ -72,19 +72,19 @@ test("handle() releases the sandbox after a failure, and after the shim has gone
 
 test.each([
   [
-    "the conf's version",
+    "a conf of CNI 0.4.0",
     { conf: { cniVersion: "0.4.0", delegates: [] } },
     { cniVersion: "0.4.0", code: 7 },
   ],
   [
-    "a version that is not ours",
+    "an unsupported CNI version",
     { conf: { cniVersion: "9.9.9" } },
     { cniVersion: "9.9.9", code: 1 },
   ],
-  ["no conf at all", { stdin: "{" }, { cniVersion: "1.1.0", code: 6 }],
-  ["a missing variable", { env: { CNI_NETNS: "" } }, { cniVersion: "1.0.0", code: 4 }],
+  ["a conf that is not JSON", { stdin: "{" }, { cniVersion: "1.1.0", code: 6 }],
+  ["an empty variable", { env: { CNI_NETNS: "" } }, { cniVersion: "1.0.0", code: 4 }],
   ["an unknown command", { env: { CNI_COMMAND: "PAUSE" } }, { cniVersion: "1.0.0", code: 4 }],
-])("handle() prints errors with %s [R-1.1-43] [R-1.0-41]", async (_, options, expected) => {
+])("handle() prints an error for %s [R-1.1-43] [R-1.0-41]", async (_, options, expected) => {
   const answer = await new EngineLab().add(options);
   expect(answer).toMatchObject({ exitCode: 1, json: { ...expected, msg: expect.any(String) } });
 });
@@ -124,7 +124,7 @@ test("handle() prints the duration of each phase on stderr with PLEXUS_TRACE=1",
   ]);
 });
 
-test("handle() traces a failed call as far as it came, and nothing without PLEXUS_TRACE=1", async () => {
+test("handle() traces the phases of a failed call until it failed, and none without PLEXUS_TRACE=1", async () => {
   const lab = new EngineLab();
   lab.plugins.script("ptp ADD", failed(7, "bad"));
   const { stderr } = await lab.add({ env: { PLEXUS_TRACE: "1" } });
@@ -144,7 +144,7 @@ test("handle() passes on the stderr of delegates, whether they fail or not [R-1.
   expect((await lab.del()).stderr).toContain("panic: lease\n");
 });
 
-test("handle() passes on 64 KiB of stderr at most", async () => {
+test("handle() passes on at most 64 KiB of stderr", async () => {
   const lab = new EngineLab({ conf: { delegates: [network("n", "ptp", "tuning")] } });
   for (const type of ["ptp", "tuning"]) {
     lab.plugins.script(`${type} ADD`, (call) => ({
@@ -155,14 +155,14 @@ test("handle() passes on 64 KiB of stderr at most", async () => {
   expect((await lab.add()).stderr).toHaveLength(65_536);
 });
 
-test("handle() leaves everything but CNI_* to the shim's environment: TRACEPARENT is neither set nor changed", async () => {
+test("handle() sets only CNI_* variables and leaves others, such as TRACEPARENT, to the shim's environment", async () => {
   const lab = new EngineLab();
   await lab.add({ env: { TRACEPARENT: "00-abc-def-01", LD_PRELOAD: "/x.so" } });
   const names = Object.keys(lab.plugins.calls[0]!.env);
   expect(names.filter((name) => !name.startsWith("CNI_"))).toEqual([]);
 });
 
-test("handle() measures calls and delegates with their outcome", async () => {
+test("handle() measures calls and delegates by outcome", async () => {
   const lab = new EngineLab();
   await lab.add();
   lab.plugins.script("ptp DEL", failed(7, "bad"));
@@ -177,7 +177,7 @@ test("handle() measures calls and delegates with their outcome", async () => {
   ]);
 });
 
-test("handle() leaves the log line and the metrics of an answered call to log()", async () => {
+test("handle() defers the log line and the metrics of a call to log()", async () => {
   const lab = new EngineLab();
   const env = { CNI_COMMAND: "GC", CNI_PATH: "/opt/cni/bin" };
   const call = readCall({ env, stdin: '{"cniVersion":"1.1.0","name":"n"}' });
@@ -214,7 +214,7 @@ test("handle() logs one line per call, with its sandbox and pod and never its co
   expect(JSON.stringify(lab.logger.lines)).not.toContain("s3cret");
 });
 
-test("handle() reads the daemon's configuration anew for each call", async () => {
+test("handle() reads the daemon's configuration again for each call", async () => {
   const lab = new EngineLab();
   await lab.add();
   lab.config = { delegates: [network("other", "bridge")] };

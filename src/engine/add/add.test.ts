@@ -4,7 +4,7 @@ import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engi
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
 
-test("add() attaches the default network first, then the requested ones in their order; status and event have all [N-6.2] [N-4a] [N-6a] [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
+test("add() attaches the default network first, then the requested ones in order; status and event list all [N-6.2] [N-4a] [N-6a] [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
   const lab = podLab("b,a");
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "macvlan ADD net1", "bridge ADD net2"]);
@@ -37,7 +37,7 @@ test("add() never runs two delegates of a sandbox at once [N-7.3] [R-1.0-20] [R-
   expect(most).toBe(1);
 });
 
-test("add() answers with the default network's result alone, in the version of the runtime's conf", async () => {
+test("add() returns only the default network's result, in the CNI version of the runtime's conf", async () => {
   const lab = podLab("a");
   const { json } = await lab.add({ ...web, conf: { cniVersion: "0.4.0" } });
   expect(json).toMatchObject({
@@ -70,7 +70,7 @@ test("add() writes record and plan before the first delegate runs, and again wit
   ]);
 });
 
-test("add() runs the delegates while the record becomes durable, and answers only when it is", async () => {
+test("add() runs delegates while the record is synced, and returns only when it is durable", async () => {
   const lab = podLab("a");
   const disk = Promise.withResolvers<void>();
   lab.records.becomesDurable = () => disk.promise;
@@ -85,7 +85,7 @@ test("add() runs the delegates while the record becomes durable, and answers onl
   expect(await answer).toMatchObject({ exitCode: 0 });
 });
 
-test("add() undoes everything, the published status included, when the record does not become durable", async () => {
+test("add() rolls back everything, including the published status, if the record cannot be synced", async () => {
   const lab = podLab("a");
   lab.records.becomesDurable = () => Promise.reject(new Error("input/output error"));
   const { json } = await lab.add(web);
@@ -95,10 +95,10 @@ test("add() undoes everything, the published status included, when the record do
 });
 
 test.each([
-  { what: "its record", nth: 1, ran: [] },
-  { what: "the attempt", nth: 2, ran: ["ptp ADD eth0", "ptp DEL eth0"] },
+  { what: "the record", nth: 1, ran: [] },
+  { what: "its progress", nth: 2, ran: ["ptp ADD eth0", "ptp DEL eth0"] },
 ])(
-  "add() does not start a network when $what cannot be recorded, and undoes the ones before",
+  "add() attaches no further network if it cannot write $what, and rolls back the earlier ones",
   async ({ nth, ran }) => {
     const lab = podLab("a");
     lab.records.failWrite = { nth, error: new Error("disk full") };
@@ -109,7 +109,7 @@ test.each([
   },
 );
 
-test("add() looks all plugins up before it records or attaches anything, and names those it cannot execute", async () => {
+test("add() looks up all plugins before it records or attaches anything, and names those it cannot execute", async () => {
   const lab = podLab("a,b");
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   lab.plugins.setLookup("tuning", { outcome: "missing", message: "no such plugin" });
@@ -126,7 +126,7 @@ test("add() looks all plugins up before it records or attaches anything, and nam
   expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "PluginMissing", message: json.msg });
 });
 
-test("add() does not look IPAM plugins up: some plugins have theirs built in", async () => {
+test("add() does not look up IPAM plugins, as some plugins have theirs built in", async () => {
   const lab = podLab("a");
   const plugins = [{ type: "bridge", ipam: { type: "built-in" } }];
   lab.source.addNad("default/a", { cniVersion: "1.0.0", name: "net-a", plugins });
@@ -134,7 +134,7 @@ test("add() does not look IPAM plugins up: some plugins have theirs built in", a
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
 
-test("add() records all that DEL, CHECK and GC need", async () => {
+test("add() records everything that DEL, CHECK and GC need", async () => {
   const lab = podLab('[{"name":"a","interface":"data0","cni-args":{"vlan":7}}]');
   lab.config = { binDir: "/opt/plexus/bin" };
   await lab.add({ ...web, env: { CNI_PATH: "/x:/y" } });
@@ -188,7 +188,7 @@ test("add() records all that DEL, CHECK and GC need", async () => {
   ]);
 });
 
-test("add() keeps the gateways of a default-route request in the record", async () => {
+test("add() records the gateways of a default-route request", async () => {
   const lab = podLab('[{"name":"a","default-route":["10.0.0.77"]}]');
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   const [first] = lab.records.writes;
@@ -196,7 +196,7 @@ test("add() keeps the gateways of a default-route request in the record", async 
   expect(await lab.kernel.defaultRoutes(netns)).toHaveLength(1);
 });
 
-test("add() plans the exact DELs of all attachments, last first, in groups [R-0.3-14] [R-1.0-24]", async () => {
+test("add() plans exactly the DELs that del() runs, last attachment first, in groups [R-0.3-14] [R-1.0-24]", async () => {
   const lab = podLab("a");
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   await lab.add(web);
@@ -215,7 +215,7 @@ test("add() plans the exact DELs of all attachments, last first, in groups [R-0.
   expect(planned.steps.map(({ call }) => bare(call))).toEqual(really.map(bare));
 });
 
-test("add() plans DELs without prevResult before anything has run, with it afterwards [R-0.4-12]", async () => {
+test("add() plans each network's DELs without prevResult before its ADD, and with it afterwards [R-0.4-12]", async () => {
   const lab = podLab("a");
   await lab.add(web);
   const prevResults = lab.records.writes.map(({ plan }) =>
@@ -228,7 +228,7 @@ test("add() plans DELs without prevResult before anything has run, with it after
   ]);
 });
 
-test("add() writes the status of a pod that asks for nothing as well", async () => {
+test("add() publishes the status even of a pod that requests no networks", async () => {
   const lab = podLab("");
   await lab.add(web);
   expect(lab.publisher.status("default/web")).toMatchObject([
@@ -237,7 +237,7 @@ test("add() writes the status of a pod that asks for nothing as well", async () 
 });
 
 test.each([false, true])(
-  "add() attaches a sandbox that is no pod to the configured networks and asks for no pod (noSource: %s)",
+  "add() attaches a sandbox without a pod to the configured networks and looks up no pod (noSource: %s)",
   async (noSource) => {
     const lab = podLab("a", undefined, { noSource });
     expect(await lab.add()).toMatchObject({ exitCode: 0 });
@@ -249,10 +249,10 @@ test.each([false, true])(
 );
 
 test.each([
-  ["that is gone", "default/gone", false],
+  ["that does not exist", "default/gone", false],
   ["that was replaced", "default/web/another-uid", false],
   ["without a source of pods", "default/web", true],
-])("add() of a pod %s says try again later and attaches nothing", async (_, pod, noSource) => {
+])("add() of a pod %s asks to try again later and attaches nothing", async (_, pod, noSource) => {
   const lab = podLab("a", undefined, { noSource });
   const { exitCode, json } = await lab.add({ pod });
   expect({ exitCode, code: json.code }).toEqual({ exitCode: 1, code: 11 });
@@ -260,7 +260,7 @@ test.each([
   expect(lab.journal).toEqual([]);
 });
 
-test("add() takes a static pod whatever UID the runtime sends, and publishes on its mirror", async () => {
+test("add() accepts any UID for a static pod, and publishes the status on its mirror pod", async () => {
   const lab = podLab("");
   lab.source.addPod({ name: "etcd", namespace: "kube-system", uid: "mirror", isStatic: true });
   await lab.add({ pod: "kube-system/etcd/file-hash" });
@@ -281,7 +281,7 @@ test("add() answers 'try again later' while the readiness file is missing, befor
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
 
-test("add() refuses an interface that is attached already and leaves it as it is [R-1.0-14] [R-0.4-05]", async () => {
+test("add() refuses an interface that is already attached and does not change it [R-1.0-14] [R-0.4-05]", async () => {
   const lab = podLab("a");
   await lab.add(web);
   lab.journal.length = 0;
@@ -291,7 +291,7 @@ test("add() refuses an interface that is attached already and leaves it as it is
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("add() gives delegates the runtime's CNI_ARGS, addresses to the default network alone", async () => {
+test("add() passes the runtime's CNI_ARGS to delegates, but IP and MAC only to the default network", async () => {
   const lab = podLab("a");
   const CNI_ARGS =
     "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;IP=10.1.2.3;MAC=02:11:22:33:44:55;X=y";
@@ -303,7 +303,7 @@ test("add() gives delegates the runtime's CNI_ARGS, addresses to the default net
   ]);
 });
 
-test("add() runs chains with prevResult, name and version and the one chain's result counts [N-7.1a] [R-0.3-11] [R-0.3-09]", async () => {
+test("add() passes prevResult, name and version along a chain and returns its last result [N-7.1a] [R-0.3-11] [R-0.3-09]", async () => {
   const lab = new EngineLab({ conf: { delegates: [network("chain", "bridge", "tuning")] } });
   lab.plugins.script("tuning ADD", (call) => exited(0, interfaceResult(call, "10.9.9.9/16")));
   const { json } = await lab.add();
@@ -316,7 +316,7 @@ test("add() runs chains with prevResult, name and version and the one chain's re
   expect(json).toMatchObject({ ips: [{ address: "10.9.9.9/16" }] });
 });
 
-test("add() in a namespace that cannot be entered attaches nothing", async () => {
+test("add() attaches nothing if it cannot enter the namespace", async () => {
   const lab = podLab("a");
   const { json } = await lab.add({ ...web, env: { CNI_NETNS: "/run/netns/none" } });
   expect(json).toMatchObject({ code: 8, msg: expect.stringContaining("/run/netns/none") });

@@ -22,7 +22,7 @@ function recorded(lab: EngineLab): (readonly string[] | undefined)[] {
   return attachments.map(({ userSpaceInterfaces }) => userSpaceInterfaces);
 }
 
-test("add() records which interfaces of a result the kernel does not have, and check() looks for the others", async () => {
+test("add() records the result's interfaces that the kernel does not have, and check() expects the others", async () => {
   const lab = labWithDevice();
   await lab.add(web);
   expect(recorded(lab)).toEqual([undefined, ["net1"], undefined]);
@@ -33,14 +33,14 @@ test("add() records which interfaces of a result the kernel does not have, and c
   });
 });
 
-test("add() records nothing of an interface outside of the sandbox, and check() does not look for it", async () => {
+test("add() does not record an interface outside of the sandbox, and check() does not expect it", async () => {
   const lab = labWithDevice({ cniVersion: "1.0.0", interfaces: [{ name: "veth7" }] });
   await lab.add(web);
   expect(recorded(lab)).toEqual([undefined, undefined, undefined]);
   expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
 });
 
-test("check() looks for an interface that the kernel had, whatever its result says of its device", async () => {
+test("check() expects an interface that the kernel had, even if its result names a user-space device", async () => {
   const device = { pciID: "0000:03:02.1", socketPath: "/run/x" };
   const interfaces = [{ name: "net1", sandbox: netns, ...device }];
   const lab = labWithDevice();
@@ -54,7 +54,7 @@ test("check() looks for an interface that the kernel had, whatever its result sa
   expect((await lab.check(web)).json.msg).toContain("interface net1 is gone");
 });
 
-test("add() orders the list behind the last plugin and does not wait for that plugin's outcome first", async () => {
+test("add() requests the list of interfaces while the last plugin is still running", async () => {
   const lab = labWithDevice();
   const host = lab.host();
   const [exec, netlink] = [host.exec.bind(host), host.netlink.bind(host)];
@@ -74,7 +74,7 @@ test("add() orders the list behind the last plugin and does not wait for that pl
   expect(listed).toEqual(["", "tuning"]);
 });
 
-test("add() succeeds when the kernel does not list the interfaces, and check() then expects all", async () => {
+test("add() succeeds if the kernel does not list the interfaces, and check() then expects all", async () => {
   const lab = labWithDevice();
   let lists = 0;
   lab.kernel.refuse = () => (++lists === 2 ? 1 : undefined);
@@ -84,7 +84,7 @@ test("add() succeeds when the kernel does not list the interfaces, and check() t
   expect((await lab.check(web)).json.msg).toContain("interface net1 is gone");
 });
 
-test("add() answers nothing when the shim goes with the list, and leaves the record for the DEL", async () => {
+test("add() stops if the shim disconnects during the list, and keeps the record for DEL", async () => {
   const lab = labWithDevice();
   const host = lab.host();
   const netlink = host.netlink.bind(host);

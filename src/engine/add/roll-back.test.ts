@@ -21,7 +21,7 @@ test.each([
     undone: ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"],
   },
 ])(
-  "add() stops at a failure of the $position attachment and undoes what was attempted, last first [N-7.2a] [N-7.2b] [R-1.0-22] [R-0.3-16]",
+  "add() stops when the $position attachment fails and rolls back what it attempted, last first [N-7.2a] [N-7.2b] [R-1.0-22] [R-0.3-16]",
   async ({ failing, undone }) => {
     const lab = threeNetworks();
     lab.plugins.script(`${failing} ADD`, failed(110, "no address left"));
@@ -35,7 +35,7 @@ test.each([
   },
 );
 
-test("add() keeps the failing delegate's code and details and names network and interface", async () => {
+test("add() returns the failing delegate's code and details and names network and interface", async () => {
   const lab = threeNetworks();
   const error = { cniVersion: "1.0.0", code: 142, msg: "no address left", details: "range full" };
   lab.plugins.script("bridge ADD", exited(1, error));
@@ -49,7 +49,7 @@ test("add() keeps the failing delegate's code and details and names network and 
   expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "AttachFailed", message: json.msg });
 });
 
-test("add() answers with the first error when undoing fails as well, keeps the record and logs what stayed", async () => {
+test("add() returns the first error if the rollback also fails, keeps the record and logs what remains", async () => {
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", failed(110, "no address left"));
   lab.plugins.script("bridge DEL", failed(5, "lease file locked"));
@@ -79,7 +79,7 @@ test("add() answers with the first error when undoing fails as well, keeps the r
   expect(lab.records.keys).toEqual([]);
 });
 
-test("add() gives the DELs that undo it the results of what was attached [R-0.4-12] [R-1.1-10]", async () => {
+test("add() passes the attachments' results to the DELs of the rollback [R-0.4-12] [R-1.1-10]", async () => {
   const lab = threeNetworks();
   lab.plugins.script("macvlan ADD", failed(110, "no parent"));
   await lab.add(web);
@@ -100,7 +100,7 @@ test("add() gives the DELs that undo it the results of what was attached [R-0.4-
   ]);
 });
 
-test("add() that could not be undone leaves the results for a later DEL", async () => {
+test("add() keeps the results for a later DEL if the rollback fails", async () => {
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", failed(110, "no address left"));
   lab.plugins.script("ptp DEL", failed(5, "busy"));
@@ -110,7 +110,7 @@ test("add() that could not be undone leaves the results for a later DEL", async 
   expect(lab.plugins.of("ptp", "DEL").at(-1)?.conf).toHaveProperty("prevResult");
 });
 
-test("add() undoes everything when the default route cannot be set as asked", async () => {
+test("add() rolls back everything if it cannot set the requested default route", async () => {
   const lab = threeNetworks('[{"name":"a","default-route":["192.0.2.1"]}]');
   const { json } = await lab.add(web);
   expect(json).toMatchObject({ code: 100, msg: expect.stringContaining("192.0.2.1") });
@@ -119,7 +119,7 @@ test("add() undoes everything when the default route cannot be set as asked", as
   expect(lab.publisher.published.size).toBe(0);
 });
 
-test("add() undoes everything, the published status included, when the results cannot be recorded", async () => {
+test("add() rolls back everything, including the published status, if it cannot record the results", async () => {
   const lab = threeNetworks();
   const gate = Promise.withResolvers<void>();
   lab.publisher.gate = gate.promise;
@@ -134,7 +134,7 @@ test("add() undoes everything, the published status included, when the results c
   expect(lab.events.reasons).toEqual(["AttachFailed"]);
 });
 
-test("add() undoes everything and has published nothing when the result does not fit the runtime's version", async () => {
+test("add() rolls back and publishes nothing if the runtime's CNI version cannot express the result", async () => {
   const lab = threeNetworks();
   const withoutAddress = { cniVersion: "1.0.0", interfaces: [{ name: "eth0", sandbox: netns }] };
   lab.plugins.script("ptp ADD", exited(0, withoutAddress));
@@ -147,11 +147,11 @@ test("add() undoes everything and has published nothing when the result does not
 });
 
 test.each([
-  ["printed what is no result", exited(0, "[]"), 6],
+  ["printed an invalid result", exited(0, "[]"), 6],
   ["printed nothing", exited(0, ""), 6],
   ["was killed after its timeout", ended("timeout"), 999],
   ["printed too much", ended("overflow", "stdout passes 16 MiB"), 999],
-])("add() undoes a delegate that %s", async (_, outcome, code) => {
+])("add() rolls back a delegate that %s", async (_, outcome, code) => {
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", outcome);
   const { json } = await lab.add(web);
@@ -160,7 +160,7 @@ test.each([
 });
 
 test.each(["missing", "refused"] as const)(
-  "add() owes no DEL to a network whose first plugin is %s: nothing of it was executed",
+  "add() runs no DEL for a network whose first plugin is %s, as none of its plugins ran",
   async (outcome) => {
     const lab = threeNetworks();
     lab.plugins.script("bridge", ended(outcome));
@@ -172,7 +172,7 @@ test.each(["missing", "refused"] as const)(
   },
 );
 
-test("add() undoes a network whose second plugin is missing, with the plugins that are there", async () => {
+test("add() rolls back a network whose second plugin is missing, with the other plugins", async () => {
   const lab = threeNetworks();
   lab.plugins.script("tuning", ended("missing"));
   expect((await lab.add(web)).json).toMatchObject({ code: 999 });
@@ -189,7 +189,7 @@ test.each([
   { goesAt: 3, ran: ["ptp ADD eth0"], record: ["c1@eth0"] },
   { goesAt: 5, ran: ["ptp ADD eth0", "bridge ADD net1", "macvlan ADD net2"], record: ["c1@eth0"] },
 ])(
-  "add() answers nothing and runs nothing more when the shim goes at order $goesAt; the record stays for the DEL",
+  "add() stops without rollback if the shim disconnects at order $goesAt, and keeps any record for DEL",
   async ({ goesAt, ran, record }) => {
     const lab = threeNetworks();
     const host = lab.host();
@@ -204,7 +204,7 @@ test.each([
   },
 );
 
-test("add() whose shim goes during the rollback leaves the record", async () => {
+test("add() keeps the record if the shim disconnects during the rollback", async () => {
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", failed(110, "no address left"));
   const host = lab.host();
@@ -214,7 +214,7 @@ test("add() whose shim goes during the rollback leaves the record", async () => 
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("add() keeps the first error when the record cannot be removed after undoing", async () => {
+test("add() returns the first error if it cannot remove the record after the rollback", async () => {
   const lab = threeNetworks();
   lab.plugins.script("ptp ADD", failed(110, "no address left"));
   lab.records.failFinish = new Error("read-only file system");

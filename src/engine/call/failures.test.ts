@@ -16,7 +16,7 @@ test("collectFailures() runs the step for every item and returns the failed ones
   ]);
 });
 
-test("collectFailures() ends at once when the shim has gone", async () => {
+test("collectFailures() stops at once if the shim has disconnected", async () => {
   const seen: number[] = [];
   const gone = new HostGoneError("the shim has gone");
   const step = async (item: number): Promise<void> => {
@@ -27,7 +27,7 @@ test("collectFailures() ends at once when the shim has gone", async () => {
   expect(seen).toEqual([1, 2]);
 });
 
-test("combineErrors() keeps a single error and sums up several as code 102", () => {
+test("combineErrors() returns a single error unchanged and combines several with code 102", () => {
   const first = new CniError(11, "busy");
   expect(combineErrors([first], "1 failed")).toBe(first);
   expect(combineErrors([first, new CniError(5, "locked")], "2 failed")).toMatchObject({

@@ -20,7 +20,7 @@ test("Trace lists phases in the order in which they ended, aligned", async () =>
   );
 });
 
-test("Trace counts a phase that fails, and passes the failure on", async () => {
+test("Trace lists a phase that fails, and rethrows its error", async () => {
   const trace = new Trace(ticking(5, 9));
   await expect(trace.phase("record", () => Promise.reject(new Error("full")))).rejects.toThrow(
     "full",

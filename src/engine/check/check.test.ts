@@ -17,26 +17,26 @@ async function attached(
   return lab;
 }
 
-/** The same, with all plugins asked. */
+/** The same, with `checkDelegates: all`. */
 function attachedAskingAll(conf?: JsonObject): Promise<EngineLab> {
   return attached(conf, { checkDelegates: "all" });
 }
 
-test("check() asks the default network's plugins, and none of a further network", async () => {
+test("check() runs the default network's plugins, but none of a requested network", async () => {
   const lab = await attached();
   lab.plugins.script("bridge CHECK", failed(120, "Mac doesn't match"));
   expect(await lab.check(web)).toMatchObject({ exitCode: 0, stdout: "" });
   expect(lab.plugins.log()).toEqual(["ptp CHECK eth0"]);
 });
 
-test("check() with checkDelegates all asks every plugin of every attachment, in order, right after ADD [R-0.4-23] [R-1.0-31] [R-0.4-22]", async () => {
+test("check() with checkDelegates: all runs every plugin of every attachment, in order, directly after ADD [R-0.4-23] [R-1.0-31] [R-0.4-22]", async () => {
   const lab = await attachedAskingAll();
   expect(await lab.check(web)).toMatchObject({ exitCode: 0, stdout: "" });
   expect(lab.plugins.log()).toEqual(["ptp CHECK eth0", "bridge CHECK net1", "tuning CHECK net1"]);
   expect(lab.source.asked).toEqual([]);
 });
 
-test("check() gives plugins the final result and the ADD's parameters [R-0.4-24] [R-1.0-25]", async () => {
+test("check() passes plugins the final result and the ADD's parameters [R-0.4-24] [R-1.0-25]", async () => {
   const lab = await attachedAskingAll();
   const added = lab.records.writes.at(-1)!.record.attachments[1]!.result;
   await lab.check(web);
@@ -60,7 +60,7 @@ test("check() stops at the first plugin that fails and returns its error, naming
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("check() of a container without a record is an unknown container [R-0.4-24]", async () => {
+test("check() of a container without a record fails with code 3, unknown container [R-0.4-24]", async () => {
   const lab = await attached();
   const { json } = await lab.check({ ...web, env: { CNI_CONTAINERID: "c9" } });
   expect(json).toMatchObject({ code: 3, msg: expect.stringContaining("c9") });
@@ -68,7 +68,7 @@ test("check() of a container without a record is an unknown container [R-0.4-24]
   expect((await lab.check(web)).json).toMatchObject({ code: 3 });
 });
 
-test("check() finds an interface that is gone, before any plugin of its network is asked [R-0.4-21]", async () => {
+test("check() reports a missing interface before it runs any plugin of its network [R-0.4-21]", async () => {
   const lab = await attached();
   lab.kernel.removeLink(netns, "net1");
   expect((await lab.check(web)).json).toMatchObject({
@@ -77,7 +77,7 @@ test("check() finds an interface that is gone, before any plugin of its network 
   expect(lab.plugins.log()).toEqual(["ptp CHECK eth0"]);
 });
 
-test("check() finds an interface that has lost its address", async () => {
+test("check() reports an interface that lost its address", async () => {
   const lab = await attached();
   lab.kernel.removeLink(netns, "net1");
   lab.kernel.addLink(netns, "net1", ["10.0.0.2/25", "10.0.0.3/24"]);
@@ -86,7 +86,7 @@ test("check() finds an interface that has lost its address", async () => {
   });
 });
 
-test("check() takes addresses beyond those of the result, and interfaces of the host, as they are [R-0.4-20]", async () => {
+test("check() ignores addresses that the result does not have, and interfaces of the host [R-0.4-20]", async () => {
   const lab = new EngineLab();
   lab.plugins.script("ptp ADD", (call) => {
     lab.plugins.work(call);
@@ -106,14 +106,14 @@ test("check() takes addresses beyond those of the result, and interfaces of the 
 test.each([
   ["with disableCheck", { ...network("net-a", "bridge"), disableCheck: true }],
   ["of CNI 0.3.1", { ...network("net-a", "bridge"), cniVersion: "0.3.1" }],
-])("check() skips a network %s, its interface included [R-1.0-25]", async (_, conf) => {
+])("check() skips a network %s and its interface [R-1.0-25]", async (_, conf) => {
   const lab = await attachedAskingAll(conf);
   lab.kernel.removeLink(netns, "net1");
   expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp CHECK eth0"]);
 });
 
-test("check() of an attachment whose ADD did not come to its end fails", async () => {
+test("check() fails for an attachment whose ADD did not complete", async () => {
   const lab = await attached();
   await lab.del(web);
   const host = lab.host();
@@ -127,7 +127,7 @@ test("check() of an attachment whose ADD did not come to its end fails", async (
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("check() of a sandbox that is partly detached fails, although the rest is in order", async () => {
+test("check() fails for a partly detached sandbox, even if the other attachments are intact", async () => {
   const lab = await attached();
   lab.plugins.script("ptp DEL", failed(5, "lease locked"));
   await lab.del(web);
@@ -139,7 +139,7 @@ test("check() of a sandbox that is partly detached fails, although the rest is i
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("check() in a namespace that cannot be entered fails", async () => {
+test("check() fails if it cannot enter the namespace", async () => {
   const lab = await attached();
   lab.kernel.removeNamespace(netns);
   expect((await lab.check(web)).json).toMatchObject({
@@ -149,7 +149,7 @@ test("check() in a namespace that cannot be entered fails", async () => {
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("check() by a runtime of CNI 0.3.1 is refused [R-0.4-24]", async () => {
+test("check() refuses a conf of CNI 0.3.1 [R-0.4-24]", async () => {
   const lab = await attached();
   const { json } = await lab.check({ ...web, conf: { cniVersion: "0.3.1" } });
   expect(json).toMatchObject({ cniVersion: "0.3.1", code: 1 });

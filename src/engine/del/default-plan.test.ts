@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 
-/** What is kept, as far as the configuration decides about it. */
+/** The plugins of the plan that is kept. */
 function kept(lab: EngineLab): string[] | undefined {
   return lab.records.defaultPlan?.map(({ type }) => type);
 }
 
-test("the plan has the DELs of the default network without what only a call can say", async () => {
+test("keepDefaultPlan() writes the default network's DELs without the values that only a call has", async () => {
   const lab = new EngineLab({ config: { binDir: "/opt/bin", delegateTimeoutMs: 7000 } });
   const host = { type: "host-device", device: "eth1", ipam: { type: "host-local" } };
   const delegates = [{ cniVersion: "1.0.0", name: "n", plugins: [host, { type: "tuning" }] }];
@@ -23,7 +23,7 @@ test("the plan has the DELs of the default network without what only a call can 
   expect(JSON.parse(lab.records.defaultPlan?.[1]?.stdin ?? "")).toEqual(JSON.parse(stdin));
 });
 
-test("the file's configuration decides, without one that of the last call", async () => {
+test("keepDefaultPlan() uses the conf file's default network, or else that of the last call", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });
   await lab.engine.keepDefaultPlan({});
@@ -38,7 +38,7 @@ test("the file's configuration decides, without one that of the last call", asyn
   expect(kept(lab)).toEqual(["macvlan"]);
 });
 
-test("plexusd's own configuration decides over both, and a change of it is followed", async () => {
+test("keepDefaultPlan() prefers plexusd's own configuration and follows its changes", async () => {
   const lab = new EngineLab({ config: { delegates: [network("own", "ipvlan")] } });
   await lab.engine.keepDefaultPlan({ delegates: [network("other", "bridge")] });
   expect(kept(lab)).toEqual(["ipvlan"]);
@@ -47,7 +47,7 @@ test("plexusd's own configuration decides over both, and a change of it is follo
   expect(kept(lab)).toEqual(["portmap", "vlan"]);
 });
 
-test("what cannot be resolved leaves the plan as it is", async () => {
+test("keepDefaultPlan() keeps the plan if it cannot resolve the default network", async () => {
   const lab = new EngineLab();
   await lab.engine.keepDefaultPlan({ delegates: [network("n", "ptp")] });
   await expect(lab.engine.keepDefaultPlan({ clusterNetwork: "/none.conf" })).rejects.toThrow(

@@ -26,7 +26,7 @@ test.each([
   { hang: ["macvlan", "bridge", "ptp"], given: ["macvlan 30", "bridge 30", "ptp 30"] },
   { hang: ["macvlan"], isDamaged: true, given: ["macvlan 30", "bridge 30", "ptp 60"] },
 ])(
-  "del() gives each network its share while $hang hang, damaged record: $isDamaged",
+  "del() gives each network its share of the time while $hang hang (damaged record: $isDamaged)",
   async (scene) => {
     const lab = await attached();
     if (scene.isDamaged === true) lab.records.damage(sandbox, "record");
@@ -62,7 +62,7 @@ test("del() executes no further plugin of a chain that has used up its time", as
   expect(lab.plugins.log()).toEqual(["macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"]);
 });
 
-test("del() does not execute a plugin again that was killed for its timeout, though its namespace is gone", async () => {
+test("del() does not repeat a plugin that timed out, even if its namespace is gone", async () => {
   const lab = await attached();
   lab.plugins.script("macvlan DEL", () => {
     lab.kernel.removeNamespace(netns);

@@ -11,7 +11,7 @@ const attached = (): Promise<EngineLab> =>
 
 const everything = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"];
 
-test("del() detaches what was attached in reverse order, then forgets it [R-0.3-14] [R-0.4-14] [R-1.0-24]", async () => {
+test("del() detaches in the reverse order of ADD, then removes the record [R-0.3-14] [R-0.4-14] [R-1.0-24]", async () => {
   const lab = await attached();
   expect(await lab.del(web)).toMatchObject({ exitCode: 0, stdout: "" });
   expect(lab.journal).toEqual([
@@ -26,7 +26,7 @@ test("del() detaches what was attached in reverse order, then forgets it [R-0.3-
   expect(lab.kernel.linkNames(netns)).toEqual([]);
 });
 
-test("del() uses the record, not the present annotation, definition and configuration, and queries nothing [S-403]", async () => {
+test("del() uses the record, not the current annotation, definition or configuration, and queries nothing [S-403]", async () => {
   const lab = await attached();
   const before = [...lab.records.writes.at(-1)!.plan.steps.map(({ call }) => call.stdin)];
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "b" } });
@@ -41,7 +41,7 @@ test("del() uses the record, not the present annotation, definition and configur
   expect(lab.source.asked).toEqual([]);
 });
 
-test("del() gives every plugin of a chain the attachment's final result and the same tuple as its ADD [R-0.4-12] [R-1.0-24] [N-4.2.1a]", async () => {
+test("del() passes every plugin the final result and the same container, network and interface as ADD [R-0.4-12] [R-1.0-24] [N-4.2.1a]", async () => {
   const lab = await attached();
   await lab.del(web);
   const seen = lab.plugins.calls.map(({ type, containerId, ifName, conf }) => {
@@ -59,7 +59,7 @@ test("del() gives every plugin of a chain the attachment's final result and the 
   ]);
 });
 
-test("del() that fails for one network detaches the others, records and reports it, and can be repeated for what is left [N-7.2b] [N-7.2c]", async () => {
+test("del() that fails for one network detaches the others, records and reports it, and can be retried [N-7.2b] [N-7.2c]", async () => {
   const lab = await attached();
   lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
   const msg = 'network default/b (net2): plugin type="macvlan" failed (delete): parent busy';
@@ -94,7 +94,7 @@ test("del() stops a chain at its first error [R-0.3-15] [R-1.0-24]", async () =>
   expect(lab.plugins.log()).toEqual(["tuning DEL net2", "bridge DEL net1", "ptp DEL eth0"]);
 });
 
-test("del() ignores what plugins print that succeed [R-0.4-13] [X-10]", async () => {
+test("del() ignores the output of plugins that succeed [R-0.4-13] [X-10]", async () => {
   const lab = await attached();
   lab.plugins.script("tuning DEL", exited(0, "junk"));
   expect(await lab.del(web)).toMatchObject({ exitCode: 0, stdout: "" });
@@ -113,13 +113,13 @@ test("del() returns several failures as one error that names each network", asyn
   expect(json.msg).not.toMatch(/not found|no such file/i);
 });
 
-test("del() reports a record that cannot be removed, for the runtime to try again", async () => {
+test("del() fails if it cannot remove the record, so that the runtime tries again", async () => {
   const lab = await attached();
   lab.records.failFinish = new Error("read-only file system");
   expect((await lab.del(web)).json).toMatchObject({ code: 999, msg: "read-only file system" });
 });
 
-test("del() twice succeeds; the second calls the default network only [R-1.0-15] [R-0.4-03]", async () => {
+test("del() succeeds a second time, and then runs only the default network [R-1.0-15] [R-0.4-03]", async () => {
   const lab = await attached();
   await lab.del(web);
   lab.plugins.calls.length = 0;
@@ -127,7 +127,7 @@ test("del() twice succeeds; the second calls the default network only [R-1.0-15]
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
 
-test("del() without a record calls the present default network alone where no other interface is there", async () => {
+test("del() without a record runs only the current default network if no other interface exists", async () => {
   const lab = await attached();
   for (const name of ["net1", "net2"]) lab.kernel.removeLink(netns, name);
   const env = { CNI_CONTAINERID: "from-before" };
@@ -144,7 +144,7 @@ test("del() without a record calls the present default network alone where no ot
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("del() without a record hands on the runtime's prevResult and runtimeConfig, as it would without Plexus", async () => {
+test("del() without a record passes on the runtime's prevResult and runtimeConfig, as without Plexus", async () => {
   const plugin = { type: "portmap", capabilities: { portMappings: true } };
   const list = { cniVersion: "0.4.0", name: "main", plugins: [{ type: "ptp" }, plugin] };
   const lab = new EngineLab({ conf: { delegates: [list] } });
@@ -162,7 +162,7 @@ test("del() without a record hands on the runtime's prevResult and runtimeConfig
   ]);
 });
 
-test("del() without a record ignores a prevResult that cannot be used", async () => {
+test("del() without a record ignores an invalid prevResult", async () => {
   const lab = new EngineLab();
   const prevResult = { cniVersion: "1.0.0", ips: [{ address: "not one" }] };
   expect(await lab.del({ conf: { prevResult } })).toMatchObject({ exitCode: 0 });
@@ -175,7 +175,7 @@ test("del() without a record returns the default network's failure", async () =>
   expect((await lab.del(web)).json).toMatchObject({ code: 5 });
 });
 
-test("del() without a record and without a default network that can be found succeeds with a warning", async () => {
+test("del() without a record succeeds with a warning if it finds no default network", async () => {
   const lab = new EngineLab({ conf: { clusterNetwork: "gone" } });
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual([]);
@@ -191,7 +191,7 @@ test.each([
   { found: "own", at: netns, given: netns, CNI_NETNS_OVERRIDE: "1" },
   { found: "ok", at: "", given: "" },
 ])(
-  "del() with a namespace that the shim finds to be '$found' at '$at' gives delegates '$given', and looks nothing up before [R-0.4-13] [R-0.3-17]",
+  "del() with a namespace that the shim finds to be '$found' at '$at' passes '$given' to delegates, without lookups [R-0.4-13] [R-0.3-17]",
   async ({ found, at, given, ...override }) => {
     const lab = await attached();
     lab.kernel.addNamespace("/run/netns/moved");
@@ -204,7 +204,7 @@ test.each([
   },
 );
 
-test("del() searches the directories of the ADD first, then those of the call", async () => {
+test("del() searches plugins in the directories of the ADD first, then in those of the call", async () => {
   const lab = await attached();
   await lab.del({ ...web, env: { CNI_PATH: "/opt/moved:/opt/cni/bin" } });
   for (const { searchPath, env } of lab.plugins.calls) {
@@ -213,7 +213,7 @@ test("del() searches the directories of the ADD first, then those of the call", 
   }
 });
 
-test("del() records what it has detached, so that a shim that goes leaves the rest only", async () => {
+test("del() records what it detached, so that only the rest remains if the shim disconnects", async () => {
   const lab = await attached();
   const host = lab.host();
   host.goesAt = 2;
@@ -229,7 +229,7 @@ test("del() records what it has detached, so that a shim that goes leaves the re
   expect(plan.attempted).toBe(2);
 });
 
-test("del() detaches the rest although what it has detached cannot be recorded", async () => {
+test("del() detaches the rest even if it cannot record its progress", async () => {
   const lab = await attached();
   lab.records.failWrite = { nth: lab.records.writes.length + 1, error: new Error("disk full") };
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -238,9 +238,9 @@ test("del() detaches the rest although what it has detached cannot be recorded",
 });
 
 test.each([
-  ["in the same boot owes nothing to a network", "same", []],
-  ["after a restart of the machine detaches a network", "another", ["macvlan DEL net2"]],
-])("del() %s that was planned and never attempted", async (_, boot, further) => {
+  ["in the same boot skips a network", "same", []],
+  ["after a reboot detaches a network", "another", ["macvlan DEL net2"]],
+])("del() %s that was planned but not attempted", async (_, boot, further) => {
   const lab = podLab("a,b");
   lab.plugins.script("bridge ADD", () => {
     throw new HostGoneError("the shim has gone");
@@ -254,7 +254,7 @@ test.each([
 });
 
 test.each(["recorded", "forgotten"])(
-  "del() of a pod's old sandbox, %s, leaves the status of its new one alone",
+  "del() of a pod's old sandbox (%s) does not change the status of the new one",
   async (state) => {
     const lab = await attached();
     lab.kernel.addNamespace("/run/netns/new");

@@ -25,7 +25,7 @@ function forgotten(lab: EngineLab): string[] {
     .map(({ message }) => message);
 }
 
-test("add() of a plugin that refuses its configuration in DEL, too, leaves no record, and releases its address", async () => {
+test("add() leaves no record and releases the address if the plugin refuses its configuration at DEL, too", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake });
   expect((await lab.add(web)).json).toMatchObject({ code: 999 });
   expect(lab.records.keys).toEqual([]);
@@ -38,7 +38,7 @@ test("add() of a plugin that refuses its configuration in DEL, too, leaves no re
 });
 
 test.each(["at once", "after the grace period"])(
-  "del() that forgets $0 forgets nothing while the interface may be there",
+  "del() that gives up a failed ADD $0 keeps its record while the interface may exist",
   async (when) => {
     const lab = labOf(withIpam("bridge"), { add: mistake });
     if (when === "after the grace period") lab.config = { failedAddGraceMs: 0 };
@@ -59,7 +59,7 @@ test.each(["at once", "after the grace period"])(
   },
 );
 
-test("del() counts the IPAM plugin as called when that is what refuses the configuration", async () => {
+test("add() leaves no record if it is the IPAM plugin that refuses its configuration", async () => {
   const lab = labOf(withIpam("bridge"), { add: failed(999, "no IP ranges specified") });
   lab.plugins.script("host-local DEL", failed(999, "no IP ranges specified"));
   await lab.add(web);
@@ -74,7 +74,7 @@ interface Uncertain {
 }
 
 const uncertain: readonly Uncertain[] = [
-  { why: "DEL fails otherwise", add: mistake, del: failed(999, "invalid VLAN ID 6000") },
+  { why: "DEL fails with another message", add: mistake, del: failed(999, "invalid VLAN ID 6000") },
   { why: "DEL fails with another code", add: mistake, del: failed(7, "invalid VLAN ID 5000") },
   { why: "DEL times out", add: mistake, del: ended("timeout") },
   { why: "a server is down", add: failed(999, "dial tcp 10.96.0.1:443: connection refused") },
@@ -84,12 +84,12 @@ const uncertain: readonly Uncertain[] = [
   },
   { why: "an address is taken", add: failed(999, "10.0.0.5: address Already in use") },
   { why: "a store is busy", add: failed(999, "store is locked") },
-  { why: "the plugin asks for patience", add: failed(11, "invalid VLAN ID 5000") },
-  { why: "its IPAM plugin fails otherwise", add: mistake, ipam: failed(999, "no store") },
+  { why: "the plugin asks to try again later", add: failed(11, "invalid VLAN ID 5000") },
+  { why: "its IPAM plugin fails with another error", add: mistake, ipam: failed(999, "no store") },
 ];
 
 test.each(uncertain)(
-  "del() of an ADD that failed waits for the grace period when $why",
+  "del() after a failed ADD waits for the grace period if $why",
   async ({ add, del, ipam }) => {
     const lab = labOf(withIpam("bridge"), { add, ...(del === undefined ? {} : { del }) });
     if (ipam !== undefined) lab.plugins.script("host-local DEL", ipam);
@@ -118,10 +118,10 @@ const mayBeAttached: readonly MayBeAttached[] = [
   { how: "was killed", add: { ...mistake, outcome: "signaled", code: 9 } },
   { how: "printed too much", add: { ...mistake, outcome: "overflow" } },
   { how: "printed no error", add: exited(2, "", "panic: invalid VLAN ID 5000") },
-  { how: "succeeded with what is no result", add: exited(0, "invalid VLAN ID 5000") },
+  { how: "succeeded with an invalid result", add: exited(0, "invalid VLAN ID 5000") },
 ];
 
-test.each(mayBeAttached)("del() never forgets an attachment whose ADD $how", async ({ add }) => {
+test.each(mayBeAttached)("del() never gives up an attachment whose ADD $how", async ({ add }) => {
   const lab = labOf(withIpam("bridge"), { add, del: mistake });
   lab.config = { failedAddGraceMs: 0 };
   expect((await lab.add(web)).exitCode).toBe(1);
@@ -130,7 +130,7 @@ test.each(mayBeAttached)("del() never forgets an attachment whose ADD $how", asy
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("del() never forgets an attachment that succeeded", async () => {
+test("del() never gives up an attachment whose ADD succeeded", async () => {
   const lab = new EngineLab({ config: { failedAddGraceMs: 0 } });
   lab.source.addPod({ name: "web" });
   await lab.add(web);
@@ -140,7 +140,7 @@ test("del() never forgets an attachment that succeeded", async () => {
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("a chained plugin that refuses its configuration does not keep those before it from their DEL", async () => {
+test("add() rolls back the earlier plugins of a chain if a later one refuses its configuration", async () => {
   const lab = new EngineLab({
     conf: { delegates: [network("default-net", "ptp", "tuning", "sbr")] },
   });
@@ -153,7 +153,7 @@ test("a chained plugin that refuses its configuration does not keep those before
   expect(lab.records.keys).toEqual([]);
 });
 
-test("what the ADD said outlives plexusd: it is recorded before the rollback begins", async () => {
+test("add() records a plugin's error before the rollback, so that it survives a crash of plexusd", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake });
   const atDel: unknown[] = [];
   lab.plugins.script("bridge DEL", () => {
@@ -164,7 +164,7 @@ test("what the ADD said outlives plexusd: it is recorded before the rollback beg
   expect(atDel[0]).toEqual({ position: 0, code: 999, message: "invalid VLAN ID 5000" });
 });
 
-test("a pod keeps at most four records of a network that it can be neither attached to nor detached from, until one of its DELs detaches one", async () => {
+test("add() refuses a pod that has four records which cannot be detached, until a DEL detaches one", async () => {
   const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, repeatsTeardowns: true });
   lab.source.addPod({ name: "web" });
   lab.plugins.script("bridge", failed(999, "connection refused"));

@@ -12,7 +12,7 @@ import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { pluginErrors } from "./explain-error.ts";
 import type { Explanation, NodeFacts } from "./explanation.ts";
 
-/** What is the matter, and what is known of the cluster besides. */
+/** A pod's problem, and the state of its node and cluster. */
 interface Scenario {
   readonly conf?: JsonObject;
   readonly config?: Partial<EngineConfig>;
@@ -91,7 +91,7 @@ const ofNode = (confState: string, confReason: string): Scenario => ({
 });
 
 test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
-  ["a pod that there is not", "PodNotFound", { ...never, noPod: true }, "no pod default/web"],
+  ["a missing pod", "PodNotFound", { ...never, noPod: true }, "no pod default/web"],
   [
     "a pod that is not scheduled",
     "NotScheduled",
@@ -99,7 +99,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "not bound to a node",
   ],
   ["a pod of another node", "OtherNode", { ...never, pod: { node: "n2" } }, "n2", "serves n1"],
-  ["networks on the host's network", "HostNetwork", onHost, "hostNetwork: true", "no effect"],
+  ["networks of a hostNetwork pod", "HostNetwork", onHost, "hostNetwork: true", "no effect"],
   [
     "an annotation with a bad value",
     "InvalidAnnotation",
@@ -115,13 +115,13 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "ignoredRequests: warn",
   ],
   [
-    "a request that a plugin ignores, of a pod that starts all the same",
+    "a request that a plugin ignores although the pod starts",
     "IgnoredRequest",
     { ...ignoring, config: { undeclaredRequests: "cniArgs", ignoredRequests: "warn" }, ...running },
     "net-a ignored mac (asked 02:00:00:00:00:0a, got 02:00:00:00:00:02)",
   ],
   [
-    "a gateway that cannot be reached",
+    "an unreachable gateway",
     "UnreachableGateway",
     { annotation: '[{"name": "net-a", "default-route": ["192.0.2.1"]}]' },
     "192.0.2.1",
@@ -188,7 +188,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
   ],
   ["a plugin that prints nothing", "PluginOutput", adding(exited(0, "")), "plugin's maintainers"],
   [
-    "a configuration that the runtime does not take",
+    "a Plexus configuration that the runtime does not select",
     "PlexusConfShadowed",
     { ...ofNode("shadowed", "it takes 00-first.conf"), ...running },
     "00-first.conf",
@@ -201,13 +201,13 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "no primary CNI",
   ],
   [
-    "a configuration that somebody removes",
+    "a Plexus configuration that another agent removes",
     "PlexusConfMissing",
     ofNode("missing", "00-plexus.conflist was removed"),
     "what removes the file",
   ],
   [
-    "a configuration that another meta-plugin renames",
+    "a Plexus configuration that another meta-plugin renames",
     "PlexusConfForeignRename",
     ofNode("foreign-rename", "renamed to 00-plexus.conflist.old"),
     "another meta-plugin",
@@ -218,9 +218,9 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     { ...never, ...running },
     "without default/net-a: delete it",
   ],
-  ["a pod that the runtime has not come to yet", "NotAttachedYet", never, "pod's events"],
+  ["a pod that has no ADD yet", "NotAttachedYet", never, "pod's events"],
   [
-    "an annotation that was changed since",
+    "an annotation that changed after the ADD",
     "AnnotationChanged",
     {
       after: (lab) => lab.source.addNad("default/net-b", network("net-b", "macvlan")),
@@ -255,7 +255,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "the DEL is repeated",
   ],
   [
-    "a pod whose record alone says why it cannot be detached",
+    "a pod whose teardown error is only in its record",
     "PluginMissing",
     {
       after: ({ records }) => {
@@ -269,17 +269,17 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     },
     "could not be detached",
   ],
-])("%s is a problem: %s", async (...[, finding, scenario, ...says]) => {
+])("explain reports %s as %s", async (...[, finding, scenario, ...says]) => {
   await expectAdvice(scenario, { finding, says });
 });
 
 test.each<[title: string, finding: string, Scenario, says: string]>([
   ["older than Plexus", "NotAttached", { ...never, ...running, annotation: "" }, "lacks nothing"],
   ["on the host's network", "HostNetwork", { ...onHost, annotation: "" }, "asks for no networks"],
-  ["attached as it asks", "Attached", running, "eth0=default-net, net1=default/net-a"],
+  ["attached as requested", "Attached", running, "eth0=default-net, net1=default/net-a"],
   ["attached", "NothingRequested", { ...running, annotation: "" }, "default network is attached"],
 ])(
-  "a pod that is %s, and lacks nothing, is fine: %s",
+  "explain reports no problem for a pod that is %s and lacks nothing: %s",
   async (...[, finding, scenario, ...says]) => {
     await expectAdvice(scenario, { finding, says, ok: true });
   },
@@ -297,14 +297,14 @@ const pluginFailures: readonly [finding: string, message: string, step: string, 
 ];
 
 test.each(pluginFailures)(
-  "a plugin's error is %s: %s",
+  "explain reports %s for the plugin error: %s",
   async (...[finding, message, step, code = 999]) => {
     const says = ["network default/net-a (net1)", message, step];
     await expectAdvice(adding(failed(code, message)), { finding, says });
   },
 );
 
-test("refusedRequests() has the pods that the rules for requests keep from starting, for ten minutes", async () => {
+test("refusedRequests() lists, for ten minutes, the pods that failed because of their requests", async () => {
   const lab = new EngineLab();
   const asks = (name: string, element: object) =>
     lab.source.addPod({
@@ -328,13 +328,13 @@ test("refusedRequests() has the pods that the rules for requests keep from start
   expect(lab.engine.refusedRequests()).toEqual([]);
 });
 
-test("every known error of plugins is provoked", () => {
+test("the cases above cover every known plugin error", () => {
   const provoked = new Set(pluginFailures.map(([finding]) => finding));
 
   expect(pluginErrors.filter(({ finding }) => !provoked.has(finding))).toEqual([]);
 });
 
-test("an explanation shows the device of a network", async () => {
+test("explain shows the device of a network", async () => {
   const devices = new FakeDevices().allocate("vendor.example/vf", "0000:03:02.1");
   const annotations = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
   const before = ({ source }: EngineLab): void =>
@@ -344,7 +344,7 @@ test("an explanation shows the device of a network", async () => {
   expect(networks[1]).toMatchObject({ network: "default/net-a", device: "0000:03:02.1" });
 });
 
-test("an explanation shows networks with interface, addresses and plugins, and the published status", async () => {
+test("explain shows networks with interface, addresses and plugins, and the published status", async () => {
   const status = [{ interface: "eth0" }, { interface: "net1" }];
   const pod = { ...running.pod, networkStatus: JSON.stringify(status) };
   const { networks, record, calls, published } = await explain({ pod });
@@ -362,7 +362,7 @@ test("an explanation shows networks with interface, addresses and plugins, and t
   expect(published).toEqual(["eth0", "net1"]);
 });
 
-test("nothing is executed for an explanation", async () => {
+test("explain executes no plugin", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });
   await lab.engine.explain(podName, {

@@ -9,7 +9,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import type { Explanation } from "./explanation.ts";
 
-/** Reasons that only a call has, or what a plugin did: `explain` knows them after the ADD, from its error. */
+/** Reasons that depend on the call or on a plugin: `explain` knows them only from the error of the ADD. */
 type CallReason =
   | "AlreadyAttached"
   | "DecodingFailure"
@@ -32,7 +32,7 @@ type CallReason =
   | "UnknownContainer"
   | "UnreachableGateway";
 
-/** A pod that an ADD refuses; it asks for net-a unless it says otherwise. */
+/** A pod that an ADD refuses; it requests net-a by default. */
 interface Refusal extends LabOptions {
   readonly annotation?: string;
   /** The annotation that replaces the default network. */
@@ -40,7 +40,7 @@ interface Refusal extends LabOptions {
   /** The configuration of net-a. */
   readonly net?: JsonObject | string;
   readonly prepare?: (lab: EngineLab) => void | Promise<void>;
-  /** What the message has. */
+  /** Text in the message. */
   readonly says?: string | RegExp;
 }
 
@@ -66,7 +66,7 @@ const delegates = (...list: JsonObject[]): Refusal => ({ conf: { delegates: list
 const clusterNetwork = (name: string, keys: JsonObject = {}): Refusal => ({
   conf: { clusterNetwork: name, ...keys },
 });
-/** A definition with so many more bytes than its network. */
+/** A definition that is this many bytes larger than its network. */
 const filled = (bytes: number): JsonObject => ({
   ...network("net-a", "macvlan"),
   filler: "x".repeat(bytes),
@@ -100,7 +100,7 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     },
   },
   DefaultRouteTaken: {
-    "two attachments that request it": {
+    "two attachments that request the default route": {
       override: '[{"namespace":"kube-system","name":"net-d","default-route":[]}]',
       annotation: '[{"name":"net-a","default-route":["10.1.0.1"]}]',
       prepare: addDefault,
@@ -130,7 +130,7 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     },
   },
   InterfaceNameTaken: {
-    "a name that is requested twice": { annotation: "net-a@net9,net-a@net9" },
+    "an interface name that is requested twice": { annotation: "net-a@net9,net-a@net9" },
     "the name of the default network's interface": { annotation: "net-a@eth0" },
   },
   InvalidAnnotation: {
@@ -138,11 +138,11 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     "an invalid default network": { override: "a@@b" },
     "two default networks": { override: "a,b" },
     "an empty annotation of the default network": { override: "" },
-    "a default network that is no list": { override: "{" },
+    "a default network that is not valid JSON": { override: "{" },
   },
   InvalidDefinition: {
-    "a definition that is no network": { net: { plugins: 1 }, says: '"default/net-a"' },
-    "a definition that is no JSON": { net: "{not json", says: '"default/net-a"' },
+    "a definition that is not a network": { net: { plugins: 1 }, says: '"default/net-a"' },
+    "a definition that is not JSON": { net: "{not json", says: '"default/net-a"' },
   },
   InvalidNetworkConfig: {
     "a second delegate without a name": {
@@ -183,9 +183,9 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
       ...clusterNetwork("nowhere"),
       says: "kube-system/nowhere",
     },
-    "a default network that is no file": { ...clusterNetwork("/none.conf"), says: "/none.conf" },
+    "a missing default network file": { ...clusterNetwork("/none.conf"), says: "/none.conf" },
     "a default network of an empty directory": { ...clusterNetwork("/empty"), says: "/empty" },
-    "a default network in a place that is not mounted": {
+    "a default network in a directory that is not mounted": {
       ...clusterNetwork("/srv/net.d/10-x.conflist"),
       prepare: ({ files }) => void files.unseen.add("/srv/net.d/10-x.conflist"),
       says: new RegExp(`/srv/net.d/10-x.conflist.*${notMounted}`),
@@ -209,11 +209,11 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
   },
   NetworkAccessDenied: {
     "a network of another namespace": { ...isolated, annotation: "other/net-a" },
-    "a namespace in the JSON form": {
+    "another namespace in the JSON form": {
       ...isolated,
       annotation: '[{"name":"net-a","namespace":"other"}]',
     },
-    "a namespace of the second of two": { ...isolated, annotation: "net-a,other/net-a" },
+    "another namespace for the second of two": { ...isolated, annotation: "net-a,other/net-a" },
     "a default network of another namespace": { ...isolated, override: "other/net-a" },
     "a default network without a namespace": { ...isolated, override: "net-a" },
   },
@@ -280,14 +280,14 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     },
   },
   UndeclaredRequest: {
-    "requests of which a plugin takes one": {
+    "two requests of which the plugin supports one": {
       annotation: '[{"name":"net-a","ips":["10.1.1.1"],"mac":"02:00:00:00:00:09"}]',
       net: { ...network("net-a"), plugins: [{ type: "macvlan", capabilities: { mac: true } }] },
       says: /default\/net-a.*capability "ips" /,
     },
   },
   UnusableDevice: {
-    "a resource of two allocators": {
+    "a resource that two device sources allocate": {
       deviceSources: ["kubelet", "claims"].map((source) =>
         new FakeDevices(source).allocate(resource, source),
       ),
@@ -354,7 +354,7 @@ function withoutSizes(message: unknown): string {
   return String(message).replaceAll(/\d+ bytes/g, "bytes");
 }
 
-test("explain names all problems of a pod, and the networks without one", async () => {
+test("explain lists all problems of a pod, and the networks without a problem", async () => {
   const annotation = "nowhere,net-a,other/net-b@net1,net-a@net1";
   const { lab, pod } = await labWith({ annotation, ...config({ namespaceIsolation: true }) });
   lab.plugins.setLookup("ptp", { outcome: "missing", message: "" });
@@ -372,7 +372,7 @@ test("explain names all problems of a pod, and the networks without one", async 
   expect(advice.finding).toBe("MissingDefinition");
 });
 
-test("explain names what the configuration tolerates, without an event", async () => {
+test("explain lists problems that the configuration tolerates, without an event", async () => {
   const { lab, pod } = await labWith({ annotation: '[{"name": ]' });
   const { problems } = await explain(lab, pod);
 

@@ -39,7 +39,7 @@ function passedAsValid(lab: EngineLab): Record<string, string[]> {
   );
 }
 
-test("gc() takes every attachment of a listed container as valid, and each network gets its own list [R-1.1-32] [R-1.1-30]", async () => {
+test("gc() keeps every attachment of a listed container, and passes each network its own list [R-1.1-32] [R-1.1-30]", async () => {
   const lab = await pods("c1", "c2");
   expect(await lab.gc(["c1", "c2"])).toMatchObject({ exitCode: 0, stdout: "" });
   expect(passedAsValid(lab)).toEqual({
@@ -55,7 +55,7 @@ test("gc() takes every attachment of a listed container as valid, and each netwo
   });
 });
 
-test("gc() detaches the records of other containers after the collection, last attachment first, and forgets them [R-1.1-31]", async () => {
+test("gc() detaches unlisted containers after the plugins' GC, last attachment first, and removes their records [R-1.1-31]", async () => {
   const lab = await pods("c1", "c2");
   await lab.gc(["c2"]);
   expect(lab.plugins.log().slice(3)).toEqual([
@@ -74,21 +74,21 @@ test("gc() detaches the records of other containers after the collection, last a
 test.each([
   ["null", null],
   ["empty", []],
-])("gc() with a list that is %s leaves nothing valid", async (_, list) => {
+])("gc() with a list that is %s treats every attachment as stale", async (_, list) => {
   const lab = await pods("c1");
   await lab.gc(list);
   expect(lab.records.keys).toEqual([]);
   expect(passedAsValid(lab)).toEqual({ ptp: [], bridge: [], tuning: [] });
 });
 
-test("gc() without a list detaches nothing and never collects in a default network, which pods of before Plexus may have", async () => {
+test("gc() without a list detaches nothing and skips default networks, which pods older than Plexus may use", async () => {
   const lab = await pods("c1");
   expect(await lab.gc(undefined)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("DEL")).toEqual([]);
   expect(passedAsValid(lab)).toEqual({ bridge: ["c1/net1"], tuning: ["c1/net1"] });
 });
 
-test("gc() keeps the runtime's attachments without a record in the default network, today's and every recorded one", async () => {
+test("gc() keeps listed attachments without a record in the current and every recorded default network", async () => {
   const lab = await pods("c1");
   lab.conf = { delegates: [v110("new-default", "ipvlan")] };
   await lab.gc(["c1", "before-plexus"]);
@@ -146,7 +146,7 @@ test("gc() returns a single failure with its own code", async () => {
   expect((await lab.gc(["c1"])).json).toMatchObject({ code: 130 });
 });
 
-test("gc() reports a default network that cannot be found, and collects the others", async () => {
+test("gc() reports a default network that it cannot find, and runs GC in the others", async () => {
   const lab = await pods("c1");
   lab.conf = { clusterNetwork: "gone" };
   expect((await lab.gc(["c1"])).json).toMatchObject({
@@ -157,10 +157,10 @@ test("gc() reports a default network that cannot be found, and collects the othe
 });
 
 test.each<[string, string, ((lab: EngineLab) => void)?]>([
-  ["of a process, whose number may be another's by now", "/proc/4711/ns/net"],
+  ["of a process, whose PID may have been reused", "/proc/4711/ns/net"],
   ["that is gone", "/run/netns/c1", ({ kernel }) => kernel.removeNamespace("/run/netns/c1")],
   ["of another boot", "/run/netns/c1", (lab) => Object.assign(lab, { bootId: "another" })],
-])("gc() gives delegates no namespace %s", async (_, netns, change) => {
+])("gc() passes delegates no namespace %s", async (_, netns, change) => {
   const lab = await pods();
   lab.kernel.addNamespace(netns);
   await lab.add({ env: { CNI_CONTAINERID: "c1", CNI_NETNS: netns } });
@@ -177,7 +177,7 @@ function hang(lab: EngineLab, which: string): void {
   });
 }
 
-test("gc() detaches stale sandboxes for five seconds in all, and says what it leaves to the leftovers", async () => {
+test("gc() detaches stale sandboxes for at most five seconds, and reports how many remain as leftovers", async () => {
   const lab = await pods("c1", "c2", "c3");
   hang(lab, "bridge DEL");
   const { json } = await lab.gc([]);
@@ -190,7 +190,7 @@ test("gc() detaches stale sandboxes for five seconds in all, and says what it le
   expect(await lab.engine.countLeftovers()).toBe(3);
 });
 
-test("gc() lets each plugin collect for five seconds, all of them for ten, and names those without their turn", async () => {
+test("gc() gives each plugin's GC five seconds and all together ten, and reports those that did not run", async () => {
   const lab = await pods("c1");
   for (const type of ["ptp", "bridge", "tuning"]) hang(lab, `${type} GC`);
   const { json } = await lab.gc(["c1"]);
@@ -198,7 +198,7 @@ test("gc() lets each plugin collect for five seconds, all of them for ten, and n
   expect(json).toMatchObject({ code: 102, msg: expect.stringContaining("is used up") });
 });
 
-test("gc() lets other pods start while it detaches a stale sandbox, and none while plugins collect", async () => {
+test("gc() lets other pods start while it detaches a stale sandbox, but not while plugins run GC", async () => {
   const lab = await pods("c1");
   const add = (id: string): Promise<unknown> => {
     lab.kernel.addNamespace(`/run/netns/${id}`);
@@ -225,7 +225,7 @@ test("gc() lets other pods start while it detaches a stale sandbox, and none whi
   expect(lab.records.keys.sort()).toEqual(["c2@eth0", "c3@eth0"]);
 });
 
-test("gc() whose shim goes ends there", async () => {
+test("gc() stops if the shim disconnects", async () => {
   const lab = await pods("c1");
   const host = lab.host();
   host.goesAt = 2;
@@ -242,7 +242,7 @@ test("gc() detaches a stale sandbox by its teardown plan when its record is dama
   expect(lab.records.keys).toEqual(["c3@eth0"]);
 });
 
-test("gc() puts stale files aside that cannot be used at all, and is done with them", async () => {
+test("gc() renames a stale record and plan if both are damaged, and succeeds", async () => {
   const lab = await pods("c1");
   lab.records.damage(eth0("c1"), "both");
   expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
@@ -262,7 +262,7 @@ test("gc() keeps the attachments of a running container whose record is damaged,
 });
 
 test.each(["both", "plan lost"])(
-  "gc() calls no plugin while it does not know the attachments of a running container (%s)",
+  "gc() runs no plugin if it does not know the attachments of a running container (%s)",
   async (state) => {
     const lab = await pods("c1", "c2", "c3");
     lab.records.damage(eth0("c1"), state === "both" ? "both" : "record");
@@ -274,7 +274,7 @@ test.each(["both", "plan lost"])(
   },
 );
 
-test("gc() calls no plugin while a running container's recorded configuration cannot be read anymore", async () => {
+test("gc() runs no plugin if a running container's recorded configuration is invalid", async () => {
   const lab = await pods("c1");
   const { record, plan } = lab.records.writes.at(-1)!;
   const [first, ...others] = record.attachments;

@@ -29,7 +29,7 @@ async function pods(ids: readonly string[], options: LabOptions = {}): Promise<E
   return lab;
 }
 
-/** `c1`, whose DEL has failed once, and which could be detached since; the others are attached. */
+/** `c1`, whose DEL failed once and would succeed now; the others are attached. */
 async function withLeftover(
   others: readonly string[] = [],
   options: LabOptions = {},
@@ -47,7 +47,7 @@ function forC1(lab: EngineLab): string[] {
   return calls.map(({ type, command, ifName }) => `${type} ${command} ${ifName}`);
 }
 
-test("a later DEL repeats the teardown of a sandbox that failed, when its backoff is over", async () => {
+test("a later DEL retries the failed teardown of another sandbox after its backoff", async () => {
   const lab = await withLeftover(["c2", "c3"]);
   await lab.del(container("c2"));
   expect(forC1(lab)).toEqual([]);
@@ -72,7 +72,7 @@ test.each<["add" | "check" | "del" | "status" | "gc", boolean, LabOptions?]>([
   // A process that serves a single call.
   ["del", false, { repeatsTeardowns: false }],
 ])(
-  "a later %s repeats the teardown of a sandbox that failed: %s %j",
+  "a later %s retries the failed teardown of another sandbox: %s %j",
   async (command, repeats, options) => {
     const lab = await withLeftover(["c2"], options);
     lab.advance(31_000);
@@ -89,7 +89,7 @@ test.each<["add" | "check" | "del" | "status" | "gc", boolean, LabOptions?]>([
   },
 );
 
-test("the backoff of a teardown doubles with each failure, up to ten minutes, and the calls succeed", async () => {
+test("the backoff of a teardown doubles with each failure, up to ten minutes, and does not fail other calls", async () => {
   const lab = await withLeftover();
   lab.plugins.script("bridge DEL", failed(5, "still busy"));
   const attempts: number[] = [];
@@ -107,7 +107,7 @@ test("the backoff of a teardown doubles with each failure, up to ten minutes, an
   });
 });
 
-test("the backoff holds although the failure cannot be recorded", async () => {
+test("the backoff applies even if the failure cannot be recorded", async () => {
   const lab = await withLeftover();
   lab.plugins.script("bridge DEL", failed(5, "still busy"));
   lab.advance(31_000);
@@ -118,7 +118,7 @@ test("the backoff holds although the failure cannot be recorded", async () => {
   expect(forC1(lab)).toHaveLength(1);
 });
 
-test("a leftover gets five seconds of a call", async () => {
+test("a call spends at most five seconds on a leftover", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);
   await lab.status();
@@ -151,7 +151,7 @@ function needing(
   };
 }
 
-test("a leftover with eight networks, each of which needs a second, is detached in two calls", async () => {
+test("a leftover with eight networks of one second each is detached in two calls", async () => {
   const lab = await withNetworks(8);
   for (let i = 1; i <= 8; i++) lab.plugins.script(`p${i} DEL`, needing(lab, 1000));
   lab.advance(31_000);
@@ -162,7 +162,7 @@ test("a leftover with eight networks, each of which needs a second, is detached 
   expect(lab.records.keys).toEqual([]);
 });
 
-test("networks of a leftover that hang do not block a slow one", async () => {
+test("networks of a leftover that hang do not block a slow network", async () => {
   const lab = await withNetworks(4);
   for (const type of ["p1", "p3", "p4"]) {
     lab.plugins.script(`${type} DEL`, needing(lab, Number.POSITIVE_INFINITY));
@@ -187,7 +187,7 @@ test("a call that took long retries no leftover", async () => {
   expect(forC1(lab)).toEqual([]);
 });
 
-test("a call repeats one teardown, that of the longest failure first", async () => {
+test("a call retries only one teardown, the one that failed first", async () => {
   const lab = await pods(["c1", "c2"]);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   await lab.del(container("c2"));
@@ -201,7 +201,7 @@ test("a call repeats one teardown, that of the longest failure first", async () 
   expect(lab.records.keys).toEqual([]);
 });
 
-test("a leftover whose container has a call in flight is left to that", async () => {
+test("a leftover whose container has a call in flight is skipped", async () => {
   const lab = await withLeftover(["c2"]);
   lab.advance(31_000);
   const release = Promise.withResolvers<void>();
@@ -216,7 +216,7 @@ test("a leftover whose container has a call in flight is left to that", async ()
   expect(await own).toMatchObject({ exitCode: 0 });
 });
 
-test("a record that another process changes meanwhile is kept", async () => {
+test("a record that another process changes during the teardown is kept", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);
   const { record, plan } = lab.records.writes.at(-1)!;
@@ -229,7 +229,7 @@ test("a record that another process changes meanwhile is kept", async () => {
   expect(lab.records.writes.at(-1)?.record.createdAt).toBe("changed");
 });
 
-test("sandboxes from before a restart of the machine are detached without a namespace, ten minutes after the start", async () => {
+test("sandboxes from before a reboot are detached without a namespace ten minutes after start-up", async () => {
   const before = await pods(["c1"]);
   const lab = await pods([]);
   const { record, plan } = before.records.writes.at(-1)!;
@@ -258,7 +258,7 @@ test("a sandbox whose pod and namespace have been gone for ten minutes is detach
   expect(lab.records.keys).toEqual(["c2@eth0"]);
 });
 
-/** Lists of the runtime, each half a minute after the last one, with a call after each. */
+/** Provides a list of the runtime every half minute, with a call after each. */
 async function listFor(lab: EngineLab, minutes: number, ...containerIds: string[]): Promise<void> {
   for (let i = 0; i < minutes * 2; i++) {
     lab.runtimeSandboxes.make(...containerIds);
@@ -267,7 +267,7 @@ async function listFor(lab: EngineLab, minutes: number, ...containerIds: string[
   }
 }
 
-test("a sandbox that the runtime's lists have been without for five minutes is detached, with its namespace", async () => {
+test("a sandbox missing from the runtime's lists for five minutes is detached with its namespace", async () => {
   const lab = await pods(["c1", "c2"]);
   await listFor(lab, 5, "c2", "plexusd");
   expect(forC1(lab)).toEqual([]);
@@ -277,7 +277,7 @@ test("a sandbox that the runtime's lists have been without for five minutes is d
   expect(lab.records.keys).toEqual(["c2@eth0"]);
 });
 
-test("a sandbox that is on one of the runtime's lists in between stays attached", async () => {
+test("a sandbox that reappears on one of the runtime's lists stays attached", async () => {
   const lab = await pods(["c1"]);
   await listFor(lab, 4, "plexusd");
   await listFor(lab, 1, "c1", "plexusd");
@@ -285,7 +285,7 @@ test("a sandbox that is on one of the runtime's lists in between stays attached"
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-/** Another change, when the pod and the namespace of `c1` are gone. */
+/** Removes the pod and the namespace of `c1`, then makes another change. */
 function alsoGone(change: (lab: EngineLab) => void): (lab: EngineLab) => void {
   return (lab) => {
     lab.source.removePod("default/c1");
@@ -294,15 +294,15 @@ function alsoGone(change: (lab: EngineLab) => void): (lab: EngineLab) => void {
   };
 }
 
-/** The last function is called again before each call. */
+/** The last function runs before each call. */
 test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
-  ["its namespace is there, but not its pod", ({ source }) => source.removePod("default/c1")],
+  ["its pod is gone but not its namespace", ({ source }) => source.removePod("default/c1")],
   [
     "the source of pods is not ready",
     alsoGone(({ source }) => Object.assign(source, { notReady: "not listed yet" })),
   ],
   [
-    "the source of pods cannot say",
+    "the source of pods fails",
     alsoGone(({ source }) => Object.assign(source, { failure: new Error("API server away") })),
   ],
   [
@@ -310,14 +310,14 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
     alsoGone(({ source }) => source.addPod({ name: "c1", uid: "of-the-mirror", isStatic: true })),
   ],
   [
-    "its record names no boot, as an older release wrote it",
+    "its record names no boot, as in older releases",
     (lab) => {
       const { record, plan } = lab.records.writes.at(-1)!;
       lab.records.put({ ...record, bootId: "" }, plan);
     },
   ],
-  ["there is no list of the runtime", () => undefined],
-  ["the runtime's list stays the same", (lab) => lab.runtimeSandboxes.make("plexusd")],
+  ["the runtime provides no list", () => undefined],
+  ["the runtime's list is not updated", (lab) => lab.runtimeSandboxes.make("plexusd")],
   ["the runtime's list is empty", () => undefined, (lab) => lab.runtimeSandboxes.make()],
   [
     "the runtime's list cannot be read",
@@ -336,7 +336,7 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
   expect(lab.logger.at("warn").length).toBeLessThanOrEqual(1);
 });
 
-test("a sandbox that is no pod's is on no list of the runtime, and stays attached", async () => {
+test("a sandbox without a pod stays attached although the runtime does not list it", async () => {
   const lab = await pods([]);
   lab.kernel.addNamespace("/run/netns/c9");
   const env = { CNI_CONTAINERID: "c9", CNI_NETNS: "/run/netns/c9" };
@@ -354,7 +354,7 @@ test("a leftover that cannot be read does not fail the call", async () => {
   expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
 });
 
-test("a shim that goes during a leftover's teardown ends the call and keeps the record", async () => {
+test("a shim that disconnects during a leftover's teardown ends the call and keeps the record", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);
   lab.plugins.script("bridge DEL", ended("failed"));
@@ -364,7 +364,7 @@ test("a shim that goes during a leftover's teardown ends the call and keeps the 
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test.each([0, 1])("a DEL whose shim goes at order %i is a leftover", async (goesAt) => {
+test.each([0, 1])("a DEL whose shim disconnects at order %i becomes a leftover", async (goesAt) => {
   const lab = await pods(["c1", "c2"]);
   const host = lab.host();
   host.goesAt = goesAt;
@@ -377,7 +377,7 @@ test.each([0, 1])("a DEL whose shim goes at order %i is a leftover", async (goes
   expect(lab.records.keys).toEqual([]);
 });
 
-test("a first DEL that is in flight is no leftover", async () => {
+test("a first DEL in flight does not count as a leftover", async () => {
   const lab = await pods(["c1"]);
   const release = Promise.withResolvers<void>();
   lab.plugins.script("bridge DEL", async () => void (await release.promise));
@@ -388,7 +388,7 @@ test("a first DEL that is in flight is no leftover", async () => {
   expect(await own).toMatchObject({ exitCode: 0 });
 });
 
-test("retryLeftover() repeats one teardown after another, until none is due", async () => {
+test("retryLeftover() retries one teardown at a time, until none is due", async () => {
   const lab = await pods(["c1", "c2", "c3"]);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   await lab.del(container("c1"));
@@ -450,7 +450,7 @@ test("retryAllLeftovers() tries each leftover once, due or not, and returns the 
   await own;
 });
 
-test("retryAllLeftovers() leaves a sandbox whose pod is gone and whose namespace exists", async () => {
+test("retryAllLeftovers() keeps a sandbox whose pod is gone but whose namespace exists", async () => {
   const lab = await pods(["c1"]);
   lab.source.removePod("default/c1");
   await lab.status();

@@ -17,20 +17,20 @@ async function unpublished(): Promise<EngineLab> {
 const pendingOf = async (lab: EngineLab, key = sandbox): Promise<string | undefined> =>
   (await lab.records.load(key))?.pendingStatus?.[networkStatusAnnotation];
 
-test("an ADD whose status cannot be written succeeds, and the record says what is to be written", async () => {
+test("ADD succeeds if it cannot publish the status, and records the pending status", async () => {
   const lab = await unpublished();
   expect(JSON.parse((await pendingOf(lab)) ?? "[]")).toMatchObject([{ name: "default-net" }]);
   expect((await lab.records.load(sandbox))?.attachments[0]?.result).toBeDefined();
 });
 
-test("a status that is written in time leaves nothing in the record", async () => {
+test("ADD records no pending status if it published the status in time", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web", annotations: {} });
   await lab.add(web);
   expect((await lab.records.load(sandbox))?.pendingStatus).toBeUndefined();
 });
 
-test("an ADD succeeds although what is pending cannot be recorded either", async () => {
+test("ADD succeeds even if it can neither publish nor record the status", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web", annotations: {} });
   lab.publisher.outcome = "pending";
@@ -62,7 +62,7 @@ test("publishPendingStatuses() writes the status when it can, and keeps the rest
   expect(lab.records.writes).toHaveLength(writes);
 });
 
-test("publishPendingStatuses() leaves a sandbox alone for which another process serves a call", async () => {
+test("publishPendingStatuses() skips a sandbox for which another process serves a call", async () => {
   const lab = await unpublished();
   lab.publisher.outcome = "settled";
   await lab.engine.publishPendingStatuses(async (containerId) => containerId === "c1");
@@ -70,7 +70,7 @@ test("publishPendingStatuses() leaves a sandbox alone for which another process 
   expect(lab.publisher.published.size).toBe(0);
 });
 
-test("publishPendingStatuses() drops the status of a sandbox that the pod has been given another for", async () => {
+test("publishPendingStatuses() drops the status of a sandbox if the pod has a newer sandbox", async () => {
   const lab = await unpublished();
   lab.publisher.outcome = "settled";
   lab.kernel.addNamespace("/run/netns/c2");
@@ -82,7 +82,7 @@ test("publishPendingStatuses() drops the status of a sandbox that the pod has be
   expect(await pendingOf(lab)).toBeUndefined();
 });
 
-test("a sandbox that is detached is not published afterwards", async () => {
+test("publishPendingStatuses() publishes nothing for a detached sandbox", async () => {
   const lab = await unpublished();
   await lab.del(web);
   lab.publisher.outcome = "settled";

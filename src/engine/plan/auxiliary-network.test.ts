@@ -23,7 +23,7 @@ function labWith(files: Record<string, JsonObject | string>, conf: JsonObject = 
 
 const chain = { "20-b.conf": { type: "sidecar" }, "10-a.conf": { name: "x", type: "tuning" } };
 
-test("the files of the directory are one more network, the last, whose first plugin gets an empty result", async () => {
+test("the files of the auxiliary directory form a last network, whose first plugin gets an empty result", async () => {
   const lab = labWith(chain);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("ADD")).toEqual([
@@ -60,14 +60,14 @@ test.each([
   ["without a directory", {}, 0],
   ["without .conf files", { "10-a.conflist": network("x", "tuning") }, 0],
   ["with a broken file, which is logged", { ...chain, "30-c.conf": "{" }, 1],
-])("there is no such network %s", async (_, files, warnings) => {
+])("there is no auxiliary network %s", async (_, files, warnings) => {
   const lab = labWith(files);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("ADD")).toEqual(["ptp ADD eth0", "bridge ADD net1"]);
   expect(lab.logger.at("warn")).toHaveLength(warnings);
 });
 
-test("it is for sandboxes that are no pods as well, and its failure fails the ADD", async () => {
+test("the auxiliary network also attaches sandboxes without a pod, and its failure fails the ADD", async () => {
   const lab = labWith(chain);
   expect(await lab.add()).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("ADD")).toEqual(["ptp ADD eth0", "tuning ADD net1", "sidecar ADD net1"]);

@@ -21,7 +21,7 @@ test("clusterNetwork names a NetworkAttachmentDefinition in the plexus namespace
   expect(lab.publisher.status("default/web")).toMatchObject([{ name: "nets/main", default: true }]);
 });
 
-test("clusterNetwork names a CNI network on disk where there is no such definition [N-6a]", async () => {
+test("clusterNetwork names a CNI network on disk if there is no such definition [N-6a]", async () => {
   const lab = labWith({ clusterNetwork: "flannel" });
   lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "ptp"));
   await lab.add(web);
@@ -29,7 +29,7 @@ test("clusterNetwork names a CNI network on disk where there is no such definiti
   expect(lab.publisher.status("default/web")).toMatchObject([{ name: "flannel", default: true }]);
 });
 
-test("clusterNetwork may be a definition without a configuration, which is on disk by its name [N-3.4.1b]", async () => {
+test("clusterNetwork may be a definition without a config, whose name is then searched on disk [N-3.4.1b]", async () => {
   const lab = labWith({ clusterNetwork: "flannel" });
   lab.source.addNad("kube-system/flannel");
   lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "bridge"));
@@ -38,14 +38,14 @@ test("clusterNetwork may be a definition without a configuration, which is on di
   expect(lab.publisher.status("default/web")).toMatchObject([{ name: "kube-system/flannel" }]);
 });
 
-test("clusterNetwork may be a file, and then nothing is asked", async () => {
+test("clusterNetwork may be a file, and then no definition is looked up", async () => {
   const lab = labWith({ clusterNetwork: "/etc/cni/net.d/10-flannel.conflist" });
   lab.files.write("/etc/cni/net.d/10-flannel.conflist", network("flannel", "ptp"));
   expect(await lab.add()).toMatchObject({ exitCode: 0 });
   expect(lab.source.asked).toEqual([]);
 });
 
-test("clusterNetwork may be a directory, of which the first network counts that can be used", async () => {
+test("clusterNetwork may be a directory, whose first valid network is used", async () => {
   const lab = labWith({ clusterNetwork: "/etc/cni/net.d" });
   lab.files.write("/etc/cni/net.d/05-broken.conflist", "{");
   lab.files.write("/etc/cni/net.d/10-first.conflist", network("first", "ptp"));
@@ -55,7 +55,7 @@ test("clusterNetwork may be a directory, of which the first network counts that 
   expect(lab.logger.at("warn")).toEqual([expect.stringContaining("05-broken.conflist")]);
 });
 
-test("clusterNetwork whose definition cannot be looked up is retried later, and not searched on disk", async () => {
+test("clusterNetwork is not searched on disk if its definition cannot be looked up, and ADD is retried", async () => {
   const lab = labWith({ clusterNetwork: "flannel" });
   lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "ptp"));
   lab.source.failure = new Error("API server away");
@@ -63,7 +63,7 @@ test("clusterNetwork whose definition cannot be looked up is retried later, and 
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("delegates are attached all, inline, confs or conflists, the first as the default network", async () => {
+test("delegates are inline confs or conflists; all are attached, the first as the default network", async () => {
   const single = { cniVersion: "1.0.0", name: "single", type: "bridge" };
   const lab = labWith({ delegates: [network("list", "ptp"), single] });
   await lab.add(web);
@@ -84,7 +84,7 @@ test("clusterNetwork and delegates in one conf are refused before anything is at
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("no default network at all is an error that names the keys to set", async () => {
+test("ADD without a default network fails and names the keys to set", async () => {
   const { json } = await labWith({}).add(web);
   expect(json).toMatchObject({
     code: 7,
@@ -107,7 +107,7 @@ function withDefaultNetworks(namespace = "default"): EngineLab {
   return lab;
 }
 
-test("defaultNetworks come after the default network and before those of the annotation [N-6.2]", async () => {
+test("defaultNetworks are attached after the default network and before those of the annotation [N-6.2]", async () => {
   const lab = withDefaultNetworks();
   await lab.add(web);
   expect(lab.plugins.log()).toEqual([
@@ -118,7 +118,7 @@ test("defaultNetworks come after the default network and before those of the ann
   ]);
 });
 
-test("defaultNetworks are not for pods of system namespaces, by namespace and not by name", async () => {
+test("defaultNetworks skip pods in system namespaces, but not pods that are only named like one", async () => {
   const system = withDefaultNetworks("kube-system");
   await system.add({ pod: "kube-system/web" });
   expect(system.plugins.log()).toEqual(["ptp ADD eth0", "ipvlan ADD net1"]);
@@ -128,13 +128,13 @@ test("defaultNetworks are not for pods of system namespaces, by namespace and no
   expect(lab.plugins.log()).toHaveLength(3);
 });
 
-test("defaultNetworks are not for sandboxes that are no pods", async () => {
+test("defaultNetworks skip sandboxes without a pod", async () => {
   const lab = withDefaultNetworks();
   await lab.add();
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
 });
 
-test("the runtime's runtimeConfig reaches the default network's plugins by capability, and no other network [N-7.5] [R-1.0-26]", async () => {
+test("the runtime's runtimeConfig is passed only to the default network's plugins that declare the capability [N-7.5] [R-1.0-26]", async () => {
   const capabilities = { portMappings: true, bandwidth: true };
   const lab = labWith({
     delegates: [

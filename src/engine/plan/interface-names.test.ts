@@ -21,11 +21,11 @@ test.each<[what: string, networks: ResolvedNetwork[], names: string, existing?: 
   ["counts by position", [main, named("a"), named("b"), named("a")], "eth0 net1 net2 net3"],
   ["counts a requested name", [main, named("a", "data"), named("b")], "eth0 data net2"],
   [
-    "steps aside for requested names, wherever they come",
+    "skips names that another network requests, earlier or later",
     [main, named("a"), named("b", "net1"), named("c")],
     "eth0 net2 net1 net3",
   ],
-  ["steps aside for existing names", [main, named("a"), named("b")], "eth0 net2 net3", ["net1"]],
+  ["skips existing names", [main, named("a"), named("b")], "eth0 net2 net3", ["net1"]],
   ["keeps the runtime's name for the default network", [named("own", "eth0", true)], "eth0"],
 ])("assignInterfaceNames() %s [N-4.1.2.1.5.1] [N-4.2.1b]", (...[, networks, names, existing]) => {
   expect(assign(networks, existing)).toEqual(names.split(" "));

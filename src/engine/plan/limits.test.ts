@@ -23,7 +23,7 @@ test.each([
   ["bridge", 0],
   ["host-device", 1],
 ])(
-  "the DELs of IPAM plugins that the plan has after those of %s are counted",
+  "the IPAM plugin DELs that are planned after %s count towards the record's limit (exit code %i)",
   async (type, exitCode) => {
     const lab = asking("a,".repeat(20).slice(0, -1));
     const plugin = { type, ipam: { type: "host-local" }, filler: "x".repeat(95_000) };
@@ -32,7 +32,7 @@ test.each([
   },
 );
 
-test("arguments that each plugin of a list would get are counted for each of them", async () => {
+test("CNI_ARGS count towards the record's limit once for each plugin of a list", async () => {
   const args = "x".repeat(30_000);
   const lab = asking("a,b,c,d,e", {});
   for (const name of ["a", "b", "c", "d", "e"]) {
@@ -49,7 +49,7 @@ test("arguments that each plugin of a list would get are counted for each of the
 test.each([
   ["CNI_ARGS", { env: { CNI_ARGS: `A=${"x".repeat(32_767)}` } }, 32_769],
   ["the network configuration on stdin", { stdin: `{${" ".repeat(2_097_152)}}` }, 2_097_154],
-])("%s that is too long is refused, but not to a DEL [S-304]", async (field, options, bytes) => {
+])("%s above the limit is refused, except at DEL [S-304]", async (field, options, bytes) => {
   const lab = asking("");
   const msg = expect.stringContaining(`${field} has ${bytes} bytes, more than the limit of`);
   expect((await lab.add(options)).json).toMatchObject({ code: 100, msg });
@@ -57,7 +57,7 @@ test.each([
   expect((await lab.del(options)).stdout).not.toContain("more than the limit");
 });
 
-test("a result that is too long fails the pod, and what was attached is detached [S-601]", async () => {
+test("a result above the limit fails the ADD, which is rolled back [S-601]", async () => {
   const lab = asking("");
   lab.plugins.script("ptp ADD", exited(0, `{"cniVersion":"1.0.0","x":"${"x".repeat(262_144)}"}`));
   expect((await lab.add(web)).json).toMatchObject({
@@ -67,7 +67,7 @@ test("a result that is too long fails the pod, and what was attached is detached
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0"]);
 });
 
-test("results that are too much for the record together fail the pod, which is detached", async () => {
+test("results that together exceed the record's limit fail the ADD, which is rolled back", async () => {
   const lab = asking("a");
   lab.source.addNad("default/a", { ...network("net-a"), plugins: plugins(32) });
   lab.plugins.script("a ADD", exited(0, `{"cniVersion":"1.0.0","x":"${"x".repeat(200_000)}"}`));
@@ -99,7 +99,7 @@ test.each<[where: string, network: JsonObject, configure: (lab: EngineLab, text:
     (lab, text) => lab.source.addNad("kube-system/main", text),
   ],
 ])(
-  "a DEL without a record gets the default network of %s, however long",
+  "DEL without a record uses the default network of %s, whatever its length",
   async (_, conf, configure) => {
     const lab = new EngineLab({ conf });
     configure(lab, JSON.stringify(sized("main", 140_000)));
@@ -110,7 +110,7 @@ test.each<[where: string, network: JsonObject, configure: (lab: EngineLab, text:
   },
 );
 
-test("a record that is beyond today's limits is still detached", async () => {
+test("a record above the current limits is still detached", async () => {
   const lab = asking("");
   await lab.add(web);
   const { record, plan } = lab.records.writes.at(-1)!;

@@ -20,7 +20,7 @@ const portmap = { type: "portmap", capabilities: { portMappings: true } };
 const bandwidth = { type: "bandwidth", capabilities: { bandwidth: true } };
 const mapped = { portMappings: [{ hostPort: 80, containerPort: 80, protocol: "tcp" }] };
 
-test("repeatedNetworkProblems() lets a network be attached as often as wanted [N-4.2a]", () => {
+test("repeatedNetworkProblems() allows any number of attachments to a network [N-4.2a]", () => {
   expect(repeatedNetworkProblems([plain, plain, plain])).toEqual([]);
 });
 
@@ -62,9 +62,9 @@ test("repeatedNetworkProblems() compares the names of the CNI networks, not of t
 test.each<[where: string, plugin: JsonObject, capabilityArgs: JsonObject]>([
   ["no port is mapped", portmap, {}],
   ["the runtime sends an empty list of ports", portmap, { portMappings: [] }],
-  ["the plugin has not the capability", { type: "portmap" }, mapped],
+  ["the plugin does not declare the capability", { type: "portmap" }, mapped],
   ["no rate is limited", bandwidth, {}],
-])("repeatedNetworkProblems() allows it where %s", (_, plugin, capabilityArgs) => {
+])("repeatedNetworkProblems() allows a second attachment if %s", (_, plugin, capabilityArgs) => {
   const network = withPlugin(plugin, capabilityArgs);
   expect(repeatedNetworkProblems([network, network])).toEqual([]);
 });

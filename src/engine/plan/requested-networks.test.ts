@@ -20,7 +20,7 @@ function capable(name: string, type: string, ...capabilities: string[]): JsonObj
   return { ...network(name), plugins: [{ type, capabilities: declared }] };
 }
 
-test("a definition that cannot be looked up now fails the pod for another try, without a MissingDefinition", async () => {
+test("a definition that cannot be looked up fails the ADD, but is not reported as MissingDefinition", async () => {
   const lab = asking("a");
   const getNad = lab.source.getNad.bind(lab.source);
   lab.source.getNad = async (ref) => {
@@ -33,7 +33,7 @@ test("a definition that cannot be looked up now fails the pod for another try, w
   expect(lab.events.reasons).toEqual(["AttachFailed"]);
 });
 
-test("a definition's conf without a name takes the definition's; on disk it is found by that name [N-3.4.2] [N-3.4.1a] [N-3.4.1b]", async () => {
+test("a conf without a name gets the definition's name, which also finds the conf on disk [N-3.4.2] [N-3.4.1a] [N-3.4.1b]", async () => {
   const lab = asking("nameless,ondisk");
   lab.source.addNad("default/nameless", { cniVersion: "1.0.0", type: "bridge" });
   lab.source.addNad("default/ondisk");
@@ -42,7 +42,7 @@ test("a definition's conf without a name takes the definition's; on disk it is f
   expect(lab.plugins.calls.map((call) => call.conf.name)).toEqual(["main", "nameless", "ondisk"]);
 });
 
-test("an invalid annotation is ignored loudly: event, log line and status entry [N-4.1.2.1.4b]", async () => {
+test("an invalid annotation is ignored with an event, a log line and a status entry [N-4.1.2.1.4b]", async () => {
   const lab = asking('[{"name":"a"},{"name":"b","mac":"zz"}]');
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
@@ -57,7 +57,7 @@ test("an invalid annotation is ignored loudly: event, log line and status entry 
   ]);
 });
 
-test("requests become runtimeConfig of that network's capable plugins alone [N-4.1.2.1.3.2a]", async () => {
+test("requests become runtimeConfig only of that network's plugins that declare the capability [N-4.1.2.1.3.2a]", async () => {
   const lab = asking('[{"name":"a","ips":["10.1.1.1/24"]},{"name":"b"}]');
   const chain = {
     ...capable("net-a", "bridge", "ips"),
@@ -78,7 +78,7 @@ test("requests become runtimeConfig of that network's capable plugins alone [N-4
   });
 });
 
-test("cni-args win over the definition's own, key by key [N-4.1.2.1.6.2b]", async () => {
+test("cni-args override the definition's, key by key [N-4.1.2.1.6.2b]", async () => {
   const lab = asking('[{"name":"a","cni-args":{"vlan":7}}]');
   const plugin = { type: "bridge", args: { cni: { vlan: 1, queue: 2 }, other: true } };
   lab.source.addNad("default/a", { ...network("net-a"), plugins: [plugin] });
@@ -86,7 +86,7 @@ test("cni-args win over the definition's own, key by key [N-4.1.2.1.6.2b]", asyn
   expect(lab.plugins.calls[1]?.conf.args).toEqual({ cni: { vlan: 7, queue: 2 }, other: true });
 });
 
-test("the same network is attached as often as it is named, each as a separate attachment [N-4.2a] [N-4.2b]", async () => {
+test("a network that is requested twice gets two separate attachments [N-4.2a] [N-4.2b]", async () => {
   const lab = asking("a,a");
   lab.source.addNad("default/a", network("net-a", "bridge"));
   await lab.add(web);
@@ -105,13 +105,13 @@ const isolated = { namespaceIsolation: true, globalNamespaces: ["shared"] };
 test.each([
   ["the pod's own namespace", "default/a"],
   ["a global namespace", "shared/a"],
-])("namespace isolation lets networks of %s be used [N-7.4]", async (_, path) => {
+])("namespace isolation allows networks of %s [N-7.4]", async (_, path) => {
   const lab = asking(path, isolated);
   lab.source.addNad(path, network("net-a", "bridge"));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
 
-test("namespace isolation does not bind what the node's configuration names", async () => {
+test("namespace isolation does not apply to networks in the node's configuration", async () => {
   const lab = podWith({}, { defaultNetworks: ["logs"], ...isolated });
   const { delegates: _inline, ...conf } = lab.conf;
   lab.conf = { ...conf, clusterNetwork: "main" };
@@ -120,7 +120,7 @@ test("namespace isolation does not bind what the node's configuration names", as
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
 
-test("the default network's annotation replaces the default network, with its name and runtimeConfig, and may have other requests", async () => {
+test("the default-network annotation replaces the default network, and its requests override runtimeConfig", async () => {
   const lab = podWith({
     [defaultNetworkAnnotation]: '[{"name":"fast","ips":["10.1.1.1/24"]}]',
     [networksAnnotation]: "a",
@@ -142,7 +142,7 @@ test("the default network's annotation replaces the default network, with its na
   ]);
 });
 
-test("an interface that is there already fails the pod before anything runs [N-4.1.2.1.5b]", async () => {
+test("an interface that already exists fails the ADD before any plugin runs [N-4.1.2.1.5b]", async () => {
   const lab = asking("a@data");
   lab.source.addNad("default/a", network("net-a", "bridge"));
   lab.kernel.addLink("/run/netns/c1", "data");
@@ -153,7 +153,7 @@ test("an interface that is there already fails the pod before anything runs [N-4
 
 const fixed = '[{"name":"a","mac":"02:00:00:00:00:0a","ips":["10.1.1.1/24"]}]';
 
-test("mac and ips are in CNI_ARGS besides runtimeConfig, on DEL as well (multus.md §2.1 8d)", async () => {
+test("mac and ips are in CNI_ARGS as well as in runtimeConfig, also at DEL (multus.md §2.1 8d)", async () => {
   const lab = asking(fixed);
   lab.source.addNad("default/a", capable("net-a", "bridge", "ips", "mac"));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
@@ -166,7 +166,7 @@ test("mac and ips are in CNI_ARGS besides runtimeConfig, on DEL as well (multus.
   }
 });
 
-test("undeclared mac and ips fail the pod, or are in CNI_ARGS alone where undeclaredRequests says so", async () => {
+test("undeclared mac and ips fail the ADD, or are only in CNI_ARGS with undeclaredRequests: cniArgs", async () => {
   const lab = asking(fixed);
   lab.source.addNad("default/a", network("net-a", "bridge"));
   expect((await lab.add(web)).json).toMatchObject({ code: 100 });
@@ -225,7 +225,7 @@ test.each([
   ["K8S_POD_NAME=web"],
   ["K8S_POD_NAMESPACE=;K8S_POD_NAME=web"],
   ["K8S_POD_UID=1"],
-])("CNI_ARGS that name half a pod (%s) are an error, not a sandbox without a pod", async (args) => {
+])("CNI_ARGS with an incomplete pod (%s) are an error, not a missing pod", async (args) => {
   const lab = asking("a");
   const env = { CNI_ARGS: `IgnoreUnknown=1;${args}` };
   expect((await lab.add({ env })).json).toMatchObject({

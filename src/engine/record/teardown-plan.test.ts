@@ -13,7 +13,7 @@ async function writesOfFailedAdd(): Promise<EngineLab["records"]["writes"]> {
   return lab.records.writes;
 }
 
-test("in the boot of the ADD, only what was attempted has to be detached, by record and by plan alike", async () => {
+test("in the boot of the ADD, record and plan agree that only attempted networks must be detached", async () => {
   const owed = (await writesOfFailedAdd()).map(({ record, plan }) => ({
     record: attachmentsToDetach(record, bootId).map(({ ifName }) => ifName),
     plan: stepsToReplay(plan, bootId).map(({ call }) => `${call.type} ${call.env.CNI_IFNAME}`),
@@ -28,8 +28,8 @@ test("in the boot of the ADD, only what was attempted has to be detached, by rec
 
 test.each([
   ["in another boot", { recorded: bootId, boot: "b2" }],
-  ["when the boot of the ADD is not known", { recorded: "", boot: bootId }],
-])("%s, everything planned has to be detached", async (_, { recorded, boot }) => {
+  ["if the boot of the ADD is unknown", { recorded: "", boot: bootId }],
+])("%s, all planned networks must be detached", async (_, { recorded, boot }) => {
   const [first] = await writesOfFailedAdd();
   const { record, plan } = first!;
   expect(attachmentsToDetach({ ...record, bootId: recorded }, boot)).toEqual(record.attachments);

@@ -12,7 +12,7 @@ function labOf(cniVersion: string, options: LabOptions = {}): EngineLab {
   });
 }
 
-test("status() of a ready node asks the default network's plugins that have a STATUS [R-1.1-22] [R-1.1-20]", async () => {
+test("status() of a ready node runs the default network's plugins that support STATUS [R-1.1-22] [R-1.1-20]", async () => {
   const lab = labOf("1.1.0");
   expect(await lab.status()).toMatchObject({ exitCode: 0, stdout: "" });
   expect(lab.plugins.log()).toEqual(["ptp STATUS", "tuning STATUS"]);
@@ -20,7 +20,7 @@ test("status() of a ready node asks the default network's plugins that have a ST
   expect(lab.source.asked).toEqual([]);
 });
 
-test.each([50, 51])("status() passes a plugin's code %i on [R-1.1-22]", async (code) => {
+test.each([50, 51])("status() passes on a plugin's code %i [R-1.1-22]", async (code) => {
   const lab = labOf("1.1.0");
   lab.plugins.script("tuning STATUS", failed(code, "backend away"));
   expect((await lab.status()).json).toMatchObject({
@@ -38,7 +38,7 @@ test("status() turns any other failure of a plugin into code 50", async () => {
   });
 });
 
-test("status() only looks whether older plugins are there", async () => {
+test("status() only checks that older plugins exist, with VERSION", async () => {
   const lab = labOf("1.0.0");
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.calls.map((call) => `${call.type} ${call.command}`)).toEqual([
@@ -52,18 +52,18 @@ test("status() only looks whether older plugins are there", async () => {
   });
 });
 
-test("status() says that the source of pods is not ready, before plugins are run", async () => {
+test("status() reports that the source of pods is not ready before it runs plugins", async () => {
   const lab = labOf("1.1.0");
   lab.source.notReady = "pods of this node have not been listed yet";
   expect((await lab.status()).json).toMatchObject({ code: 50, msg: lab.source.notReady });
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("status() works where there is no source of pods", async () => {
+test("status() works without a source of pods", async () => {
   expect(await labOf("1.1.0", { noSource: true }).status()).toMatchObject({ exitCode: 0 });
 });
 
-test("status() says that the readiness file is missing [N-6.1.2a]", async () => {
+test("status() reports that the readiness file is missing [N-6.1.2a]", async () => {
   const lab = labOf("1.1.0", { config: { readinessindicatorfile: "/run/ready" } });
   expect((await lab.status()).json).toMatchObject({
     code: 50,
@@ -74,16 +74,16 @@ test("status() says that the readiness file is missing [N-6.1.2a]", async () => 
 });
 
 test.each([
-  ["is configured nowhere", {}, "no default network is configured"],
+  ["is not configured", {}, "no default network is configured"],
   ["is a missing file", { clusterNetwork: "/etc/cni/none.conflist" }, "/etc/cni/none.conflist"],
-  ["is a name that is nowhere", { clusterNetwork: "flannel" }, "flannel"],
+  ["is an unknown name", { clusterNetwork: "flannel" }, "flannel"],
   ["is invalid", { delegates: [{ name: "x", plugins: [{}] }] }, "plugins[0].type"],
-])("status() says why a default network that %s is not available", async (_, conf, text) => {
+])("status() reports why a default network that %s is unavailable", async (_, conf, text) => {
   const lab = new EngineLab({ conf });
   expect((await lab.status()).json).toMatchObject({ code: 50, msg: expect.stringContaining(text) });
 });
 
-test("status() searches plugins where ADD does", async () => {
+test("status() searches plugins in the same directories as ADD", async () => {
   const lab = labOf("1.1.0", { config: { binDir: "/opt/plexus/bin" } });
   await lab.status();
   expect(lab.plugins.calls[0]?.searchPath).toEqual(["/opt/plexus/bin", "/opt/cni/bin"]);

@@ -37,7 +37,7 @@ describe("applyDefaultRoute()", () => {
     expect(kernel.datagrams).toBe(0);
   });
 
-  test("moves the families of which a gateway is named [N-4.1.2.1.9c]", async () => {
+  test("moves the default route of the IP families with a requested gateway [N-4.1.2.1.9c]", async () => {
     kernel.addDefaultRoute(netns, { dev: "net2", gateway: "10.2.0.1", metric: 7 });
     const after = await apply(["10.1.0.1"]);
     expect(await kernel.defaultRoutes(netns)).toEqual(["via 10.1.0.1 dev net1 metric 0", eth0[1]]);
@@ -49,7 +49,7 @@ describe("applyDefaultRoute()", () => {
     ]);
   });
 
-  test("gives several gateways metrics in their order [N-4.1.2.1.9e]", async () => {
+  test("gives several gateways increasing metrics in the requested order [N-4.1.2.1.9e]", async () => {
     const after = await apply(["fe80::1", "10.1.0.9", "fd01::1", "10.1.0.1", "10.1.0.9"]);
     expect(reported(after, "net1")).toEqual([
       { dst: "0.0.0.0/0", gw: "10.1.0.9" },
@@ -60,7 +60,7 @@ describe("applyDefaultRoute()", () => {
     expect(reported(after, "eth0")).toEqual([]);
   });
 
-  test("keeps the attachment's own with an empty list [N-4.1.2.1.9b]", async () => {
+  test("keeps the attachment's own default route for an empty list of gateways [N-4.1.2.1.9b]", async () => {
     kernel.addDefaultRoute(netns, { dev: "net1", gateway: "fd01::7" });
     const after = await apply([]);
     expect(await kernel.defaultRoutes(netns)).toEqual([
@@ -71,18 +71,18 @@ describe("applyDefaultRoute()", () => {
     expect(reported(after, "eth0")).toEqual([]);
   });
 
-  test("changes nothing for an empty list where the attachment has no default route", async () => {
+  test("changes nothing for an empty list if the attachment has no default route", async () => {
     expect(await apply([])).toBeUndefined();
     expect(await kernel.defaultRoutes(netns)).toEqual(eth0);
   });
 
-  test("takes a route that is gone already as removed", async () => {
+  test("treats a route that is already gone as removed", async () => {
     kernel.refuse = ({ type }): number | undefined =>
       type === MessageType.DELROUTE ? 3 : undefined;
     await expect(apply(["10.1.0.1"])).resolves.toMatchObject({ families: [4] });
   });
 
-  test("puts all routes back when the kernel refuses one, and names it", async () => {
+  test("restores all routes if the kernel refuses one, and names it", async () => {
     let seen = 0;
     kernel.refuse = ({ type }): number | undefined =>
       type === MessageType.NEWROUTE && ++seen === 2 ? 101 : undefined;
@@ -93,7 +93,7 @@ describe("applyDefaultRoute()", () => {
     expect(await kernel.defaultRoutes(netns)).toEqual(eth0);
   });
 
-  test("reports that the routes cannot be put back", async () => {
+  test("reports that it cannot restore the routes", async () => {
     kernel.refuse = ({ type }): number | undefined =>
       type === MessageType.NEWROUTE ? 12 : undefined;
     await expect(apply(["10.1.0.1"])).rejects.toThrow(
@@ -101,7 +101,7 @@ describe("applyDefaultRoute()", () => {
     );
   });
 
-  test("puts the routes back when the answer to the edits is lost", async () => {
+  test("restores the routes if the kernel's answer to the edits is lost", async () => {
     const lost = new Error("lost");
     const transport: typeof kernel.transport = async (path, bytes) => {
       const answer = await kernel.transport(path, bytes);

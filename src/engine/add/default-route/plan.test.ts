@@ -67,7 +67,7 @@ function show({ op, route }: RouteEdit): string {
 }
 
 describe("planDefaultRoute()", () => {
-  test("removes before it adds, each family by itself", () => {
+  test("removes routes before it adds new ones, separately for each IP family", () => {
     const current = state(byDefault("eth0", "10.0.0.1"), byDefault("eth0", "fd00::1"));
     expect(plan(current, ["fd01::1", "10.1.0.1"])).toEqual([
       "del eth0>10.0.0.1 0",
@@ -78,11 +78,11 @@ describe("planDefaultRoute()", () => {
     expect(plan(current, ["10.1.0.1"])).toEqual(["del eth0>10.0.0.1 0", "add net1>10.1.0.1 0"]);
   });
 
-  test("works where there was no default route", () => {
+  test("adds a default route if there was none", () => {
     expect(plan(state(), ["10.1.0.1"])).toEqual(["add net1>10.1.0.1 0"]);
   });
 
-  test("keeps what is as wanted already and replaces the attachment's other default routes", () => {
+  test("keeps a route that is as requested and replaces the attachment's other default routes", () => {
     const current = state(
       byDefault("net1", "10.1.0.1"),
       byDefault("net1", "10.1.0.9", { metric: 5 }),
@@ -95,7 +95,7 @@ describe("planDefaultRoute()", () => {
     ]);
   });
 
-  test("reads gateways in any spelling, each once", () => {
+  test("accepts gateways in any notation and ignores duplicates", () => {
     expect(plan(state(), ["FD01:0::1", "fd01::1"])).toEqual(["add net1>fd01::1 1024"]);
     expect(plan(state(), ["::ffff:10.1.0.1"])).toEqual(["add net1>10.1.0.1 0"]);
   });
@@ -110,7 +110,7 @@ describe("planDefaultRoute()", () => {
     expect(() => plan(current, ["10.1.0.2"])).toThrow("gateway 10.1.0.2 is the pod's own address");
   });
 
-  test("takes link-local gateways, and onlink ones of the attachment's own", () => {
+  test("accepts link-local gateways, and on-link gateways that the attachment already uses", () => {
     expect(plan(state(), ["fe80::1"])).toEqual(["add net1>fe80::1 1024"]);
     const current = state(byDefault("net1", "169.254.1.1", { metric: 9, onlink: true }));
     expect(plan(current, ["169.254.1.1"])).toEqual([
@@ -143,7 +143,7 @@ describe("planDefaultRoute()", () => {
     ]);
   });
 
-  test("takes the default routes of an attachment's other interfaces", () => {
+  test("removes the default routes of an attachment's other interfaces", () => {
     const current = state(byDefault("net2", "10.2.0.1"));
     const attachments = [
       { ifName: "eth0", otherIfNames: ["net2"] },
@@ -155,7 +155,7 @@ describe("planDefaultRoute()", () => {
     ]);
   });
 
-  test("leaves interfaces alone that belong to no attachment, and refuses where they would win", () => {
+  test("keeps routes of interfaces without an attachment, and fails if they would take precedence", () => {
     const far = byDefault("wg0", "10.0.0.1", { metric: 100 });
     expect(plan(state(far), ["10.1.0.1"])).toEqual(["add net1>10.1.0.1 0"]);
     expect(() => plan(state(byDefault("wg0", "10.0.0.1")), ["10.1.0.1"])).toThrow(
@@ -165,7 +165,7 @@ describe("planDefaultRoute()", () => {
     expect(() => plan(state(far), many)).toThrow("interface wg0");
   });
 
-  test("takes out the hops of a multipath route that belong to attachments", () => {
+  test("removes the attachments' hops from a multipath route", () => {
     const hop = (name: string, gateway: string): Hop => ({
       ifIndex: index(name),
       gateway,

@@ -30,7 +30,7 @@ describe("withDefaultRoutes()", () => {
   const other = { dst: "10.9.0.0/16", gw: "10.0.0.7" };
   const v4 = { dst: "0.0.0.0/0", gw: "10.0.0.1" };
 
-  test("takes away what the attachment lost, in any spelling, and nothing else", () => {
+  test("removes only the default routes that the attachment lost, in any notation", () => {
     const before = result(
       v4,
       other,
@@ -45,7 +45,7 @@ describe("withDefaultRoutes()", () => {
     expect(withDefaultRoutes(before, eth0, kernel([6])).routes).toEqual(kept);
   });
 
-  test("adds what the attachment got, with metrics that are not the kernel's own", () => {
+  test("adds the default routes that the attachment got, with metrics other than the kernel's default", () => {
     const onlink = { ...route("10.0.0.8", 1024), family: 6, hops: [{ ifIndex: 2, onlink: false }] };
     const other = { ...route("10.0.0.7"), hops: [{ ifIndex: 3, onlink: false }] };
     const routes = [route("10.0.0.6", 1), route("10.0.0.5"), onlink as KernelRoute, other];
@@ -56,14 +56,14 @@ describe("withDefaultRoutes()", () => {
     ]);
   });
 
-  test("keeps the plugin's own words where the route is the same", () => {
+  test("keeps the plugin's entry of a route that did not change", () => {
     const mtu = { dst: "0.0.0.0/0", mtu: 1400 };
     const edited = withDefaultRoutes(result(mtu, other), eth0, kernel([4], route("10.0.0.1")));
     expect(edited.routes).toEqual([other, mtu]);
   });
 
   test.each(["0.2.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])(
-    "gives a result that can be printed in %s",
+    "returns a result that is valid in CNI %s",
     (version) => {
       const routes = kernel([4], route("10.0.0.9"));
       const edited = withDefaultRoutes(result(v4, other), eth0, routes);

@@ -22,7 +22,7 @@ function namespaces(lab: EngineLab, type: string): string[] {
   return lab.plugins.of(type, "DEL").map((call) => call.netns);
 }
 
-/** Where the DELs of each plugin run: those that insist on the interface again without a namespace. */
+/** `ran`: the namespaces of the DELs. Some plugins are repeated without one if their interface is gone. */
 test.each([
   { type: "host-device", found: "no interface", ran: [netns, ""] },
   { type: "vrf", found: "no interface", ran: [netns, ""] },
@@ -32,7 +32,7 @@ test.each([
   { type: "userspace", found: "no interface", ran: [netns] },
   { type: "bridge", found: "no interface", ran: [netns] },
   { type: "vendor", found: "no interface", ran: [netns] },
-])("del() of $type that fails in a namespace with $found runs it in $ran", async (scene) => {
+])("del() in a namespace with $found runs $type, which fails there, in $ran", async (scene) => {
   const { type, found, ran } = scene;
   const lab = await withoutInterface(type);
   if (found === "the interface") lab.kernel.addLink(netns, "eth0");
@@ -45,7 +45,7 @@ test.each([
 });
 
 test.each(["the interface", "the namespace"])(
-  "del() ignores that sbr fails, all of whose state went with %s",
+  "del() ignores that sbr fails if %s is gone, and sbr's state with it",
   async (gone) => {
     const lab = await withoutInterface("ptp", "sbr");
     if (gone === "the namespace") lab.kernel.removeNamespace(netns);
@@ -56,7 +56,7 @@ test.each(["the interface", "the namespace"])(
   },
 );
 
-test("del() keeps the record when sbr fails while its interface is there", async () => {
+test("del() keeps the record if sbr fails while its interface exists", async () => {
   const lab = await withoutInterface("ptp", "sbr");
   lab.kernel.addLink(netns, "eth0");
   lab.plugins.script("sbr DEL", failed(999, "busy"));
@@ -64,7 +64,7 @@ test("del() keeps the record when sbr fails while its interface is there", async
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("del() gives the namespace to the plugins before one that it repeated without", async () => {
+test("del() repeats only the failing plugin without a namespace, not the next one of the chain", async () => {
   const lab = await withoutInterface("sriov", "vrf");
   insist(lab, "vrf");
   expect(await lab.del()).toMatchObject({ exitCode: 0 });
@@ -72,7 +72,7 @@ test("del() gives the namespace to the plugins before one that it repeated witho
   expect(namespaces(lab, "sriov")).toEqual([netns]);
 });
 
-test("del() gives the namespace to the plugins before one whose IPAM plugin is missing", async () => {
+test("del() still passes the namespace to the next plugin after one whose IPAM plugin is missing", async () => {
   const plugins = [{ type: "sriov" }, { type: "vendor", ipam: { type: "host-local" } }];
   const conf = { cniVersion: "1.0.0", name: "default-net", plugins };
   const lab = new EngineLab({
@@ -88,7 +88,7 @@ test("del() gives the namespace to the plugins before one whose IPAM plugin is m
 });
 
 test.each(["host-device", "sriov"])(
-  "del() repeats the DEL of %s without a namespace when that vanishes meanwhile",
+  "del() repeats the DEL of %s without a namespace if the namespace disappears meanwhile",
   async (type) => {
     const lab = await withoutInterface("ptp", type);
     lab.plugins.script(`${type} DEL`, (call) => {
@@ -100,7 +100,7 @@ test.each(["host-device", "sriov"])(
   },
 );
 
-test("del() takes a kernel that does not answer for no sign that an interface or a namespace is gone", async () => {
+test("del() does not treat interface or namespace as gone if the kernel does not answer", async () => {
   const lab = await withoutInterface("host-device", "sriov");
   lab.kernel.refuse = () => 1;
   insist(lab, "host-device");

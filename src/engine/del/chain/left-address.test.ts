@@ -9,7 +9,7 @@ function attached(type: string, ipam = "host-local"): Promise<EngineLab> {
   return attachedTo({ cniVersion: "1.0.0", name: "default-net", plugins });
 }
 
-test("del() without a namespace executes the IPAM plugin that host-device skips, with its input", async () => {
+test("del() without a namespace executes the IPAM plugin that host-device skips, with the same input", async () => {
   const lab = await attached("host-device");
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
   const [, device, ipam] = lab.plugins.calls;
@@ -24,7 +24,7 @@ test.each([
   ["host-device", "host-local", {}],
   ["vendor", "host-local", gone],
 ])(
-  "del() leaves the address to plugin %s with IPAM plugin %s, given %j",
+  "del() runs no IPAM plugin after plugin %s with IPAM plugin %s and options %j",
   async (type, ipam, options) => {
     const lab = await attached(type, ipam);
     expect(await lab.del(options)).toMatchObject({ exitCode: 0 });
@@ -32,7 +32,7 @@ test.each([
   },
 );
 
-test("del() that is repeated without a namespace, as the interface is gone, releases the address", async () => {
+test("del() repeats host-device without a namespace if its interface is gone, and releases the address", async () => {
   const lab = await attached("host-device");
   lab.kernel.removeLink(netns, "eth0");
   const noLink = failed(5, "no such interface");
@@ -42,7 +42,7 @@ test("del() that is repeated without a namespace, as the interface is gone, rele
   expect(lab.plugins.log()).toEqual(["tuning DEL eth0", ...device, "host-local DEL eth0"]);
 });
 
-test("del() fails when the address cannot be released, and can be repeated", async () => {
+test("del() fails if it cannot release the address, and succeeds when retried", async () => {
   const lab = await attached("host-device");
   lab.plugins.script("host-local DEL", failed(11, "store is locked"));
   expect((await lab.del(gone)).json).toMatchObject({
@@ -55,7 +55,7 @@ test("del() fails when the address cannot be released, and can be repeated", asy
   expect(lab.records.keys).toEqual([]);
 });
 
-test("del() waits for an IPAM plugin that is missing to come back", async () => {
+test("del() waits for a missing IPAM plugin until the grace period is over", async () => {
   const lab = await attached("host-device");
   lab.config = { missingPluginGraceMs: 60_000 };
   lab.plugins.setLookup("host-local", missing);
@@ -65,7 +65,7 @@ test("del() waits for an IPAM plugin that is missing to come back", async () => 
   expect(lab.logger.at("warn").at(-1)).toMatch(/plugin "host-local" is missing/);
 });
 
-test("the teardown plan has the IPAM plugin's DEL after such a plugin's, with or without a namespace", async () => {
+test("the teardown plan runs the IPAM plugin's DEL after host-device's, even with a namespace", async () => {
   const lab = await attached("host-device");
   const planned = lab.records.writes.at(-1)?.plan.steps.map(({ call }) => call.type);
   expect(planned).toEqual(["tuning", "host-device", "host-local"]);

@@ -5,7 +5,7 @@ import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { attachedTo, gone, missing, withIpam } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
 
-/** Missing plugins are not waited for: what then counts as detached does so in the first DEL. */
+/** Without a grace period, an attachment with a missing plugin can be given up at the first DEL. */
 const config = { missingPluginGraceMs: 0 };
 
 /** A sandbox that is attached to one network of these plugins; those named after it are removed then. */
@@ -15,7 +15,7 @@ async function attached(conf: JsonObject, ...removed: string[]): Promise<EngineL
   return lab;
 }
 
-test("del() gives the other plugins of the chain their DEL when one is missing", async () => {
+test("del() runs the other plugins of a chain if one is missing", async () => {
   const lab = await attached(network("default-net", "ptp", "tunning", "sbr"), "tunning");
   expect(await lab.del()).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "tunning DEL eth0", "ptp DEL eth0"]);
@@ -25,7 +25,7 @@ test("del() gives the other plugins of the chain their DEL when one is missing",
   ]);
 });
 
-test("del() with a missing plugin fails while the interface is there, naming plugin and directories", async () => {
+test("del() with a missing plugin fails while the interface exists, and names plugin and directories", async () => {
   const lab = await attached(network("default-net", "ptp", "tuning"), "ptp");
   const { json } = await lab.del();
   expect(json).toMatchObject({
@@ -60,7 +60,7 @@ test("del() emits an event on the pod that names the missing plugin", async () =
   });
 });
 
-test("del() of a missing plugin executes its IPAM plugin with the same input, so that the address is released", async () => {
+test("del() with a missing plugin runs its IPAM plugin with the same input to release the address", async () => {
   const lab = await attached(withIpam("bridge"), "bridge");
   lab.kernel.removeLink(netns, "eth0");
   expect(await lab.del()).toMatchObject({ exitCode: 0 });
@@ -69,13 +69,13 @@ test("del() of a missing plugin executes its IPAM plugin with the same input, so
   expect(ipam).toMatchObject({ env: bridge?.env, stdin: bridge?.stdin });
 });
 
-test("del() of a missing plugin whose IPAM plugin is missing too has nothing to release", async () => {
+test("del() succeeds if both a plugin and its IPAM plugin are missing", async () => {
   const lab = await attached(withIpam("bridge"), "bridge", "host-local");
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toEqual([]);
 });
 
-test("del() of a missing plugin fails when its IPAM plugin does, and can be repeated", async () => {
+test("del() with a missing plugin fails if its IPAM plugin fails, and succeeds when retried", async () => {
   const lab = await attached(withIpam("bridge"), "bridge");
   lab.plugins.script("host-local DEL", failed(11, "store is locked"));
   expect((await lab.del(gone)).json).toMatchObject({
@@ -87,7 +87,7 @@ test("del() of a missing plugin fails when its IPAM plugin does, and can be repe
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
 });
 
-test("del() of a plugin that fails for its missing IPAM plugin is done when the interface is gone", async () => {
+test("del() succeeds if a plugin fails because its IPAM plugin is missing, and the interface is gone", async () => {
   const lab = await attached(withIpam("bridge", "sbr"), "host-local");
   lab.plugins.script("bridge DEL", failed(999, 'failed to find plugin "host-local"'));
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
@@ -106,11 +106,11 @@ interface StillFailing {
 }
 
 test.each<StillFailing>([
-  { reason: "the IPAM plugin is there", installed: true },
-  { reason: "the interface is there", options: {} },
+  { reason: "the IPAM plugin exists", installed: true },
+  { reason: "the interface exists", options: {} },
   { reason: "the plugin was killed", outcome: ended("timeout") },
   { reason: "the plugin has no IPAM plugin", conf: network("default-net", "bridge") },
-])("del() of a plugin that fails stays an error when $reason", async (scene) => {
+])("del() of a failing plugin remains an error if $reason", async (scene) => {
   const { outcome = failed(5, "busy"), conf = withIpam("bridge"), options = gone } = scene;
   const lab = await attached(conf, ...(scene.installed === true ? [] : ["host-local"]));
   lab.plugins.script("bridge DEL", outcome);
@@ -118,7 +118,7 @@ test.each<StillFailing>([
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("del() with a refused plugin fails although the interface is gone: the node's administrator can allow it", async () => {
+test("del() with a refused plugin fails even if the interface is gone, as the plugin can still be allowed", async () => {
   const lab = await attached(network("default-net", "ptp"));
   lab.plugins.setLookup("ptp", { outcome: "refused", message: "/opt is not in plugin-dirs" });
   expect((await lab.del(gone)).json).toMatchObject({ msg: expect.stringContaining("/opt is not") });
@@ -132,7 +132,7 @@ test.each([
   { type: "portmap", conf: network("default-net", "ptp", "portmap"), stepMs: yearMs },
   { type: "portmap", conf: network("default-net", "ptp", "portmap"), stepMs: -yearMs },
   { type: "host-local", conf: withIpam("bridge"), stepMs: 0 },
-])("del() waits for $type, as during an upgrade, whose clock is set by $stepMs", async (scene) => {
+])("del() waits for a missing $type while the clock is set by $stepMs ms", async (scene) => {
   const lab = await attached(scene.conf, scene.type);
   lab.config = { missingPluginGraceMs: 60_000 };
   lab.plugins.script("bridge DEL", failed(999, "no host-local"));
@@ -146,7 +146,7 @@ test.each([
   expect(lab.records.keys).toEqual([]);
 });
 
-test("del() waits for a missing plugin anew after a restart of the machine, whose clock begins anew", async () => {
+test("del() starts the grace period of a missing plugin again after a reboot", async () => {
   const lab = await attached(network("default-net", "ptp", "portmap"), "portmap");
   lab.config = { missingPluginGraceMs: 60_000 };
   lab.advance(500_000);
@@ -160,7 +160,7 @@ test("del() waits for a missing plugin anew after a restart of the machine, whos
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
 });
 
-test("del() by the teardown plan treats a missing plugin alike", async () => {
+test("del() by the teardown plan runs the IPAM plugin of a missing plugin, too", async () => {
   const lab = await attached(withIpam("bridge", "tuning"), "bridge");
   lab.records.damage(sandbox, "record");
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
@@ -168,7 +168,7 @@ test("del() by the teardown plan treats a missing plugin alike", async () => {
   expect(lab.records.keys).toEqual([]);
 });
 
-test("del() without record and plan treats a missing plugin of the default network alike", async () => {
+test("del() without record and plan succeeds if the default network's plugin is missing", async () => {
   const lab = new EngineLab();
   lab.plugins.setLookup("ptp", missing);
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });

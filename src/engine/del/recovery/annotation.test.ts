@@ -32,7 +32,7 @@ test.each(["lost", "damaged"])(
   },
 );
 
-test("DEL with both damaged detaches by the annotation when the namespace is gone as well", async () => {
+test("DEL with record and plan damaged detaches by the annotation even if the namespace is gone", async () => {
   const lab = await attached();
   lab.records.damage(sandbox, "both");
   lab.kernel.removeNamespace(netns);
@@ -46,7 +46,7 @@ async function lost(): Promise<EngineLab> {
   return lab;
 }
 
-test("only networks whose interface is there get a DEL, and definitions that are gone none", async () => {
+test("DEL by the annotation skips networks whose interface or definition is gone", async () => {
   const lab = await lost();
   lab.kernel.removeLink(netns, "net1");
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -67,8 +67,8 @@ test.each<[string, (lab: EngineLab) => void]>([
     },
   ],
   ["the namespace is gone", (lab) => lab.kernel.removeNamespace(netns)],
-  ["the pod asks for nothing", (lab) => void lab.source.addPod({ name: "web" })],
-])("DEL without record and plan calls the default network alone when %s", async (_, change) => {
+  ["the pod requests no networks", (lab) => void lab.source.addPod({ name: "web" })],
+])("DEL without record and plan runs only the default network if %s", async (_, change) => {
   const lab = await lost();
   change(lab);
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -76,7 +76,7 @@ test.each<[string, (lab: EngineLab) => void]>([
   expect(lab.events.reasons).toEqual([]);
 });
 
-test("the DEL after an ADD that was refused looks nothing up", async () => {
+test("DEL after a refused ADD looks up nothing", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "gone" } });
   expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
@@ -86,7 +86,7 @@ test("the DEL after an ADD that was refused looks nothing up", async () => {
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
 
-test("a second DEL of a detached sandbox calls the default network alone, although a link was left behind", async () => {
+test("a second DEL of a detached sandbox runs only the default network, even if a link remains", async () => {
   const lab = await attached();
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   lab.kernel.addLink(netns, "net1", []);

@@ -20,7 +20,7 @@ function read(name: string): string {
   return text.replaceAll("a".repeat(64), sandbox.containerId).replaceAll("/run/netns/ns1", netns);
 }
 
-/** A node whose default network is another one by now, with a sandbox that Multus attached. */
+/** A sandbox that Multus attached, on a node whose default network has changed since. */
 function labAfterMultus(): EngineLab {
   const lab = new EngineLab({ conf: { delegates: [network("main", "ptp")] } });
   lab.multusFiles.sandboxes.set(sandbox.containerId, read("networks"));
@@ -40,7 +40,7 @@ const everything = [
   "ptp DEL eth0",
 ];
 
-test("DEL detaches all networks with what Multus cached, removes its files, and asks no API", async () => {
+test("DEL detaches all networks with Multus's cached data, removes its files, and queries no API", async () => {
   const lab = labAfterMultus();
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(everything);
@@ -66,7 +66,7 @@ test("DEL detaches all networks with what Multus cached, removes its files, and 
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
 
-test("what cannot be detached stays recorded, and the next DEL continues with the record", async () => {
+test("DEL records what it cannot detach, and the next DEL continues with the record", async () => {
   const lab = labAfterMultus();
   lab.plugins.script("macvlan DEL", failed(5, "busy"));
   expect((await lab.del(web)).json).toMatchObject({
@@ -83,7 +83,7 @@ test("what cannot be detached stays recorded, and the next DEL continues with th
   expect(lab.records.keys).toEqual([]);
 });
 
-test("a DEL whose shim goes before its first order leaves a record, and the next DEL continues with it", async () => {
+test("DEL whose shim disconnects before the first order leaves a record for the next DEL", async () => {
   const lab = labAfterMultus();
   const host = lab.host();
   host.goesAt = 0;
@@ -93,7 +93,7 @@ test("a DEL whose shim goes before its first order leaves a record, and the next
   expect(lab.plugins.log()).toEqual(everything);
 });
 
-test("without the cached results the DELs have no prevResult, with the configuration that Multus noted", async () => {
+test("DEL without cached results passes no prevResult and uses the configuration that Multus saved", async () => {
   const lab = labAfterMultus();
   lab.multusFiles.cached.clear();
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -103,7 +103,7 @@ test("without the cached results the DELs have no prevResult, with the configura
   expect(macvlan?.conf.runtimeConfig).toMatchObject({ mac: "02:00:00:00:00:77" });
 });
 
-test("a cached result that cannot be used is left out with a warning", async () => {
+test("DEL omits an invalid cached result with a warning", async () => {
   const lab = labAfterMultus();
   for (const name of lab.multusFiles.cached.keys()) lab.multusFiles.cached.set(name, "{");
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -111,7 +111,7 @@ test("a cached result that cannot be used is left out with a warning", async () 
   expect(lab.logger.at("warn")).toHaveLength(3);
 });
 
-test("a file that is damaged is an error in the log; the default network gets its DEL", async () => {
+test("DEL logs a damaged Multus file as an error and detaches the default network", async () => {
   const lab = labAfterMultus();
   lab.multusFiles.sandboxes.set(sandbox.containerId, "[{");
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -119,14 +119,14 @@ test("a file that is damaged is an error in the log; the default network gets it
   expect(lab.logger.at("error")).toEqual([expect.stringContaining("cannot use")]);
 });
 
-test("a file that cannot be read at the moment fails the DEL, which is repeated", async () => {
+test("DEL fails if a Multus file is temporarily unreadable, so that it is retried", async () => {
   const lab = labAfterMultus();
   lab.multusFiles.failure = new CniError(CniErrorCode.IoFailure, "EIO");
   expect((await lab.del(web)).json).toMatchObject({ code: 5 });
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("a sandbox of Plexus is detached by its record, whatever a file of Multus says", async () => {
+test("DEL of a sandbox that Plexus attached uses its record and ignores Multus's file", async () => {
   const lab = labAfterMultus();
   for (const { ifName } of attachments) lab.kernel.removeLink(netns, ifName);
   lab.source.addPod({ name: "web", uid: "u1" });

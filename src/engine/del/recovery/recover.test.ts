@@ -53,7 +53,7 @@ test("del() by the teardown plan returns several failures as one error", async (
   });
 });
 
-test("del() by the teardown plan uses the namespace of the call, and none when that is gone", async () => {
+test("del() by the teardown plan uses the namespace of the call, or none if that is gone", async () => {
   const lab = await attached();
   lab.records.damage(sandbox, "record");
   lab.kernel.removeNamespace(netns);
@@ -61,7 +61,7 @@ test("del() by the teardown plan uses the namespace of the call, and none when t
   expect(lab.plugins.calls.map((call) => call.netns)).toEqual(["", "", ""]);
 });
 
-test("del() by the teardown plan whose shim goes keeps both files", async () => {
+test("del() by the teardown plan keeps both files if the shim disconnects", async () => {
   const lab = await attached();
   lab.records.damage(sandbox, "record");
   const host = lab.host();
@@ -71,7 +71,7 @@ test("del() by the teardown plan whose shim goes keeps both files", async () => 
 });
 
 test.each([["both"], ["record and no plan"], ["plan and no record"]])(
-  "del() renames damaged files (%s), logs it, and without a pod calls the default network only",
+  "del() renames damaged files (%s), logs it, and without a pod runs only the default network",
   async (state) => {
     const lab = await attached();
     lab.records.damage(
@@ -96,7 +96,7 @@ test.each([
   ["record unreadable, plan damaged", { record: unreadable }, "plan"],
   ["record damaged, plan unreadable", { plan: unreadable }, "record"],
 ] as const)(
-  "del() fails for another try while files may be readable later: %s",
+  "del() fails, so that it is retried, while files may become readable: %s",
   async (_, failLoad, damage) => {
     const lab = await attached();
     lab.records.failLoad = failLoad;
@@ -125,7 +125,7 @@ test.each(["add", "check"] as const)(
 
 test.each([
   ["was detached before", true, 0],
-  ["is not known", false, 1],
+  ["is unknown", false, 1],
 ])(
   "del() of a sandbox that %s, while its default network cannot be determined (tombstone: %j), exits with %i",
   async (_, detachedBefore, exitCode) => {

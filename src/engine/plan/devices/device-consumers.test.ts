@@ -102,7 +102,7 @@ const consumers: Consumer[] = [
 ];
 
 test.for(consumers)(
-  "$type finds the device $device where it reads it, at ADD, CHECK and DEL [D-4] [D-6] [D-20]",
+  "$type finds the device $device where it looks for it, at ADD, CHECK and DEL [D-4] [D-6] [D-20]",
   async ({ type, device, keys = {}, written, finds }) => {
     const kubelet = new FakeDevices().allocate(resource, device);
     const lab = new EngineLab({ deviceSources: [kubelet], config: { checkDelegates: "all" } });

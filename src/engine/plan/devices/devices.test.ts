@@ -50,7 +50,7 @@ test("add() gives each network that needs a device the next one of its resource,
   });
 });
 
-test("add() counts a cluster default network that needs a device first [D-3]", async () => {
+test("add() gives the first device to a cluster default network that needs one [D-3]", async () => {
   const kubelet = new FakeDevices().allocate(vf, pci(1), pci(2));
   const conf = { clusterNetwork: "main" };
   const lab = labWith("sriov", [kubelet], { conf });
@@ -59,7 +59,7 @@ test("add() counts a cluster default network that needs a device first [D-3]", a
   expect(devicesOf(lab)).toEqual({ eth0: pci(1), net1: pci(2) });
 });
 
-test("add() asks no device source if no network needs a device", async () => {
+test("add() queries no device source if no network needs a device", async () => {
   const kubelet = new FakeDevices();
   const lab = labWith("plain", [kubelet]);
   await lab.add(web);
@@ -67,7 +67,7 @@ test("add() asks no device source if no network needs a device", async () => {
   expect(lab.source.asked).not.toContain("object default/web");
 });
 
-test("the device is in every plugin of a list and wins over the definition's, as deviceID, pciBusID and runtimeConfig [D-4]", async () => {
+test("add() passes every plugin the device as deviceID, pciBusID and runtimeConfig, over the definition's [D-4]", async () => {
   const kubelet = new FakeDevices().allocate(vf, pci(1));
   const lab = labWith("list", [kubelet]);
   const capabilities = { deviceID: true };
@@ -97,7 +97,7 @@ test.each([
   },
 );
 
-test("DEL, CHECK and GC use the recorded device and ask no device source [D-6]", async () => {
+test("DEL, CHECK and GC use the recorded device and query no device source [D-6]", async () => {
   const kubelet = new FakeDevices().allocate(vf, pci(1));
   const lab = labWith("sriov", [kubelet], { config: { checkDelegates: "all" } });
   await lab.add(web);
@@ -117,10 +117,10 @@ test("DEL, CHECK and GC use the recorded device and ask no device source [D-6]",
 });
 
 test.each([
-  ["none", [], "was allocated 0, and its networks need 2"],
-  ["fewer than networks", [pci(1)], "was allocated 1, and its networks need 2"],
+  ["no devices", [], "was allocated 0, and its networks need 2"],
+  ["fewer devices than networks", [pci(1)], "was allocated 1, and its networks need 2"],
 ])(
-  "a pod with devices: %s, is not attached, and the error says what to do [D-5]",
+  "a pod with %s is not attached, and the error says what to do [D-5]",
   async (_, ids, numbers) => {
     const lab = labWith("sriov,other", [new FakeDevices().allocate(vf, ...ids)]);
     const { exitCode, json } = await lab.add(web);
@@ -143,7 +143,7 @@ test("missingDevice: warn attaches without the device, as Multus does, with a wa
   expect(lab.events.reasons).toContain("DeviceNotAllocated");
 });
 
-test("a sandbox that is no pod has no devices [D-5]", async () => {
+test("add() fails for a sandbox without a pod if its network needs a device [D-5]", async () => {
   const lab = new EngineLab({
     conf: { clusterNetwork: "main" },
     deviceSources: [new FakeDevices().allocate(vf, pci(1))],
@@ -154,7 +154,7 @@ test("a sandbox that is no pod has no devices [D-5]", async () => {
 
 const asking = (name: string, deviceID: string): string => JSON.stringify([{ name, deviceID }]);
 
-test("a device that the annotation names is taken when the pod was allocated it, and others get the rest [D-4]", async () => {
+test("a device in the annotation is used if the pod was allocated it, and other networks get the rest [D-4]", async () => {
   const annotation = JSON.stringify([{ name: "sriov" }, { name: "other", deviceID: pci(1) }]);
   const lab = labWith(annotation, [new FakeDevices().allocate(vf, pci(1), pci(2))]);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
@@ -172,7 +172,7 @@ test.each([
       { name: "other", deviceID: pci(1) },
     ]),
   ],
-])("a pod cannot ask for a device %s [D-4] [S-306]", async (_, annotation) => {
+])("a pod cannot request a device %s [D-4] [S-306]", async (_, annotation) => {
   const kubelet = new FakeDevices().allocate(vf, pci(1), pci(2)).allocate("a.example/b", "eth5");
   const lab = labWith(annotation, [kubelet], { config: { missingDevice: "warn" } });
   const { json } = await lab.add(web);
@@ -180,13 +180,13 @@ test.each([
   expect(lab.journal).toEqual([]);
 });
 
-test("a device of any of its resources can be named for a definition without one [D-4]", async () => {
+test("a pod may request a device of any of its resources for a definition without a resource [D-4]", async () => {
   const lab = labWith(asking("plain", "eth5"), [new FakeDevices().allocate("a.example/b", "eth5")]);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(devicesOf(lab)).toMatchObject({ net1: "eth5" });
 });
 
-test("without anybody who allocates devices, the annotation's word is taken, and a resource is missing", async () => {
+test("without a device source, the annotation's device is used, and a needed resource fails the ADD", async () => {
   const lab = labWith(asking("sriov", pci(7)), []);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(devicesOf(lab)).toMatchObject({ net1: pci(7) });
@@ -219,7 +219,7 @@ test("devices of a resource that no network needs may come from several sources"
   expect(devicesOf(lab)).toMatchObject({ net1: pci(1) });
 });
 
-test("an empty resourceName is none", async () => {
+test("an empty resourceName counts as absent", async () => {
   const lab = labWith("unnamed", [new FakeDevices()]);
   lab.source.addNad("default/unnamed", network("net", "bridge"), needs(""));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
@@ -237,7 +237,7 @@ function labWithInfo(): EngineLab {
 const statusInfo = (lab: EngineLab): unknown =>
   lab.publisher.status("default/web")[1]?.["device-info"];
 
-test("the device plugin's information is copied before ADD, given to the plugin, and shown in the status [D-19] [D-20] [D-22]", async () => {
+test("the device plugin's information is copied before ADD, passed to the plugin, and shown in the status [D-19] [D-20] [D-22]", async () => {
   const lab = labWithInfo();
   lab.plugins.script("sriov ADD", ({ conf }) => {
     expect(conf.runtimeConfig).toEqual({ CNIDeviceInfoFile: cniFile });
@@ -248,7 +248,7 @@ test("the device plugin's information is copied before ADD, given to the plugin,
   expect(statusInfo(lab)).toEqual(info);
 });
 
-test("what a plugin writes into the file is what the status shows [D-20]", async () => {
+test("the status shows the device information that the plugin wrote into the file [D-20]", async () => {
   const lab = labWithInfo();
   lab.plugins.script("sriov ADD", () => {
     lab.deviceInfo.files.set(cniFile, '{"type":"vhost-user"}');
@@ -258,7 +258,7 @@ test("what a plugin writes into the file is what the status shows [D-20]", async
   expect(statusInfo(lab)).toEqual({ type: "vhost-user" });
 });
 
-test("a plugin that declares the capability gets the path without any device [D-21]", async () => {
+test("a plugin that declares the capability gets the file's path even without a device [D-21]", async () => {
   const lab = labWith("plain", []);
   const capabilities = { CNIDeviceInfoFile: true };
   lab.source.addNad("default/plain", plugins({ type: "bridge", capabilities }));
@@ -274,7 +274,7 @@ test("a plugin that declares the capability gets the path without any device [D-
 });
 
 test.each(["missing", "garbage"])(
-  "device information that is %s fails no pod [D-20]",
+  "device information that is %s does not fail the pod [D-20]",
   async (which) => {
     const lab = labWithInfo();
     if (which === "missing") lab.deviceInfo.files.delete(dpFile);
@@ -285,7 +285,7 @@ test.each(["missing", "garbage"])(
   },
 );
 
-test("a directory that cannot be written fails no pod [D-20]", async () => {
+test("an unwritable directory for device information does not fail the pod [D-20]", async () => {
   const lab = labWithInfo();
   lab.deviceInfo.failure = new Error("EROFS");
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
@@ -378,7 +378,7 @@ test.each([
   expect(lab.events.reasons).toEqual(["DeviceNotAllocated"]);
 });
 
-test("networks get devices of device plugins and of claims, each resource from one of them [D-27]", async () => {
+test("networks get devices from device plugins and from claims, each resource from one of the two [D-27]", async () => {
   const kubelet = new FakeDevices().allocate("vendor.example/other", "of-plugin");
   const lab = labWith("sriov,third", [kubelet, claimed(vf, ["of-claim", "nic", "req"])]);
   lab.source.addNad("default/third", network("third", "macvtap"), needs("vendor.example/other"));
@@ -386,7 +386,7 @@ test("networks get devices of device plugins and of claims, each resource from o
   expect(devicesOf(lab)).toMatchObject({ net1: "of-claim", net2: "of-plugin" });
 });
 
-test("a source that cannot say now does not hold up a pod that has enough devices without it [D-29]", async () => {
+test("an unavailable source does not block a pod that has enough devices from other sources [D-29]", async () => {
   const kubelet = new FakeDevices().allocate(vf, "a");
   const dra = new FakeDevices("ResourceClaim x");
   dra.failure = new CniError(CniErrorCode.TryAgainLater, "the API server is unavailable");

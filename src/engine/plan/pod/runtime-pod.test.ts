@@ -18,7 +18,7 @@ function labWithoutPods(): EngineLab {
   return lab;
 }
 
-test("add() looks up no pod whose annotations the runtime sends, and publishes on its UID", async () => {
+test("add() does not look up a pod whose annotations the runtime sends, and publishes with its UID", async () => {
   const lab = labWithoutPods();
   const call = annotated({
     [networksAnnotation]: "a",
@@ -45,7 +45,7 @@ test.each([
   expect(lab.source.asked).toEqual([]);
 });
 
-test("add() attaches a pod without networks where nothing knows pods, and no other", async () => {
+test("add() without a source of pods attaches only a pod that requests no networks", async () => {
   const lab = new EngineLab({ noSource: true });
   const { json } = await lab.add({ pod, ...annotated({ [networksAnnotation]: "a" }) });
   expect(json).toMatchObject({ code: 11, msg: expect.stringContaining("default/web") });
@@ -65,8 +65,8 @@ test.each([
 });
 
 test.each([
-  ["no map", "x", `runtimeConfig.${podAnnotationsCapability}: must be an object`],
-  ["no strings", { a: 1 }, `["a"]: must be a string`],
+  ["not a map", "x", `runtimeConfig.${podAnnotationsCapability}: must be an object`],
+  ["not strings", { a: 1 }, `["a"]: must be a string`],
 ])("add() refuses annotations that are %s, and attaches nothing", async (_name, value, message) => {
   const lab = labWithoutPods();
   const { json } = await lab.add({ pod, ...annotated(value) });
@@ -74,7 +74,7 @@ test.each([
   expect(lab.journal).toEqual([]);
 });
 
-test("add() hands the annotations to plugins that declare the capability, and records them for no others", async () => {
+test("add() passes the annotations to plugins that declare the capability, and records them only there", async () => {
   const annotations = { "example.com/long": "x".repeat(1000) };
   const lab = labWithoutPods();
   await lab.add({ pod, ...annotated(annotations) });
