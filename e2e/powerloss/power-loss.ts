@@ -100,10 +100,13 @@ function filtersAt(
   const isDurable: (operation: DiskOperation, index: number) => boolean = (operation, index) =>
     index < start || isLease(operation, leases) || index < (covered.get(targetOf(operation)) ?? 0);
   const isEntry = (operation: DiskOperation): boolean => "entry" in operation;
+  const pending = beginOfSyncs(operations, after);
   const unless =
     (lost: (operation: DiskOperation, index: number) => "half" | "no" | false): Filter =>
-    (operation, index) =>
-      isDurable(operation, index) ? "whole" : lost(operation, index) || "whole";
+    (operation, index) => {
+      if (isLease(operation, leases) && index >= pending) return "no";
+      return isDurable(operation, index) ? "whole" : lost(operation, index) || "whole";
+    };
   const loose = [...operations.slice(0, after).entries()].filter(([n, o]) => !isDurable(o, n));
   const entries = loose.flatMap(([index, operation]) => (isEntry(operation) ? index : []));
   const writes = loose.flatMap(([index, { kind }]) => (kind === "write" ? index : []));
@@ -144,6 +147,17 @@ function coverage(operations: readonly DiskOperation[]): Map<number, number> {
     if (operation.kind === "sync")
       covered.set(operation.inode, Math.max(covered.get(operation.inode) ?? 0, operation.covers));
   return covered;
+}
+
+/**
+ * When the first of the fsyncs began that the power loss interrupted. The journal of a file system keeps the order: a
+ * lease that was made since then is durable only with what the fsync covers.
+ */
+function beginOfSyncs(operations: readonly DiskOperation[], after: number): number {
+  const begun = operations
+    .slice(after)
+    .flatMap((o) => (o.kind === "sync" && o.covers <= after ? o.covers : []));
+  return Math.min(...begun);
 }
 
 /** The inodes of the leases' directory and of all that was ever in it. */

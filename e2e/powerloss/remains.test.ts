@@ -83,6 +83,17 @@ test.each<[Survival, string[]]>([
   expect(disks(survives)).toEqual(expected);
 });
 
+test("a lease that is made during an fsync is not durable before what the fsync covers", () => {
+  const { start, operations } = recording;
+  const lease = operations.slice(3, 5);
+  const syncs = [file, rootInode].map((inode) => ({ kind: "sync", inode, covers: 3 }) as const);
+  const during = { start, operations: [...operations.slice(0, 3), ...lease, ...syncs] };
+  const after = { start, operations: [...operations.slice(0, 3), ...syncs, ...lease] };
+  expect(disks("only what was synced", during)).toEqual(["1:", `7: ${leased} new=record`]);
+  const synced = ["1:", "5: new=record", `7: ${leased} new=record`];
+  expect(disks("only what was synced", after)).toEqual(synced);
+});
+
 test("without fsyncs of directories, no file name counts as synced", () => {
   const changed = withoutSyncs(recording, "directories");
   expect(disks("only what was synced", changed)).toEqual(["1:", `5: ${leased}`]);
