@@ -44,7 +44,7 @@ export function expectSameNames(spec: PodSpec): void {
   }
 }
 
-/** Objects by kind and name, of which there may be one each. */
+/** Objects by kind and name. Fails if two objects have the same. */
 export function byName(all: readonly Manifest[]): Record<string, Manifest> {
   const named = Object.fromEntries(all.map((each) => [`${each.kind}/${each.metadata.name}`, each]));
   expect(Object.keys(named)).toHaveLength(all.length);

@@ -10,7 +10,7 @@ export interface StartupTaintOptions {
 }
 
 /**
- * Removes the start-up taint from this node once plexusd is ready, and is to be called regularly.
+ * Removes the start-up taint from this node once plexusd is ready. Call the function regularly.
  * Whatever creates nodes adds it. plexusd never adds it again: a new Node also gets a new pod.
  * The calls throw an Error when the taint cannot be removed.
  */
