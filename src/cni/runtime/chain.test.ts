@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import { ended, exited, FakeDelegates } from "#cni/testing/fake-delegates.ts";
-import { addNetwork, checkNetwork, delCalls } from "./chain.ts";
+import { addNetwork, checkNetwork, delCallsOfStored } from "./chain.ts";
 import type { RuntimeConf } from "./delegate-calls.ts";
 
 const rt: RuntimeConf = {
@@ -154,9 +154,9 @@ test.each([
   ["1.0.0", { cniVersion: "9.9.9" }, undefined],
   ["1.0.0", { ips: [{}] }, undefined],
 ])(
-  "delCalls() of a %s list with the result %j passes the prevResult %j [R-0.3-14] [R-0.4-12] [R-0.4-13] [O-02]",
+  "delCallsOfStored() of a %s list with the result %j passes the prevResult %j [R-0.3-14] [R-0.4-12] [R-0.4-13] [O-02]",
   (version, given, known) => {
-    const [call] = delCalls(listOf(version, "a"), rt, given);
+    const [call] = delCallsOfStored(listOf(version, "a"), rt, given);
     expect(JSON.parse(call?.stdin ?? "").prevResult).toEqual(known);
   },
 );

@@ -1,8 +1,6 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { validateContainerId, validateIfName, validateNetworkName } from "#cni/names.ts";
-import { parseResult } from "#cni/result/parse.ts";
-import type { Result } from "#cni/result/result.ts";
 import type { ValidAttachment } from "#cni/valid-attachments.ts";
 import { isAtLeast, requireSupportedVersion } from "#cni/versions.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -16,17 +14,12 @@ import {
 } from "./delegate-calls.ts";
 import { type DelegateContext, type DelegateError, delegateFailure } from "./delegate-error.ts";
 import {
+  type AddedNetwork,
   type DelegateVersions,
   inListVersion,
   readAddOutput,
   readVersions,
 } from "./delegate-output.ts";
-
-interface AddedNetwork {
-  /** In the list's version, including fields beyond the specification. */
-  readonly raw: JsonObject;
-  readonly result: Result;
-}
 
 /**
  * Runs the plugins of a list in order, each with the previous result, until one fails (CNI 1.1.0 §3
@@ -42,31 +35,37 @@ export async function addNetwork(
   validateNetworkName(list.name);
   validateIfName(rt.ifName);
   requireSupportedVersion(list.cniVersion);
-  let raw = rt.prevResult;
+  let added: AddedNetwork | undefined;
   for (const plugin of list.plugins) {
-    const call = attachmentCall({ list, plugin, rt }, "ADD", raw);
+    const call = attachmentCall({ list, plugin, rt }, "ADD", added?.raw ?? rt.prevResult);
     const context = { call, network: list.name };
     const { stdout } = await execute(context, run);
-    raw = readAddOutput(stdout, list.cniVersion, context);
+    added = readAddOutput(stdout, list.cniVersion, context);
   }
-  if (raw === undefined)
+  if (added === undefined)
     throw new CniError(CniErrorCode.InvalidNetworkConfig, "no plugins in list");
-  return { raw, result: parseResult(raw, { fallbackVersion: list.cniVersion }) };
+  return added;
 }
 
 /**
  * The DEL calls of an attachment, last plugin first: CNI 1.1.0 §3 "Deleting an attachment". From
- * version 0.4.0 on each gets the result of the ADD, unless that is damaged.
+ * version 0.4.0 on each gets the result of the ADD in the list's version, as {@link addNetwork}
+ * returns it.
  */
-export function delCalls(
+export function delCalls(list: NetConfList, rt: RuntimeConf, added?: JsonObject): DelegateCall[] {
+  const prevResult = isAtLeast(list.cniVersion, "0.4.0") ? added : undefined;
+  return list.plugins
+    .map((plugin) => attachmentCall({ list, plugin, rt }, "DEL", prevResult))
+    .toReversed();
+}
+
+/** The same with a stored result, of any version: they get none if it is damaged. */
+export function delCallsOfStored(
   list: NetConfList,
   rt: RuntimeConf,
-  prevResult?: JsonObject,
+  stored: JsonObject | undefined,
 ): DelegateCall[] {
-  const known = isAtLeast(list.cniVersion, "0.4.0") ? usable(prevResult, list) : undefined;
-  return list.plugins
-    .map((plugin) => attachmentCall({ list, plugin, rt }, "DEL", known))
-    .toReversed();
+  return delCalls(list, rt, usable(stored, list));
 }
 
 /**

@@ -4,6 +4,7 @@ import { checkTextLimit, limits } from "#cni/limits.ts";
 import { withUnknownFields } from "#cni/result/extras.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
+import type { Result } from "#cni/result/result.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { type DelegateContext, delegateOutputError } from "./delegate-error.ts";
@@ -14,6 +15,13 @@ export interface DelegateVersions {
   readonly supportedVersions: readonly string[];
 }
 
+/** The result of an ADD. */
+export interface AddedNetwork {
+  /** In the list's version, including fields beyond the specification. */
+  readonly raw: JsonObject;
+  readonly result: Result;
+}
+
 /**
  * Reads the result of an ADD and, as other runtimes do, converts it to the list's version.
  * @throws DelegateError 6 when it is not a result, 100 when it is too long
@@ -22,13 +30,13 @@ export function readAddOutput(
   stdout: string,
   cniVersion: string,
   context: DelegateContext,
-): JsonObject {
+): AddedNetwork {
   return reading(context, () => {
     checkTextLimit(limits.result, stdout, "the result");
     if (stdout.trim() === "") {
       throw new CniError(CniErrorCode.DecodingFailure, "cannot decode result: nothing was printed");
     }
-    return inListVersion(parseJson(stdout, "cannot decode result"), cniVersion);
+    return convert(parseJson(stdout, "cannot decode result"), cniVersion);
   });
 }
 
@@ -38,10 +46,17 @@ export function readAddOutput(
  * @throws CniError 6 when it is not a result, 1 when it cannot be converted
  */
 export function inListVersion(printed: unknown, cniVersion: string): JsonObject {
+  return convert(printed, cniVersion).raw;
+}
+
+function convert(printed: unknown, cniVersion: string): AddedNetwork {
   const result = parseResult(printed, { fallbackVersion: cniVersion });
   const converted = formatResult(result, cniVersion);
   const isSameShape = resultFamily(result.cniVersion) === resultFamily(cniVersion);
-  return isSameShape && isJsonObject(printed) ? withUnknownFields(converted, printed) : converted;
+  const keeps = isSameShape && isJsonObject(printed);
+  const raw = keeps ? withUnknownFields(converted, printed) : converted;
+  if (result.cniVersion === converted.cniVersion) return { raw, result };
+  return { raw, result: parseResult(raw, { fallbackVersion: cniVersion }) };
 }
 
 /** Reads the answer to VERSION; plugins of 0.2.0 may omit the list. @throws DelegateError 6 */

@@ -1,4 +1,4 @@
-import { delCalls } from "#cni/runtime/chain.ts";
+import { delCallsOfStored } from "#cni/runtime/chain.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectFailures, type Failure } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
@@ -70,7 +70,7 @@ async function detach(
     network: attachment.displayName,
     ifName: attachment.ifName,
     netns: sandbox.netns,
-    calls: delCalls(recordedList(attachment), rt, attachment.result),
+    calls: delCallsOfStored(recordedList(attachment), rt, attachment.result),
     budget: sandbox.budget,
     failedAdd: attachment.failedAdd,
     failingMs: sandbox.failingMs,

@@ -1,5 +1,5 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
-import { delCalls } from "#cni/runtime/chain.ts";
+import { delCalls, delCallsOfStored } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { ipamCallAfter } from "#engine/del/chain/ipam.ts";
 import { recordedList, runtimeConf } from "#engine/plan/planned-attachment.ts";
@@ -29,7 +29,10 @@ export interface DetachableAttachment {
   readonly dels: readonly DelegateCall[];
 }
 
-/** Works out the DELs of an attachment. @param network its network configuration list, parsed */
+/**
+ * The DELs of an attachment that this ADD makes.
+ * @param network its network configuration list, parsed
+ */
 export function detachable(
   sandbox: Pick<AttachmentRecord, "containerId" | "netns">,
   attachment: RecordedAttachment,
@@ -42,9 +45,11 @@ export function detachable(
 
 /** The same for a stored record. @throws CniError 7 when a configuration is invalid */
 export function detachables(record: AttachmentRecord, timeoutMs: number): DetachableAttachment[] {
-  return record.attachments.map((attachment) =>
-    detachable(record, attachment, { list: recordedList(attachment), timeoutMs }),
-  );
+  return record.attachments.map((attachment) => {
+    const rt = runtimeConf(record, attachment, timeoutMs);
+    const dels = delCallsOfStored(recordedList(attachment), rt, attachment.result);
+    return { attachment, dels: dels.flatMap(withRelease) };
+  });
 }
 
 /**

@@ -1,6 +1,6 @@
 import { mergeCniArgs } from "#cni/args.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { delCalls } from "#cni/runtime/chain.ts";
+import { delCallsOfStored } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors } from "#engine/call/failures.ts";
@@ -111,7 +111,7 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
   const searchPath = delegateSearchPath(ctx.config, sandbox.path);
   const attachment = { ifName, cniArgs, capabilityArgs, searchPath };
   const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
-  const calls = delCalls(list, rt, prevResult);
+  const calls = delCallsOfStored(list, rt, prevResult);
   await detachChain(ctx, { network: displayName, ifName, netns, calls, budget: delBudget(ctx) });
 }
 
