@@ -190,6 +190,13 @@ test("no files import each other in a cycle, not even for types", async () => {
   expect(cycles(await sources(...roots))).toEqual([]);
 });
 
+test("npwg-conformance imports nothing outside of its folder, so that it can be packed", async () => {
+  const suite = await sources("e2e/npwg-conformance");
+  const imported = suite.flatMap(({ path, text }) => importedFiles(path, text));
+  expect(imported.length).toBeGreaterThan(20);
+  expect(imported.filter((path) => !path.startsWith("e2e/npwg-conformance/"))).toEqual([]);
+});
+
 test(`no folder has more than ${folderLimit} files, not counting their tests`, async () => {
   const paths = (await Promise.all(roots.map(filesBelow))).flat();
   expect(tooLarge(paths)).toEqual([]);

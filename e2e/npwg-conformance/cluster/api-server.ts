@@ -1,0 +1,295 @@
+import { execFileSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { asObject, type JsonObject } from "../json.ts";
+import type { Values } from "../template.ts";
+import { type Cluster, nadApiVersion, nodeName } from "./cluster.ts";
+import { decodeMetadata, isProtobuf } from "./protobuf.ts";
+import { type Change, mergePatch, Store } from "./store.ts";
+
+interface Request {
+  readonly method: string;
+  readonly query: URLSearchParams;
+  /** The client wants the metadata alone. */
+  readonly metadataOnly: boolean;
+  readonly body: JsonObject;
+  readonly collection: string;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+interface Watch {
+  readonly request: Request;
+  readonly response: ServerResponse;
+}
+
+const kinds: Readonly<Record<string, JsonObject>> = {
+  namespaces: { kind: "Namespace", apiVersion: "v1" },
+  nodes: { kind: "Node", apiVersion: "v1" },
+  pods: { kind: "Pod", apiVersion: "v1" },
+  "network-attachment-definitions": {
+    kind: "NetworkAttachmentDefinition",
+    apiVersion: nadApiVersion,
+  },
+};
+
+const token = "npwg-conformance";
+
+/**
+ * A small API server for pods and NetworkAttachmentDefinitions: GET, LIST, WATCH, POST, PUT, merge,
+ * strategic-merge and apply PATCH (as JSON), DELETE. It accepts and drops events.
+ */
+export class ApiServer implements Cluster {
+  readonly #server: Server;
+  readonly #store = new Store();
+  readonly #watches = new Set<Watch>();
+  readonly #dir: string;
+  readonly #certificate: string;
+
+  private constructor(dir: string) {
+    this.#dir = dir;
+    const [certFile, keyFile] = [join(dir, "api.crt"), join(dir, "api.key")];
+    writeCertificate(certFile, keyFile);
+    this.#certificate = readFileSync(certFile, "utf8");
+    const tls = { cert: this.#certificate, key: readFileSync(keyFile) };
+    this.#server = createServer(tls, (incoming, response) => {
+      this.#serve(incoming, response).catch(() => response.destroy());
+    });
+    this.#store.onChange = (change) => this.#broadcast(change);
+  }
+
+  /** Starts a server whose certificate and kubeconfig are in `dir`. Needs openssl. */
+  static async start(dir: string): Promise<ApiServer> {
+    const server = new ApiServer(dir);
+    await new Promise<void>((resolve) => server.#server.listen(0, "127.0.0.1", resolve));
+    writeFileSync(join(dir, "kubeconfig"), JSON.stringify(server.#kubeconfig()));
+    await server.apply({ ...kinds.nodes, metadata: { name: nodeName } });
+    return server;
+  }
+
+  get values(): Values {
+    const { port } = this.#server.address() as AddressInfo;
+    const kubeconfig = join(this.#dir, "kubeconfig");
+    const apiCertificate = this.#certificate;
+    return {
+      kubeconfig,
+      apiHost: "127.0.0.1",
+      apiPort: `${port}`,
+      apiToken: token,
+      apiCertificate,
+    };
+  }
+
+  async createNamespace(name: string): Promise<void> {
+    await this.apply({ ...kinds.namespaces, metadata: { name } });
+  }
+
+  async deleteNamespace(name: string): Promise<void> {
+    this.#store.deleteNamespace(name);
+    this.#store.delete(`namespaces//${name}`);
+  }
+
+  async apply(object: JsonObject): Promise<JsonObject> {
+    const key = keyOf(object);
+    const existing = this.#store.get(key);
+    const { metadata: old } = existing ?? {};
+    const metadata = { uid: randomUUID(), ...asObject(old), ...asObject(object.metadata) };
+    return this.#store.put(key, { ...object, metadata });
+  }
+
+  async getPod(namespace: string, name: string): Promise<JsonObject | undefined> {
+    return this.#store.get(`pods/${namespace}/${name}`);
+  }
+
+  async delete(object: JsonObject): Promise<void> {
+    this.#store.delete(keyOf(object));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  #kubeconfig(): JsonObject {
+    const { port } = this.#server.address() as AddressInfo;
+    const authority = Buffer.from(this.#certificate).toString("base64");
+    const cluster = {
+      server: `https://127.0.0.1:${port}`,
+      "certificate-authority-data": authority,
+    };
+    return {
+      apiVersion: "v1",
+      kind: "Config",
+      "current-context": "npwg",
+      clusters: [{ name: "npwg", cluster }],
+      users: [{ name: "npwg", user: { token } }],
+      contexts: [{ name: "npwg", context: { cluster: "npwg", user: "npwg" } }],
+    };
+  }
+
+  async #serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const request = await readRequest(incoming);
+    const { method, collection, namespace, name } = request;
+    const key = `${collection}/${namespace}/${name}`;
+    const object = this.#store.get(key);
+    if (method === "POST") send(response, 201, this.#create(request));
+    else if (request.query.get("watch") === "true") this.#watch({ request, response });
+    else if (kinds[collection] === undefined) sendStatus(response, 404, "NotFound");
+    else if (name === "") this.#list(request, response);
+    else if (object === undefined) sendStatus(response, 404, "NotFound");
+    else if (method === "GET") send(response, 200, viewed(object, request));
+    else if (method === "DELETE") {
+      this.#store.delete(key);
+      send(response, 200, object);
+    } else this.#update({ request, response }, object);
+  }
+
+  #create({ collection, namespace, body }: Request): JsonObject {
+    if (kinds[collection] === undefined) return body;
+    const metadata = { uid: randomUUID(), namespace, ...asObject(body.metadata) };
+    const { name } = metadata as { name?: string };
+    return this.#store.put(`${collection}/${namespace}/${name}`, { ...body, metadata });
+  }
+
+  #update({ request, response }: Watch, object: JsonObject): void {
+    const { collection, namespace, name, body } = request;
+    const { uid } = asObject(body.metadata);
+    if (uid !== undefined && uid !== asObject(object.metadata).uid) {
+      sendStatus(response, 409, "Conflict");
+      return;
+    }
+    const merged = asObject(mergePatch(object, body));
+    send(response, 200, this.#store.put(`${collection}/${namespace}/${name}`, merged));
+  }
+
+  #list(request: Request, response: ServerResponse): void {
+    const { collection, namespace } = request;
+    const { kind, apiVersion } = kinds[collection] ?? {};
+    const items = this.#store
+      .list(collection, namespace)
+      .filter((each) => isSelected(each, request));
+    send(response, 200, {
+      ...(request.metadataOnly
+        ? { kind: "PartialObjectMetadataList", apiVersion: "meta.k8s.io/v1" }
+        : { kind: `${kind}List`, apiVersion }),
+      metadata: { resourceVersion: `${this.#store.version}` },
+      items: items.map((each) => viewed(each, request)),
+    });
+  }
+
+  #watch(watch: Watch): void {
+    const { request, response } = watch;
+    const from = Number(request.query.get("resourceVersion") ?? 0);
+    response.writeHead(200, { "content-type": "application/json" });
+    response.flushHeaders();
+    const isInitial = request.query.get("sendInitialEvents") === "true" || from === 0;
+    if (isInitial) this.#sendAll(watch);
+    const missed = this.#store.history.filter(({ version }) => !isInitial && version > from);
+    for (const change of missed) report(watch, change);
+    this.#watches.add(watch);
+    response.on("close", () => this.#watches.delete(watch));
+  }
+
+  /** Every object, then a bookmark that ends the list. */
+  #sendAll(watch: Watch): void {
+    const { request, response } = watch;
+    const { collection, namespace } = request;
+    const { version } = this.#store;
+    for (const object of this.#store.list(collection, namespace))
+      report(watch, { version, collection, type: "ADDED", object });
+    if (request.query.get("sendInitialEvents") !== "true") return;
+    const annotations = { "k8s.io/initial-events-end": "true" };
+    const metadata = { resourceVersion: `${version}`, annotations };
+    const object = viewed({ ...kinds[collection], metadata }, request);
+    response.write(`${JSON.stringify({ type: "BOOKMARK", object })}\n`);
+  }
+
+  #broadcast(change: Change): void {
+    for (const watch of this.#watches) report(watch, change);
+  }
+}
+
+function report({ request, response }: Watch, { collection, type, object }: Change): void {
+  if (collection !== request.collection || !isSelected(object, request)) return;
+  response.write(`${JSON.stringify({ type, object: viewed(object, request) })}\n`);
+}
+
+function viewed(object: JsonObject, { metadataOnly }: Request): JsonObject {
+  if (!metadataOnly) return object;
+  return { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: object.metadata };
+}
+
+/** Namespace and field selectors on `metadata` and `spec`. */
+function isSelected(object: JsonObject, { namespace, query }: Request): boolean {
+  if (namespace !== "" && asObject(object.metadata).namespace !== namespace) return false;
+  const terms = (query.get("fieldSelector") ?? "").split(",").filter((term) => term !== "");
+  return terms.every((term) => {
+    const [path = "", value] = term.split("=");
+    const [part = "", key = ""] = path.split(".");
+    return (asObject(object[part])[key] ?? "") === value;
+  });
+}
+
+async function readRequest(incoming: IncomingMessage): Promise<Request> {
+  const url = new URL(incoming.url ?? "/", "https://server");
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming) chunks.push(chunk as Buffer);
+  const body = Buffer.concat(chunks);
+  const parts = url.pathname.split("/").filter((part) => part !== "");
+  const rest = parts.slice(parts[0] === "api" ? 2 : 3);
+  const isNamespaced = rest[0] === "namespaces" && rest.length > 2;
+  const [collection = "", name = ""] = isNamespaced ? rest.slice(2) : rest;
+  return {
+    method: incoming.method ?? "",
+    query: url.searchParams,
+    metadataOnly: incoming.headers.accept?.includes("as=PartialObjectMetadata") ?? false,
+    body: body.length === 0 ? {} : isProtobuf(body) ? decodeMetadata(body) : JSON.parse(`${body}`),
+    collection,
+    namespace: isNamespaced ? (rest[1] ?? "") : "",
+    name,
+  };
+}
+
+function keyOf(object: JsonObject): string {
+  const { namespace = "", name } = asObject(object.metadata);
+  const [collection] = Object.entries(kinds).find(([, { kind }]) => kind === object.kind) ?? [];
+  return `${collection}/${namespace}/${name}`;
+}
+
+function send(response: ServerResponse, status: number, body: JsonObject): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(body));
+}
+
+function sendStatus(response: ServerResponse, code: number, reason: string): void {
+  const message = reason === "NotFound" ? "not found" : "the object has changed";
+  send(response, code, {
+    kind: "Status",
+    apiVersion: "v1",
+    status: "Failure",
+    code,
+    reason,
+    message,
+  });
+}
+
+/** Equivalent to: `openssl req -x509 …`, for 127.0.0.1, valid for a day. */
+function writeCertificate(certFile: string, keyFile: string): void {
+  const key = [
+    "-newkey",
+    "ec",
+    "-pkeyopt",
+    "ec_paramgen_curve:P-256",
+    "-nodes",
+    "-keyout",
+    keyFile,
+  ];
+  const subject = ["-subj", "/CN=npwg-conformance", "-addext", "subjectAltName=IP:127.0.0.1"];
+  const args = ["req", "-x509", "-days", "1", ...key, ...subject, "-out", certFile];
+  execFileSync("openssl", args, { stdio: "ignore" });
+}
