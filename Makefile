@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -63,6 +63,11 @@ test: build deps-test lint typecheck ## lint, types, unit tests, the shim, real 
 conformance: build ## cnitool, an independent runtime, drives Plexus in every CNI version (needs Go)
 	@scripts/system-deps.sh cluster
 	vitest run --project conformance
+
+# WRITE=1 updates docs/reference/npwg-conformance.md, with which the results are compared.
+npwg-conformance: build ## the multi-network standard, requirement by requirement: Plexus and Multus (needs Go)
+	@scripts/system-deps.sh cluster
+	node e2e/npwg-results/main.ts $(if $(WRITE),--write)
 
 # Two at a time, because each keeps a processor busy. SEED=1: the same inputs each time.
 fuzz: deps-test ## fuzz every reader of external input for a minute each; HOURS=1 for an hour

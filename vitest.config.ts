@@ -61,7 +61,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "conformance",
-          include: ["e2e/conformance/**/*.test.ts"],
+          include: ["e2e/{conformance,npwg-results}/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 600_000,
         },

@@ -1,0 +1,89 @@
+import type { Finding } from "./run-suite.ts";
+
+/** The findings of one implementation. */
+export interface Column {
+  readonly name: string;
+  readonly findings: readonly Finding[];
+}
+
+const marks: Readonly<Record<Finding["verdict"], string>> = {
+  passed: "yes",
+  failed: "**no**",
+  absent: "absent",
+  "not testable": "–",
+};
+
+/** The totals and the table: what a run is compared with. */
+export function resultTables(columns: readonly Column[]): string {
+  return [totals(columns), ...(["standard", "multus"] as const).map((kind) => table(columns, kind))]
+    .join("\n\n")
+    .trim();
+}
+
+/** Each failure with its reason. */
+export function failureList(
+  columns: readonly Column[],
+  decisions: Readonly<Record<string, string>>,
+): string {
+  const [first] = columns;
+  const sections = (first?.findings ?? []).flatMap(({ id, text }) => {
+    const reasons = columns.flatMap(({ name, findings }) => {
+      const finding = findings.find((each) => each.id === id);
+      const isFailure = finding?.verdict === "failed" || finding?.verdict === "absent";
+      return isFailure ? [{ name, reason: readable(finding.reason) }] : [];
+    });
+    if (reasons.length === 0) return [];
+    const lines = [...Map.groupBy(reasons, ({ reason }) => reason)].map(
+      ([reason, same]) => `- ${same.map(({ name }) => name).join(", ")}: ${code(reason)}`,
+    );
+    const decision = decisions[id] === undefined ? [] : [`- Plexus: ${decisions[id]}`];
+    return [`**${id}** ${text}`, [...lines, ...decision].join("\n")];
+  });
+  return sections.join("\n\n");
+}
+
+function totals(columns: readonly Column[]): string {
+  const kinds = Object.keys(marks) as Finding["verdict"][];
+  const rows = columns.map(({ name, findings }) => {
+    const counts = kinds.map((kind) => findings.filter(({ verdict }) => verdict === kind).length);
+    return `| ${[name, ...counts].join(" | ")} |`;
+  });
+  const head = `| implementation | ${kinds.join(" | ")} |\n| --- |${" ---: |".repeat(kinds.length)}`;
+  return [head, ...rows].join("\n");
+}
+
+const titles = {
+  standard: "### The standard",
+  multus: "### What users of Multus rely on beyond the standard",
+};
+
+function table(columns: readonly Column[], kind: Finding["kind"]): string {
+  const names = columns.map(({ name }) => name);
+  const head = ["requirement", "level", "what it says", ...names].join(" | ");
+  const rule = Array.from({ length: 3 + names.length }, () => "---").join(" | ");
+  const listed = (columns[0]?.findings ?? []).filter((each) => each.kind === kind);
+  const rows = listed.map(({ id, level, text }) => {
+    const cells = columns.map(({ findings }) => {
+      const finding = findings.find((each) => each.id === id);
+      return finding === undefined ? "" : marks[finding.verdict];
+    });
+    const isNumbered = level !== "none";
+    return [id, isNumbered ? level : "", text.replaceAll("|", "\\|"), ...cells].join(" | ");
+  });
+  const lines = [head, rule, ...rows].map((row) => `| ${row} |`);
+  return `${titles[kind]}\n\n${lines.join("\n")}`;
+}
+
+/** Names that differ in each run are replaced by what they name. */
+function readable(reason: string): string {
+  return reason
+    .replaceAll(/\b[0-9a-f]{64}\b/g, "CONTAINER")
+    .replaceAll(/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, "UID")
+    .replaceAll(/\/tmp\/npwg-conformance-\w{6}/g, "DIR")
+    .replaceAll(/\bnpwg-[0-9a-f]{8}\b/g, "POD")
+    .replaceAll(/\bnpwg-[0-9a-f]{6}\b/g, "NAMESPACE");
+}
+
+function code(text: string): string {
+  return `\`${text.replaceAll("`", "'")}\``;
+}
