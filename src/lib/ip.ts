@@ -15,6 +15,9 @@ export const addressBits = { 4: 32, 6: 128 } as const;
 
 export const anyDestination = { 4: "0.0.0.0/0", 6: "::/0" } as const;
 
+/** IPv4 as Go reads it, which is its canonical form, too. */
+const dottedQuad = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
+
 /** The bits of the prefix ::ffff:0:0/96, under which IPv6 maps IPv4. */
 const mappedPrefixBits = 96;
 
@@ -33,8 +36,7 @@ export function parseIp(text: string): string {
 
 /** As {@link parseIp}, but undefined instead of an error. */
 export function tryParseIp(text: string): string | undefined {
-  const ip = readIp(text);
-  return ip === undefined ? undefined : formatIp(ip);
+  return dottedQuad.test(text) ? text : tryParseIpv6(text);
 }
 
 /** Reads `address/prefix` as Go's net.ParseCIDR, but keeps the host bits. @throws RangeError */
@@ -50,14 +52,14 @@ export function parseCidr(text: string): Cidr {
 export function tryParseCidr(text: string): Cidr | undefined {
   const slash = text.lastIndexOf("/");
   const digits = text.slice(slash + 1);
-  const ip = slash < 0 ? undefined : readIp(text.slice(0, slash));
-  if (ip === undefined || !/^\d{1,6}$/.test(digits)) return undefined;
-  const family = ip instanceof ipaddr.IPv4 ? 4 : 6;
+  const address = slash < 0 ? undefined : tryParseIp(text.slice(0, slash));
+  if (address === undefined || !/^\d{1,6}$/.test(digits)) return undefined;
+  const family = address.includes(":") ? 6 : 4;
   // The prefix of an IPv4 address that is written as IPv6 counts the 96 bits before it.
   const isMapped = family === 4 && text.includes(":");
   const prefix = Number(digits) - (isMapped ? mappedPrefixBits : 0);
   if (prefix < 0 || prefix > addressBits[family]) return undefined;
-  return { address: formatIp(ip), prefix, family };
+  return { address, prefix, family };
 }
 
 /** Writes what {@link parseCidr} read. */
@@ -96,22 +98,16 @@ export function ipFromBytes(bytes: Uint8Array): string {
  * ipaddr.js also accepts zones, parts in octal or hexadecimal and leading zeros, and reads ::1.2.3.4 as
  * ::ffff:1.2.3.4. Go does not, so a dotted end is checked and rewritten before the library reads it.
  */
-function readIp(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+function tryParseIpv6(text: string): string | undefined {
   if (!/^[\da-fA-F:.]+$/.test(text)) return undefined;
   const end = text.slice(text.lastIndexOf(":") + 1);
-  const dotted = ipaddr.IPv4.isValidFourPartDecimal(end) ? ipaddr.IPv4.parse(end) : undefined;
-  if (dotted !== undefined && end === text) return dotted;
-  const groups = dotted === undefined ? text : text.slice(0, -end.length) + hexGroups(dotted);
+  const groups = dottedQuad.test(end) ? text.slice(0, -end.length) + hexGroups(end) : text;
   if (groups.includes(".") || !ipaddr.IPv6.isValid(groups)) return undefined;
   const ip = ipaddr.IPv6.parse(groups);
-  return ip.isIPv4MappedAddress() ? ip.toIPv4Address() : ip;
+  return ip.isIPv4MappedAddress() ? ip.toIPv4Address().toString() : ip.toRFC5952String();
 }
 
-function hexGroups(ip: ipaddr.IPv4): string {
-  const [a = 0, b = 0, c = 0, d = 0] = ip.octets;
+function hexGroups(ipv4: string): string {
+  const [a = 0, b = 0, c = 0, d = 0] = ipv4.split(".").map(Number);
   return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
-}
-
-function formatIp(ip: ipaddr.IPv4 | ipaddr.IPv6): string {
-  return ip instanceof ipaddr.IPv4 ? ip.toString() : ip.toRFC5952String();
 }

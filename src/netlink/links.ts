@@ -2,13 +2,11 @@ import {
   __LENGTH_Address,
   __LENGTH_Link,
   formatAddress,
-  formatDeviceFlags,
   formatLink,
   MessageType,
   parseAddress,
-  parseLink,
 } from "netlink/dist/rt/gen_structs.js";
-import { readU32 } from "netlink/dist/structs.js";
+import { readS32, readU32 } from "netlink/dist/structs.js";
 import { type IpFamily, ipFromBytes } from "#lib/ip.ts";
 import {
   decodeAttributes,
@@ -44,6 +42,8 @@ export interface InterfaceAddress {
 /** IFF_UP of `Link.flags`. */
 export const linkUp = 1;
 
+/** Offsets in the kernel's struct ifinfomsg. */
+const ifinfo = { index: 4, flags: 8 } as const;
 const ifla = { address: 1, ifName: 3, mtu: 4 } as const;
 const ifa = { address: 1, local: 2 } as const;
 
@@ -79,22 +79,23 @@ export async function listAddresses(
 }
 
 function decodeLink(data: Buffer): Link {
-  const header = parseLink(data.subarray(0, __LENGTH_Link));
   const attributes = decodeAttributes(data, __LENGTH_Link);
   const name = findAttribute(attributes, ifla.ifName);
   const mac = findAttribute(attributes, ifla.address);
   const mtu = findAttribute(attributes, ifla.mtu);
   return {
-    index: header.index ?? 0,
+    index: readS32.call(data, ifinfo.index),
     name: name === undefined ? "" : Buffer.from(name).toString().replace(/\0.*$/s, ""),
-    flags: formatDeviceFlags(header.flags ?? {}) >>> 0,
+    flags: readU32.call(data, ifinfo.flags),
     ...(mac === undefined || mac.length === 0 ? {} : { mac: formatMac(mac) }),
     mtu: mtu === undefined ? 0 : readU32.call(Buffer.from(mtu), 0),
   };
 }
 
 function formatMac(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(":");
+  return Buffer.from(bytes)
+    .toString("hex")
+    .replace(/..(?!$)/g, "$&:");
 }
 
 /** With a peer, `local` is the interface's own address and `address` the peer's. */

@@ -119,17 +119,16 @@ function delegateStdin(
   { capabilityArgs = {}, prevResult, validAttachments }: DelegateInput = {},
 ): string {
   const isEnabled = ([key]: readonly [string, Json]): boolean => plugin.capabilities[key] === true;
-  const runtimeConfig = Object.fromEntries(Object.entries(capabilityArgs).filter(isEnabled));
-  const members = new Map<string, Json>(
-    Object.entries(plugin.raw).filter(([key]) => !runtimeKeys.has(key)),
-  );
+  const runtimeConfig = Object.entries(capabilityArgs).filter(isEnabled);
+  const members = new Map<string, Json>(Object.entries(plugin.raw));
+  for (const key of runtimeKeys) members.delete(key);
   members.set("name", list.name).set("cniVersion", list.cniVersion);
   if (prevResult !== undefined) members.set("prevResult", prevResult);
-  if (Object.keys(runtimeConfig).length > 0) members.set("runtimeConfig", runtimeConfig);
+  if (runtimeConfig.length > 0) members.set("runtimeConfig", Object.fromEntries(runtimeConfig));
   if (validAttachments !== undefined) {
     const items = validAttachments.map(({ containerID, ifname }) => ({ containerID, ifname }));
     for (const key of validAttachmentsKeys) members.set(key, items);
   }
-  const sorted = [...members].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const sorted = [...members.keys()].sort().map((key) => [key, members.get(key)]);
   return JSON.stringify(Object.fromEntries(sorted));
 }

@@ -21,17 +21,14 @@ interface FieldReaderOptions extends ReadingRules {
  */
 export class FieldReader {
   readonly raw: JsonObject;
-  readonly #members: ReadonlyMap<string, unknown>;
+  /** The fields by key in lower case; undefined when the case matters. */
+  readonly #folded: ReadonlyMap<string, unknown> | undefined;
   readonly #options: FieldReaderOptions;
 
   constructor(object: JsonObject, options: FieldReaderOptions) {
     this.raw = object;
     this.#options = options;
-    this.#members = new Map(Object.entries(object).map(([key, value]) => [this.#fold(key), value]));
-  }
-
-  #fold(key: string): string {
-    return this.#options.foldCase === true ? key.toLowerCase() : key;
+    this.#folded = options.foldCase === true ? foldKeys(object) : undefined;
   }
 
   problem(key: string, reason: string): void {
@@ -49,12 +46,13 @@ export class FieldReader {
 
   /** The field's value. null means absent, as in Go. */
   value(key: string): unknown {
-    return this.#members.get(this.#fold(key)) ?? undefined;
+    if (this.#folded !== undefined) return this.#folded.get(key.toLowerCase()) ?? undefined;
+    return Object.hasOwn(this.raw, key) ? (this.raw[key] ?? undefined) : undefined;
   }
 
   /** Whether the field exists, even as null. */
   has(key: string): boolean {
-    return this.#members.has(this.#fold(key));
+    return this.#folded?.has(key.toLowerCase()) ?? Object.hasOwn(this.raw, key);
   }
 
   string(key: string): string | undefined {
@@ -153,6 +151,12 @@ export class FieldReader {
     this.problem(key, withValue("must be an object", value));
     return undefined;
   }
+}
+
+function foldKeys(object: JsonObject): ReadonlyMap<string, unknown> {
+  const folded = new Map<string, unknown>();
+  for (const key of Object.keys(object)) folded.set(key.toLowerCase(), object[key]);
+  return folded;
 }
 
 function integerName(min: number, max: number): string {
