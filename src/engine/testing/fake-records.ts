@@ -1,14 +1,15 @@
-import { deepStrictEqual } from "node:assert/strict";
+import { strictEqual } from "node:assert/strict";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
 import { type TeardownPlan, teardownPlan } from "#engine/record/teardown-plan.ts";
 
+/** What is kept under a key, as JSON. */
 interface Entry {
   readonly key: RecordKey;
-  record?: AttachmentRecord;
-  plan?: TeardownPlan;
+  record?: string;
+  plan?: string;
 }
 
 /** Records and plans in memory, which can be damaged and made to fail. */
@@ -40,13 +41,13 @@ export class FakeRecords implements RecordStore {
   async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
     if (this.failLoad.record !== undefined) throw this.failLoad.record;
     if (this.#damagedRecords.has(name(key))) throw unusable(`attachment record ${name(key)}`);
-    return structuredClone(this.#entries.get(name(key))?.record);
+    return parsed(this.#entries.get(name(key))?.record);
   }
 
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
     if (this.failLoad.plan !== undefined) throw this.failLoad.plan;
     if (this.#damagedPlans.has(name(key))) throw unusable(`teardown plan ${name(key)}`);
-    return structuredClone(this.#entries.get(name(key))?.plan);
+    return parsed(this.#entries.get(name(key))?.plan);
   }
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<{ durable: Promise<void> }> {
@@ -89,16 +90,19 @@ export class FakeRecords implements RecordStore {
   }
 
   async hasPod(pod: { namespace: string; name: string }): Promise<boolean> {
-    const pods = [...this.#entries.values()].map(({ record }) => record?.pod);
+    const records = [...this.#entries.values()].map(({ record }) => record);
+    const pods = records.map((record) => parsed<AttachmentRecord>(record)?.pod);
     return pods.some((each) => each?.namespace === pod.namespace && each.name === pod.name);
   }
 
   async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const { key, record } of this.#entries.values()) {
-      const isUsable = record !== undefined && !this.#damagedRecords.has(name(key));
-      if (isUsable) records.push(structuredClone(record));
+    for (const { key, record: text } of this.#entries.values()) {
+      const record = this.#damagedRecords.has(name(key))
+        ? undefined
+        : parsed<AttachmentRecord>(text);
+      if (record !== undefined) records.push(record);
       else damaged.push({ ...key, reason: `attachment record ${name(key)} is unusable` });
     }
     return { records, damaged };
@@ -114,15 +118,19 @@ export class FakeRecords implements RecordStore {
   put(record: AttachmentRecord, plan: TeardownPlan): void {
     const { containerId, ifName } = record;
     const key = { containerId, ifName };
-    this.#entries.set(name(key), structuredClone({ key, record, plan }));
+    this.#entries.set(name(key), {
+      key,
+      record: JSON.stringify(record),
+      plan: JSON.stringify(plan),
+    });
   }
 
   /** What the shim does when a DEL begins: until it has succeeded, its record says so. */
   beginDel(key: RecordKey, at: string): void {
-    const record = this.#entries.get(name(key))?.record;
-    if (record !== undefined && record.teardown === undefined) {
-      Object.assign(record, { teardown: begunTeardown(at) });
-    }
+    const entry = this.#entries.get(name(key));
+    const record = parsed<AttachmentRecord>(entry?.record);
+    if (entry === undefined || record === undefined || record.teardown !== undefined) return;
+    entry.record = JSON.stringify({ ...record, teardown: begunTeardown(at) });
   }
 
   /** Loses one of the two files. */
@@ -138,8 +146,10 @@ export class FakeRecords implements RecordStore {
 
   #write(record: AttachmentRecord, plan: TeardownPlan): void {
     const timeoutMs = plan.steps[0]?.call.timeoutMs ?? 0;
-    deepStrictEqual(plan, teardownPlan(record, timeoutMs), "record and plan differ");
-    this.writes.push(structuredClone({ record, plan }));
+    const text = JSON.stringify({ record, plan });
+    const same = JSON.stringify({ record, plan: teardownPlan(record, timeoutMs) });
+    strictEqual(text, same, "record and plan differ");
+    this.writes.push(JSON.parse(text));
     if (this.failWrite?.nth === this.writes.length) throw this.failWrite.error;
     this.put(record, plan);
   }
@@ -149,6 +159,10 @@ export class FakeRecords implements RecordStore {
     this.#damagedPlans.delete(name(key));
     return this.#entries.delete(name(key));
   }
+}
+
+function parsed<T>(text: string | undefined): T | undefined {
+  return text === undefined ? undefined : JSON.parse(text);
 }
 
 function name({ containerId, ifName }: RecordKey): string {
