@@ -9,9 +9,14 @@ export interface Requirement {
   /** `multus`: the standard does not have it, but users of Multus rely on it. */
   readonly kind: "standard" | "multus";
   readonly text: string;
-  /** Why it cannot be tested from outside, or the check, which throws a Mismatch. */
-  readonly check: string | ((trial: Trial) => Promise<void>);
+  readonly check: Check;
 }
+
+/** Why a requirement cannot be tested from outside, or its check, which throws a Mismatch. */
+type Check = string | ((trial: Trial) => Promise<void>);
+
+/** The checks of some requirements, by identifier. */
+export type Checks = Readonly<Record<string, Check>>;
 
 /**
  * `absent`: the implementation does not do what it MAY do. `not testable` is neither passed nor failed.

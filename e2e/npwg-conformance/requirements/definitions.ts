@@ -1,78 +1,41 @@
 import { expectEqual } from "../expect.ts";
 import { asObject } from "../json.ts";
-import type { Requirement } from "../requirement.ts";
+import type { Checks } from "../requirement.ts";
 import { cniVersion, network, type Trial } from "../trial.ts";
-import { standard } from "./table.ts";
 
 /** The standard's section 3: NetworkAttachmentDefinitions. */
-export const definitionRequirements: readonly Requirement[] = [
-  ...standard("MUST", [
-    [
-      "N-3.2a",
-      "A definition without valid keys in its spec refers to the network that the implementation knows by the object's name.",
-      (trial) => expectOnDisk(trial, { conflist: "b" }, "b"),
-    ],
-    [
-      "N-3.3a",
-      "Names of definitions consist of DNS-1123 labels.",
-      "the API server rejects other names before an implementation sees them",
-    ],
-    [
-      "N-3.4.1a",
-      "If spec.config is present, its content is used to execute plugins per the CNI specification, as a single configuration or a list, and files are not.",
-      specConfig,
-    ],
-    [
-      "N-3.4.1b",
-      "Otherwise the configuration list on disk whose JSON name matches the object's name is used.",
-      (trial) => expectOnDisk(trial, { conf: "a", conflist: "b" }, "b"),
-    ],
-    [
-      "N-3.4.1c",
-      "Otherwise the single configuration on disk whose JSON name matches the object's name is used.",
-      (trial) => expectOnDisk(trial, { conf: "a" }, "a"),
-    ],
-    [
-      "N-3.4.1d",
-      "Otherwise the network request fails.",
-      async (trial) => {
-        await trial.define("nowhere");
-        const pod = await trial.pod({ networks: "nowhere" });
-        await pod.mustFailToAdd("the definition has no configuration and no file has its name");
-        const missing = await trial.pod({ networks: "missing" });
-        await missing.mustFailToAdd("the definition does not exist");
-      },
-    ],
-    [
-      "N-3.4.2",
-      "A spec.config without a CNI name gets the object's name before it is passed to a delegate.",
-      async (trial) => {
-        await trial.define("thick", { cniVersion, type: "npwg-a" });
-        await trial.define("list", { cniVersion, plugins: [{ type: "npwg-b" }] });
-        const pod = await trial.attached("thick,list");
-        for (const [type, name] of [
-          ["npwg-a", "thick"],
-          ["npwg-b", "list"],
-        ] as const) {
-          const { configuration } = await pod.invocation(type);
-          expectEqual(`name in the configuration of ${type}`, configuration.name, name);
-        }
-      },
-    ],
-  ]),
-  ...standard("MAY", [
-    [
-      "N-3.4.3",
-      "The object's name and the name in its CNI configuration need not match.",
-      async (trial) => {
-        await trial.define("object", { ...network("a"), name: "cni-name" });
-        const pod = await trial.attached("object");
-        const { configuration } = await pod.invocation("npwg-a");
-        expectEqual("name in the plugin's configuration", configuration.name, "cni-name");
-      },
-    ],
-  ]),
-];
+export const definitionChecks: Checks = {
+  "N-3.2a": (trial) => expectOnDisk(trial, { conflist: "b" }, "b"),
+  "N-3.3a": "the API server rejects other names before an implementation sees them",
+  "N-3.4.1a": specConfig,
+  "N-3.4.1b": (trial) => expectOnDisk(trial, { conf: "a", conflist: "b" }, "b"),
+  "N-3.4.1c": (trial) => expectOnDisk(trial, { conf: "a" }, "a"),
+  "N-3.4.1d": async (trial) => {
+    await trial.define("nowhere");
+    const pod = await trial.pod({ networks: "nowhere" });
+    await pod.mustFailToAdd("the definition has no configuration and no file has its name");
+    const missing = await trial.pod({ networks: "missing" });
+    await missing.mustFailToAdd("the definition does not exist");
+  },
+  "N-3.4.2": async (trial) => {
+    await trial.define("thick", { cniVersion, type: "npwg-a" });
+    await trial.define("list", { cniVersion, plugins: [{ type: "npwg-b" }] });
+    const pod = await trial.attached("thick,list");
+    for (const [type, name] of [
+      ["npwg-a", "thick"],
+      ["npwg-b", "list"],
+    ] as const) {
+      const { configuration } = await pod.invocation(type);
+      expectEqual(`name in the configuration of ${type}`, configuration.name, name);
+    }
+  },
+  "N-3.4.3": async (trial) => {
+    await trial.define("object", { ...network("a"), name: "cni-name" });
+    const pod = await trial.attached("object");
+    const { configuration } = await pod.invocation("npwg-a");
+    expectEqual("name in the plugin's configuration", configuration.name, "cni-name");
+  },
+};
 
 /** Writes files with the object's name, each with another plugin, and expects one of the plugins. */
 async function expectOnDisk(

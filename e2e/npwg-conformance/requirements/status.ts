@@ -1,8 +1,7 @@
 import { expectEqual, expectThat } from "../expect.ts";
 import { asList, type JsonObject } from "../json.ts";
-import type { Requirement } from "../requirement.ts";
+import type { Checks } from "../requirement.ts";
 import { cniVersion, network, result, type Trial } from "../trial.ts";
-import { standard } from "./table.ts";
 
 const mac = "02:00:00:00:00:0b";
 const dns = { nameservers: ["10.9.0.1", "fd00:9::1"], domain: "a.b", search: ["a.b", "b"] };
@@ -44,181 +43,97 @@ const knownKeys = ["name", "interface", "ips", "mac", "default", "dns", "default
 ]);
 
 /** The standard's section 5: network-status. */
-export const statusRequirements: readonly Requirement[] = [
-  ...standard("MAY", [
-    [
-      "N-5a",
-      "The results of the attachments are published in the pod's k8s.v1.cni.cncf.io/network-status annotation.",
-      async (trial) => {
-        await trial.defineAll("a");
-        const pod = await trial.attached("net-a");
-        await pod.statusOf("net-a");
-      },
-    ],
-  ]),
-  ...standard("MUST", [
-    [
-      "N-5b",
-      "The annotation's value is a JSON list of maps, built from the results of the attachment operations.",
-      async (trial) => {
-        const status = await statusFor(trial, fullResult);
-        expectEqual("mac in the status", status.mac, mac);
-      },
-    ],
-    [
-      "N-5.1.1a",
-      "An attachment's status is taken from the first sandbox interface of its CNI result.",
-      async (trial) => {
-        const { interface: name, ips, mac: got } = await statusFor(trial, fullResult);
-        expectEqual("interface and mac in the status", [name, got], ["net1", mac]);
-        expectEqual("ips in the status", withoutPrefix(ips), ["10.9.0.7", "fd00:9::7"]);
-      },
-    ],
-    [
-      "N-5.2a",
-      "The cluster-wide default network has an element whose default key is true.",
-      async (trial) => {
-        await trial.defineAll("a");
-        for (const networks of ["net-a", undefined]) {
-          const list = await (await trial.attached(networks)).status();
-          expectThat(
-            list.some((each) => each.default === true),
-            "an element with default: true",
-            list,
-          );
-        }
-      },
-    ],
-    [
-      "N-5.3a",
-      "Keys other than the specification's are in reverse domain notation. (Later versions of the standard and NPWG's client library add device-info, mtu and gateway, which are accepted.)",
-      async (trial) => {
-        const status = await statusFor(trial, fullResult);
-        const others = Object.keys(status).filter((key) => !knownKeys.includes(key));
-        const wrong = others.filter((key) => !key.includes("."));
-        expectEqual("other keys without a period", wrong, []);
-      },
-    ],
-    [
-      "N-5.3.1",
-      "name: the definition's name, with its namespace if the reference has one, or the default network's name.",
-      expectNames,
-    ],
-    [
-      "N-5.3.4",
-      "If mac is present, interface is present too.",
-      async (trial) => {
-        for (const status of await listFor(trial, fullResult))
-          if (status.mac !== undefined)
-            expectThat(status.interface !== undefined, "interface beside mac", status);
-      },
-    ],
-    [
-      "N-5.3.5a",
-      "default: required boolean, whether the attachment is the cluster-wide default network's.",
-      async (trial) => {
-        const list = await listFor(trial, fullResult);
-        for (const status of list) {
-          const what = `default of the element ${status.name}`;
-          expectEqual(what, status.default, status.interface === "eth0");
-        }
-      },
-    ],
-    [
-      "N-5.3.5b",
-      "Only one element has default set to true.",
-      async (trial) => {
-        const list = await listFor(trial, fullResult);
-        const count = list.filter((status) => status.default === true).length;
-        expectEqual("number of elements with default true", count, 1);
-      },
-    ],
-  ]),
-  ...standard("SHOULD", [
-    [
-      "N-5.1.1b",
-      "An attachment whose plugins return no result, or one without interfaces, which is the least that CNI still allows, has a minimal status map.",
-      async (trial) => {
-        await statusFor(trial, { cniVersion });
-      },
-    ],
-    [
-      "N-5.1.1c",
-      "As much of the result as possible is used, including results before 0.3.0.",
-      async (trial) => {
-        const status = await statusFor(trial, { ...oldResult, dns }, "0.2.0");
-        expectEqual("dns in the status", status.dns, dns);
-      },
-    ],
-    [
-      "N-5.3.2.1a",
-      "interface comes from the result's first interface with a valid sandbox.",
-      async (trial) => {
-        const { interface: name } = await statusFor(trial, fullResult);
-        expectEqual("interface in the status", name, "net1");
-      },
-    ],
-    [
-      "N-5.3.3.1a",
-      "ips are those whose interface index refers to the first interface with a valid sandbox.",
-      async (trial) => {
-        const { ips } = await statusFor(trial, fullResult);
-        expectEqual("ips in the status", withoutPrefix(ips), ["10.9.0.7", "fd00:9::7"]);
-      },
-    ],
-    [
-      "N-5.3.3.1b",
-      "If no interface has a sandbox, ips are those without an interface or with a negative index.",
-      async (trial) => {
-        const { ips } = await statusFor(trial, withoutSandbox);
-        expectEqual("ips in the status", withoutPrefix(ips), ["10.9.0.7"]);
-      },
-    ],
-    [
-      "N-5.3.3.1c",
-      "Otherwise ips is not in the status map.",
-      async (trial) => {
-        const hostOnly = { ...fullResult, ips: [{ address: "10.9.0.1/24", interface: 0 }] };
-        const { ips } = await statusFor(trial, hostOnly);
-        expectEqual("ips in the status", withoutPrefix(ips), []);
-      },
-    ],
-    [
-      "N-5.3.3.1d",
-      "For results before 0.3.0 ips come from ip4 and ip6.",
-      async (trial) => {
-        const { ips } = await statusFor(trial, oldResult, "0.2.0");
-        expectEqual("ips in the status", withoutPrefix(ips), ["10.9.0.7", "fd00:9::7"]);
-      },
-    ],
-    [
-      "N-5.3.4.1",
-      "mac comes from the result's first interface with a valid sandbox.",
-      async (trial) => {
-        const status = await statusFor(trial, fullResult);
-        expectEqual("mac in the status", status.mac, mac);
-      },
-    ],
-  ]),
-  ...standard("MAY", [
-    [
-      "N-5.3.2.1b",
-      "interface is CNI_IFNAME for results before 0.3.0.",
-      async (trial) => {
-        const { interface: name } = await statusFor(trial, oldResult, "0.2.0");
-        expectEqual("interface in the status", name, "net1");
-      },
-    ],
-    [
-      "N-5.3.6a",
-      "dns holds the nameservers, domain and search names of the attachment's result.",
-      async (trial) => {
-        const status = await statusFor(trial, fullResult);
-        expectEqual("dns in the status", status.dns, dns);
-      },
-    ],
-  ]),
-];
+export const statusChecks: Checks = {
+  "N-5a": async (trial) => {
+    await trial.defineAll("a");
+    const pod = await trial.attached("net-a");
+    await pod.statusOf("net-a");
+  },
+  "N-5b": async (trial) => {
+    const status = await statusFor(trial, fullResult);
+    expectEqual("mac in the status", status.mac, mac);
+  },
+  "N-5.1.1a": async (trial) => {
+    const { interface: name, ips, mac: got } = await statusFor(trial, fullResult);
+    expectEqual("interface and mac in the status", [name, got], ["net1", mac]);
+    expectEqual("ips in the status", withoutPrefix(ips), ["10.9.0.7", "fd00:9::7"]);
+  },
+  "N-5.2a": async (trial) => {
+    await trial.defineAll("a");
+    for (const networks of ["net-a", undefined]) {
+      const list = await (await trial.attached(networks)).status();
+      expectThat(
+        list.some((each) => each.default === true),
+        "an element with default: true",
+        list,
+      );
+    }
+  },
+  "N-5.3a": async (trial) => {
+    const status = await statusFor(trial, fullResult);
+    const others = Object.keys(status).filter((key) => !knownKeys.includes(key));
+    const wrong = others.filter((key) => !key.includes("."));
+    expectEqual("other keys without a period", wrong, []);
+  },
+  "N-5.3.1": expectNames,
+  "N-5.3.4": async (trial) => {
+    for (const status of await listFor(trial, fullResult))
+      if (status.mac !== undefined)
+        expectThat(status.interface !== undefined, "interface beside mac", status);
+  },
+  "N-5.3.5a": async (trial) => {
+    const list = await listFor(trial, fullResult);
+    for (const status of list) {
+      const what = `default of the element ${status.name}`;
+      expectEqual(what, status.default, status.interface === "eth0");
+    }
+  },
+  "N-5.3.5b": async (trial) => {
+    const list = await listFor(trial, fullResult);
+    const count = list.filter((status) => status.default === true).length;
+    expectEqual("number of elements with default true", count, 1);
+  },
+  "N-5.1.1b": async (trial) => {
+    await statusFor(trial, { cniVersion });
+  },
+  "N-5.1.1c": async (trial) => {
+    const status = await statusFor(trial, { ...oldResult, dns }, "0.2.0");
+    expectEqual("dns in the status", status.dns, dns);
+  },
+  "N-5.3.2.1a": async (trial) => {
+    const { interface: name } = await statusFor(trial, fullResult);
+    expectEqual("interface in the status", name, "net1");
+  },
+  "N-5.3.3.1a": async (trial) => {
+    const { ips } = await statusFor(trial, fullResult);
+    expectEqual("ips in the status", withoutPrefix(ips), ["10.9.0.7", "fd00:9::7"]);
+  },
+  "N-5.3.3.1b": async (trial) => {
+    const { ips } = await statusFor(trial, withoutSandbox);
+    expectEqual("ips in the status", withoutPrefix(ips), ["10.9.0.7"]);
+  },
+  "N-5.3.3.1c": async (trial) => {
+    const hostOnly = { ...fullResult, ips: [{ address: "10.9.0.1/24", interface: 0 }] };
+    const { ips } = await statusFor(trial, hostOnly);
+    expectEqual("ips in the status", withoutPrefix(ips), []);
+  },
+  "N-5.3.3.1d": async (trial) => {
+    const { ips } = await statusFor(trial, oldResult, "0.2.0");
+    expectEqual("ips in the status", withoutPrefix(ips), ["10.9.0.7", "fd00:9::7"]);
+  },
+  "N-5.3.4.1": async (trial) => {
+    const status = await statusFor(trial, fullResult);
+    expectEqual("mac in the status", status.mac, mac);
+  },
+  "N-5.3.2.1b": async (trial) => {
+    const { interface: name } = await statusFor(trial, oldResult, "0.2.0");
+    expectEqual("interface in the status", name, "net1");
+  },
+  "N-5.3.6a": async (trial) => {
+    const status = await statusFor(trial, fullResult);
+    expectEqual("dns in the status", status.dns, dns);
+  },
+};
 
 /** The status of a pod whose network `net-a` has this result. */
 async function listFor(
