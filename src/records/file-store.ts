@@ -19,6 +19,7 @@ import {
 import { OpenFiles } from "./open-files.ts";
 import { PodIndex } from "./pod-index.ts";
 import { formatDefaultPlan, formatRecord, parsePlan, parseRecord } from "./record-file.ts";
+import { isSandboxLocked } from "./sandbox-in-use.ts";
 import {
   delBegunAt,
   isPresent,
@@ -115,6 +116,10 @@ export class FileRecordStore implements RecordStore {
 
   async hasTombstone(key: RecordKey): Promise<boolean> {
     return isPresent(this.#path(tombstoneFileName(key)));
+  }
+
+  isLocked(containerId: string): Promise<boolean> {
+    return isSandboxLocked(this.#dir, containerId);
   }
 
   async sweep(): Promise<void> {

@@ -1,7 +1,8 @@
-import { lstat, readdir, readFile, rm } from "node:fs/promises";
+import { lstat, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { elapsedMs } from "#lib/elapsed.ts";
 import { parseStateFileName, type StateFile } from "#lib/files/state-files.ts";
+import { lockedInodes } from "./locked-inodes.ts";
 import { makeEmpty } from "./state-file.ts";
 
 /** The age from which a temporary or lock file is abandoned. */
@@ -62,16 +63,4 @@ async function abandonedLocks(files: readonly FoundFile[]): Promise<FoundFile[]>
   if (candidates.length === 0) return [];
   const locked = await lockedInodes();
   return locked === undefined ? [] : candidates.filter(({ inode }) => !locked.has(inode));
-}
-
-/**
- * The inodes of all locked files on any file system; undefined when the kernel does not provide
- * them. A container sees only its own processes' locks, but all open-file-description locks, which
- * every operation on a sandbox holds (shim/lock.c).
- */
-async function lockedInodes(): Promise<ReadonlySet<number> | undefined> {
-  const text = await readFile("/proc/locks", "utf8").catch(() => undefined);
-  if (text === undefined) return undefined;
-  const inodes = text.matchAll(/ [0-9a-f]+:[0-9a-f]+:(\d+) /g);
-  return new Set(Array.from(inodes, ([, inode]) => Number(inode)));
 }

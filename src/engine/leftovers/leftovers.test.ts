@@ -354,6 +354,18 @@ test("a leftover that cannot be read does not fail the call", async () => {
   expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
 });
 
+test("a leftover whose plan a shim replays is skipped", async () => {
+  const lab = await withLeftover(["c2"]);
+  lab.advance(31_000);
+  lab.records.locked.add("c1");
+  await lab.status();
+  expect(forC1(lab)).toEqual([]);
+  lab.records.locked.clear();
+  lab.advance(61_000);
+  await lab.status();
+  expect(lab.records.keys).toEqual(["c2@eth0"]);
+});
+
 test("a shim that disconnects during a leftover's teardown ends the call and keeps the record", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);

@@ -19,6 +19,7 @@ const maxCallMs = 20_000;
 const graceMs = 600_000;
 /** How long the list of leftovers is used before the records are listed again. */
 const listMs = 10_000;
+const inFlight = "a call for its container is in flight";
 
 /** How a teardown is retried. */
 export interface RetryOptions {
@@ -99,7 +100,7 @@ export class Leftovers {
       using sandbox = this.#locks.tryAcquire(listed.containerId);
       const outcome =
         sandbox === undefined
-          ? { record: listed, remainsBecause: "a call for its container is in flight" }
+          ? { record: listed, remainsBecause: inFlight }
           : await this.#retry(ctx, listed, options);
       if (outcome !== undefined) outcomes.push(outcome);
     }
@@ -119,6 +120,9 @@ export class Leftovers {
       const record = await this.#deps.records.load(listed);
       const isTriedSince = record?.teardown?.attempts !== listed.teardown?.attempts;
       if (record === undefined || isTriedSince || !this.#isLeftover(record)) return undefined;
+      // A shim replays the plan when plexusd was killed, and the next plexusd does not know that.
+      if (await this.#deps.records.isLocked(record.containerId))
+        return { record, remainsBecause: inFlight };
       if (!this.#isLeftoverByItself(record) && !(await namespaceIsGone(ctx, record))) {
         const remainsBecause = "its network namespace exists, so it may still be in use";
         return { record, remainsBecause };

@@ -60,6 +60,8 @@ export interface RecordStore {
   keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void>;
   /** Whether the interface was detached before. False when its tombstone is no longer kept. */
   hasTombstone(key: RecordKey): Promise<boolean>;
+  /** Whether a shim operates on the sandbox, perhaps without an engine. */
+  isLocked(containerId: string): Promise<boolean>;
   /** Removes old tombstones, unused locks and incomplete files, none in use; skips failures. */
   sweep(): Promise<void>;
   /** Renames record and plan, if any, so that they are ignored but can be examined. */

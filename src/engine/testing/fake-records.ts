@@ -25,6 +25,8 @@ export class FakeRecords implements RecordStore {
   readonly quarantined: string[] = [];
   /** The calls of the default network's DEL that are kept. */
   defaultPlan: readonly DelegateCall[] | undefined;
+  /** Containers that a shim operates on without the engine. */
+  readonly locked = new Set<string>();
   /** Thrown by the n-th write (from 1), when set. */
   failWrite: { nth: number; error: Error } | undefined;
   /** What a created record waits for until it is durable. */
@@ -75,6 +77,10 @@ export class FakeRecords implements RecordStore {
 
   async keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void> {
     this.defaultPlan = calls;
+  }
+
+  async isLocked(containerId: string): Promise<boolean> {
+    return this.locked.has(containerId);
   }
 
   async hasTombstone(key: RecordKey): Promise<boolean> {
