@@ -181,6 +181,18 @@ test("add() rolls back a network whose second plugin is missing, with the other 
   expect(lab.records.keys).toEqual([]);
 });
 
+test("add() keeps an attached network recorded if its plugin disappears before the rollback", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("tuning ADD", failed(5, "busy"));
+  lab.plugins.script("bridge DEL", ended("missing"));
+  expect((await lab.add(web)).json).toMatchObject({ code: 5 });
+  const { attachments } = lab.records.writes.at(-1)!.record;
+  expect(attachments.map(({ displayName }) => displayName)).toEqual(["default/a"]);
+  lab.plugins.unscript("bridge DEL");
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
+
 /** Orders of one ADD: the link list, the lookup of the plugins, then ptp, bridge, macvlan and tuning. */
 test.each([
   { goesAt: 0, ran: [], record: [] },

@@ -22,6 +22,7 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
    * @default each gets an equal share
    */
   readonly first?: number | undefined;
+  /** @default 0 for an attachment whose ADD succeeded: its state outside needs its plugins */
   readonly failingMs?: ChainToDetach["failingMs"];
   readonly onDetached?: (attachment: RecordedAttachment) => void;
 }
@@ -73,7 +74,7 @@ async function detach(
     calls: delCallsOfStored(recordedList(attachment), rt, attachment.result),
     budget: sandbox.budget,
     failedAdd: attachment.failedAdd,
-    failingMs: sandbox.failingMs,
+    failingMs: sandbox.failingMs ?? (attachment.state === "attached" ? 0 : undefined),
     pod: sandbox.pod,
   });
 }
