@@ -1,14 +1,10 @@
 import { randomBytes } from "node:crypto";
 
-/** Unique to this process. */
-const own = randomBytes(6).toString("hex");
-let count = 0;
-
 const pattern = /^\.(.+)\.[0-9a-f]+\.tmp$/s;
 
 /** A name for a file to rename to `target`. It begins with a dot, so that readers ignore it. */
 export function temporaryName(target: string): string {
-  return `.${target}.${own}${(count++).toString(16)}.tmp`;
+  return `.${target}.${randomBytes(6).toString("hex")}.tmp`;
 }
 
 /** The target of a temporary name; undefined for any other name. */
