@@ -25,7 +25,7 @@ export interface HousekeepingOptions {
   readonly flags: DaemonFlags;
   readonly nodeName: string;
   readonly inCluster?: InClusterOptions;
-  readonly config: EffectiveConfig;
+  readonly config: Pick<EffectiveConfig, "current" | "text">;
   readonly engine: Engine;
   readonly records: RecordStore;
   readonly sockets: readonly { ensureReachable(): Promise<void> }[];

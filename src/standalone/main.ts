@@ -1,5 +1,6 @@
 import process from "node:process";
 import type { Logger } from "#engine/ports.ts";
+import { ShimSession } from "#host/shim-session.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -27,7 +28,7 @@ async function main(): Promise<void> {
     named === undefined ? [kept.config, defaultPaths.configFile] : [named],
   );
   await serveOneCall({
-    stream: new DescriptorStream(shimDescriptor),
+    session: new ShimSession(new DescriptorStream(shimDescriptor)),
     stateDir,
     config: config.engine,
     logger,

@@ -6,6 +6,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { ShimSession } from "#host/shim-session.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { isStatusPatch } from "#kube/testing/requests.ts";
@@ -50,7 +51,7 @@ async function call(
   const kept = standalonePaths(stateDir);
   const config = await readConfig([kept.config]);
   const served = serveOneCall({
-    stream: engineEnd,
+    session: new ShimSession(engineEnd),
     stateDir,
     config: config.engine,
     logger,

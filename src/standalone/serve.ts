@@ -1,6 +1,5 @@
-import type { Duplex } from "node:stream";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
-import { readCall } from "#engine/call/call.ts";
+import { type CallHost, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
@@ -8,7 +7,7 @@ import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#eng
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
-import { ShimSession } from "#host/shim-session.ts";
+import type { ShimSession } from "#host/shim-session.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -30,7 +29,8 @@ export interface CallCluster {
 
 /** Options of {@link serveOneCall}. */
 export interface StandaloneOptions {
-  readonly stream: Duplex;
+  /** The shim that started the process. */
+  readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
   readonly stateDir: string;
   readonly config: Partial<EngineConfig>;
   readonly logger: Logger;
@@ -51,7 +51,7 @@ const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} }
  * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
-  const session = new ShimSession(options.stream);
+  const { session } = options;
   const call = readCall(await session.request(requestTimeoutMs));
   const bootId = await readBootId();
   const records = await FileRecordStore.open(options.stateDir);

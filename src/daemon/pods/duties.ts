@@ -9,7 +9,7 @@ import { UnattachedPods } from "./unattached-pods.ts";
 /** What {@link nodeDuties} works with. */
 export interface NodeDutiesOptions {
   readonly cluster: Cluster;
-  readonly config: EffectiveConfig;
+  readonly config: Pick<EffectiveConfig, "current">;
   readonly records: RecordStore;
   readonly readiness: () => readonly string[];
   readonly logger: Logger;
