@@ -10,7 +10,7 @@ import {
   listRoutes,
   newDefaultRoute,
 } from "#netlink/routes.ts";
-import { FakeNamespace } from "./fake-namespace.ts";
+import { FakeNamespace, type LinkState } from "./fake-namespace.ts";
 import { acknowledgement } from "./rtnetlink-messages.ts";
 
 const enoent = 2;
@@ -44,8 +44,22 @@ export class FakeKernel {
     this.#namespaces.get(netns)?.addLink(name, addresses);
   }
 
+  /** Gives an interface more addresses, and routes to their networks; no effect without it. */
+  addAddresses(netns: string, name: string, addresses: readonly string[]): void {
+    this.#namespaces.get(netns)?.addAddresses(name, addresses);
+  }
+
+  setMac(netns: string, name: string, mac: string): void {
+    this.#namespaces.get(netns)?.setMac(name, mac);
+  }
+
+  /** Removes an interface with its routes. */
   removeLink(netns: string, name: string): void {
-    this.#namespaces.get(netns)?.links.delete(name);
+    this.#namespaces.get(netns)?.removeLink(name);
+  }
+
+  link(netns: string, name: string): LinkState | undefined {
+    return this.#namespaces.get(netns)?.links.get(name);
   }
 
   /** The names of a namespace's interfaces except `lo`, sorted. */
@@ -68,13 +82,13 @@ export class FakeKernel {
       metric: metric ?? kernelMetric[family],
       onlink: false,
     });
-    namespace.routes.push(Buffer.from(addRoute(route).data));
+    namespace.addRoute(Buffer.from(addRoute(route).data));
   }
 
   /** A namespace's default routes as `via GATEWAY dev NAME metric METRIC`, IPv4 first. */
   async defaultRoutes(netns: string): Promise<string[]> {
     const namespace = this.#enter(netns);
-    const transport: NetlinkTransport = async (_netns, bytes) => this.#answer(namespace, bytes);
+    const transport: NetlinkTransport = async (_netns, bytes) => this.answer(netns, bytes);
     const routes: KernelRoute[] = [];
     for (const family of [4, 6] as const) {
       routes.push(...(await listRoutes(transport, netns, family)));
@@ -87,19 +101,15 @@ export class FakeKernel {
       );
   }
 
-  /** Answers a datagram of requests. @throws NetnsError when there is no such namespace */
+  /** As {@link answer}, and counts the datagrams. @throws NetnsError */
   readonly transport = async (netns: string, messages: Uint8Array): Promise<Uint8Array> => {
     this.datagrams++;
-    return this.#answer(this.#enter(netns), messages);
+    return this.answer(netns, messages);
   };
 
-  #enter(netns: string): FakeNamespace {
-    const namespace = this.#namespaces.get(netns);
-    if (namespace !== undefined) return namespace;
-    throw new NetnsError(`open ${netns}: No such file or directory`, enoent);
-  }
-
-  #answer(namespace: FakeNamespace, messages: Uint8Array): Uint8Array {
+  /** Answers a datagram of requests. @throws NetnsError when there is no such namespace */
+  answer(netns: string, messages: Uint8Array): Uint8Array {
+    const namespace = this.#enter(netns);
     const requests = parseMessages(Buffer.from(messages));
     return Buffer.concat(
       requests.flatMap((request) => {
@@ -109,5 +119,11 @@ export class FakeKernel {
           : acknowledgement(request, refusal);
       }),
     );
+  }
+
+  #enter(netns: string): FakeNamespace {
+    const namespace = this.#namespaces.get(netns);
+    if (namespace !== undefined) return namespace;
+    throw new NetnsError(`open ${netns}: No such file or directory`, enoent);
   }
 }

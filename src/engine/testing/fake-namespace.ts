@@ -1,32 +1,65 @@
 import { FlagsGet, FlagsNew } from "netlink/dist/constants.js";
-import { __LENGTH_Link, MessageType } from "netlink/dist/rt/gen_structs.js";
-import type { NetlinkMessage } from "netlink/dist/structs.js";
-import { decodeAttributes } from "#netlink/codec.ts";
+import { __LENGTH_Link, __LENGTH_Route, MessageType } from "netlink/dist/rt/gen_structs.js";
+import { type NetlinkMessage, readU32 } from "netlink/dist/structs.js";
+import { decodeAttributes, findAttribute } from "#netlink/codec.ts";
 import {
   acknowledgement,
   addressPayload,
   connectedRoutePayload,
   dumpAnswer,
   linkPayload,
+  routeInterface,
 } from "./rtnetlink-messages.ts";
 
 const errno = { ESRCH: 3, EEXIST: 17, ENODEV: 19, EOPNOTSUPP: 95 } as const;
 
-interface FakeLink {
+/** An interface: its addresses in CIDR notation, and its MAC address. */
+export interface LinkState {
   readonly index: number;
   readonly addresses: readonly string[];
+  readonly mac: string;
 }
+
+const loopback = { index: 1, addresses: ["127.0.0.1/8"], mac: "00:00:00:00:00:00" };
 
 /** One network namespace: its links with their addresses, and its routes as the kernel sends them. */
 export class FakeNamespace {
-  readonly links = new Map<string, FakeLink>([["lo", { index: 1, addresses: ["127.0.0.1/8"] }]]);
-  routes: Buffer[] = [];
+  readonly links = new Map<string, LinkState>([["lo", loopback]]);
+  #routes: Buffer[] = [];
+  /** Addresses whose routes are made when they are needed, as few tests look at routes. */
+  #unrouted: { readonly index: number; readonly address: string }[] = [];
   #lastIndex = 1;
 
   addLink(name: string, addresses: readonly string[]): void {
     const index = ++this.#lastIndex;
-    this.links.set(name, { index, addresses });
-    this.routes.push(...addresses.map((address) => connectedRoutePayload(index, address)));
+    const mac = `02:00:00:00:00:${index.toString(16).padStart(2, "0")}`;
+    this.links.set(name, { index, addresses: [], mac });
+    this.addAddresses(name, addresses);
+  }
+
+  addAddresses(name: string, addresses: readonly string[]): void {
+    const link = this.links.get(name);
+    if (link === undefined) return;
+    this.links.set(name, { ...link, addresses: [...link.addresses, ...addresses] });
+    for (const address of addresses) this.#unrouted.push({ index: link.index, address });
+  }
+
+  setMac(name: string, mac: string): void {
+    const link = this.links.get(name);
+    if (link !== undefined) this.links.set(name, { ...link, mac });
+  }
+
+  removeLink(name: string): void {
+    const link = this.links.get(name);
+    if (link === undefined) return;
+    this.links.delete(name);
+    this.#unrouted = this.#unrouted.filter(({ index }) => index !== link.index);
+    this.#routes = this.#routes.filter((route) => outgoingInterface(route) !== link.index);
+  }
+
+  /** Adds a route as the kernel would send it. */
+  addRoute(route: Buffer): void {
+    this.#allRoutes().push(route);
   }
 
   nameOf(ifIndex: number | undefined): string | undefined {
@@ -40,7 +73,7 @@ export class FakeNamespace {
     switch (type) {
       case MessageType.GETLINK: {
         if ((request.flags & FlagsGet.DUMP) === 0) return this.#findLink(request);
-        const payloads = links.map(([name, { index }]) => linkPayload(index, name));
+        const payloads = links.map(([name, link]) => linkPayload(name, link));
         return dumpAnswer(request, { type: MessageType.NEWLINK, payloads });
       }
       case MessageType.GETADDR: {
@@ -50,7 +83,7 @@ export class FakeNamespace {
         return dumpAnswer(request, { type: MessageType.NEWADDR, payloads });
       }
       case MessageType.GETROUTE: {
-        const payloads = this.routes.filter((route) => route[0] === data[0]);
+        const payloads = this.#allRoutes().filter((route) => route[0] === data[0]);
         return dumpAnswer(request, { type: MessageType.NEWROUTE, payloads });
       }
       case MessageType.NEWROUTE:
@@ -74,16 +107,28 @@ export class FakeNamespace {
   }
 
   #addRoute({ flags, data }: NetlinkMessage): number {
-    const exists = this.routes.some((route) => route.equals(data));
+    const exists = this.#allRoutes().some((route) => route.equals(data));
     if (exists && (flags & FlagsNew.EXCL) !== 0) return errno.EEXIST;
-    this.routes.push(Buffer.from(data));
+    this.#routes.push(Buffer.from(data));
     return 0;
   }
 
   #removeRoute({ data }: NetlinkMessage): number {
-    const index = this.routes.findIndex((route) => route.equals(data));
+    const index = this.#allRoutes().findIndex((route) => route.equals(data));
     if (index < 0) return errno.ESRCH;
-    this.routes = this.routes.toSpliced(index, 1);
+    this.#routes.splice(index, 1);
     return 0;
   }
+
+  #allRoutes(): Buffer[] {
+    for (const { index, address } of this.#unrouted.splice(0))
+      this.#routes.push(connectedRoutePayload(index, address));
+    return this.#routes;
+  }
+}
+
+/** The index of a route's interface; undefined for one with several. */
+function outgoingInterface(route: Buffer): number | undefined {
+  const data = findAttribute(decodeAttributes(route, __LENGTH_Route), routeInterface);
+  return data === undefined ? undefined : readU32.call(Buffer.from(data));
 }

@@ -6,13 +6,18 @@ import { addressFamily, encodePayload } from "#netlink/codec.ts";
 
 /** NLM_F_MULTI: one part of an answer of several. */
 const multi = 2;
-const attribute = { link: { address: 1, name: 3, mtu: 4 }, address: 1, route: { dst: 1, oif: 4 } };
+const attribute = { link: { address: 1, name: 3, mtu: 4 }, address: 1, route: { dst: 1 } };
+/** RTA_OIF */
+export const routeInterface = 4;
 
 /** RTM_NEWLINK's payload for an Ethernet interface that is up. */
-export function linkPayload(index: number, name: string): Uint8Array {
+export function linkPayload(
+  name: string,
+  { index, mac }: { readonly index: number; readonly mac: string },
+): Uint8Array {
   return encodePayload(formatLink({ index, flags: { up: true } }), [
     { type: attribute.link.name, data: Buffer.from(`${name}\0`) },
-    { type: attribute.link.address, data: Buffer.from([2, 0, 0, 0, 0, index]) },
+    { type: attribute.link.address, data: Buffer.from(mac.replaceAll(":", ""), "hex") },
     { type: attribute.link.mtu, data: putU32(1500) },
   ]);
 }
@@ -37,7 +42,7 @@ export function connectedRoutePayload(index: number, cidr: string): Buffer {
   });
   const attributes = [
     { type: attribute.route.dst, data: ipToBytes(address) },
-    { type: attribute.route.oif, data: putU32(index) },
+    { type: routeInterface, data: putU32(index) },
   ];
   return Buffer.from(encodePayload(header, attributes));
 }
