@@ -1,7 +1,7 @@
 import { parse } from "node:path";
 import { parseStateFileName } from "#lib/files/state-files.ts";
-import { type DiskOperation, rootInode } from "./disk/operations.ts";
-import { Tree } from "./disk/tree.ts";
+import { bytesOf, type DiskOperation, rootInode } from "./disk/operations.ts";
+import { type NamedInode, Tree } from "./disk/tree.ts";
 
 /** A file of the disk; one without content is a directory. */
 interface SavedFile {
@@ -67,6 +67,33 @@ export function* everyRemains(
   }
 }
 
+/**
+ * One disk that a power loss may leave after all operations, each survival with the same probability.
+ * @param pending the fsyncs that the power loss interrupts
+ */
+export function someRemains(
+  { operations, start }: Recording,
+  pending: readonly DiskOperation[],
+  pick: <T>(items: readonly T[]) => T,
+): { survives: Survival; files: NamedInode[] } {
+  const recording = { operations: [...operations, ...pending], start };
+  const filters = filtersAt(recording, operations.length);
+  const wanted = pick([...new Set(filters.map(({ survives }) => survives))]);
+  const { survives, filter } = pick(filters.filter((each) => each.survives === wanted));
+  // Nor do other changes of metadata survive a lease that was removed before them: the journal is in order.
+  const begun = beginOfSyncs(recording.operations, operations.length);
+  const inOrder: Filter = (operation, index) =>
+    index >= begun && isMetadata(operation) && survives !== "everything"
+      ? "no"
+      : filter(operation, index);
+  return { survives, files: survivors(operations, inOrder) };
+}
+
+/** What a file system's journal contains. */
+function isMetadata(operation: DiskOperation): boolean {
+  return "entry" in operation || operation.kind === "truncate";
+}
+
 /** Whether a file is read after a restart. Locks, temporary files and host-local's last address are not. */
 function isRead(path: string): boolean {
   const { base: name } = parse(path);
@@ -129,7 +156,9 @@ function filtersAt(
     })),
     {
       survives: "no leases",
-      filter: (o, index) => (index >= start && isLease(o, leases) ? "no" : "whole"),
+      // A lease from before that was removed stays so.
+      filter: (o, index) =>
+        index >= start && isLease(o, leases) && o.kind !== "unlink" ? "no" : "whole",
     },
   ];
 }
@@ -181,6 +210,14 @@ function directoriesOf(operations: readonly DiskOperation[]): number[] {
 }
 
 function filesAfter(operations: readonly DiskOperation[], filter: Filter): SavedFile[] {
+  return survivors(operations, filter).map(({ path, mode, content, entries }) => ({
+    path,
+    mode,
+    ...(entries === undefined && { content: content.toString("base64") }),
+  }));
+}
+
+function survivors(operations: readonly DiskOperation[], filter: Filter): NamedInode[] {
   const tree = new Tree();
   for (const [index, operation] of operations.entries()) {
     tree.prepare(operation);
@@ -188,24 +225,19 @@ function filesAfter(operations: readonly DiskOperation[], filter: Filter): Saved
     if (much === "whole") tree.apply(operation);
     else if (much === "half" && operation.kind === "write") tree.apply(halfOf(operation));
   }
-  return [...tree.files()]
-    .map(({ path, mode, content, entries }) => ({
-      path,
-      mode,
-      ...(entries === undefined && { content: content.toString("base64") }),
-    }))
-    .filter((file) => !isHalfMadeLease(file));
+  return [...tree.files()].filter((file) => !isHalfMadeLease(file));
 }
 
 /**
  * host-local creates a lease and then writes its owner into it. Only host-local itself could remove what a power loss
  * in between leaves.
  */
-function isHalfMadeLease({ path, content }: SavedFile): boolean {
-  return path.startsWith(`${leasesName}/`) && content === "" && isRead(path);
+function isHalfMadeLease({ path, content, entries }: NamedInode): boolean {
+  const isEmptyFile = entries === undefined && content.length === 0;
+  return path.startsWith(`${leasesName}/`) && isEmptyFile && isRead(path);
 }
 
 function halfOf(write: DiskOperation & { kind: "write" }): DiskOperation {
-  const data = Buffer.from(write.data, "base64");
-  return { ...write, data: data.subarray(0, data.length >> 1).toString("base64") };
+  const data = bytesOf(write.data);
+  return { ...write, data: data.subarray(0, data.length >> 1) };
 }

@@ -17,12 +17,11 @@ export type DiskOperation =
   | { readonly kind: "link"; readonly inode: number; readonly entry: Entry }
   | { readonly kind: "unlink"; readonly inode: number; readonly entry: Entry }
   | { readonly kind: "rename"; readonly inode: number; readonly entry: Entry; readonly to: Entry }
-  /** `data` is Base64. */
   | {
       readonly kind: "write";
       readonly inode: number;
       readonly offset: number;
-      readonly data: string;
+      readonly data: Data;
     }
   | { readonly kind: "truncate"; readonly inode: number; readonly size: number }
   | { readonly kind: "mode"; readonly inode: number; readonly mode: number }
@@ -32,3 +31,10 @@ export type DiskOperation =
   | { readonly kind: "mark"; readonly text: string };
 
 export const rootInode = 1;
+
+/** The content of a write: bytes, or, in what is sent to another process, Base64. */
+type Data = string | Uint8Array;
+
+export function bytesOf(data: Data): Uint8Array {
+  return typeof data === "string" ? Buffer.from(data, "base64") : data;
+}

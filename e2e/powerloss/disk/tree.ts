@@ -1,4 +1,4 @@
-import { type DiskOperation, type Entry, rootInode } from "./operations.ts";
+import { bytesOf, type DiskOperation, type Entry, rootInode } from "./operations.ts";
 
 /** A file, or a directory where it has entries. */
 export interface Inode {
@@ -6,6 +6,12 @@ export interface Inode {
   content: Buffer;
   readonly entries?: Map<string, number>;
   modifiedMs: number;
+}
+
+/** A file or directory with its path from the root. */
+export interface NamedInode extends Inode {
+  readonly path: string;
+  readonly number: number;
 }
 
 /** A file system in memory. What makes no sense there (as after a power loss that took half of it) changes nothing. */
@@ -41,10 +47,7 @@ export class Tree {
         break;
       case "write":
         this.#change(operation.inode, (inode) => {
-          const data = Buffer.from(operation.data, "base64");
-          const end = Math.max(inode.content.length, operation.offset + data.length);
-          inode.content = resized(inode.content, end);
-          data.copy(inode.content, operation.offset);
+          inode.content = written(inode.content, bytesOf(operation.data), operation.offset);
         });
         break;
       case "truncate":
@@ -60,12 +63,12 @@ export class Tree {
     }
   }
 
-  /** Every file and directory that has a name, by its path from the root; directories have no content. */
-  *files(directory = rootInode, prefix = ""): Generator<{ path: string } & Inode> {
+  /** Every file and directory that has a name, a directory before what is in it; directories have no content. */
+  *files(directory = rootInode, prefix = ""): Generator<NamedInode> {
     for (const [name, number] of [...(this.#inodes.get(directory)?.entries ?? [])].sort()) {
       const inode = this.#inodes.get(number);
       if (inode === undefined) continue;
-      yield { path: `${prefix}${name}`, ...inode };
+      yield { path: `${prefix}${name}`, number, ...inode };
       if (inode.entries !== undefined) yield* this.files(number, `${prefix}${name}/`);
     }
   }
@@ -89,14 +92,21 @@ export class Tree {
   }
 }
 
+const nothing = Buffer.alloc(0);
+
 function newInode(mode: number, directory: boolean): Inode {
-  const inode = { mode, content: Buffer.alloc(0), modifiedMs: Date.now() };
+  const inode = { mode, content: nothing, modifiedMs: Date.now() };
   return directory ? { ...inode, entries: new Map() } : inode;
 }
 
 function resized(content: Buffer, size: number): Buffer {
-  return Buffer.concat([
-    content.subarray(0, size),
-    Buffer.alloc(Math.max(0, size - content.length)),
-  ]);
+  if (size <= content.length) return content.subarray(0, size);
+  const larger = Buffer.alloc(size);
+  larger.set(content);
+  return larger;
+}
+
+function written(content: Buffer, data: Uint8Array, offset: number): Buffer {
+  const before = offset <= content.length ? content.subarray(0, offset) : resized(content, offset);
+  return Buffer.concat([before, data, content.subarray(offset + data.length)]);
 }
