@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss soak docker docker-plugin e2e-docker e2e-sriov fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss simulate soak docker docker-plugin e2e-docker e2e-sriov fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -111,6 +111,11 @@ endif
 
 powerloss: build deps-test ## lose power after every operation on the disk, then recover (docs/operations/reliability.md)
 	node e2e/powerloss/main.ts $(if $(STORY),--story "$(STORY)") $(if $(WRITE),--write)
+
+# A minute of new seeds, or HOURS, or HISTORIES from SEED. PRINT=1: one history. MUTATIONS=1: each safeguard taken out.
+simulate: deps ## run Plexus in simulated histories with faults (docs/operations/simulation.md)
+	node e2e/simulation/main.ts $(if $(SEED),--seed $(SEED)) $(if $(MUTATIONS),--mutations,$(if $(PRINT),--print --without "$(WITHOUT)", \
+		$(if $(HISTORIES),--histories $(HISTORIES),--seconds $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60))))
 
 soak: build deps-test ## attach and detach thousands of pods, half with faults; growth is a failure (docs/operations/reliability.md)
 	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")

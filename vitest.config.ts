@@ -20,7 +20,8 @@ export default defineConfig({
         extends: true,
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "e2e/fuzz/*.test.ts"],
+          include: ["src/**/*.test.ts", "e2e/fuzz/*.test.ts", "e2e/simulation/**/*.test.ts"],
+          exclude: ["e2e/simulation/mutations.test.ts"],
           // Some start processes and fsync: the limit is for what hangs, not for a busy machine.
           testTimeout: 30_000,
         },
@@ -42,7 +43,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "chaos",
-          include: ["e2e/{chaos,powerloss,soak}/**/*.test.ts"],
+          include: ["e2e/{chaos,powerloss,soak}/**/*.test.ts", "e2e/simulation/mutations.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 1_200_000,
           fileParallelism: false,

@@ -1,0 +1,44 @@
+import { asApiError } from "#kube/api/api-error.ts";
+import type { ApiClient as RealApiClient } from "#kube/api/client.ts";
+import type { Json } from "#lib/json.ts";
+import { type ApiRequest, exchange, nameOf } from "./exchange.ts";
+import { LineQueue } from "./line-queue.ts";
+import { type Answer, answer, watch } from "./requests.ts";
+import type { WatchStream } from "./watch-stream.ts";
+
+/** In place of the real client (src/kube/api/client.ts): speaks to the history's API server. */
+export class ApiClient implements Pick<RealApiClient, "server" | "json" | "lines" | "close"> {
+  get server(): string {
+    return "https://api.simulation";
+  }
+
+  /** @throws ApiError */
+  async json(request: ApiRequest): Promise<Json> {
+    return (await exchange<Answer>(request, answer)).body;
+  }
+
+  /** @throws ApiError, also when nothing arrives for `idleMs` */
+  async *lines(
+    request: ApiRequest,
+    { idleMs }: { readonly idleMs: number },
+  ): AsyncGenerator<string, void, undefined> {
+    const stream = await exchange<WatchStream>(request, watch);
+    const queue = new LineQueue(idleMs);
+    const onAbort = (): void => queue.end(new Error("aborted"));
+    request.signal?.addEventListener("abort", onAbort, { once: true });
+    stream.open(queue);
+    try {
+      for (let line = await queue.next(); line !== undefined; line = await queue.next()) yield line;
+    } catch (error) {
+      throw asApiError(error, nameOf(request));
+    } finally {
+      request.signal?.removeEventListener("abort", onAbort);
+      queue.close();
+      stream.close();
+    }
+  }
+
+  close(): void {
+    // There is no pool of connections.
+  }
+}

@@ -1,0 +1,129 @@
+import { apiErrorOf, asApiError } from "#kube/api/api-error.ts";
+import type { ApiClient } from "#kube/api/client.ts";
+import type { RequestOutcome } from "../world/faults.ts";
+import { world } from "../world/world.ts";
+import type { ApiServer } from "./api-server.ts";
+import { type Answer, failure, type ServerRequest } from "./requests.ts";
+
+/** A request as the code of Plexus makes it. */
+export type ApiRequest = Parameters<ApiClient["json"]>[0];
+
+/** How the server processes a request; an answer that is no success becomes an error. */
+export type Processing<T> = (server: ApiServer, request: ServerRequest) => T | Answer;
+
+/** What the server answers instead of processing the request. */
+const refusals: Partial<Record<RequestOutcome, Answer>> = {
+  "too many requests": failure(429, "TooManyRequests", "the server is overloaded"),
+  "internal error": failure(500, "InternalError", "etcdserver: leader changed"),
+  unavailable: failure(503, "ServiceUnavailable", "the server is shutting down"),
+};
+const conflict = failure(409, "Conflict", "the object has been modified");
+
+/**
+ * Sends a request and waits for the answer. The server processes it at a moment in between, also
+ * when the client does not wait any more.
+ * @throws ApiError as the real client does
+ */
+export function exchange<T>(request: ApiRequest, processing: Processing<T>): Promise<T> {
+  const { schedule, faults, random } = world();
+  const owner = schedule.current;
+  // Code of a process that was killed waits forever.
+  if (!owner.isAlive) return new Promise(() => undefined);
+  const reply = new Reply<T>(request);
+  if (request.signal?.aborted === true) return reply.promise;
+  const { outcome, delayUs } = faults.request(request.method ?? "GET", request.path);
+  const timeoutUs = request.timeoutMs * 1000;
+  const isAnswered = delayUs < timeoutUs && !outcome.endsWith("lost");
+  if (!isAnswered) schedule.at(timeoutUs, () => reply.fail(timeoutOf(request)));
+  const arrivalUs = random.integer(0, delayUs);
+  const arrive = (): void => {
+    const server = world().api;
+    const { epoch } = server;
+    const result = arrived(request, { outcome, processing });
+    world().note(() => `api: ${owner.name}: ${nameOf(request)}: ${outcome}, ${describe(result)}`);
+    if (!isAnswered) return;
+    const settle = (): void => reply.settle(server.epoch === epoch ? result : hangUp());
+    schedule.at(delayUs - arrivalUs, settle, owner);
+  };
+  schedule.at(arrivalUs, arrive, schedule.outside);
+  return reply.promise;
+}
+
+/** What the client waits for: an answer, or the abort of its signal. */
+class Reply<T> {
+  readonly promise: Promise<T>;
+  readonly #request: ApiRequest;
+  #resolve: (value: T) => void = () => undefined;
+  #reject: (error: Error) => void = () => undefined;
+  readonly #onAbort = (): void => this.fail(this.#request.signal?.reason);
+
+  constructor(request: ApiRequest) {
+    this.#request = request;
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    const { signal } = request;
+    if (signal?.aborted === true) this.#onAbort();
+    else signal?.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  settle(result: T | Answer | Error): void {
+    if (result instanceof Error) this.fail(result);
+    else if (isFailure(result)) this.fail(errorOf(this.#request, result));
+    else {
+      this.#request.signal?.removeEventListener("abort", this.#onAbort);
+      this.#resolve(result as T);
+    }
+  }
+
+  fail(error: unknown): void {
+    this.#request.signal?.removeEventListener("abort", this.#onAbort);
+    this.#reject(asApiError(error, nameOf(this.#request)));
+  }
+}
+
+/** What the server makes of a request that has arrived. */
+function arrived<T>(
+  request: ApiRequest,
+  { outcome, processing }: { outcome: RequestOutcome; processing: Processing<T> },
+): T | Answer | Error {
+  const server = world().api;
+  const { method = "GET", path, query = {}, body, accept } = request;
+  if (server.isDown || outcome === "refused") return new Error("connect ECONNREFUSED");
+  if (outcome === "request lost") return new Error("lost");
+  const refusal = outcome === "conflict" && method === "PATCH" ? conflict : refusals[outcome];
+  if (refusal !== undefined) return refusal;
+  const isPartial = accept?.includes("as=PartialObjectMetadata") ?? false;
+  const isOld = outcome === "old";
+  const result = processing(server, { method, path, query, body, isPartial, isOld });
+  return outcome === "broken" ? hangUp() : result;
+}
+
+function isFailure(result: unknown): result is Answer {
+  const { status } = result as Partial<Answer>;
+  return status !== undefined && status >= 300;
+}
+
+function errorOf(request: ApiRequest, failed: Answer): Error {
+  const retryAfter = failed.status === 429 ? "1" : undefined;
+  return apiErrorOf(nameOf(request), { ...failed, retryAfter });
+}
+
+function describe(result: unknown): string {
+  if (result instanceof Error) return result.message;
+  return `${(result as Partial<Answer>).status ?? "watching"}`;
+}
+
+function hangUp(): Error {
+  return new Error("socket hang up");
+}
+
+function timeoutOf({ timeoutMs }: ApiRequest): Error {
+  return new DOMException(`no answer within ${timeoutMs} ms`, "TimeoutError");
+}
+
+/** A request in messages. */
+export function nameOf({ method = "GET", path }: ApiRequest): string {
+  return `${method} ${path}`;
+}

@@ -1,0 +1,21 @@
+import type { ApiServer } from "../api/api-server.ts";
+import { conflist, type NetworkName } from "../node/networks.ts";
+import type { Scenario } from "./scenario.ts";
+
+/** Creates the definitions of the networks that a scenario names; others would have no effect. */
+export function putDefinitions(api: ApiServer, { pods, mischief }: Scenario): void {
+  const names = new Set(pods.flatMap((pod) => pod.networks));
+  for (const each of mischief) if ("network" in each) names.add(each.network);
+  for (const name of names) putDefinition(api, name);
+}
+
+/** Restores the definitions that the mischief has removed or changed. */
+export function restoreDefinitions(api: ApiServer, { mischief }: Scenario): void {
+  for (const each of mischief) if ("network" in each) putDefinition(api, each.network);
+}
+
+/** Creates or restores a network's definition, perhaps with the plugins of another one. */
+export function putDefinition(api: ApiServer, name: NetworkName, like = name): void {
+  const config = JSON.stringify(conflist(name, like));
+  api.putNad({ namespace: "default", name, spec: { config } });
+}

@@ -1,0 +1,197 @@
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { ApiServer } from "../api/api-server.ts";
+import { Kubelet } from "../node/kubelet.ts";
+import { runtimeConf } from "../node/networks.ts";
+import { startStandalone } from "../node/plexusd.ts";
+import { Runtime, type SimulatedPod } from "../node/runtime.ts";
+import { Properties, type Violation } from "../properties.ts";
+import { ProcessEndedError } from "../world/disk/errors.ts";
+import { Disk } from "../world/disk.ts";
+import { Kernel } from "../world/kernel.ts";
+import { Random } from "../world/random.ts";
+import { inProcess } from "../world/remote.ts";
+import { Schedule } from "../world/schedule.ts";
+import { enterWorld, type World } from "../world/world.ts";
+import { putDefinitions, restoreDefinitions } from "./definitions.ts";
+import { checkEnd, checkRunning, usableRecords } from "./end.ts";
+import { losePower, startMachine } from "./machine.ts";
+import { makeMischief } from "./mischief.ts";
+import { PlannedFaults } from "./planned-faults.ts";
+import type { PodScenario, Scenario } from "./scenario.ts";
+import type { Stage } from "./stage.ts";
+
+/** How a history ended. */
+export interface HistoryEnd {
+  readonly violation: Violation | undefined;
+  /** Equal for two runs of the same scenario. */
+  readonly fingerprint: string;
+  readonly events: number;
+}
+
+/** How long the first part may take, with all that goes wrong, and the repair at the end. */
+const limitUs = { first: 900e6, repair: 3600e6 };
+
+let present: Properties | undefined;
+
+/** A promise that a killed process left unsettled may reject, as nothing runs that would handle it. */
+process.on("unhandledRejection", unexpected);
+
+function unexpected(error: unknown): void {
+  if (error instanceof ProcessEndedError) return;
+  present?.violate("unexpected", error instanceof Error ? (error.stack ?? "") : String(error));
+}
+
+/** Runs a scenario to its end. `note` gets a line for everything that happens. */
+export async function runHistory(
+  scenario: Scenario,
+  note?: (line: string) => void,
+): Promise<HistoryEnd> {
+  const stage = setUp(scenario, note);
+  const { schedule, random } = stage.world;
+  present = stage.properties;
+  schedule.onError = unexpected;
+  let isOver = false;
+  const direct = async (): Promise<void> => {
+    await playFirstPart(stage);
+    await repair(stage);
+    isOver = true;
+  };
+  // Node reports no rejection while events run.
+  schedule.at(1, () => void direct().catch(unexpected));
+  await schedule.run(() => isOver || stage.properties.violation !== undefined);
+  // Node reports promises that nothing handles between two turns.
+  await new Promise((resolve) => globalThis.setImmediate(resolve));
+  const fingerprint = `${schedule.count} ${schedule.nowUs} ${random.next()}`;
+  return { violation: stage.properties.violation, fingerprint, events: schedule.count };
+}
+
+function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): Stage {
+  const random = new Random(scenario.seed + 0.5 * 2 ** 32);
+  const schedule = new Schedule(random);
+  const disk = new Disk();
+  const faults = new PlannedFaults(random, scenario.mischief);
+  const isRunning = (id: string): boolean => {
+    const sandbox = runtime.sandboxes.get(id);
+    return sandbox?.state === "ready" && world.kernel.hasNamespace(sandbox.netns);
+  };
+  const properties = new Properties(isRunning);
+  const world: World = {
+    ...{ random, schedule, faults, disk, kernel: new Kernel(random, disk) },
+    ...{ daemon: undefined, onDaemonChange: new Set(), missingPlugins: new Set() },
+    startStandalone: scenario.hasStandalone ? startStandalone : undefined,
+    ...{ observer: properties, api: new ApiServer() },
+    clockOffsetMs: Date.UTC(2026, 0, 1),
+    losePower: () => losePower(stage),
+    note: (text) => note?.(`${(schedule.nowUs / 1000).toFixed(3)} ${text()}`),
+  };
+  enterWorld(world);
+  const { api } = world;
+  const runtime = new Runtime({
+    kind: scenario.runtime,
+    conf: runtimeConf(scenario.defaultNetwork, scenario.cniVersion),
+    passesAnnotations: scenario.passesAnnotations,
+    onCall: {
+      started: (command, sandbox) => properties.callStarted(command, sandbox),
+      ended: (end) => properties.callEnded(end),
+    },
+  });
+  const kubelet = new Kubelet(runtime, ({ namespace, name, uid }) => {
+    const key = `${namespace}/${name}`;
+    // The next pod may have the name already.
+    if (api.pod(key)?.metadata.uid === uid) api.removePod(key);
+  });
+  const stage: Stage = {
+    ...{ scenario, world, faults, properties, api, runtime, kubelet },
+    ...{ plexusd: undefined, isOn: true },
+  };
+  return stage;
+}
+
+/** Has the pods live, and things go wrong, until nothing more is to happen. */
+async function playFirstPart(stage: Stage): Promise<void> {
+  const { scenario, world, kubelet, api } = stage;
+  const { schedule } = world;
+  putDefinitions(api, scenario);
+  startMachine(stage);
+  scenario.pods.forEach((pod, index) => {
+    schedule.at(pod.startMs * 1000, () => startPod(stage, pod, index));
+  });
+  const lastUs = makeMischief(stage);
+  const endsMs = scenario.pods.map(({ startMs, lifeMs = 0 }) => startMs + lifeMs + 1);
+  const firstUs = 1000 * Math.max(...endsMs, 0);
+  for (;;) {
+    await schedule.sleep(500_000);
+    const isDone = schedule.nowUs > Math.max(lastUs, firstUs) && kubelet.unsettled === 0;
+    if (isDone || schedule.nowUs > limitUs.first) return;
+  }
+}
+
+function nameIndex(pods: readonly PodScenario[], index: number): number {
+  const { isSuccessor } = pods[index] ?? {};
+  return isSuccessor && index > 0 ? nameIndex(pods, index - 1) : index;
+}
+
+/** Deletes the pod that has the name, and tries again. */
+function succeed(stage: Stage, plan: PodScenario, index: number): void {
+  const { schedule } = stage.world;
+  const before = stage.kubelet.pods.find(({ uid }) => uid === `pod-uid-${index - 1}`);
+  if (before !== undefined) stage.kubelet.delete(before);
+  schedule.at(1e6, () => startPod(stage, plan, index), schedule.outside);
+}
+
+function startPod(stage: Stage, plan: PodScenario, index: number): void {
+  const { api, kubelet, scenario, world } = stage;
+  if (stage.faults.isOver) return;
+  const annotations: Record<string, string> =
+    plan.networks.length === 0 ? {} : { [networksAnnotation]: plan.networks.join(",") };
+  const name = `pod-${nameIndex(scenario.pods, index)}`;
+  const before = api.pod(`default/${name}`);
+  if (before !== undefined) {
+    succeed(stage, plan, index);
+    return;
+  }
+  const pod: SimulatedPod = { namespace: "default", name, uid: `pod-uid-${index}`, annotations };
+  world.note(() => `pod ${name} is created, networks ${plan.networks.join(",")}`);
+  api.putPod(pod);
+  kubelet.create(pod);
+  if (plan.lifeMs === undefined) return;
+  world.schedule.at(plan.lifeMs * 1000, () => {
+    world.note(() => `pod ${name} is deleted`);
+    kubelet.delete(pod);
+  });
+}
+
+/** Removes every cause of failures, waits until the node is as it should be, then empties it. */
+async function repair(stage: Stage): Promise<void> {
+  const { world, faults, runtime, kubelet, properties } = stage;
+  const { schedule } = world;
+  world.note(() => "everything is repaired");
+  faults.isOver = true;
+  if (stage.api.isDown) stage.api.start();
+  restoreDefinitions(stage.api, stage.scenario);
+  world.missingPlugins.clear();
+  properties.disturb(120e6);
+  const endUs = schedule.nowUs + limitUs.repair;
+  while (!stage.isOn || world.daemon === undefined || kubelet.unsettled > 0) {
+    if (schedule.nowUs > endUs)
+      return properties.violate("in the end", `${kubelet.unsettled} pods are not settled`);
+    await schedule.sleep(500_000);
+  }
+  await checkRunning(stage);
+  for (const pod of kubelet.pods) kubelet.delete(pod);
+  for (let nextNudgeUs = 0; kubelet.unsettled > 0 || hasLeftovers(stage); ) {
+    if (schedule.nowUs > endUs) break;
+    await schedule.sleep(500_000);
+    if (schedule.nowUs < nextNudgeUs) continue;
+    runtime.writeList();
+    await inProcess(runtime.process, () => runtime.nudge()).catch(() => undefined);
+    nextNudgeUs = schedule.nowUs + 30e6;
+  }
+  await checkEnd(stage);
+}
+
+/** Whether something is attached, or recorded, for a sandbox that the runtime does not have. */
+function hasLeftovers({ world, properties }: Stage): boolean {
+  const left = world.kernel.attached().filter((made) => !properties.mayStay(made));
+  return left.length > 0 || usableRecords(world.disk).length > 0;
+}

@@ -1,0 +1,79 @@
+import { Plexusd } from "../node/plexusd.ts";
+import { startAgent } from "../node/shim/agent.ts";
+import { Kernel } from "../world/kernel.ts";
+import type { Stage } from "./stage.ts";
+
+/** How often `plexusctl sandboxes` writes the runtime's list, in microseconds. */
+const listUs = 30e6;
+
+/** Starts all that the history has besides the runtime and the kubelet. */
+export function startMachine(stage: Stage): void {
+  startPlexusd(stage);
+  if (stage.scenario.hasAgent) keepAgent(stage);
+  if (stage.scenario.hasList) keepList(stage);
+}
+
+function keepAgent(stage: Stage): void {
+  const { schedule, random } = stage.world;
+  startAgent().onEnd(() => {
+    const again = (): void => {
+      if (stage.isOn) keepAgent(stage);
+    };
+    // The machine's start starts it after a power loss.
+    if (stage.isOn) schedule.at(random.duration(1e6, 10e6), again, schedule.outside);
+  });
+}
+
+function keepList(stage: Stage): void {
+  const { schedule } = stage.world;
+  const write = (): void => {
+    if (!stage.isOn || stage.faults.isOver) return;
+    if (stage.runtime.process.isAlive) stage.runtime.writeList();
+    schedule.at(listUs, write, schedule.outside);
+  };
+  schedule.at(listUs, write, schedule.outside);
+}
+
+/** Starts plexusd, again and again, as the kubelet does. */
+function startPlexusd(stage: Stage): void {
+  if (!stage.isOn || stage.plexusd !== undefined) return;
+  const { schedule, random } = stage.world;
+  const plexusd = Plexusd.start(stage.runtime, () => {
+    stage.properties.disturb(120e6);
+    if (stage.plexusd !== plexusd) return;
+    stage.plexusd = undefined;
+    schedule.at(random.duration(100_000, 40e6), () => startPlexusd(stage), schedule.outside);
+  });
+  stage.plexusd = plexusd;
+}
+
+/** Starts the next plexusd while the present one ends. */
+export function upgradePlexusd(stage: Stage): void {
+  stage.plexusd?.stop();
+  stage.plexusd = undefined;
+  startPlexusd(stage);
+}
+
+/** Ends all processes; the machine starts again later. */
+export function losePower(stage: Stage): void {
+  if (!stage.isOn) return;
+  const { world, runtime, kubelet, properties } = stage;
+  const { schedule, random } = world;
+  world.note(() => "power is lost");
+  stage.isOn = false;
+  properties.disturb(120e6);
+  const lostAtUs = schedule.nowUs;
+  const boot = (): void => {
+    world.disk.restart(lostAtUs);
+    world.kernel = new Kernel(random, world.disk);
+    world.note(() => "the machine starts");
+    properties.machineStarted();
+    stage.isOn = true;
+    runtime.restart();
+    kubelet.restart();
+    properties.disturb(60e6);
+    schedule.at(random.duration(1e6, 30e6), () => startMachine(stage), schedule.outside);
+  };
+  schedule.at(random.duration(5e6, 20e6), boot, schedule.outside);
+  schedule.killAll();
+}

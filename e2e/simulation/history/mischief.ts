@@ -1,0 +1,160 @@
+import { defaultEngineConfig } from "#engine/config.ts";
+import { inProcess } from "../world/remote.ts";
+import { Process } from "../world/schedule.ts";
+import { putDefinition } from "./definitions.ts";
+import { upgradePlexusd } from "./machine.ts";
+import type { Mischief, Victim } from "./scenario.ts";
+import type { Stage } from "./stage.ts";
+
+const { missingPluginGraceMs } = defaultEngineConfig;
+
+/** After it, calls may be slow for other reasons. */
+const disturbanceUs = 60e6;
+
+/** Plans everything that does not happen at a port. @returns when the last of it is over, in µs */
+export function makeMischief(stage: Stage): number {
+  const { scenario, world } = stage;
+  let lastUs = 0;
+  for (const each of scenario.mischief) {
+    const { atMs, forMs } = timesOf(each);
+    lastUs = Math.max(lastUs, (atMs + forMs) * 1000);
+    if ("event" in each) world.schedule.beforeEvent(each.event, () => happen(stage, each));
+    else if (!("nth" in each)) world.schedule.at(atMs * 1000, () => happen(stage, each));
+    // What happens at a port may make any later call slow.
+    else stage.properties.disturb(Number.POSITIVE_INFINITY);
+  }
+  return lastUs;
+}
+
+function timesOf(mischief: Mischief): { atMs: number; forMs: number } {
+  if ("fromMs" in mischief) return { atMs: mischief.fromMs, forMs: mischief.forMs };
+  return { atMs: "atMs" in mischief ? mischief.atMs : 0, forMs: 0 };
+}
+
+function happen(stage: Stage, mischief: Mischief): void {
+  const { world, properties, api, faults } = stage;
+  const { schedule } = world;
+  if (faults.isOver) return;
+  world.note(() => `mischief: ${JSON.stringify(mischief)}`);
+  properties.disturb(timesOf(mischief).forMs * 1000 + disturbanceUs);
+  switch (mischief.kind) {
+    case "kill":
+      kill(stage, mischief.who);
+      break;
+    case "power loss":
+      world.losePower();
+      break;
+    case "disk full":
+    case "plugin missing":
+    case "definition removed":
+    case "definition changed":
+    case "API down":
+      schedule.at(mischief.forMs * 1000, breakOff(stage, mischief), schedule.outside);
+      break;
+    case "API restart":
+      api.compact();
+      api.restart();
+      break;
+    case "clock step":
+      world.clockOffsetMs += mischief.byMs;
+      break;
+    default:
+      if (stage.isOn) happenOnNode(stage, mischief);
+  }
+}
+
+/** Begins what lasts for a time. @returns what ends it */
+function breakOff(stage: Stage, mischief: Mischief): () => void {
+  const { world, properties, api, faults } = stage;
+  switch (mischief.kind) {
+    case "disk full":
+      faults.isDiskFull = true;
+      return () => {
+        faults.isDiskFull = false;
+      };
+    case "plugin missing":
+      world.missingPlugins.add(mischief.type);
+      if (mischief.forMs > missingPluginGraceMs) properties.lostPlugins.add(mischief.type);
+      return () => world.missingPlugins.delete(mischief.type);
+    case "definition removed":
+      api.removeNad(`default/${mischief.network}`);
+      return () => putDefinition(api, mischief.network);
+    case "definition changed":
+      putDefinition(api, mischief.network, mischief.network === "storage" ? "data" : "storage");
+      return () => putDefinition(api, mischief.network);
+    case "API down":
+      api.stop();
+      return () => {
+        if (api.isDown) api.start();
+      };
+    default:
+      throw new Error(`${mischief.kind} has no end`);
+  }
+}
+
+function happenOnNode(stage: Stage, mischief: Mischief): void {
+  const { world, runtime, kubelet } = stage;
+  const { kernel } = world;
+  const [sandbox] = runtime.sandboxes.values();
+  switch (mischief.kind) {
+    case "plexusd restart":
+      stage.plexusd?.stop();
+      break;
+    case "plexusd upgrade":
+      upgradePlexusd(stage);
+      break;
+    case "call":
+      call(stage, mischief.command);
+      break;
+    case "pod removed":
+      removePod(stage, mischief.forMs);
+      break;
+    case "namespace gone":
+      if (sandbox === undefined) return;
+      kernel.removeNamespace(sandbox.netns);
+      kubelet.notice(sandbox.pod);
+      break;
+    case "sandbox forgotten":
+      if (sandbox === undefined || sandbox.state !== "ready") return;
+      kernel.removeNamespace(sandbox.netns);
+      runtime.sandboxes.delete(sandbox.id);
+      kubelet.delete(sandbox.pod);
+  }
+}
+
+function call({ runtime, scenario }: Stage, command: "GC" | "STATUS" | "CHECK"): void {
+  const make = (): Promise<unknown> => {
+    if (command === "CHECK") return runtime.check();
+    // containerd never makes a GC.
+    const isGc = command === "GC" && scenario.runtime === "CRI-O";
+    return isGc ? runtime.collectGarbage() : runtime.status();
+  };
+  void inProcess(runtime.process, make).catch(() => undefined);
+}
+
+/** Takes a pod from the API, and has the kubelet notice it later. */
+function removePod({ api, kubelet, world }: Stage, forMs: number): void {
+  const [pod] = kubelet.pods;
+  if (pod === undefined) return;
+  api.removePod(`${pod.namespace}/${pod.name}`);
+  const { schedule } = world;
+  schedule.at(forMs * 1000, () => kubelet.delete(pod), schedule.outside);
+}
+
+function kill(stage: Stage, who: Victim): void {
+  const { world, runtime } = stage;
+  const { schedule, random } = world;
+  if (!stage.isOn) return;
+  if (who === "plexusd") {
+    if (stage.plexusd !== undefined) schedule.kill(stage.plexusd.process);
+    return;
+  }
+  if (who === "runtime") {
+    schedule.kill(runtime.process);
+    schedule.at(random.duration(100_000, 5e6), () => stage.isOn && runtime.restart());
+    return;
+  }
+  // The kubelet starts the agent again, when there is one.
+  const candidates = [...Process.alive].filter(({ name }) => name.startsWith(who));
+  if (candidates.length > 0) schedule.kill(random.pick(candidates));
+}

@@ -1,0 +1,67 @@
+import type { DelegateFault, DiskFault, Faults, RequestFault } from "../world/faults.ts";
+import type { Random } from "../world/random.ts";
+import type { Mischief } from "./scenario.ts";
+
+const singleObject = /\/namespaces\/[^/]+\/[^/]+\/[^/]+/;
+
+/** Carries out the mischief that happens at a port. */
+export class PlannedFaults implements Faults {
+  readonly #random: Random;
+  readonly #delegates = new Map<number, Mischief & { kind: "delegate" | "slow delegate" }>();
+  readonly #requests = new Map<number, Mischief & { kind: "request" }>();
+  readonly #watches = new Map<number, Mischief & { kind: "watch" }>();
+  readonly #disk = new Map<number, Mischief & { kind: "disk" }>();
+  #delegateCount = 0;
+  #requestCount = 0;
+  #watchCount = 0;
+  #diskCount = 0;
+  isDiskFull = false;
+  /** Whether the disk has refused a change. */
+  hasRefused = false;
+  /** Whether nothing goes wrong any more. */
+  isOver = false;
+
+  constructor(random: Random, mischief: readonly Mischief[]) {
+    this.#random = random;
+    for (const each of mischief) {
+      if (each.kind === "delegate" || each.kind === "slow delegate")
+        this.#delegates.set(each.nth, each);
+      else if (each.kind === "request") this.#requests.set(each.nth, each);
+      else if (each.kind === "watch") this.#watches.set(each.nth, each);
+      else if (each.kind === "disk") this.#disk.set(each.nth, each);
+    }
+  }
+
+  delegate(): DelegateFault {
+    const durationUs = this.#random.duration(1000, 100_000);
+    const fault = this.#delegates.get(++this.#delegateCount);
+    if (fault === undefined || this.isOver) return { behaviour: "works", durationUs };
+    if (fault.kind === "delegate") return { behaviour: fault.behaviour, durationUs };
+    return { behaviour: "works", durationUs: fault.durationMs * 1000 };
+  }
+
+  request(method: string, path: string): RequestFault {
+    const delayUs = this.#random.duration(500, 20_000);
+    const fault = this.#requests.get(++this.#requestCount);
+    if (this.isOver) return { outcome: "answered", delayUs };
+    const outcome = fault?.outcome ?? "answered";
+    // Only a list may be old. A server reads a single object from its store.
+    const isOfOne = method === "GET" && singleObject.test(path);
+    return { outcome: outcome === "old" && isOfOne ? "answered" : outcome, delayUs };
+  }
+
+  watch(): number | "ends" | "expires" | "silent" {
+    const delayUs = this.#random.duration(500, 20_000);
+    const fault = this.#watches.get(++this.#watchCount);
+    return this.isOver ? delayUs : (fault?.what ?? delayUs);
+  }
+
+  disk(operation: string): DiskFault {
+    const fault = this.#disk.get(++this.#diskCount);
+    if (this.isOver) return "none";
+    const isFull = this.isDiskFull && /^(open|write|mkdir)/.test(operation);
+    const outcome = fault?.fault ?? (isFull ? "ENOSPC" : "none");
+    this.hasRefused ||= /^E/.test(outcome);
+    return outcome;
+  }
+}

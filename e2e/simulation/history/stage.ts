@@ -1,0 +1,23 @@
+import type { ApiServer } from "../api/api-server.ts";
+import type { Kubelet } from "../node/kubelet.ts";
+import type { Plexusd } from "../node/plexusd.ts";
+import type { Runtime } from "../node/runtime.ts";
+import type { Properties } from "../properties.ts";
+import type { World } from "../world/world.ts";
+import type { PlannedFaults } from "./planned-faults.ts";
+import type { Scenario } from "./scenario.ts";
+
+/** Everything that takes part in a history. */
+export interface Stage {
+  readonly scenario: Scenario;
+  readonly world: World;
+  readonly faults: PlannedFaults;
+  readonly properties: Properties;
+  readonly api: ApiServer;
+  readonly runtime: Runtime;
+  readonly kubelet: Kubelet;
+  /** The running plexusd; undefined while none is. */
+  plexusd: Plexusd | undefined;
+  /** Whether the machine runs. */
+  isOn: boolean;
+}

@@ -1,0 +1,96 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { replaceSection } from "../support/markdown.ts";
+import { repositoryRoot } from "../support/paths.ts";
+import { bundleSimulation } from "./bundle.ts";
+import type { LeftOut, Simulation } from "./entry.ts";
+import { mutationsReport } from "./mutation-search.ts";
+import { runWorker } from "./run-worker.ts";
+import type { WorkerReport } from "./worker.ts";
+
+const { values } = parseArgs({
+  options: {
+    /** The first seed. @default a new one */
+    seed: { type: "string" },
+    /** Prints this one history. */
+    print: { type: "boolean", default: false },
+    /** Indices of pods and mischief that the printed history is without: `pods=0 mischief=1,2`. */
+    without: { type: "string", default: "" },
+    seconds: { type: "string" },
+    histories: { type: "string" },
+    /** Takes one safeguard after the other out, and prints what finds its absence. */
+    mutations: { type: "boolean", default: false },
+    /** Puts the table of the mutations into docs/operations/simulation.md. */
+    write: { type: "boolean", default: false },
+    workers: { type: "string", default: String(availableParallelism()) },
+  },
+});
+
+const dir = await mkdtemp(join(tmpdir(), "plexus-simulation-"));
+const file = join(dir, "simulation.cjs");
+try {
+  await bundleSimulation(file);
+  process.exitCode = await (values.mutations ? searchMutants : values.print ? print : search)();
+} finally {
+  await rm(dir, { recursive: true });
+}
+
+async function print(): Promise<number> {
+  const { simulate, scenarioOf } = (await import(file)) as Simulation;
+  const seed = Number(values.seed);
+  const leftOut = parseLeftOut(values.without);
+  say(JSON.stringify(scenarioOf(seed, leftOut), undefined, 1));
+  const { violation, fingerprint } = await simulate(seed, leftOut, say);
+  say(`fingerprint ${fingerprint}`);
+  return violation === undefined ? 0 : 1;
+}
+
+async function searchMutants(): Promise<number> {
+  const { text, areAllFound } = await mutationsReport();
+  say(text);
+  const page = join(repositoryRoot, "docs/operations/simulation.md");
+  if (values.write) await replaceSection(page, "mutations", text);
+  return areAllFound ? 0 : 1;
+}
+
+async function search(): Promise<number> {
+  const workers = Number(values.workers);
+  const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 48));
+  const histories = values.histories && Math.ceil(Number(values.histories) / workers);
+  const orders = Array.from({ length: workers }, (_, index) => ({
+    ...{ file, firstSeed: seed + index, step: workers },
+    ...(histories && { histories }),
+    ...(values.seconds && { seconds: Number(values.seconds) }),
+  }));
+  const reports = await Promise.all(orders.map(runWorker));
+  const sum = (of: (report: WorkerReport) => number): number =>
+    reports.reduce((total, report) => total + of(report), 0);
+  const perSecond = Math.round(sum((r) => r.histories / r.seconds) / workers);
+  const findings = reports.flatMap(({ finding }) => finding ?? []);
+  for (const { seed: found, violation, leftOut } of findings) {
+    say(`seed ${found}: "${violation.property}": ${violation.details}`);
+    say(`  make simulate SEED=${found} PRINT=1 WITHOUT="${formatLeftOut(leftOut)}"`);
+  }
+  const { length } = findings;
+  say(
+    `${sum((r) => r.histories)} histories from seed ${seed}, ${sum((r) => r.events)} events, ` +
+      `${perSecond} histories a second and core; ${length} lack a property`,
+  );
+  return length === 0 ? 0 : 1;
+}
+
+function formatLeftOut({ pods, mischief }: LeftOut): string {
+  return `pods=${pods.join()} mischief=${mischief.join()}`;
+}
+
+function parseLeftOut(text: string): LeftOut {
+  const of = (key: string): number[] =>
+    (new RegExp(`${key}=([\\d,]*)`).exec(text)?.[1] ?? "").split(",").filter(Boolean).map(Number);
+  return { pods: of("pods"), mischief: of("mischief") };
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

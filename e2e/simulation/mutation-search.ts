@@ -1,0 +1,42 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { markdownTable, wrapParagraph } from "../support/markdown.ts";
+import { bundleSimulation, type SourceChange } from "./bundle.ts";
+import { mutations, notExpressible } from "./mutations.ts";
+import { runWorker } from "./run-worker.ts";
+import type { WorkerOrder, WorkerReport } from "./worker.ts";
+
+/** The histories of a search. Its first seed is fixed, so that a result can be repeated. */
+export const mutantSearch = { firstSeed: 1, step: 1, seconds: 60 } as const;
+
+/** Runs histories of a changed product until one violates a property. */
+export async function searchMutant(
+  search: Omit<WorkerOrder, "file">,
+  change?: SourceChange,
+): Promise<WorkerReport> {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-mutant-"));
+  const file = join(dir, "mutant.cjs");
+  try {
+    await bundleSimulation(file, change);
+    return await runWorker({ ...search, file });
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+}
+
+/** Searches all mutants. @returns a Markdown table, and the list of what is not searched */
+export async function mutationsReport(): Promise<{ text: string; areAllFound: boolean }> {
+  const rows: string[][] = [];
+  let areAllFound = true;
+  for (const mutation of mutations) {
+    const { histories, finding } = await searchMutant(mutantSearch, mutation);
+    areAllFound &&= finding !== undefined;
+    rows.push([mutation.name, String(histories), finding?.violation.property ?? "not found"]);
+  }
+  const table = markdownTable(["safeguard", "histories", "violated property"], rows);
+  const list = notExpressible.map(({ safeguard, reason }) =>
+    wrapParagraph(`- ${safeguard}: ${reason}.`).replaceAll("\n", "\n  "),
+  );
+  return { text: `${table}\n\nNot found:\n\n${list.join("\n")}`, areAllFound };
+}

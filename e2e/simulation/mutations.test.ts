@@ -1,0 +1,14 @@
+import { expect, test } from "vitest";
+import { mutantSearch, searchMutant } from "./mutation-search.ts";
+import { mutations } from "./mutations.ts";
+
+/** `make simulate MUTATIONS=1` searches all. */
+const quick = mutations.filter(({ isQuick = false }) => isQuick);
+
+test.each(quick)("a history shows the absence of the safeguard: $name", async (mutation) => {
+  const { finding } = await searchMutant(mutantSearch, mutation);
+  expect(mutation.properties).toContain(finding?.violation.property);
+  const { seed = 0 } = finding ?? {};
+  const { finding: other } = await searchMutant({ firstSeed: seed, step: 1, histories: 1 });
+  expect(other, "with the safeguard").toBeUndefined();
+});

@@ -1,0 +1,47 @@
+import { CniError } from "#cni/error.ts";
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { currentVersion, supportedVersions } from "#cni/versions.ts";
+import { type Plugin, type PluginWork, readPluginCall } from "./plugin/call.ts";
+import { hostLocal, hostRoute, portmap, sbr, tuning } from "./plugin/chained-plugins.ts";
+import { collectAddresses } from "./plugin/host-local.ts";
+import { bridge, hostDevice, macvlan, ptp } from "./plugin/interface-plugins.ts";
+
+const plugins: Readonly<Record<string, Plugin>> = {
+  ptp,
+  bridge,
+  macvlan,
+  "host-device": hostDevice,
+  "host-local": hostLocal,
+  portmap,
+  "host-route": hostRoute,
+  tuning,
+  sbr,
+};
+
+/** The types of the plugins that the node has. */
+export const pluginTypes: ReadonlySet<string> = new Set(Object.keys(plugins));
+
+/** Begins a call of one of the {@link pluginTypes}. */
+export function* workOf(delegate: DelegateCall): PluginWork {
+  const call = readPluginCall(delegate);
+  const plugin = plugins[call.type];
+  if (plugin === undefined) throw new Error(`there is no plugin ${call.type}`);
+  switch (call.command) {
+    case "ADD":
+      return yield* plugin.add(call);
+    case "DEL":
+      return yield* plugin.del(call);
+    case "CHECK":
+      plugin.check(call);
+      return undefined;
+    case "GC":
+      if (call.conf.ipam !== undefined) collectAddresses(call);
+      return undefined;
+    case "STATUS":
+      return undefined;
+    case "VERSION":
+      return { cniVersion: currentVersion, supportedVersions: [...supportedVersions] };
+    default:
+      throw new CniError("InvalidEnvironmentVariables", `unknown CNI_COMMAND: ${call.command}`);
+  }
+}

@@ -1,0 +1,233 @@
+import type { RuntimeSandboxes } from "#engine/ports.ts";
+import { SharedLock } from "#lib/concurrency/shared-lock.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { clockMs } from "../world/ground.ts";
+import { Process } from "../world/schedule.ts";
+import { world } from "../world/world.ts";
+import { startShim } from "./shim.ts";
+
+/** A pod of the cluster. */
+export interface SimulatedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly annotations: Record<string, string>;
+}
+
+/** A pod's sandbox as the container runtime keeps it, on disk. */
+export interface Sandbox {
+  readonly id: string;
+  readonly pod: SimulatedPod;
+  readonly netns: string;
+  /** The result of its ADD, which libcni keeps for later calls. */
+  result: JsonObject | undefined;
+  state: "starting" | "ready" | "stopped";
+}
+
+/** How a call of the runtime ended. */
+export interface CallEnd {
+  readonly command: string;
+  readonly sandbox: Sandbox | undefined;
+  /** Undefined when the runtime killed the call, or something else killed the shim. */
+  readonly exit: { readonly status: number; readonly stdout: string } | undefined;
+  readonly startedUs: number;
+}
+
+interface RuntimeOptions {
+  readonly kind: "containerd" | "CRI-O";
+  readonly conf: JsonObject;
+  /** Whether it gives pods' annotations to plugins that ask for them. */
+  readonly passesAnnotations: boolean;
+  readonly onCall: {
+    started(command: string, sandbox: Sandbox | undefined): void;
+    ended(end: CallEnd): void;
+  };
+}
+
+/** After these the runtime kills a call, in microseconds. */
+const limits = { request: 240e6, cleanup: 60e6, gc: 30e6 };
+
+/**
+ * A container runtime: which CNI calls it makes, and what it forgets (reference: containerd's CRI
+ * plugin with go-cni, CRI-O 1.35 with ocicni). Its sandboxes survive its restarts and the machine's.
+ */
+export class Runtime implements RuntimeSandboxes {
+  readonly #options: RuntimeOptions;
+  readonly sandboxes = new Map<string, Sandbox>();
+  process = new Process("runtime");
+  #count = 0;
+  /** A GC excludes everything else, as CNI demands of runtimes. */
+  #lock = new SharedLock();
+  #listed: Awaited<ReturnType<RuntimeSandboxes["latest"]>>;
+
+  constructor(options: RuntimeOptions) {
+    this.#options = options;
+  }
+
+  /** What `plexusctl sandboxes` has written last; see {@link writeList}. */
+  async latest(): ReturnType<RuntimeSandboxes["latest"]> {
+    return this.#listed;
+  }
+
+  writeList(): void {
+    const containerIds = new Set([...this.sandboxes.keys(), "plexusd"]);
+    this.#listed = { listedAt: new Date(clockMs()).toISOString(), containerIds };
+  }
+
+  /** Starts again after its process ended. CRI-O then checks its pods and collects garbage. */
+  restart(): void {
+    this.process = new Process("runtime");
+    this.#lock = new SharedLock();
+    world().note(() => "the runtime starts");
+    world().schedule.at(100_000, () => void this.#begin(), this.process);
+  }
+
+  /** RunPodSandbox. @throws Error when the pod has no network */
+  async run(pod: SimulatedPod): Promise<void> {
+    using _lock = await this.#lock.shared();
+    this.#count += 1;
+    const id = `c${this.#count}`;
+    const netns = `/run/netns/${id}`;
+    const sandbox: Sandbox = { id, pod, netns, result: undefined, state: "starting" };
+    world().kernel.addNamespace(netns);
+    // CRI-O stores a sandbox first; containerd one that is complete, or whose cleanup failed.
+    if (this.#options.kind === "CRI-O") this.sandboxes.set(id, sandbox);
+    const added = await this.#call("ADD", sandbox, limits.request);
+    const isChecked = added && this.#options.kind === "CRI-O";
+    if (added && (!isChecked || (await this.#call("CHECK", sandbox, limits.request)))) {
+      sandbox.state = "ready";
+      this.sandboxes.set(id, sandbox);
+      return;
+    }
+    const isClean = await this.#call("DEL", sandbox, limits.cleanup);
+    sandbox.state = "stopped";
+    if (isClean || this.#options.kind === "CRI-O") this.#forget(sandbox);
+    else this.sandboxes.set(id, sandbox);
+    throw new Error("the sandbox has no network");
+  }
+
+  /** StopPodSandbox and, if it succeeds, RemovePodSandbox. @throws Error when DEL fails */
+  async stop(sandbox: Sandbox): Promise<void> {
+    using _lock = await this.#lock.shared();
+    if (!this.sandboxes.has(sandbox.id)) return;
+    // Its containers are stopped first.
+    sandbox.state = "stopped";
+    const isDetached = await this.#call("DEL", sandbox, limits.request);
+    if (!isDetached && this.#options.kind === "containerd") throw new Error("DEL failed");
+    // CRI-O sends one DEL only.
+    this.#forget(sandbox);
+    // Some callers stop a sandbox again.
+    if (world().random.chance(0.1)) await this.#call("DEL", sandbox, limits.request);
+  }
+
+  async status(): Promise<void> {
+    await this.#call("STATUS", undefined, limits.request);
+  }
+
+  /** Checks the sandboxes that run. @returns whether all are as their ADD left them */
+  async check(): Promise<boolean> {
+    using _lock = await this.#lock.shared();
+    const { kernel } = world();
+    let isOk = true;
+    for (const sandbox of this.sandboxes.values()) {
+      const isAlive = isReady(sandbox) && kernel.hasNamespace(sandbox.netns);
+      if (!isAlive || (await this.#call("CHECK", sandbox, limits.request))) continue;
+      // The kubelet may have stopped it meanwhile.
+      if (isReady(sandbox)) isOk = false;
+    }
+    return isOk;
+  }
+
+  /** Makes a call that leftovers can be detached with: STATUS, or DEL of an unknown sandbox. */
+  async nudge(): Promise<void> {
+    if (this.#options.conf.cniVersion === "1.1.0") return this.status();
+    const pod = { namespace: "default", name: "unknown", uid: "unknown", annotations: {} };
+    const id = "unknown";
+    const sandbox: Sandbox = { id, pod, netns: "", result: undefined, state: "stopped" };
+    await this.#call("DEL", sandbox, limits.request);
+  }
+
+  async collectGarbage(): Promise<void> {
+    using _lock = await this.#lock.exclusive();
+    await this.#call("GC", undefined, limits.gc);
+  }
+
+  #forget(sandbox: Sandbox): void {
+    this.sandboxes.delete(sandbox.id);
+    world().kernel.removeNamespace(sandbox.netns);
+  }
+
+  async #begin(): Promise<void> {
+    if (this.#options.kind === "containerd") return;
+    await this.check();
+    await this.status();
+    await this.collectGarbage();
+  }
+
+  /** @returns whether it succeeded */
+  async #call(command: string, sandbox: Sandbox | undefined, limitUs: number): Promise<boolean> {
+    const { schedule, note } = world();
+    const startedUs = schedule.nowUs;
+    const { onCall } = this.#options;
+    onCall.started(command, sandbox);
+    note(() => `runtime: ${command} ${sandbox?.id ?? ""}`);
+    const shim = startShim({
+      env: this.#environment(command, sandbox),
+      stdin: JSON.stringify({ ...this.#options.conf, ...this.#extraConf(command, sandbox) }),
+    });
+    const limit = schedule.at(limitUs, () => schedule.kill(shim.process));
+    const exit = await shim.ended;
+    schedule.cancel(limit);
+    const isOk = exit?.status === 0;
+    note(
+      () =>
+        `runtime: ${command} ${sandbox?.id ?? ""} ${exit ? exit.status : "killed"} ${isOk ? "" : (exit?.stdout ?? "")}`,
+    );
+    onCall.ended({ command, sandbox, exit, startedUs });
+    if (command === "ADD" && sandbox !== undefined && isOk)
+      sandbox.result = JSON.parse(exit.stdout) as JsonObject;
+    return isOk;
+  }
+
+  #environment(command: string, sandbox: Sandbox | undefined): Record<string, string> {
+    const common = { CNI_COMMAND: command, CNI_PATH: "/opt/cni/bin" };
+    if (sandbox === undefined) return common;
+    const { id, pod, netns } = sandbox;
+    const isThere = world().kernel.hasNamespace(netns);
+    const args = [
+      "IgnoreUnknown=1",
+      `K8S_POD_NAMESPACE=${pod.namespace}`,
+      `K8S_POD_NAME=${pod.name}`,
+      `K8S_POD_INFRA_CONTAINER_ID=${id}`,
+      `K8S_POD_UID=${pod.uid}`,
+    ];
+    return {
+      ...common,
+      CNI_CONTAINERID: id,
+      CNI_IFNAME: "eth0",
+      CNI_NETNS: isThere ? netns : "",
+      CNI_ARGS: args.join(";"),
+    };
+  }
+
+  #extraConf(command: string, sandbox: Sandbox | undefined): JsonObject {
+    if (command === "GC") {
+      const ids = [...this.sandboxes.keys()];
+      return {
+        "cni.dev/valid-attachments": ids.map((containerID) => ({ containerID, ifname: "eth0" })),
+      };
+    }
+    const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }];
+    const annotations = this.#options.passesAnnotations ? sandbox?.pod.annotations : undefined;
+    const runtimeConfig = {
+      portMappings,
+      ...(annotations && { "io.kubernetes.cri.pod-annotations": annotations }),
+    };
+    if (command === "ADD" || command === "STATUS") return { runtimeConfig };
+    return { runtimeConfig, ...(sandbox?.result && { prevResult: sandbox.result }) };
+  }
+}
+
+function isReady({ state }: Sandbox): boolean {
+  return state === "ready";
+}

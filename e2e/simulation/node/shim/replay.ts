@@ -1,0 +1,190 @@
+import { CniErrorCode } from "#cni/error.ts";
+import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
+import { defaultPlanName, recordFileName, tombstoneFileName } from "#lib/files/state-files.ts";
+import { decodePlan, type PlanMessage } from "#protocol/plan.ts";
+import { world } from "../../world/world.ts";
+import { netnsState, type ShimCall } from "./call.ts";
+import { makeEmpty } from "./empty-file.ts";
+import { execOrder } from "./exec.ts";
+
+/* Models shim/replay.c. */
+
+const [mode, modeOfDel] = [0o600, 0o700];
+
+/** Why a call is not detached. */
+interface Failure {
+  readonly code: number;
+  readonly message: string;
+}
+
+function recordPath(call: ShimCall): string {
+  return `${call.stateDir}/${recordFileName(call)}`;
+}
+
+function tombstonePath(call: ShimCall): string {
+  return `${call.stateDir}/${tombstoneFileName(call)}`;
+}
+
+/** `open_own`: the mode of a file that no other user may have written. */
+function ownMode(path: string): number | undefined {
+  const found = world().disk.lstat(path);
+  if (found?.isFile() !== true || found.uid !== 0 || found.nlink !== 1) return undefined;
+  const bits = found.mode & 0o7777;
+  return bits === mode || bits === modeOfDel ? bits : undefined;
+}
+
+/** `plan_mark` */
+export function planMark(call: ShimCall): void {
+  const path = recordPath(call);
+  if (ownMode(path) !== mode) return;
+  try {
+    world().disk.chmod(path, modeOfDel);
+  } catch (error) {
+    if (!call.process.isAlive) throw error;
+  }
+}
+
+/** `plan_load` @returns undefined when there is no such file */
+function planLoad(path: string, owner: PlanOwner): PlanMessage | Failure | undefined {
+  const { disk } = world();
+  if (!disk.exists(path)) return undefined;
+  const code = CniErrorCode.DecodingFailure;
+  if (ownMode(path) === undefined) return { code, message: "it is not a regular file of root's" };
+  const bytes = disk.readFile(path);
+  try {
+    const plan = decodePlan(bytes);
+    const isOwn = plan.containerId === owner.containerId && plan.ifName === owner.ifName;
+    return isOwn ? plan : { code, message: "it is of another attachment" };
+  } catch {
+    return { code, message: "it is truncated, altered, or of another plan version" };
+  }
+}
+
+type PlanOwner = Pick<PlanMessage, "containerId" | "ifName">;
+
+/** `plan_forget` @throws Error as of node:fs */
+function planForget(call: ShimCall): void {
+  const { disk } = world();
+  const tombstone = tombstonePath(call);
+  if (disk.exists(recordPath(call))) disk.rename(recordPath(call), tombstone);
+  makeEmpty(tombstone);
+}
+
+/** `run_step` @returns why it failed */
+async function runStep(
+  call: ShimCall,
+  step: DelegateCall,
+  timeoutMs: number,
+): Promise<string | undefined> {
+  // Delegates get the namespace of this call.
+  const { CNI_NETNS: _, ...env } = step.env;
+  const outcome = await execOrder(call, { ...step, env }, timeoutMs);
+  if (outcome.outcome === "exited" && outcome.code === 0) return undefined;
+  return `${step.type}: ${reasonOf(outcome).slice(0, 300)}`;
+}
+
+function reasonOf({ message, stdout, stderr }: DelegateOutcome): string {
+  return message || stdout || stderr || "it failed without a message";
+}
+
+/** `run_steps` @returns the failures, of which each skips the rest of its group */
+async function runSteps(call: ShimCall, plan: PlanMessage, attempted: number): Promise<string[]> {
+  const { schedule } = world();
+  const deadline = schedule.nowUs + call.settingMs("PLEXUS_REPLAY_MS", 90_000) * 1000;
+  if (call.netns === "" || netnsState(call.netns) !== "ok")
+    call.env = { ...call.env, CNI_NETNS: "" };
+  const failures: string[] = [];
+  let failed = -1;
+  for (const [index, step] of plan.calls.entries()) {
+    const leftMs = Math.max(0, Math.ceil((deadline - schedule.nowUs) / 1000));
+    const shareMs = Math.floor(leftMs / (plan.calls.length - index));
+    if (step.group >= attempted || step.group === failed) continue;
+    const failure = await runStep(call, step, Math.min(step.timeoutMs, shareMs));
+    if (failure === undefined) continue;
+    failed = step.group;
+    failures.push(failure);
+  }
+  return failures;
+}
+
+/** `replay` */
+async function replay(call: ShimCall, plan: PlanMessage): Promise<Failure | undefined> {
+  const isOfOtherBoot = plan.bootId !== world().kernel.bootId;
+  // An ADD has not marked it yet.
+  planMark(call);
+  const failures = await runSteps(call, plan, isOfOtherBoot ? Infinity : plan.attempted);
+  if (failures.length > 0) return notDetached(failures);
+  try {
+    planForget(call);
+    return undefined;
+  } catch (error) {
+    if (!call.process.isAlive) throw error;
+    const message = `everything is detached, but the record cannot be removed: ${String(error)}`;
+    return { code: CniErrorCode.IoFailure, message };
+  }
+}
+
+function notDetached(failures: readonly string[]): Failure {
+  return { code: CniErrorCode.TeardownIncomplete, message: failures.join("; ") };
+}
+
+/** `without_plan` */
+async function withoutPlan(call: ShimCall): Promise<Failure | undefined> {
+  const { disk } = world();
+  if (call.command !== "DEL" || disk.exists(tombstonePath(call))) return undefined;
+  const path = `${call.stateDir}/${defaultPlanName}`;
+  const doubt = disk.exists(multusPath(call)) ? "Multus has a file of it" : netnsDoubt(call);
+  const plan = doubt ? undefined : planLoad(path, { containerId: "", ifName: "" });
+  if (doubt !== undefined || plan === undefined || "code" in plan) {
+    const reason = doubt ?? "there is no usable default.plan";
+    const message = `there is no record of this sandbox, and only plexusd can tell what to detach, as ${reason} (${call.trouble})`;
+    return { code: CniErrorCode.TryAgainLater, message };
+  }
+  const failures = await runSteps(call, plan, Infinity);
+  return failures.length > 0 ? notDetached(failures) : undefined;
+}
+
+/** `plan_replay` @returns undefined if nothing is attached any more */
+export async function planReplay(call: ShimCall): Promise<Failure | undefined> {
+  const plan = planLoad(recordPath(call), call);
+  if (plan === undefined) return withoutPlan(call);
+  if ("calls" in plan) return replay(call, plan);
+  const message = `cannot use the teardown plan ${recordPath(call)}: ${plan.message}`;
+  return { code: plan.code, message };
+}
+
+/** `netns_doubt` of shim/netlink.c: why the sandbox may have more than the call's interface. */
+function netnsDoubt(call: ShimCall): string | undefined {
+  if (netnsState(call.netns) !== "ok") return undefined;
+  const isFurther = world()
+    .kernel.attached()
+    .some(
+      ({ kind, netns, ifName }) =>
+        kind === "link" && netns === call.netns && ifName !== call.ifName,
+    );
+  return isFurther ? "its network namespace has further interfaces" : undefined;
+}
+
+function multusPath({ containerId }: ShimCall): string {
+  return `${defaultPaths.cniStateDir}/multus/${containerId}`;
+}
+
+/** `multus_clean` */
+export function multusClean(call: ShimCall): void {
+  const { disk } = world();
+  const path = multusPath(call);
+  if (!disk.exists(path)) return;
+  if (!disk.exists(recordPath(call)) && !disk.exists(tombstonePath(call))) return;
+  const results = `${defaultPaths.cniStateDir}/multus/results`;
+  const own = disk.exists(results)
+    ? disk.list(results).filter(([name]) => name.includes(`-${call.containerId}-`))
+    : [];
+  for (const each of [...own.map(([name]) => `${results}/${name}`), path]) {
+    try {
+      disk.unlink(each);
+    } catch (error) {
+      if (!call.process.isAlive) throw error;
+    }
+  }
+}

@@ -1,0 +1,120 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { type EngineProcess, world } from "../../world/world.ts";
+import { netnsState, type ShimAnswer, type ShimCall } from "./call.ts";
+import { Connection, type EngineMessage } from "./connection.ts";
+import { execOrder, findPlugin } from "./exec.ts";
+import { lockShare } from "./lock.ts";
+
+/* Models shim/session.c. */
+
+/** How a session with an engine ended: with its answer, before its first order, or after one. */
+export type SessionEnd = ShimAnswer | "unreachable" | "lost";
+
+/** `session_request`: the input and the CNI variables. */
+function sessionRequest({ env, netns, stdin }: ShimCall): Connection["request"] {
+  const variables: Record<string, string> = {};
+  if (netns !== "") variables.PLEXUS_NETNS = netnsState(netns);
+  for (const name in env) if (name.startsWith("CNI_")) variables[name] = env[name] as string;
+  return { env: variables, stdin };
+}
+
+/** `session_with_daemon` */
+export async function sessionWithDaemon(call: ShimCall): Promise<SessionEnd> {
+  const { daemon } = world();
+  if (daemon === undefined || !daemon.process.isAlive) {
+    call.trouble = "connection refused";
+    return "unreachable";
+  }
+  return converse(call, daemon);
+}
+
+/** `session_with_standalone` */
+export async function sessionWithStandalone(call: ShimCall): Promise<SessionEnd> {
+  const { startStandalone, schedule } = world();
+  const engine = startStandalone?.();
+  if (engine === undefined) return "unreachable";
+  const end = await converse(call, engine);
+  if (typeof end !== "string") return end;
+  schedule.kill(engine.process);
+  if (end === "unreachable") call.trouble = "plexus-standalone ended before its first order";
+  return "lost";
+}
+
+/** `converse`: serves orders until the end. */
+async function converse(call: ShimCall, engine: EngineProcess): Promise<SessionEnd> {
+  const silenceUs = call.settingMs("PLEXUS_SILENCE_MS", 30_000) * 1000;
+  const connection = new Connection(call.process, sessionRequest(call), engine);
+  for (;;) {
+    const message = await connection.next(silenceUs);
+    if (message.kind === "done") return finish(message);
+    if (message.kind === "closed" || message.kind === "silent") {
+      connection.close();
+      return lost(call, message.kind);
+    }
+    await serveOrder(call, connection, message);
+    if (message.kind !== "find") call.orders += 1;
+  }
+}
+
+function finish({ answer }: Extract<EngineMessage, { kind: "done" }>): ShimAnswer {
+  return { status: answer.exitCode, stdout: answer.stdout };
+}
+
+/** The end of `read_more` */
+function lost(call: ShimCall, kind: "closed" | "silent"): SessionEnd {
+  const isSilent = kind === "silent";
+  if (call.orders > 0) {
+    call.trouble = `plexusd ${isSilent ? "stopped answering" : "closed the connection"} during the call`;
+    return "lost";
+  }
+  call.trouble = isSilent
+    ? "it did not answer in time"
+    : "it closed the connection before its first order";
+  return "unreachable";
+}
+
+type Order = Exclude<EngineMessage, { kind: "done" | "closed" | "silent" }>;
+
+/** `serve_order` */
+async function serveOrder(call: ShimCall, connection: Connection, order: Order): Promise<void> {
+  switch (order.kind) {
+    case "exec": {
+      if ((order.call.env.CNI_COMMAND ?? call.command) === "DEL") await lockShare(call);
+      const outcome = await execOrder(call, order.call);
+      return connection.answer(({ resolve }) => resolve(outcome));
+    }
+    case "find": {
+      const found = order.types.map(findPlugin);
+      return connection.answer(({ resolve }) => resolve(found));
+    }
+    case "netlink": {
+      try {
+        const reply = netlinkOrder(call, order.netns, order.messages);
+        return connection.answer(({ resolve }) => resolve(reply));
+      } catch (error) {
+        return connection.answer(({ reject }) => reject(error));
+      }
+    }
+  }
+}
+
+/** `netlink_order` of shim/netlink.c @throws NetnsError, CniError as `DelegateHost.netlink` */
+function netlinkOrder(call: ShimCall, netns: string, messages: Uint8Array): Uint8Array {
+  if (netns === "" || (netns !== call.netns && !onlyReads(messages))) {
+    throw new CniError(
+      CniErrorCode.IoFailure,
+      "refused: an order may change only the call's own network namespace",
+    );
+  }
+  return world().kernel.netlink(netns, messages);
+}
+
+/** Whether all messages of a chain are RTM_GET*. */
+function onlyReads(messages: Uint8Array): boolean {
+  const view = new DataView(messages.buffer, messages.byteOffset, messages.byteLength);
+  for (let at = 0; at + 16 <= messages.length; ) {
+    if (view.getUint16(at + 4, true) % 4 !== 2) return false;
+    at += Math.max(16, (view.getUint32(at, true) + 3) & ~3);
+  }
+  return true;
+}

@@ -1,0 +1,55 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { repositoryRoot } from "../support/paths.ts";
+import { bundleSimulation } from "./bundle.ts";
+import { properties } from "./properties.ts";
+
+const seeds = { first: 1, count: 150 };
+let dir: string;
+let file: string;
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), "plexus-simulation-"));
+  file = join(dir, "simulation.cjs");
+  await bundleSimulation(file);
+});
+
+afterAll(() => rm(dir, { recursive: true }));
+
+/** All lines of the histories of seeds, in a separate thread: `order` is the seeds' order. */
+async function linesOf(order: readonly number[]): Promise<Map<number, string>> {
+  const code = `
+    const { parentPort, workerData } = require("node:worker_threads");
+    const { simulate } = require(workerData.file);
+    const run = async () => {
+      const texts = new Map();
+      for (const seed of workerData.order) {
+        const lines = [];
+        const end = await simulate(seed, undefined, (line) => lines.push(line));
+        texts.set(seed, [...lines, end.fingerprint].join("\\n"));
+      }
+      parentPort.postMessage(texts);
+    };
+    void run();`;
+  const worker = new Worker(code, { eval: true, workerData: { file, order } });
+  return new Promise((resolve, reject) => {
+    worker.on("message", resolve);
+    worker.on("error", reject);
+  });
+}
+
+test("a seed gives the same history byte by byte, whatever ran before it", async () => {
+  const order = Array.from({ length: seeds.count }, (_, index) => seeds.first + index);
+  const [forwards, backwards] = await Promise.all([linesOf(order), linesOf(order.toReversed())]);
+  for (const seed of order) expect(backwards.get(seed), `seed ${seed}`).toBe(forwards.get(seed));
+  expect(new Set(forwards.values()).size).toBe(seeds.count);
+});
+
+test("the page about the simulation has the properties as they are declared", async () => {
+  const page = await readFile(join(repositoryRoot, "docs/operations/simulation.md"), "utf8");
+  const rows = Object.entries(properties).map(([name, text]) => `| ${name} | ${text} |`);
+  expect(page.split("\n").filter((line) => rows.includes(line))).toEqual(rows);
+});

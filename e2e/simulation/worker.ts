@@ -1,0 +1,76 @@
+import { parentPort, workerData } from "node:worker_threads";
+import type { LeftOut, Simulation } from "./entry.ts";
+import type { Violation } from "./properties.ts";
+
+/** What a worker does: histories of consecutive seeds, for a time or a number. */
+export interface WorkerOrder {
+  /** The bundle. */
+  readonly file: string;
+  readonly firstSeed: number;
+  /** The distance of two seeds. */
+  readonly step: number;
+  readonly seconds?: number;
+  readonly histories?: number;
+}
+
+/** A seed whose history lacks a property. */
+export interface Finding {
+  readonly seed: number;
+  readonly violation: Violation;
+  readonly leftOut: LeftOut;
+}
+
+/** What a worker has done. */
+export interface WorkerReport {
+  readonly histories: number;
+  readonly events: number;
+  readonly seconds: number;
+  readonly finding: Finding | undefined;
+}
+
+/** Runs histories until one lacks a property. */
+export async function runSeeds(order: WorkerOrder): Promise<WorkerReport> {
+  const { simulate, scenarioOf } = (await import(order.file)) as Simulation;
+  const { firstSeed, step, seconds = Number.POSITIVE_INFINITY } = order;
+  const most = order.histories ?? Number.POSITIVE_INFINITY;
+  const started = performance.now();
+  const elapsed = (): number => (performance.now() - started) / 1000;
+  let [histories, events] = [0, 0];
+  let finding: Finding | undefined;
+  while (histories < most && elapsed() < seconds && finding === undefined) {
+    const seed = firstSeed + histories * step;
+    const end = await simulate(seed);
+    histories += 1;
+    events += end.events;
+    if (end.violation === undefined) continue;
+    const leftOut = await shorten({ simulate, scenarioOf }, seed, end.violation);
+    finding = { seed, violation: end.violation, leftOut };
+  }
+  return { histories, events, seconds: elapsed(), finding };
+}
+
+/** Leaves out of a history all that it does not need to lack the same property. */
+export async function shorten(
+  { simulate, scenarioOf }: Simulation,
+  seed: number,
+  { property }: Violation,
+): Promise<LeftOut> {
+  const { pods, mischief } = scenarioOf(seed);
+  const leftOut = { pods: [] as number[], mischief: [] as number[] };
+  for (const [list, length] of [
+    ["mischief", mischief.length],
+    ["pods", pods.length],
+  ] as const)
+    for (let index = 0; index < length; index++) {
+      const shorter = { ...leftOut, [list]: [...leftOut[list], index] };
+      const { violation } = await simulate(seed, shorter);
+      if (violation?.property === property) leftOut[list].push(index);
+    }
+  return leftOut;
+}
+
+if (parentPort !== null) {
+  // Every error of a history would have one. A history that is printed shows them.
+  Error.stackTraceLimit = 0;
+  parentPort.postMessage(await runSeeds(workerData as WorkerOrder));
+}

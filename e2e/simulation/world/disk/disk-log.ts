@@ -1,0 +1,56 @@
+import { type DiskOperation, rootInode } from "../../../powerloss/disk/operations.ts";
+import type { NamedInode } from "../../../powerloss/disk/tree.ts";
+import { type Survival, someRemains } from "../../../powerloss/power-loss.ts";
+import type { Random } from "../random.ts";
+
+interface Sync {
+  readonly operation: DiskOperation & { readonly kind: "sync" };
+  readonly endsAtUs: number;
+}
+
+/** What was done to the disk since the machine started. */
+export class DiskLog {
+  #operations: DiskOperation[] = [];
+  /** The number of operations that were durable at the start. */
+  #start = 0;
+  #syncs: Sync[] = [];
+
+  push(operation: DiskOperation): void {
+    this.#operations.push(operation);
+  }
+
+  /** Makes what was done to an inode so far durable at a time, unless the power fails before. */
+  sync(inode: number, endsAtUs: number): void {
+    const covers = this.#operations.length;
+    this.#syncs.push({ operation: { kind: "sync", inode, covers }, endsAtUs });
+  }
+
+  /** What a power loss at a time leaves. */
+  remains(lostAtUs: number, random: Random): { survives: Survival; files: NamedInode[] } {
+    const syncs = (isOver: boolean): DiskOperation[] =>
+      this.#syncs
+        .filter(({ endsAtUs }) => endsAtUs <= lostAtUs === isOver)
+        .map(({ operation }) => operation);
+    const operations = [...this.#operations, ...syncs(true)];
+    return someRemains({ operations, start: this.#start }, syncs(false), (items) =>
+      random.pick(items),
+    );
+  }
+
+  /** Begins again with files that are durable. */
+  restart(files: readonly NamedInode[]): void {
+    this.#syncs = [];
+    this.#operations = [];
+    const numbers = new Map([["", rootInode]]);
+    for (const { path, number, mode, content, entries } of files) {
+      const end = path.lastIndexOf("/");
+      const parent = numbers.get(path.slice(0, Math.max(0, end))) ?? rootInode;
+      const entry = { parent, name: path.slice(end + 1) };
+      const directory = entries !== undefined;
+      if (directory) numbers.set(path, number);
+      this.push({ kind: "create", inode: number, entry, mode, directory });
+      if (!directory) this.push({ kind: "write", inode: number, offset: 0, data: content });
+    }
+    this.#start = this.#operations.length;
+  }
+}

@@ -1,0 +1,65 @@
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
+
+/** How a delegate behaves in one call. */
+export type DelegateBehaviour =
+  /** Does its work. */
+  | "works"
+  /** Ends with a CNI error and has changed nothing. */
+  | "fails before its work"
+  /** Ends with a CNI error although it has done its work. */
+  | "fails after its work"
+  /** Ends with a CNI error after its first step (an address is allocated, or a link made). */
+  | "fails between"
+  /** Dies by a signal, before or after its work. */
+  | "dies before its work"
+  | "dies after its work"
+  /** Never ends by itself. */
+  | "hangs before its work"
+  | "hangs after its work"
+  /** Does its work, and says it in no or in unusable words. */
+  | "says nothing"
+  | "says nonsense"
+  /** Leaves a child that has its pipes and its lock, does the work later, and ends then. */
+  | "leaves a child";
+
+/** What the history does to one delegate. */
+export interface DelegateFault {
+  readonly behaviour: DelegateBehaviour;
+  /** How long it runs, in microseconds, if it ends. */
+  readonly durationUs: number;
+}
+
+/** What becomes of one request to the API server. */
+export type RequestOutcome =
+  | "answered"
+  /** The request, or only its answer, is lost: nothing comes until the client gives up. */
+  | "request lost"
+  | "answer lost"
+  /** The connection breaks at once, before or after the server has processed the request. */
+  | "refused"
+  | "broken"
+  /** HTTP 409 for a write that is not about the UID, 429 with Retry-After, 500 and 503. */
+  | "conflict"
+  | "too many requests"
+  | "internal error"
+  | "unavailable"
+  /** A read that shows an earlier state, as from the server's cache. */
+  | "old";
+
+/** What the history does to one request. */
+export interface RequestFault {
+  readonly outcome: RequestOutcome;
+  readonly delayUs: number;
+}
+
+/** What happens before an operation that changes the disk. */
+export type DiskFault = "none" | "process killed" | "power lost" | "ENOSPC" | "EIO" | "EROFS";
+
+/** What the history does at the ports. The parts of the world ask it each time. */
+export interface Faults {
+  delegate(call: DelegateCall): DelegateFault;
+  request(method: string, path: string): RequestFault;
+  /** Microseconds until the next event of a watch arrives; "ends" and "expires" (410) end it. */
+  watch(): number | "ends" | "expires" | "silent";
+  disk(operation: string, path: string): DiskFault;
+}

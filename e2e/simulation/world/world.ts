@@ -1,0 +1,60 @@
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import type { CallAnswer, CallHost } from "#engine/call/call.ts";
+import type { ApiServer } from "../api/api-server.ts";
+import type { Disk } from "./disk.ts";
+import { enterGround, type Ground } from "./ground.ts";
+import type { Kernel } from "./kernel.ts";
+import type { Process } from "./schedule.ts";
+
+/** A process that serves calls: plexusd behind its socket, or plexus-standalone. */
+export interface EngineProcess {
+  readonly process: Process;
+  /** A shim has sent its request. */
+  accept(session: EngineSession): void;
+}
+
+/** The engine's end of the connection to a shim. */
+export interface EngineSession extends CallHost {
+  readonly request: { readonly env: Readonly<Record<string, string>>; readonly stdin: string };
+  /** Ends the call. @throws HostGoneError when the shim has gone */
+  done(answer: CallAnswer): Promise<void>;
+}
+
+/** Watches what the properties are about, as it happens. */
+export interface Observer {
+  /** A delegate begins its work, or has ended in any way; `process` is its group. */
+  delegateStarted(call: DelegateCall, process: Process): void;
+  delegateEnded(call: DelegateCall, process: Process): void;
+}
+
+/** The machine and all around it, during one history. */
+export interface World extends Ground {
+  /** What survives a restart of the machine. */
+  readonly disk: Disk;
+  /** What does not. A restart makes a new one. */
+  kernel: Kernel;
+  readonly api: ApiServer;
+  /** What listens on plexusd's socket; undefined: nothing does. */
+  daemon: EngineProcess | undefined;
+  /** Are called when {@link daemon} has changed. */
+  readonly onDaemonChange: Set<() => void>;
+  /** Starts plexus-standalone; undefined: it is not installed. */
+  startStandalone: (() => EngineProcess) | undefined;
+  /** Names of plugins whose executables are missing. */
+  readonly missingPlugins: Set<string>;
+  readonly observer: Observer;
+}
+
+let present: World | undefined;
+
+/** The world of the present history. @throws Error when there is none */
+export function world(): World {
+  if (present === undefined) throw new Error("no history is running");
+  return present;
+}
+
+/** Begins a history. */
+export function enterWorld(next: World): void {
+  present = next;
+  enterGround(next);
+}
