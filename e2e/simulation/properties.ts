@@ -18,8 +18,10 @@ export const properties = {
   "one at a time": "No two delegates of a sandbox run at the same time.",
   "status eventually":
     "The network-status of a pod lists exactly what is attached once the API server answers.",
+  watched: "plexusd sees the pods that the API server has, once that answers.",
   bounded: "Files, descriptors and waiting writes do not grow with what has come and gone.",
   "never what runs": "What is attached for a running sandbox stays attached.",
+  answered: "The runtime does not have to end a call, unless its delegates take that long.",
   independent: "A call does not wait for the delegates of another pod.",
   unexpected: "plexusd does not fail in a way that nothing handles.",
 } as const;
@@ -35,7 +37,9 @@ export interface Violation {
 const leftoverUs = 5e6;
 const garbageUs = 10e6;
 /** For what else a call does. */
-const slackUs = 3e6;
+const slackUs = 5e6;
+/** From here on delegates are the reason that a call takes long. */
+const hangingUs = 30e6;
 
 /** What the properties need to know of one sandbox. */
 interface Watched {
@@ -119,6 +123,8 @@ export class Properties implements Observer {
     if (sandbox === undefined) return;
     const watched = this.#watched(sandbox.id);
     this.#mustBeQuick(end, watched);
+    if (end.isTimedOut && watched.delegateUs < hangingUs)
+      this.violate("answered", `the runtime ended ${command} of ${sandbox.id}`);
     if (exit?.status !== 0) return;
     if (command === "ADD") watched.hasAdd = true;
     if (command === "DEL") this.#mustBeDetached(sandbox, watched);

@@ -14,22 +14,40 @@ const statusUs = 150e6;
 
 /** What holds for the pods that run once everything is repaired. */
 export async function checkRunning(stage: Stage): Promise<void> {
-  const { kubelet, world, runtime, properties, faults, scenario } = stage;
+  const { kubelet, runtime, properties, faults, scenario } = stage;
   if (kubelet.pods.length === 0) return;
   for (const sandbox of runningSandboxes(stage)) checkAttached(stage, sandbox);
   const isOk = await inProcess(runtime.process, () => runtime.check()).catch(() => true);
   if (!isOk) properties.violate("never what runs", "a CHECK fails");
-  const endUs = world.schedule.nowUs + statusUs;
-  const wrong = (): string | undefined =>
+  const unseen = await lastProblem(stage, () => watchProblem(stage));
+  if (unseen !== undefined) properties.violate("watched", unseen);
+  const problem = await lastProblem(stage, () =>
     runningSandboxes(stage)
       .map((sandbox) => statusProblem(stage, sandbox))
-      .find((problem) => problem !== undefined);
-  while (wrong() !== undefined && world.schedule.nowUs < endUs) await world.schedule.sleep(1e6);
-  const problem = wrong();
+      .find((each) => each !== undefined),
+  );
   // Nothing remembers a status that neither the API server nor the disk took.
   const isForgotten = faults.hasRefused && scenario.mischief.some(isOfApi);
   if (isForgotten) return;
   if (problem !== undefined) stage.properties.violate("status eventually", problem);
+}
+
+/** Waits until there is no problem, as long as writes and watches may take. */
+async function lastProblem(
+  { world }: Stage,
+  problem: () => string | undefined,
+): Promise<string | undefined> {
+  const endUs = world.schedule.nowUs + statusUs;
+  while (problem() !== undefined && world.schedule.nowUs < endUs) await world.schedule.sleep(1e6);
+  return problem();
+}
+
+function watchProblem({ plexusd, api }: Stage): string | undefined {
+  const seen = plexusd?.seenPods.toSorted().join();
+  const there = Array.from(api.pods(), ({ metadata }) => metadata.uid)
+    .toSorted()
+    .join();
+  return seen === there ? undefined : `plexusd sees the pods ${seen}, there are ${there}`;
 }
 
 function isOfApi({ kind }: Mischief): boolean {
@@ -102,6 +120,11 @@ export async function checkEnd(stage: Stage): Promise<void> {
   for (let tries = 0; tries < 4 && openFiles() > 0; tries++) await schedule.sleep(0.3e6);
   const open = openFiles();
   if (open > 0) properties.violate("bounded", `plexusd has ${open} open files`);
+  const waiting = await lastProblem(stage, () => {
+    const count = stage.plexusd?.pendingStatuses ?? 0;
+    return count === 0 ? undefined : `${count} writes of statuses wait`;
+  });
+  if (waiting !== undefined) properties.violate("bounded", waiting);
 }
 
 function stateFiles(disk: Disk): string[] {

@@ -10,7 +10,7 @@ import { Disk } from "../world/disk.ts";
 import { Kernel } from "../world/kernel.ts";
 import { Random } from "../world/random.ts";
 import { inProcess } from "../world/remote.ts";
-import { Schedule } from "../world/schedule.ts";
+import { Process, Schedule } from "../world/schedule.ts";
 import { enterWorld, type World } from "../world/world.ts";
 import { putDefinitions, restoreDefinitions } from "./definitions.ts";
 import { checkEnd, checkRunning, usableRecords } from "./end.ts";
@@ -172,14 +172,15 @@ async function repair(stage: Stage): Promise<void> {
   world.missingPlugins.clear();
   properties.disturb(120e6);
   const endUs = schedule.nowUs + limitUs.repair;
-  while (!stage.isOn || world.daemon === undefined || kubelet.unsettled > 0) {
+  const isStopped = (): boolean => stage.plexusd?.process.delayed !== undefined;
+  while (!stage.isOn || world.daemon === undefined || isStopped() || kubelet.unsettled > 0) {
     if (schedule.nowUs > endUs)
       return properties.violate("in the end", `${kubelet.unsettled} pods are not settled`);
     await schedule.sleep(500_000);
   }
   await checkRunning(stage);
   for (const pod of kubelet.pods) kubelet.delete(pod);
-  for (let nextNudgeUs = 0; kubelet.unsettled > 0 || hasLeftovers(stage); ) {
+  for (let nextNudgeUs = 0; kubelet.unsettled > 0 || hasChildren() || hasLeftovers(stage); ) {
     if (schedule.nowUs > endUs) break;
     await schedule.sleep(500_000);
     if (schedule.nowUs < nextNudgeUs) continue;
@@ -188,6 +189,11 @@ async function repair(stage: Stage): Promise<void> {
     nextNudgeUs = schedule.nowUs + 30e6;
   }
   await checkEnd(stage);
+}
+
+/** Whether something still runs that plugins have left. */
+function hasChildren(): boolean {
+  return [...Process.alive].some(({ name }) => name.startsWith("child"));
 }
 
 /** Whether something is attached, or recorded, for a sandbox that the runtime does not have. */

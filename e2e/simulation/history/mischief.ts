@@ -27,8 +27,9 @@ export function makeMischief(stage: Stage): number {
 }
 
 function timesOf(mischief: Mischief): { atMs: number; forMs: number } {
-  if ("fromMs" in mischief) return { atMs: mischief.fromMs, forMs: mischief.forMs };
-  return { atMs: "atMs" in mischief ? mischief.atMs : 0, forMs: 0 };
+  const forMs = "forMs" in mischief ? mischief.forMs : 0;
+  if ("fromMs" in mischief) return { atMs: mischief.fromMs, forMs };
+  return { atMs: "atMs" in mischief ? mischief.atMs : 0, forMs };
 }
 
 function happen(stage: Stage, mischief: Mischief): void {
@@ -44,6 +45,7 @@ function happen(stage: Stage, mischief: Mischief): void {
     case "power loss":
       world.losePower();
       break;
+    case "stop":
     case "disk full":
     case "plugin missing":
     case "definition removed":
@@ -67,6 +69,8 @@ function happen(stage: Stage, mischief: Mischief): void {
 function breakOff(stage: Stage, mischief: Mischief): () => void {
   const { world, properties, api, faults } = stage;
   switch (mischief.kind) {
+    case "stop":
+      return stopPlexusd(stage);
     case "disk full":
       faults.isDiskFull = true;
       return () => {
@@ -90,6 +94,12 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
     default:
       throw new Error(`${mischief.kind} has no end`);
   }
+}
+
+function stopPlexusd({ plexusd, world }: Stage): () => void {
+  if (plexusd === undefined) return () => undefined;
+  world.schedule.stop(plexusd.process);
+  return () => world.schedule.resume(plexusd.process);
 }
 
 function happenOnNode(stage: Stage, mischief: Mischief): void {

@@ -1,13 +1,22 @@
 import type { DelegateFault, DiskFault, Faults, RequestFault } from "../world/faults.ts";
+import { ground } from "../world/ground.ts";
 import type { Random } from "../world/random.ts";
 import type { Mischief } from "./scenario.ts";
 
 const singleObject = /\/namespaces\/[^/]+\/[^/]+\/[^/]+/;
 
+type DelegateMischief = Mischief & {
+  kind: "delegate" | "slow delegate" | "abandoned delegate";
+};
+
+function isOfDelegate(mischief: Mischief): mischief is DelegateMischief {
+  return ["delegate", "slow delegate", "abandoned delegate"].includes(mischief.kind);
+}
+
 /** Carries out the mischief that happens at a port. */
 export class PlannedFaults implements Faults {
   readonly #random: Random;
-  readonly #delegates = new Map<number, Mischief & { kind: "delegate" | "slow delegate" }>();
+  readonly #delegates = new Map<number, DelegateMischief>();
   readonly #requests = new Map<number, Mischief & { kind: "request" }>();
   readonly #watches = new Map<number, Mischief & { kind: "watch" }>();
   readonly #disk = new Map<number, Mischief & { kind: "disk" }>();
@@ -24,8 +33,7 @@ export class PlannedFaults implements Faults {
   constructor(random: Random, mischief: readonly Mischief[]) {
     this.#random = random;
     for (const each of mischief) {
-      if (each.kind === "delegate" || each.kind === "slow delegate")
-        this.#delegates.set(each.nth, each);
+      if (isOfDelegate(each)) this.#delegates.set(each.nth, each);
       else if (each.kind === "request") this.#requests.set(each.nth, each);
       else if (each.kind === "watch") this.#watches.set(each.nth, each);
       else if (each.kind === "disk") this.#disk.set(each.nth, each);
@@ -37,7 +45,12 @@ export class PlannedFaults implements Faults {
     const fault = this.#delegates.get(++this.#delegateCount);
     if (fault === undefined || this.isOver) return { behaviour: "works", durationUs };
     if (fault.kind === "delegate") return { behaviour: fault.behaviour, durationUs };
-    return { behaviour: "works", durationUs: fault.durationMs * 1000 };
+    if (fault.kind === "slow delegate")
+      return { behaviour: "works", durationUs: fault.durationMs * 1000 };
+    const { schedule } = ground();
+    const shim = schedule.current;
+    schedule.at(fault.afterMs * 1000, () => schedule.kill(shim), schedule.outside);
+    return { behaviour: "hangs with a child", durationUs };
   }
 
   request(method: string, path: string): RequestFault {

@@ -30,6 +30,8 @@ export interface PodScenario {
 /** Something that goes wrong. Numbers of calls, requests and operations count from 1. */
 export type Mischief =
   | { readonly kind: "delegate"; readonly nth: number; readonly behaviour: DelegateBehaviour }
+  /** It hangs with a child, and its shim is killed. */
+  | { readonly kind: "abandoned delegate"; readonly nth: number; readonly afterMs: number }
   | { readonly kind: "slow delegate"; readonly nth: number; readonly durationMs: number }
   | { readonly kind: "request"; readonly nth: number; readonly outcome: RequestOutcome }
   | { readonly kind: "watch"; readonly nth: number; readonly what: "ends" | "expires" | "silent" }
@@ -37,6 +39,8 @@ export type Mischief =
   | ({ readonly kind: "disk full" } & Window)
   /** Before the event of that number. */
   | { readonly kind: "kill"; readonly event: number; readonly who: Victim }
+  /** SIGSTOP before the event of that number. */
+  | { readonly kind: "stop"; readonly event: number; readonly forMs: number }
   | { readonly kind: "power loss"; readonly event: number }
   | ({ readonly kind: "plugin missing"; readonly type: string } & Window)
   | ({ readonly kind: "definition removed"; readonly network: NetworkName } & Window)
@@ -74,6 +78,7 @@ const behaviours: Readonly<Record<Exclude<DelegateBehaviour, "works">, number>> 
   "says nothing": 1,
   "says nonsense": 1,
   "leaves a child": 1,
+  "hangs with a child": 1,
 };
 
 const outcomes: Readonly<Record<Exclude<RequestOutcome, "answered">, number>> = {
@@ -91,11 +96,13 @@ const outcomes: Readonly<Record<Exclude<RequestOutcome, "answered">, number>> = 
 const kinds: Readonly<Record<Mischief["kind"], number>> = {
   delegate: 12,
   "slow delegate": 3,
+  "abandoned delegate": 1,
   request: 5,
   watch: 3,
   disk: 8,
   "disk full": 2,
   kill: 16,
+  stop: 2,
   "power loss": 8,
   "plugin missing": 2,
   "definition removed": 1,
@@ -149,6 +156,8 @@ function drawMischief(random: Random): Mischief {
       return { kind, nth, behaviour: random.weighted(behaviours) };
     case "slow delegate":
       return { kind, nth, durationMs: random.duration(1000, 50_000) };
+    case "abandoned delegate":
+      return { kind, nth, afterMs: random.duration(10, 5000) };
     case "request":
       return { kind, nth, outcome: random.weighted(outcomes) };
     case "watch":
@@ -159,6 +168,8 @@ function drawMischief(random: Random): Mischief {
       return { kind, event, who: random.pick(victims) };
     case "power loss":
       return { kind, event };
+    case "stop":
+      return { kind, event, forMs: random.duration(1000, 600_000) };
     case "plugin missing":
       return drawMissingPlugin(random, window);
     case "definition removed":

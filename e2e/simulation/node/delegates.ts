@@ -65,8 +65,23 @@ function behave(
     "says nothing": () => works((own) => end({ ...own, stdout: "" })),
     "says nonsense": () => works((own) => end({ ...own, stdout: '{"cniVersion": ' })),
     "leaves a child": () => leaveChild(plugin, durationUs, onChild),
+    "hangs with a child": () => hangWithChild(plugin, onChild),
   };
   behaviours[behaviour]();
+}
+
+function hangWithChild({ call }: RunningPlugin, onChild: (child: Process) => void): void {
+  const { schedule, random } = world();
+  const child = new Process(`child of ${call.type}`);
+  onChild(child);
+  const begin = (): void => {
+    const end = (): void => schedule.kill(child);
+    if (call.env.CNI_COMMAND === "ADD") {
+      const inChild = new RunningPlugin({ call, process: child, tell: end });
+      inChild.work(1000, inChild.end);
+    } else end();
+  };
+  schedule.at(random.duration(1e6, 200e6), begin, child);
 }
 
 /** In an ADD the child does the work. A DEL that succeeds has been done, and the child only stays. */

@@ -11,6 +11,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import { type KubeAdapter, startKube } from "#kube/adapter.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
+import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -73,7 +74,6 @@ export class Plexusd {
   #kube: KubeAdapter | undefined;
   #housekeeping: Housekeeping | undefined;
   #records: FileRecordStore | undefined;
-  #engine: Engine | undefined;
 
   private constructor(runtimeSandboxes: RuntimeSandboxes) {
     this.#runtimeSandboxes = runtimeSandboxes;
@@ -99,9 +99,15 @@ export class Plexusd {
     world().schedule.at(1, () => void this.#stop(), this.process);
   }
 
-  /** Status writes that wait, and leftovers. */
-  countLeftovers(): Promise<number> {
-    return this.#engine?.countLeftovers() ?? Promise.resolve(0);
+  /** How many writes of statuses wait. */
+  get pendingStatuses(): number {
+    const publisher = this.#kube?.publisher;
+    return publisher instanceof ApiStatusPublisher ? publisher.pending : 0;
+  }
+
+  /** The UIDs of the pods that it has seen by its watch. */
+  get seenPods(): string[] {
+    return (this.#kube?.nodePods.list() ?? []).map(({ uid }) => uid);
   }
 
   async #open(): Promise<void> {
@@ -121,7 +127,6 @@ export class Plexusd {
     });
     this.#kube = kube;
     this.#records = records;
-    this.#engine = engine;
     const cluster = { ...kube, node: kube };
     const tasks = housekeepingTasks({
       ...{ nodeName, config, engine, records, confFiles, logger, sockets: [] },

@@ -30,6 +30,8 @@ export interface CallEnd {
   readonly sandbox: Sandbox | undefined;
   /** Undefined when the runtime killed the call, or something else killed the shim. */
   readonly exit: { readonly status: number; readonly stdout: string } | undefined;
+  /** Whether the runtime killed it, because it took too long. */
+  readonly isTimedOut: boolean;
   readonly startedUs: number;
 }
 
@@ -175,7 +177,11 @@ export class Runtime implements RuntimeSandboxes {
       env: this.#environment(command, sandbox),
       stdin: JSON.stringify({ ...this.#options.conf, ...this.#extraConf(command, sandbox) }),
     });
-    const limit = schedule.at(limitUs, () => schedule.kill(shim.process));
+    let isTimedOut = false;
+    const limit = schedule.at(limitUs, () => {
+      isTimedOut = true;
+      schedule.kill(shim.process);
+    });
     const exit = await shim.ended;
     schedule.cancel(limit);
     const isOk = exit?.status === 0;
@@ -183,7 +189,7 @@ export class Runtime implements RuntimeSandboxes {
       () =>
         `runtime: ${command} ${sandbox?.id ?? ""} ${exit ? exit.status : "killed"} ${isOk ? "" : (exit?.stdout ?? "")}`,
     );
-    onCall.ended({ command, sandbox, exit, startedUs });
+    onCall.ended({ command, sandbox, exit, isTimedOut, startedUs });
     if (command === "ADD" && sandbox !== undefined && isOk)
       sandbox.result = JSON.parse(exit.stdout) as JsonObject;
     return isOk;

@@ -13,7 +13,7 @@ const { O_CREAT, O_EXCL, O_TRUNC, O_WRONLY, O_RDWR } = constants;
 /** Of the processes of a node. */
 const umask = 0o022;
 /** How long an fsync takes, in microseconds. */
-const [syncMinUs, syncMaxUs] = [200, 20_000];
+const [syncMinUs, syncMaxUs, busySyncUs] = [200, 20_000, 2e6];
 
 /** How a file is opened. */
 export interface OpenOptions {
@@ -86,7 +86,10 @@ export class Disk {
     const { inode, path } = this.#descriptor(fd, { syscall: "fsync" });
     const { schedule, random } = ground();
     const failure = faultOf("fsync", path);
-    const delayUs = random.duration(syncMinUs, syncMaxUs);
+    // A disk that is busy takes seconds.
+    const delayUs = random.chance(0.02)
+      ? random.duration(syncMaxUs, busySyncUs)
+      : random.duration(syncMinUs, syncMaxUs);
     if (failure === undefined) this.#files.sync(inode, schedule.nowUs + delayUs);
     return new Promise((resolve, reject) => {
       schedule.at(delayUs, () => {

@@ -20,7 +20,9 @@ export type DelegateBehaviour =
   | "says nothing"
   | "says nonsense"
   /** Leaves a child that has its pipes and its lock, does the work later, and ends then. */
-  | "leaves a child";
+  | "leaves a child"
+  /** Never ends, nor does its child, which does the work after a while. */
+  | "hangs with a child";
 
 /** What the history does to one delegate. */
 export interface DelegateFault {

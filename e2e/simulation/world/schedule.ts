@@ -2,7 +2,7 @@ import type { Random } from "./random.ts";
 
 /** Something that happens at a time. */
 interface ScheduledEvent {
-  readonly atUs: number;
+  atUs: number;
   /** Decides between events of the same time. */
   readonly order: number;
   readonly owner: Process;
@@ -15,6 +15,8 @@ export class Process {
   static readonly alive = new Set<Process>();
   readonly name: string;
   #isAlive = true;
+  /** What waits until a stopped process continues; undefined: it is not stopped. */
+  delayed: ScheduledEvent[] | undefined;
   readonly #atEnd: (() => void)[] = [];
 
   constructor(name: string) {
@@ -135,12 +137,31 @@ export class Schedule {
     this.#current = before;
   }
 
+  /** Stops a process as SIGSTOP does. */
+  stop(process: Process): void {
+    process.delayed ??= [];
+  }
+
+  /** Continues a process that may be stopped. */
+  resume(process: Process): void {
+    const delayed = process.delayed ?? [];
+    process.delayed = undefined;
+    for (const event of delayed) {
+      event.atUs = this.#nowUs;
+      this.#push(event);
+    }
+  }
+
   #step(): boolean {
     for (;;) {
       const event = this.#pop();
       if (event === undefined) return false;
       const { run, owner, atUs } = event;
       if (run === undefined || !owner.isAlive) continue;
+      if (owner.delayed !== undefined) {
+        owner.delayed.push(event);
+        continue;
+      }
       event.run = undefined;
       this.#nowUs = atUs;
       this.#count += 1;
