@@ -81,7 +81,10 @@ export function someRemains(
   const wanted = pick([...new Set(filters.map(({ survives }) => survives))]);
   const { survives, filter } = pick(filters.filter((each) => each.survives === wanted));
   // Nor do other changes of metadata survive a lease that was removed before them: the journal is in order.
-  const begun = beginOfSyncs(recording.operations, operations.length);
+  const begun = Math.max(
+    beginOfSyncs(recording.operations, operations.length),
+    ...operations.map((operation) => (operation.kind === "sync" ? operation.covers : 0)),
+  );
   const inOrder: Filter = (operation, index) =>
     index >= begun && isMetadata(operation) && survives !== "everything"
       ? "no"

@@ -117,7 +117,8 @@ export async function checkEnd(stage: Stage): Promise<void> {
   if (others.length > (1 + scenario.pods.length) * scenario.mischief.length)
     properties.violate("bounded", `files remain: ${others.join()}`);
   const openFiles = (): number => (plexusd === undefined ? 0 : disk.openCount(plexusd.process));
-  for (let tries = 0; tries < 4 && openFiles() > 0; tries++) await schedule.sleep(0.3e6);
+  // A disk that is busy takes seconds for a sync.
+  for (let tries = 0; tries < 20 && openFiles() > 0; tries++) await schedule.sleep(0.3e6);
   const open = openFiles();
   if (open > 0) properties.violate("bounded", `plexusd has ${open} open files`);
   const waiting = await lastProblem(stage, () => {
