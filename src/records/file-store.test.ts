@@ -6,6 +6,7 @@ import {
   mkdtemp,
   readdir,
   readFile,
+  readlink,
   rename,
   rm,
   stat,
@@ -445,6 +446,23 @@ test("update() leaves the file unchanged if the disk is full, and the next updat
   expect(await readFile(fileOf())).toEqual(before);
   await store.update(third, plan);
   expect(await store.load(key)).toEqual(third);
+});
+
+test("update() closes the file after a while even if the disk is full", async () => {
+  const store = await storeWithRecord();
+  const openFiles = async (): Promise<string[]> => {
+    const names = await readdir("/proc/self/fd");
+    const links = names.map((name) => readlink(`/proc/self/fd/${name}`).catch(() => ""));
+    return (await Promise.all(links)).filter((path) => path.startsWith(`${dir}/`));
+  };
+  await store.flush();
+  await expect.poll(openFiles).toEqual([]);
+  vi.spyOn(fs, "writeSync").mockImplementationOnce(() => {
+    throw new Error("ENOSPC");
+  });
+  syncBuiltinESMExports();
+  await expect(store.update(second, plan)).rejects.toMatchObject({ code: 5 });
+  await expect.poll(openFiles, { timeout: 5000 }).toEqual([]);
 });
 
 test("update() keeps the file below a size limit over many updates and loses none", async () => {

@@ -105,6 +105,8 @@ export class OpenFiles {
       const { ino } = fstatSync(fd);
       const file = { fd, inode: ino, end, isDirty: false, syncing: Promise.resolve() };
       this.#files.set(path, file);
+      // Closes it also if the update fails.
+      this.#schedule();
       return file;
     } catch (error) {
       closeSync(fd);
