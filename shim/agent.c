@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * `plexus agent [--once] [--mount-namespace=FILE]`: carries out the engine's orders outside of calls of the runtime, such
- * as DELs of leftovers. It takes no lock: the engine uses it only for sandboxes without a call. --once has all leftovers
+ * as DELs of leftovers. It locks a sandbox only while a delegate detaches it. --once has all leftovers
  * detached now and prints the answer. --mount-namespace is for a container: plugins then find executables, files and
  * network namespaces where the runtime's plugins find them. */
 #include <sched.h>

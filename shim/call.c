@@ -51,7 +51,7 @@ void call_find_version(struct call *call, const char *conf)
 }
 
 /* True for a container ID that CNI allows and that fits into a file name. */
-static bool is_container_id(const char *id)
+bool is_container_id(const char *id)
 {
 	static const char allowed[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.-";
 	return !strchr("_.-", *id) && !id[strspn(id, allowed)] && strlen(id) <= 200;

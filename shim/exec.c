@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Starts executables, and runs delegates as the runtime would, within limits that no order can loosen. */
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -23,10 +24,21 @@ struct delegate {
 	struct exec_result *result;
 };
 
+/* What a child has to become. */
+struct child {
+	const char *path;
+	char **env;
+	const int *fds; /* its descriptors from 0 on */
+	int count;
+	bool is_delegate, is_noted;
+	pid_t shim;
+	int error;      /* why it could not */
+};
+
 static const sigset_t no_signals;
 
 /* Occupies descriptors 0 to 3, which children need, and undoes signal settings of the runtime. */
-void spawn_prepare(struct call *call)
+void spawn_prepare(void)
 {
 	sigset_t chld;
 	int fd;
@@ -39,59 +51,88 @@ void spawn_prepare(struct call *call)
 	sigprocmask(SIG_BLOCK, &chld, NULL);
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
-	call->exec_errno = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (call->exec_errno == MAP_FAILED)
-		fail(call, CNI_INTERNAL, "out of memory");
 }
 
-/* Gives a delegate the order's variables, a trusted CNI_PATH and a process group, and has it die with the shim. */
-static int confine(struct call *call, const struct frame *order, pid_t shim)
+/* Appends a variable of an environment, unless one of that name is among the first `count`. */
+static void add_variable(struct buf *env, size_t count, const char *entry)
 {
-	struct buf path = { 0 };
-	for (int i = EXEC_ENV; i < order->count; i++)
-		putenv(order->fields[i].data);
-	trusted_path(call, setting("CNI_PATH", ""), &path);
-	setenv("CNI_PATH", path.data, 1);
+	size_t len = strcspn(entry, "=") + 1;
+	for (size_t i = 0; i < count; i++)
+		if (!strncmp(((char **)env->data)[i], entry, len))
+			return;
+	buf_add(env, &entry, sizeof entry);
+}
+
+/* Makes the environment of a delegate: a trusted CNI_PATH, the order's variables, and the shim's others. */
+static void delegate_environment(const struct call *call, const struct frame *order, struct buf *path, struct buf *env)
+{
+	struct buf trusted = { 0 };
+	trusted_path(call, order_variable(order, "CNI_PATH"), &trusted);
+	buf_print(path, "CNI_PATH=%s", trusted.data);
+	buf_free(&trusted);
+	add_variable(env, 0, path->data);
+	for (int i = order->count - 1; i >= EXEC_ENV; i--)
+		add_variable(env, env->len / sizeof(char *), order->fields[i].data);
+	size_t own = env->len / sizeof(char *);
+	for (char **e = environ; *e; e++)
+		add_variable(env, own, *e);
+	buf_add(env, &(char *){ NULL }, sizeof(char *));
+}
+
+/* Gives a delegate a process group, and has it die with the shim. */
+static int confine(const struct child *child)
+{
 	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return -1;
-	if (call->inherited_lock >= 0)
+	if (child->is_noted)
 		straggler_note(DELEGATE_LOCK, getpid());
-	return getppid() == shim ? 0 : -1;
+	return getppid() == child->shim ? 0 : -1;
 }
 
-/* Becomes the executable. Retries for a while if the file is still open for writing (an installer's copy). */
-static void execute(const char *path)
+/* Becomes the executable. It shares the shim's memory until then, and the shim waits: it may only make system calls. */
+__attribute__((no_sanitize("address"))) static int become(void *argument)
 {
-	int64_t deadline = now_us() + BUSY_US;
-	for (;;) {
-		execv(path, (char *[]){ (char *)path, NULL });
-		if (errno != ETXTBSY || !ms_until(deadline))
-			return;
-		usleep(20000);
-	}
-}
-
-/* Starts a child with fds[i] as its descriptor i; with an order, as a delegate. Returns -1 if there is no child.
- * exec_errno says why a child could not become the executable. */
-pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
-{
-	pid_t shim = getpid(), pid;
-	*call->exec_errno = 0;
-	pid = fork();
-	if (pid < 0)
-		*call->exec_errno = errno;
-	if (pid)
-		return pid;
-	for (int i = 0; i < count; i++)
-		if (dup2(fds[i], i) < 0)
+	struct child *child = argument;
+	for (int i = 0; i < child->count; i++)
+		if (dup2(child->fds[i], i) < 0)
 			_exit(126);
 	for (int s = 1; s < NSIG; s++)
 		signal(s, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &no_signals, NULL);
-	if (!order || !confine(call, order, shim))
-		execute(path);
-	*call->exec_errno = errno;
+	if (!child->is_delegate || !confine(child))
+		execve(child->path, (char *[]){ (char *)child->path, NULL }, child->env);
+	child->error = errno;
 	_exit(127);
+}
+
+/* Starts a child with fds[i] as its descriptor i; with an order, as a delegate. Returns -1 if there is no child.
+ * exec_errno says why a child could not become the executable. Retries for a while if the file is still open for writing
+ * (an installer's copy). */
+pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
+{
+	static _Alignas(16) char stack[16384];
+	struct child child = { path, environ, fds, count, order, call->inherited_lock >= 0, getpid(), 0 };
+	int64_t deadline = now_us() + BUSY_US;
+	struct buf search = { 0 }, env = { 0 };
+	pid_t pid;
+	if (order) {
+		delegate_environment(call, order, &search, &env);
+		child.env = (char **)env.data;
+	}
+	for (;;) {
+		child.error = 0;
+		pid = clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
+		if (pid < 0)
+			child.error = errno;
+		if (pid < 0 || child.error != ETXTBSY || !ms_until(deadline))
+			break;
+		waitpid(pid, NULL, 0);
+		await_ms(call, 20);
+	}
+	call->exec_errno = child.error;
+	buf_free(&search);
+	buf_free(&env);
+	return pid;
 }
 
 /* Notes how the delegate ended. Returns where to print the reason. */
@@ -107,7 +148,6 @@ static struct buf *set_outcome(struct exec_result *r, const char *outcome, int c
 static void kill_group(const struct delegate *d)
 {
 	kill(-d->pid, SIGKILL);
-	kill(d->pid, SIGKILL); /* it may not lead its group yet */
 }
 
 static void shut(struct pollfd *p)
@@ -117,11 +157,9 @@ static void shut(struct pollfd *p)
 	p->fd = -1;
 }
 
-/* Writes input if the pipe is ready, so that the write cannot block. The delegate need not read its input. */
+/* Writes as much input as a pipe that is ready takes without blocking. The delegate need not read its input. */
 static void feed(struct pollfd *p, struct field *input)
 {
-	if (!p->revents)
-		return;
 	ssize_t n = write(p->fd, input->data, input->len < PIPE_BUF ? input->len : PIPE_BUF);
 	if (n > 0) {
 		input->data += n;
@@ -131,10 +169,10 @@ static void feed(struct pollfd *p, struct field *input)
 		shut(p);
 }
 
-/* Reads output if the pipe is ready. One byte beyond the cap shows that there was more. */
+/* Reads output if the pipe is ready, and closes it at its end. One byte beyond the cap shows that there was more. */
 static void drain(struct pollfd *p, struct buf *b, size_t cap)
 {
-	if (p->revents && read_some(p->fd, b) <= 0)
+	if (p->revents & POLLIN ? read_some(p->fd, b) <= 0 : p->revents)
 		shut(p);
 	if (b->len > cap)
 		b->len = cap + 1;
@@ -194,7 +232,8 @@ static int attend(struct delegate *d, const sigset_t *before)
 		if (!r->outcome)
 			enforce_limits(d, !left);
 		if (poll(p, WATCHED, left) > 0) {
-			feed(&p[IN], &d->input);
+			if (p[IN].revents)
+				feed(&p[IN], &d->input);
 			drain(&p[OUT], &r->output, OUTPUT_CAP);
 			drain(&p[ERR], &r->errors, ERRORS_CAP);
 			heed_signals(d, before);
@@ -231,9 +270,11 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 	sigprocmask(SIG_BLOCK, &watched, &before);
 	d->pid = -1;
 	if (make_pipes(d, far, &watched))
-		*call->exec_errno = errno;
-	else
+		call->exec_errno = errno;
+	else {
+		feed(&d->fds[IN], &d->input); /* which cannot block, as the pipe is empty */
 		d->pid = spawn(call, path, far, PIPES + (call->inherited_lock >= 0), f);
+	}
 	for (int i = 0; i < PIPES; i++)
 		close(far[i]);
 	if (d->pid > 0)
@@ -243,13 +284,30 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 	for (int i = 0; i <= SIGNALS; i++)
 		shut(&d->fds[i]);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (*call->exec_errno)
-		buf_print(set_outcome(r, "failed", *call->exec_errno), "cannot execute %s: %s", path,
-			  errno_text(*call->exec_errno));
+	if (call->exec_errno)
+		buf_print(set_outcome(r, "failed", call->exec_errno), "cannot execute %s: %s", path,
+			  errno_text(call->exec_errno));
 	else if (!r->outcome && WIFSIGNALED(status))
 		buf_print(set_outcome(r, "signaled", WTERMSIG(status)), "killed by signal %d", WTERMSIG(status));
 	else if (!r->outcome)
 		set_outcome(r, "exited", WEXITSTATUS(status));
+}
+
+/* Runs the executable under the lock of the delegate's sandbox. */
+static void run_locked(struct call *call, const char *path, const struct frame *f, struct delegate *d)
+{
+	const char *id = order_variable(f, "CNI_CONTAINERID");
+	if (!strcmp(id, call->container_id) || strcmp(order_variable(f, "CNI_COMMAND"), "DEL")) {
+		run(call, path, f, d);
+		return;
+	}
+	struct call other = *call;
+	if (lock_other(&other, id)) {
+		run(&other, path, f, d);
+		unlock_other(&other);
+	} else {
+		buf_print(set_outcome(d->result, "refused", 0), "another operation on container %s is running", id);
+	}
 }
 
 /* Carries out one EXEC order within that time. The call's result says what happened. */
@@ -264,10 +322,15 @@ void exec_order(struct call *call, const struct frame *f, int timeout_ms)
 			      .fds = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, caller_end(call) } };
 	set_outcome(r, NULL, 0);
 	r->output.len = r->errors.len = 0;
-	if (order_allowed(call, f, &r->message))
+	if (call->unmet) {
+		outcome = call->unmet;
+		buf_print(&r->message, "%s", call->unmet_message.data);
+	} else if (order_allowed(call, f, &r->message)) {
 		outcome = plugin_find(call, f->fields[EXEC_TYPE], f->fields[EXEC_PATH].data, path, &r->message);
+	}
+	call->unmet = NULL;
 	if (!strcmp(outcome, "found"))
-		run(call, path, f, &d);
+		run_locked(call, path, f, &d);
 	else
 		r->outcome = outcome;
 	if (r->output.len > OUTPUT_CAP)

@@ -16,14 +16,12 @@ int ms_until(int64_t deadline)
 	return left <= 0 ? 0 : (int)((left + 999) / 1000);
 }
 
-/* Appends the result of one read. */
+/* Appends the result of one read. Most reads are short, and a large buffer for each would cost more. */
 ssize_t read_some(int fd, struct buf *b)
 {
-	buf_reserve(b, CHUNK);
-	ssize_t n = read(fd, b->data + b->len, CHUNK);
-	if (n > 0)
-		b->len += (size_t)n;
-	b->data[b->len] = '\0';
+	static char chunk[CHUNK];
+	ssize_t n = read(fd, chunk, CHUNK);
+	buf_add(b, chunk, n > 0 ? (size_t)n : 0);
 	return n;
 }
 
@@ -34,7 +32,7 @@ int read_all(int fd, struct buf *b, size_t cap, int patience_ms)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	ssize_t n = 1;
 	buf_add(b, "", 0);
-	while (n > 0 && b->len <= cap && poll(&p, 1, patience_ms))
+	while (n > 0 && b->len <= cap && (patience_ms < 0 || poll(&p, 1, patience_ms)))
 		n = read_some(fd, b);
 	return n < 0 ? -1 : 0;
 }

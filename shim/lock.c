@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The locks that keep operations apart: a file per sandbox, and the state directory for garbage collection.
+ * The locks that keep operations apart: a file per sandbox, and the state directory for garbage collection. A call holds
+ * its sandbox's lock to its end, and another sandbox's while a delegate detaches that one.
  *
  * A sandbox's file carries two locks. The flock ends with the shim. Delegates inherit the other one (F_OFD_SETLK, where
  * supported). It lasts until their last process has ended, so that no DEL runs beside a plugin of a killed shim.
@@ -11,20 +12,22 @@
 #include <sys/syscall.h>
 #include "shim.h"
 
+#define LOCK_FILE_FLAGS (O_RDWR | O_CREAT | O_NOFOLLOW)
+#define NAME_LENGTH 8      /* digits of a process group; the kernel's maximum has seven */
 #define END_MS 1000        /* for killed processes to end */
 #define CANNOT_LOCK "cannot lock %s: %s"
 #define STRAGGLER_MS 10000 /* for processes that nothing waits for to end by themselves */
 
 static const struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
-static const struct call *holder; /* of a sandbox's lock file */
+static const struct call *holder; /* of its sandbox's lock file */
 
-/* Writes the caller's process group, or none (0), to the lock file, if there is room. */
+/* Writes the caller's process group, or none (0), to the lock file, if there is room. All names have the same length. */
 void straggler_note(int lock, pid_t group)
 {
-	char digits[NUMBER_SIZE];
-	struct field name = number(digits, group);
-	if (!ftruncate(lock, 0) && group)
-		(void)!pwrite(lock, name.data, name.len, 0);
+	char name[NAME_LENGTH];
+	for (int i = NAME_LENGTH; i--; group /= 10)
+		name[i] = (char)('0' + group % 10);
+	(void)!pwrite(lock, name, sizeof name, 0);
 }
 
 /* True if the process has the file open as that descriptor. */
@@ -120,28 +123,76 @@ static bool is_held(const struct call *call, int patience_ms)
 	return false;
 }
 
+/* Opens the lock file again, for delegates to inherit. */
+static void open_again(struct call *call)
+{
+	char again[64];
+	print(again, sizeof again, "/proc/self/fd/%d", call->lock);
+	call->inherited_lock = open(again, O_RDWR | O_CLOEXEC);
+}
+
 /* Waits for what earlier delegates have left running. After a while it kills the group that the lock file names, whose
  * shim was killed, but no daemon that a plugin started. The next call waits in the same way for this one's delegates. */
 static void await_stragglers(struct call *call)
 {
-	char again[64], group[NUMBER_SIZE] = "";
-	print(again, sizeof again, "/proc/self/fd/%d", call->lock);
-	call->inherited_lock = open(again, O_RDWR | O_CLOEXEC);
-	if (is_held(call, setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS))) {
-		if (pread(call->lock, group, sizeof group - 1, 0) > 0 && field_number(text(group)) > 1)
-			end_holders(call->lock, field_number(text(group)));
+	char name[NUMBER_SIZE] = "";
+	open_again(call);
+	bool held = is_held(call, setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS));
+	int group = pread(call->lock, name, sizeof name - 1, 0) > 0 ? field_number(text(name)) : 0;
+	if (held && group > 1)
+		end_holders(call->lock, group);
+	if (held)
 		is_held(call, END_MS);
-	}
-	straggler_note(call->lock, 0);
+	if (group)
+		straggler_note(call->lock, 0);
 }
 
-/* Removes the sandbox's lock file at the end of the call, unless processes of its delegates still hold it. */
-static void release(void)
+/* Removes the sandbox's lock file, unless processes of its delegates still hold it, and then releases the lock. */
+static void release(const struct call *call)
 {
 	struct flock other = first_byte;
-	close(holder->inherited_lock);
-	if (fcntl(holder->lock, F_OFD_GETLK, &other) || other.l_type == F_UNLCK)
-		unlink(holder->lock_file);
+	close(call->inherited_lock);
+	if (fcntl(call->lock, F_OFD_GETLK, &other) || other.l_type == F_UNLCK)
+		unlink(call->lock_file);
+	close(call->lock);
+}
+
+static void release_at_exit(void)
+{
+	release(holder);
+}
+
+static void name_lock_file(struct call *call, const char *container_id)
+{
+	print(call->lock_file, PATH_SIZE, "%s/%s.lock", call->state_dir, container_id);
+}
+
+/* Locks another sandbox for a delegate that detaches it, so that no operation on that sandbox runs beside the delegate if
+ * the engine ends. `other` is a copy of the call. Returns false, without waiting, while such an operation runs. Without
+ * room for the file, there is no lock. */
+bool lock_other(struct call *other, const char *container_id)
+{
+	other->inherited_lock = -1;
+	name_lock_file(other, container_id);
+	other->lock = open(other->lock_file, LOCK_FILE_FLAGS | O_CLOEXEC, 0600);
+	if (other->lock < 0)
+		return true;
+	if (flock(other->lock, LOCK_EX | LOCK_NB) || !is_file(other->lock, other->lock_file)) {
+		close(other->lock);
+		return false;
+	}
+	open_again(other);
+	if (!is_held(other, 0))
+		return true;
+	release(other);
+	return false;
+}
+
+/* Ends what lock_other began. */
+void unlock_other(const struct call *other)
+{
+	if (other->lock >= 0)
+		release(other);
 }
 
 /* Excludes every other operation on the sandbox, and garbage collection. On a full disk, where a DEL must work too, it
@@ -157,15 +208,15 @@ void lock_take(struct call *call)
 		call->node_lock = node;
 		return;
 	}
-	print(call->lock_file, PATH_SIZE, "%s/%s.lock", call->state_dir, call->container_id);
-	call->lock = lock(call, call->lock_file, O_RDWR | O_CREAT | O_NOFOLLOW, LOCK_EX, "sandbox");
+	name_lock_file(call, call->container_id);
+	call->lock = lock(call, call->lock_file, LOCK_FILE_FLAGS, LOCK_EX, "sandbox");
 	if (call->lock < 0) {
 		wait_for(call, node, LOCK_EX, call->state_dir, "node");
 		return;
 	}
 	(void)fcntl(call->lock, F_DUPFD_CLOEXEC, HOLDER_LOCK); /* by which other shims recognize the holder */
 	holder = call;
-	atexit(release);
+	atexit(release_at_exit);
 	await_stragglers(call);
 }
 

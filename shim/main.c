@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 {
 	static struct call call;
 	call_init(&call);
-	spawn_prepare(&call);
+	spawn_prepare();
 	if (argc > 1 && !strcmp(argv[1], "--version"))
 		return say(1, "plexus %s (%s)\n", PLEXUS_VERSION, PLEXUS_COMMIT) ? 1 : 0;
 	if (argc > 1 && !strcmp(argv[1], "agent"))

@@ -10,6 +10,16 @@
 #define REPLY_CAP (8u << 20)
 #define ANSWER_MS 5000
 
+/* True if the open file is the shim's own network namespace. */
+bool is_own_netns(int fd)
+{
+	static struct stat own;
+	struct stat file;
+	if (!own.st_ino && stat(OWN_NETNS, &own))
+		return false;
+	return !fstat(fd, &file) && file.st_dev == own.st_dev && file.st_ino == own.st_ino;
+}
+
 /* Opens a network namespace by its path. EINVAL: the file is none. */
 int netns_open(const char *path)
 {
@@ -19,18 +29,6 @@ int netns_open(const char *path)
 	close(fd);
 	errno = EINVAL;
 	return -1;
-}
-
-/* Distinguishes a namespace that is gone from one that only cannot be opened now. */
-enum netns netns_state(const char *path)
-{
-	int fd = netns_open(path);
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ESRCH || errno == EINVAL
-			? NETNS_GONE : NETNS_UNKNOWN;
-	bool own = is_file(fd, OWN_NETNS);
-	close(fd);
-	return own ? NETNS_OWN : NETNS_OK;
 }
 
 /* Finds the last message of a chain, and whether all messages only read (RTM_GET*: every fourth type). Returns -1 if it
@@ -73,19 +71,20 @@ static int socket_in(const struct call *call, int pod, struct netlink_result *r)
 static int collect(int fd, uint32_t seq, struct buf *reply)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct nlmsghdr last;
+	static char chunk[CHUNK];
+	struct nlmsghdr last = { 0 };
 	bool only_reads;
 	do {
-		if (poll(&p, 1, ANSWER_MS) <= 0)
+		ssize_t n = recv(fd, chunk, CHUNK, MSG_TRUNC | MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN && poll(&p, 1, ANSWER_MS) <= 0)
 			return ETIMEDOUT;
-		buf_reserve(reply, CHUNK);
-		char *chunk = reply->data + reply->len;
-		ssize_t n = recv(fd, chunk, CHUNK, MSG_TRUNC);
+		if (n < 0 && errno == EAGAIN)
+			continue;
 		if (n < 0)
 			return errno;
 		if (n > CHUNK || reply->len > REPLY_CAP || netlink_last(chunk, (size_t)n, &last, &only_reads))
 			return EMSGSIZE;
-		reply->len += (size_t)n;
+		buf_add(reply, chunk, (size_t)n);
 	} while (last.nlmsg_seq != seq || (last.nlmsg_type != NLMSG_ERROR && last.nlmsg_type != NLMSG_DONE));
 	return 0;
 }
@@ -109,7 +108,7 @@ static int ask_kernel(const struct call *call, int pod, struct field request, ui
  * uses the open file, as the path may change. */
 static bool may_change(const struct call *call, const char *path, int pod)
 {
-	return *call->netns && !strcmp(path, call->netns) && (call->netns_override || !is_file(pod, OWN_NETNS));
+	return *call->netns && !strcmp(path, call->netns) && (call->netns_override || !is_own_netns(pod));
 }
 
 /* Carries out one NETLINK order. */
@@ -139,41 +138,65 @@ void netlink_order(const struct call *call, const struct frame *f, struct netlin
 	close(pod);
 }
 
-/* True if the link is neither the call's interface nor one that the kernel creates in every namespace. */
-static bool is_further(const struct nlmsghdr *link, const char *ifname)
+/* Appends the names of the namespace's links, each with a slash, which no name contains. Returns errno, or 0. */
+static int list_links(const struct call *call, int pod, struct buf *names)
 {
-	static const char everywhere[] = " lo tunl0 sit0 ip6tnl0 gre0 gretap0 erspan0 ip6gre0 ip_vti0 ip6_vti0 ";
-	struct rtattr *a = IFLA_RTA(NLMSG_DATA(link));
-	int left = (int)IFLA_PAYLOAD(link);
-	char name[32];
-	while (RTA_OK(a, left) && a->rta_type != IFLA_IFNAME)
-		a = RTA_NEXT(a, left);
-	if (!RTA_OK(a, left))
-		return true;
-	print(name, sizeof name, " %s ", (const char *)RTA_DATA(a));
-	return strcmp(RTA_DATA(a), ifname) && !strstr(everywhere, name);
-}
-
-/* Returns why the sandbox may have more than the call's interface, or NULL. */
-const char *netns_doubt(const struct call *call)
-{
-	static struct { struct nlmsghdr header; struct ifinfomsg link; } all = {
-		{ sizeof all, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 }, { 0 } };
-	enum netns state = netns_state(call->netns);
-	const char *doubt = NULL;
+	static struct { struct nlmsghdr header; struct ifinfomsg link; struct rtattr extent; uint32_t bits; } all = {
+		{ sizeof all, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 }, { 0 },
+		{ RTA_LENGTH(sizeof(uint32_t)), IFLA_EXT_MASK }, RTEXT_FILTER_SKIP_STATS };
 	struct netlink_result r = { 0 };
-	struct nlmsghdr *link;
-	if (state == NETNS_GONE || state == NETNS_OWN)
-		return NULL;
-	int pod = netns_open(call->netns);
-	if (pod < 0 || ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &r))
-		doubt = "its network namespace cannot be inspected";
-	close(pod);
-	for (size_t at = 0; !doubt && at < r.reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
-		link = (struct nlmsghdr *)(r.reply.data + at);
-		if (link->nlmsg_type == RTM_NEWLINK && is_further(link, call->ifname))
-			doubt = "its network namespace has further interfaces";
+	const struct nlmsghdr *link;
+	int error = ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &r);
+	for (size_t at = 0; !error && at < r.reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
+		link = (const struct nlmsghdr *)(r.reply.data + at);
+		struct rtattr *a = IFLA_RTA(NLMSG_DATA(link));
+		int left = (int)IFLA_PAYLOAD(link);
+		while (RTA_OK(a, left) && a->rta_type != IFLA_IFNAME)
+			a = RTA_NEXT(a, left);
+		if (link->nlmsg_flags & NLM_F_DUMP_INTR || (link->nlmsg_type == RTM_NEWLINK && !RTA_OK(a, left)))
+			error = EAGAIN;
+		else if (link->nlmsg_type == RTM_NEWLINK)
+			buf_print(names, "%s/", (const char *)RTA_DATA(a));
 	}
 	buf_free(&r.reply);
+	return error;
+}
+
+/* Distinguishes a namespace that is gone from one that only cannot be opened now. If `names` is not NULL, appends the
+ * names of a pod's links as list_links does, or nothing if they cannot be listed. */
+enum netns netns_inspect(const struct call *call, const char *path, struct buf *names)
+{
+	int fd = netns_open(path);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ESRCH || errno == EINVAL
+			? NETNS_GONE : NETNS_UNKNOWN;
+	bool own = is_own_netns(fd);
+	size_t before = names ? names->len : 0;
+	if (names && !own && list_links(call, fd, names))
+		names->len = before;
+	close(fd);
+	return own ? NETNS_OWN : NETNS_OK;
+}
+
+/* Returns why the sandbox may have more than the call's interface and those that the kernel creates in every namespace,
+ * or NULL. */
+const char *netns_doubt(const struct call *call)
+{
+	static const char everywhere[] = "/lo/tunl0/sit0/ip6tnl0/gre0/gretap0/erspan0/ip6gre0/ip_vti0/ip6_vti0/";
+	struct buf names = { 0 };
+	const char *doubt = NULL;
+	enum netns state = netns_inspect(call, call->netns, &names);
+	char name[32];
+	if (state == NETNS_GONE || state == NETNS_OWN)
+		return NULL;
+	if (!names.len)
+		doubt = "its network namespace cannot be inspected";
+	for (size_t len, at = 0; !doubt && at < names.len; at += len + 1) {
+		len = strcspn(names.data + at, "/");
+		print(name, sizeof name, "/%.*s/", (int)len, names.data + at);
+		if (!strstr(everywhere, name) && (len != strlen(call->ifname) || memcmp(name + 1, call->ifname, len)))
+			doubt = "its network namespace has further interfaces";
+	}
+	buf_free(&names);
 	return doubt;
 }

@@ -10,6 +10,7 @@
  * ends the session with an error. An engine answers a REQUEST of another version with a DONE that carries a CNI error.
  *
  *   REQUEST        shim -> engine   version stdin (NAME=VALUE)*       CNI_* of its environment, and those below
+ *   REQUIRE        engine -> shim   searchPath type*                  has no answer
  *   EXEC           engine -> shim   group type searchPath timeoutMs stdin (CNI_NAME=VALUE)*
  *   EXEC_RESULT    shim -> engine   outcome code stdout stderr message elapsedUs
  *   NETLINK        engine -> shim   netnsPath bytes                   NETLINK_ROUTE
@@ -24,9 +25,13 @@
  *                               own      the shim's network namespace, which is the runtime's
  *                               gone     nothing, or a file that is no network namespace
  *                               unknown  a file that cannot be opened for another reason
+ *   PLEXUS_LINKS=NAME/NAME/   for an ADD, if the state is ok: the links of that namespace. Absent if they cannot be read
  *   PLEXUS_TRACE=...          if it is set, and then also
  *   PLEXUS_STARTED_US=NUMBER  when the shim started, in microseconds of CLOCK_REALTIME
  * The command AGENT is that of `plexus agent`. Its orders obey the rules of a DEL without a container.
+ *
+ * A REQUIRE names plugins that the next EXEC needs besides its own. If one of them may not be run, the EXEC runs nothing,
+ * and its result is that of the missing or refused plugin.
  *
  * Outcomes of EXEC_RESULT, with the meaning of `code`. Each but `exited` has a `message` of one line.
  *   exited    exit status                    signaled  signal number; its process group was killed
@@ -49,7 +54,7 @@
  * Each update is appended as another plan, and the last whole plan counts. If a plan follows that is not whole, as
  * after a crash or a power loss, `attempted` may be outdated. Readers refuse a plan of an unknown version.
  *
- * Only attachments below `attempted` were tried. The others are skipped, unless `attempted` may be outdated: then, and
+ * Only attachments below `attempted` may have been tried. The others are skipped, unless `attempted` may be outdated: then, and
  * after a restart of the machine (/proc/sys/kernel/random/boot_id is not `bootId`), all are run.
  *
  * The file's mode is 0600. Before a DEL, and before it rolls back an ADD without an engine, the shim changes it to 0700.
@@ -64,7 +69,7 @@
 #ifndef PLEXUS_PROTOCOL_H
 #define PLEXUS_PROTOCOL_H
 
-#define PROTOCOL_VERSION "2"
+#define PROTOCOL_VERSION "3"
 #define PLAN_VERSION "3"
 #define FRAME_MAX (16u << 20)
 #define FIELDS_MAX 64  /* of frames that the shim reads, and of a REQUEST; the engine reads 120 */
@@ -79,6 +84,7 @@
 enum frame_type {
 	FRAME_REQUEST = 1, FRAME_EXEC = 2, FRAME_EXEC_RESULT = 3, FRAME_NETLINK = 4, FRAME_NETLINK_RESULT = 5,
 	FRAME_DONE = 6, FRAME_PLAN = 7, FRAME_PLAN_END = 8, FRAME_FIND = 9, FRAME_FIND_RESULT = 10, FRAME_RECORD = 11,
+	FRAME_REQUIRE = 12,
 };
 
 enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV /* and further ones */ };

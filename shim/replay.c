@@ -138,7 +138,7 @@ static bool run_step(struct call *call, struct frame *step, int timeout_ms, stru
 static void run_steps(struct call *call, const struct plan *plan, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
-	enum netns netns = netns_state(call->netns);
+	enum netns netns = netns_inspect(call, call->netns, NULL);
 	int failed = -1, left = plan->steps;
 	size_t size, at = plan->first;
 	struct frame step;
@@ -209,13 +209,10 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 	return code;
 }
 
-/* Removes what Multus keeps of the call's container once plexusd, which can only read it, has made a record of it. */
-void multus_clean(const struct call *call)
+/* Removes what libcni keeps of the call's container in a directory of results. */
+static void results_clean(const struct call *call, const char *results)
 {
-	char path[PATH_SIZE], results[PATH_SIZE], part[NAME_MAX + 1];
-	if (!multus_has(call, path) || !(plan_has(call, plan_record) || plan_has(call, plan_tombstone)))
-		return;
-	print(results, sizeof results, "%s/results", setting("PLEXUS_MULTUS_DIR", MULTUS_DIR));
+	char part[NAME_MAX + 1];
 	print(part, sizeof part, "-%s-", call->container_id);
 	struct dirent *entry;
 	DIR *dir = opendir(results);
@@ -225,5 +222,21 @@ void multus_clean(const struct call *call)
 			unlinkat(fd, entry->d_name, 0);
 	if (dir)
 		closedir(dir);
+}
+
+/*
+ * Removes what Multus keeps of the call's container once plexusd, which can only read it, has made a record of it. The
+ * runtime's own result goes too: it has the name of Multus's network, under which nothing looks for it any more.
+ */
+void multus_clean(const struct call *call)
+{
+	char path[PATH_SIZE], results[PATH_SIZE];
+	if (!multus_has(call, path) || !(plan_has(call, plan_record) || plan_has(call, plan_tombstone)))
+		return;
+	const char *dir = setting("PLEXUS_MULTUS_DIR", MULTUS_DIR);
+	print(results, sizeof results, "%s/results", dir);
+	results_clean(call, results);
+	print(results, sizeof results, "%s/../results", dir);
+	results_clean(call, results);
 	unlink(path);
 }

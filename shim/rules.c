@@ -45,7 +45,7 @@ static bool is_mounted_at(const char *path)
 {
 	char link[64], target[PATH_SIZE] = "";
 	int fd = netns_open(path);
-	bool is_pod = fd >= 0 && !is_file(fd, OWN_NETNS);
+	bool is_pod = fd >= 0 && !is_own_netns(fd);
 	print(link, sizeof link, "/proc/self/fd/%d", fd);
 	if (!is_pod || readlink(link, target, sizeof target - 1) < 0)
 		is_pod = false;
@@ -60,7 +60,7 @@ static bool is_netns_allowed(const struct call *call, bool is_version, bool is_o
 	if (!*path || is_version)
 		return !*path || !strcmp(path, "dummy");
 	if (is_own_container)
-		return !strcmp(path, call->netns) && (call->netns_override || netns_state(path) != NETNS_OWN);
+		return !strcmp(path, call->netns) && (call->netns_override || netns_inspect(call, path, NULL) != NETNS_OWN);
 	return is_mounted_at(path);
 }
 
@@ -75,7 +75,7 @@ bool order_allowed(const struct call *call, const struct frame *order, struct bu
 		buf_print(message, "environment entry %d is not CNI_NAME=VALUE", foreign);
 	else if (!may_order(call, command))
 		buf_print(message, "CNI_COMMAND=%s cannot be part of %s", command, call->command);
-	else if (!is_own && !is_version && (call_attaches(call) || strcmp(command, "DEL")))
+	else if (!is_own && !is_version && (call_attaches(call) || strcmp(command, "DEL") || !is_container_id(id)))
 		buf_print(message, "CNI_CONTAINERID=%s is not the container of this call", id);
 	else if (!is_netns_allowed(call, is_version, is_own || call_attaches(call), netns))
 		buf_print(message, "CNI_NETNS=%s is %s, or is the runtime's own", netns,

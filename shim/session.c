@@ -55,21 +55,36 @@ static void answer_find(const struct call *call, const struct frame *f, struct b
 		buf_free(&messages[i]);
 }
 
+/* Notes the first required plugin that may not be run, for the next EXEC. */
+static void require(struct call *call, const struct frame *f)
+{
+	char path[PATH_SIZE];
+	for (int i = 1; i < f->count && !call->unmet; i++) {
+		call->unmet_message.len = 0;
+		call->unmet = plugin_find(call, f->fields[i], f->fields[0].data, path, &call->unmet_message);
+		if (!strcmp(call->unmet, "found"))
+			call->unmet = NULL;
+	}
+}
+
 /* Carries out one order and sends its answer. If the write fails, the engine may have sent DONE before it left. */
 static enum session_end serve_order(struct call *call, int fd, const struct frame *f)
 {
 	struct buf answer = { 0 };
 	if (f->type == FRAME_DONE)
 		return finish(call, f);
+	bool is_search = f->count >= 1 && is_text(f->fields[0]);
 	if (is_exec(f))
 		answer_exec(call, f, &answer);
+	else if (f->type == FRAME_REQUIRE && is_search)
+		require(call, f);
 	else if (f->type == FRAME_NETLINK && f->count == 2 && is_text(f->fields[0]))
 		answer_netlink(call, f, &answer);
-	else if (f->type == FRAME_FIND && f->count >= 1 && f->count <= 1 + FIND_MAX && is_text(f->fields[0]))
+	else if (f->type == FRAME_FIND && is_search && f->count <= 1 + FIND_MAX)
 		answer_find(call, f, &answer);
 	else
 		return SESSION_MISUNDERSTOOD;
-	if (f->type != FRAME_FIND)
+	if (f->type != FRAME_FIND && f->type != FRAME_REQUIRE)
 		call->orders++;
 	(void)!write_all(fd, answer.data, answer.len);
 	buf_free(&answer);
@@ -85,8 +100,13 @@ void session_request(struct call *call)
 	};
 	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
 	char started[64], digits[NUMBER_SIZE];
+	struct buf links = { 0 };
+	buf_print(&links, "PLEXUS_LINKS=");
+	size_t none = links.len;
 	if (*call->netns)
-		f.fields[f.count++] = text(netns[netns_state(call->netns)]);
+		f.fields[f.count++] = text(netns[netns_inspect(call, call->netns, call_is(call, "ADD") ? &links : NULL)]);
+	if (links.len > none)
+		f.fields[f.count++] = content(&links);
 	if (call_is(call, "AGENT") && *setting("PLEXUS_AGENT", ""))
 		f.fields[f.count++] = text("PLEXUS_AGENT=once");
 	if (getenv("PLEXUS_TRACE")) {
@@ -97,10 +117,11 @@ void session_request(struct call *call)
 		if (strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))
 			continue;
 		if (f.count == FIELDS_MAX)
-			fail(call, CNI_INVALID_ENVIRONMENT, "there are more than %d CNI variables", FIELDS_MAX - 5);
+			fail(call, CNI_INVALID_ENVIRONMENT, "there are more than %d CNI variables", FIELDS_MAX - 6);
 		f.fields[f.count++] = text(*e);
 	}
 	frame_write(&call->request, FRAME_REQUEST, f.fields, f.count);
+	buf_free(&links);
 }
 
 /* Waits for more of the session. Returns how it ended, if it did. The wait is bounded, as an engine may hang. */
@@ -131,7 +152,7 @@ static enum session_end converse(struct call *call, int fd)
 	struct frame f;
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 	(void)!write_all(fd, call->request.data, call->request.len);
-	buf_reserve(&in, CHUNK);
+	buf_add(&in, "", 0);
 	int64_t deadline = now_us() + silence_ms * 1000LL;
 	while (end == SESSION_OPEN) {
 		ssize_t size = frame_parse(in.data, in.len, &f);

@@ -78,11 +78,13 @@ struct call {
 	int node_lock;             /* a GC's open state directory while it excludes others, else -1 */
 	int lock;                  /* the sandbox's open lock file */
 	int inherited_lock;        /* the same file opened again, for delegates to inherit; or -1 */
+	const char *unmet;         /* the outcome for a plugin that the next EXEC requires, if it may not be run */
+	struct buf unmet_message;  /* why */
 	int orders;                /* EXEC and NETLINK; while there are none, nothing has been changed */
 	const char *trouble;       /* why no engine has answered the call */
 	int exit_status;           /* of an answered call */
 	struct exec_result result; /* of the last delegate */
-	int *exec_errno;           /* shared with children: why the last one could not be executed */
+	int exec_errno;            /* why the last child could not become its executable */
 };
 struct nlmsghdr;
 
@@ -128,6 +130,7 @@ static inline bool call_is(const struct call *call, const char *command) { retur
 /* True for the commands whose orders may concern only the call's container. */
 static inline bool call_attaches(const struct call *call) { return call_is(call, "ADD") || call_is(call, "CHECK"); }
 void call_find_version(struct call *call, const char *conf);
+bool is_container_id(const char *id);
 void call_check(struct call *call);
 _Noreturn void end_by_signal(int number);
 struct pollfd caller_end(const struct call *call);
@@ -139,6 +142,8 @@ _Noreturn void fail(const struct call *call, enum cni_error code, const char *fo
 void straggler_note(int lock, pid_t group);
 void lock_take(struct call *call);
 void lock_share(struct call *call);
+bool lock_other(struct call *other, const char *container_id);
+void unlock_other(const struct call *other);
 
 /* trust.c */
 void trusted_path(const struct call *call, const char *order, struct buf *list);
@@ -150,15 +155,16 @@ const char *order_variable(const struct frame *order, const char *name);
 bool order_allowed(const struct call *call, const struct frame *order, struct buf *message);
 
 /* exec.c */
-void spawn_prepare(struct call *call);
+void spawn_prepare(void);
 pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order);
 void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 
 /* netlink.c */
+bool is_own_netns(int fd);
 int netns_open(const char *path);
-enum netns netns_state(const char *path);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads);
 void netlink_order(const struct call *call, const struct frame *f, struct netlink_result *r);
+enum netns netns_inspect(const struct call *call, const char *path, struct buf *names);
 const char *netns_doubt(const struct call *call);
 
 /* plan.c */

@@ -58,7 +58,7 @@ eachBuild("a call to plexusd", (bench) => {
     const env = { CNI_ARGS: "K=V", PLEXUS_TRACE: "t1", OTHER: "no", CNI_OTHER: "x=y" };
     const answer = await bench().run({ env, stdin: '{"name":"n"}' });
     expect(answer).toMatchObject({ code: 0, stdout: "ok\n" });
-    expect(fields.slice(0, 2)).toEqual(["2", '{"name":"n"}']);
+    expect(fields.slice(0, 2)).toEqual(["3", '{"name":"n"}']);
     const [started] = fields.filter((field) => field.startsWith("PLEXUS_STARTED_US="));
     const startedUs = Number(started?.split("=")[1]);
     expect(startedUs).toBeGreaterThanOrEqual(before);
@@ -113,7 +113,9 @@ eachBuild("a call to plexusd", (bench) => {
       if (path.startsWith("a bind mount")) execFileSync("umount", [pinned]);
     }
     expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(
-      state === undefined ? [] : [`PLEXUS_NETNS=${state}`],
+      state === undefined
+        ? []
+        : [`PLEXUS_NETNS=${state}`, ...(state === "ok" ? ["PLEXUS_LINKS=lo/"] : [])],
     );
   });
 
@@ -371,6 +373,7 @@ eachBuild("an engine that violates the protocol", (bench) => {
     ],
     ["a netlink order without bytes", encodeFrame(FrameType.netlink, [""])],
     ["a plugin search without a path", encodeFrame(FrameType.find, [])],
+    ["required plugins without a search path", encodeFrame(FrameType.require, [])],
     ["a plugin search with a NUL in its path", encodeFrame(FrameType.find, ["/a\0b", "p"])],
     ["a search for too many plugins", encodeFrame(FrameType.find, new Array<string>(62).fill("p"))],
     ["a netlink path with a NUL", encodeFrame(FrameType.netlink, ["a\0b", "x".repeat(16)])],

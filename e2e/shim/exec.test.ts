@@ -28,7 +28,7 @@ eachBuild("a delegate", (bench) => {
     bench().plugin("p", "tr '\\0' '\\n' </proc/$$/environ | grep -E '^(CNI_IFNAME|CNI_ARGS)='");
     const env = ["CNI_IFNAME=net1", "CNI_ARGS="];
     const result = await bench().order({ type: "p", env }, { CNI_ARGS: "A=1" });
-    expect(result.stdout).toBe("CNI_IFNAME=net1\nCNI_ARGS=\n");
+    expect(result.stdout).toBe("CNI_ARGS=\nCNI_IFNAME=net1\n");
   });
 
   test.each<[string, string, Partial<ExecResult>]>([

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -313,6 +313,57 @@ eachBuild("a process that a delegate leaves running", (bench) => {
   });
 
   const start = (CNI_COMMAND: string): Call => bench().start({ env: { CNI_COMMAND } });
+});
+
+eachBuild("a delegate that detaches another sandbox", (bench) => {
+  const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2"];
+  const status = { env: { CNI_COMMAND: "STATUS" } };
+
+  test("has that sandbox's lock: a DEL of it waits for the delegate, although the engine has ended", async () => {
+    const { bin, dir, state } = bench();
+    const [begun, done] = [join(dir, "begun"), join(dir, "done")];
+    bench().plugin("p", `touch ${begun}; sleep 1; touch ${done}`);
+    const served: boolean[] = [];
+    await bench().engine(async (engine) => {
+      if (engine.request.fields.map(String).includes("CNI_COMMAND=DEL")) {
+        served.push(existsSync(done));
+        return engine.done();
+      }
+      void engine.exec({ type: "p", path: bin, env }).catch(() => undefined);
+      await waitUntil("the delegate has begun", () => existsSync(begun));
+      engine.socket.destroy();
+    });
+    const first = bench().start(status);
+    await waitUntil("the delegate has begun", () => existsSync(begun));
+    const del = { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c2" };
+    expect(await bench().run({ env: del })).toMatchObject({ code: 0 });
+    expect(served).toEqual([true]);
+    expect(cniError(await first.ended)).toMatchObject({ code: 11 });
+    expect(readdirSync(state)).toEqual([]);
+  });
+
+  test("is not run while another operation on that sandbox is running", async () => {
+    const path = join(bench().state, "c2.lock");
+    bench().plugin("p", "exit 0");
+    const results: string[] = [];
+    await bench().engine(async (engine) => {
+      const order = async (): Promise<void> => {
+        const { outcome, message } = await engine.exec({ type: "p", path: bench().bin, env });
+        results.push(`${outcome} ${message}`);
+      };
+      const holder = await hold(path, "-x");
+      await order();
+      release(holder);
+      await waitUntil("the lock is free", () => {
+        return spawnSync("flock", ["-n", path, "true"]).status === 0;
+      });
+      await order();
+      engine.done();
+    });
+    expect(await bench().run(status)).toMatchObject({ code: 0 });
+    expect(results).toEqual(["refused another operation on container c2 is running", "exited "]);
+    expect(existsSync(path)).toBe(false);
+  });
 });
 
 eachBuild("the node lock", (bench) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { type Bench, eachBuild } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
@@ -9,18 +9,25 @@ import { PlanFile } from "./lab/plan-file.ts";
 class MultusNode {
   readonly #bench: Bench;
   readonly #dir: string;
+  /** What the plugins keep, and the container runtime. */
+  readonly #stateDir: string;
 
   constructor(bench: Bench) {
     this.#bench = bench;
-    this.#dir = join(bench.dir, "multus");
-    mkdirSync(join(this.#dir, "results"), { recursive: true });
-    for (const name of ["c1", "c2", "main-c1-eth0", "a-c1-net1", "a-c2-net1"])
-      writeFileSync(join(this.#dir, name.includes("-") ? "results" : "", name), "");
+    this.#stateDir = join(bench.dir, "cni");
+    this.#dir = join(this.#stateDir, "multus");
+    for (const results of [this.#dir, this.#stateDir]) {
+      mkdirSync(join(results, "results"), { recursive: true });
+    }
+    for (const name of all) writeFileSync(join(this.#stateDir, name), "");
   }
 
   get files(): string[] {
-    const names = readdirSync(this.#dir, { recursive: true }).map(String);
-    return names.filter((name) => name !== "results").sort();
+    const names = readdirSync(this.#stateDir, { recursive: true, withFileTypes: true });
+    const files = names.filter((entry) => entry.isFile());
+    return files
+      .map((entry) => relative(this.#stateDir, join(entry.parentPath, entry.name)))
+      .sort();
   }
 
   /** Makes a call. The engine creates these state files, then answers with this exit code. */
@@ -42,8 +49,9 @@ class MultusNode {
   }
 }
 
-const all = ["c1", "c2", "results/a-c1-net1", "results/a-c2-net1", "results/main-c1-eth0"];
-const others = ["c2", "results/a-c2-net1"];
+const others = ["multus/c2", "multus/results/a-c2-net1", "results/multus-cni-network-c2-eth0"];
+const own = ["c1", "results/a-c1-net1", "results/main-c1-eth0"].map((name) => `multus/${name}`);
+const all = [...others, ...own, "results/multus-cni-network-c1-eth0"].sort();
 
 eachBuild("Multus's files for a container", (bench) => {
   test.each([

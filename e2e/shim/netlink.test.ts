@@ -82,6 +82,20 @@ eachBuild("netlink", (bench) => {
     expect(readReply(answer!.bytes).names).toEqual(expect.arrayContaining(["d0", "e59"]));
   });
 
+  test.each([
+    ["ADD", ["PLEXUS_NETNS=ok", "PLEXUS_LINKS=lo/inside1/inside0/"]],
+    ["DEL", ["PLEXUS_NETNS=ok"]],
+    ["CHECK", ["PLEXUS_NETNS=ok"]],
+  ])("the request of %s has %j", async (CNI_COMMAND, variables) => {
+    let fields: string[] = [];
+    await bench().engine((engine) => {
+      fields = engine.request.fields.map(String);
+      engine.done();
+    });
+    await bench().run({ env: { CNI_COMMAND, CNI_NETNS: netns } });
+    expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(variables);
+  });
+
   test("delegates run in the shim's own namespace, even after a request in another one", async () => {
     bench().plugin("p", "readlink /proc/self/ns/net");
     let after = "";

@@ -10,7 +10,7 @@ import {
 } from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
-import type { FieldValue } from "./lab/frames.ts";
+import { type FieldValue, FrameType } from "./lab/frames.ts";
 import { type Bench, cniError, type ExecResult, eachBuild } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
 
@@ -227,6 +227,48 @@ eachBuild("a search for plugins", (bench) => {
     await bench().engine(async (engine) => {
       await engine.find(bench().bin, "p");
       if (++calls === 1) engine.socket.destroy();
+      else engine.done(0, "second");
+    });
+    const answer = await bench().run({ env: { PLEXUS_WAIT_MS: "10000" } });
+    expect(answer).toMatchObject({ code: 0, stdout: "second" });
+  });
+});
+
+eachBuild("required plugins", (bench) => {
+  test("let the next order run nothing if one of them is missing or refused, and end with its outcome", async () => {
+    const dir = directory(bench());
+    bench().plugin("a", "echo a ran");
+    const path = `${bench().bin}:${dir}`;
+    const outcomes: string[] = [];
+    await bench().engine(async (engine) => {
+      for (const types of [["a", "p", "none"], ["none", "p"], ["a", "a"], [], ["../a"]]) {
+        engine.send(FrameType.require, [path, ...types]);
+        const { outcome, stdout, message } = await engine.exec({ type: "a", path });
+        outcomes.push(`${outcome} ${stdout}${message}`.trim());
+      }
+      engine.send(FrameType.require, [path, "none"]);
+      engine.send(FrameType.require, [path, "a"]);
+      outcomes.push((await engine.exec({ type: "a", path })).outcome);
+      outcomes.push((await engine.exec({ type: "a", path })).outcome);
+      engine.done();
+    });
+    expect(await bench().run()).toMatchObject({ code: 0 });
+    expect(outcomes).toEqual([
+      expect.stringMatching(/^refused directory .* of plugin "p" is not trusted/),
+      `missing no plugin "none" in "${path}"`,
+      "exited a ran",
+      "exited a ran",
+      'refused plugin type "../a" is not a plain file name',
+      "missing",
+      "exited",
+    ]);
+  });
+
+  test("do not stop ADD from retrying if the engine closes the connection after them", async () => {
+    let calls = 0;
+    await bench().engine((engine) => {
+      engine.send(FrameType.require, [bench().bin, "none"]);
+      if (++calls === 1) engine.socket.destroySoon();
       else engine.done(0, "second");
     });
     const answer = await bench().run({ env: { PLEXUS_WAIT_MS: "10000" } });

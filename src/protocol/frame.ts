@@ -11,10 +11,11 @@ export const FrameType = {
   Find: 9,
   FindResult: 10,
   Record: 11,
+  Require: 12,
 } as const;
 
 /** The protocol's version, first field of `REQUEST`. */
-export const protocolVersion = "2";
+export const protocolVersion = "3";
 
 /** The largest length of a frame, type and fields together, in bytes. @internal */
 export const frameMax = 16 << 20;
@@ -52,14 +53,15 @@ export function encodeFrame(type: number, fields: readonly (string | Uint8Array)
   frame.writeUInt32BE(length, 0);
   frame.writeUInt8(type, 4);
   let offset = 5;
-  for (const [i, field] of fields.entries()) {
+  // An iterator of the entries would be a tenth of what a call allocates.
+  fields.forEach((field, i) => {
     const size = lengths[i] as number;
     frame.writeUInt32BE(size, offset);
     if (typeof field === "string") frame.write(field, offset + 4);
     else frame.set(field, offset + 4);
     frame.writeUInt8(0, offset + 4 + size);
     offset += size + 5;
-  }
+  });
   return frame;
 }
 
@@ -77,9 +79,13 @@ export function frameAt(
 
 /** Splits bytes into frames. @throws ProtocolError for an incomplete last or a malformed frame */
 export function decodeFrames(bytes: Buffer): Frame[] {
-  const reader = new FrameReader();
-  const frames = reader.push(bytes);
-  if (reader.pendingBytes > 0) throw new ProtocolError("the last frame is cut short");
+  const frames: Frame[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const end = bytes.length - at < 4 ? Infinity : at + 4 + readLength(bytes, at);
+    if (end > bytes.length) throw new ProtocolError("the last frame is cut short");
+    frames.push(decodeBody(bytes.subarray(at + 4, end)));
+    at = end;
+  }
   return frames;
 }
 
@@ -101,7 +107,7 @@ export class FrameReader {
     const frames: Frame[] = [];
     while (this.#size >= this.#needed) {
       const bytes = this.#joined();
-      const length = readLength(bytes);
+      const length = readLength(bytes, 0);
       this.#needed = 4 + length;
       if (this.#size < this.#needed) break;
       frames.push(decodeBody(bytes.subarray(4, this.#needed)));
@@ -126,8 +132,8 @@ export class FrameReader {
   }
 }
 
-function readLength(bytes: Buffer): number {
-  const length = bytes.readUInt32BE(0);
+function readLength(bytes: Buffer, offset: number): number {
+  const length = bytes.readUInt32BE(offset);
   if (length >= 1 && length <= frameMax) return length;
   throw new ProtocolError(`frame length ${length} is not between 1 and ${frameMax}`);
 }

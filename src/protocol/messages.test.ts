@@ -14,6 +14,7 @@ import {
   encodeFind,
   encodeNetlink,
   encodeRequest,
+  encodeRequire,
 } from "./messages.ts";
 
 function parse(bytes: Buffer): Frame {
@@ -95,6 +96,16 @@ test("encodeFind() refuses more than 60 plugins, the limit of a frame of the shi
   expect(() => encodeFind(["/x"], types(61))).toThrow(ProtocolError);
 });
 
+test("encodeRequire() needs a frame for each 60 plugins, the limit of a frame of the shim", () => {
+  const types = Array.from({ length: 61 }, (_, i) => `p${i}`);
+  const frames = encodeRequire(["/x", "/y"], types).map(parse);
+  expect(frames.map(({ type, fields }) => [type, fields.map(String)])).toEqual([
+    [FrameType.Require, ["/x:/y", ...types.slice(0, 60)]],
+    [FrameType.Require, ["/x:/y", "p60"]],
+  ]);
+  expect(encodeRequire(["/x"], [])).toEqual([]);
+});
+
 const decoders: Readonly<Record<number, (frame: Frame) => unknown>> = {
   [FrameType.Request]: decodeRequest,
   [FrameType.ExecResult]: decodeExecResult,
@@ -114,10 +125,10 @@ test.each<[string, number, string[], string]>([
   ["a hexadecimal number", 6, ["0x1", "", ""], "not a number"],
   ["an empty number", 5, ["", "", ""], "not a number"],
   ["a number too large to be exact", 6, ["9007199254740993", "", ""], "not a number"],
-  ["another protocol version", 1, ["1", ""], 'version "1", plexusd speaks "2"'],
+  ["another protocol version", 1, ["1", ""], 'version "1", plexusd speaks "3"'],
   ["no version", 1, [], "version undefined"],
-  ["an environment entry without a name", 1, ["2", "", "=x"], "has no name"],
-  ["an environment entry without =", 1, ["2", "", "CNI_X"], "has no name"],
+  ["an environment entry without a name", 1, ["3", "", "=x"], "has no name"],
+  ["an environment entry without =", 1, ["3", "", "CNI_X"], "has no name"],
 ])("%s breaks the protocol", (...row) => {
   const [, type, fields, message] = row;
   const decode = () => decoders[type]?.(frameOf(type, ...fields));

@@ -56,7 +56,7 @@ export function decodeRequest(frame: Frame): RequestMessage {
   return { stdin: field(frame, 1).toString(), env: decodeEnv(frame.fields.slice(2)) };
 }
 
-/** What a shim sends, for the shims of tests. @internal */
+/** What a shim sends, for the shims of tests and of the self-test. */
 export function encodeRequest(message: RequestMessage): Buffer {
   return encodeFrame(FrameType.Request, [
     protocolVersion,
@@ -74,6 +74,14 @@ export function encodeExec(message: ExecMessage): Buffer {
     message.stdin,
     ...envFields(message.env),
   ]);
+}
+
+/** The orders that make the next `EXEC` depend on further types. */
+export function encodeRequire(searchPath: readonly string[], types: readonly string[]): Buffer[] {
+  const parts = Map.groupBy(types, (_, index) => Math.floor(index / findTypesMax)).values();
+  return Array.from(parts, (some) =>
+    encodeFrame(FrameType.Require, [searchPath.join(":"), ...some]),
+  );
 }
 
 /** @throws ProtocolError when it is not a well-formed `EXEC` */
@@ -158,7 +166,7 @@ export function encodeDone(message: DoneMessage): Buffer {
   return encodeFrame(FrameType.Done, [String(message.exitCode), message.stdout, message.stderr]);
 }
 
-/** What a shim reads. @throws ProtocolError when it is not a well-formed `DONE`. @internal */
+/** What a shim reads. @throws ProtocolError when it is not a well-formed `DONE` */
 export function decodeDone(frame: Frame): DoneMessage {
   expectType(frame, FrameType.Done);
   return {

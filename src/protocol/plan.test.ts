@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
 import { encodeFrame, FrameType, ProtocolError } from "./frame.ts";
 import { type ExecMessage, encodeExec } from "./messages.ts";
-import { decodePlan, decodeRecord, encodePlan } from "./plan.ts";
+import { decodePlan, decodePlanWithRecord, encodePlan } from "./plan.ts";
 
 const key = { containerId: "c1", ifName: "eth0" };
 
@@ -32,20 +32,20 @@ function planFile(parts: { head?: string[]; end?: string[]; body?: Buffer[] }): 
   return Buffer.concat([before, encodeFrame(FrameType.PlanEnd, end)]);
 }
 
-test("decodePlan() and decodeRecord() return what encodePlan() encoded", () => {
+test("decodePlan() and decodePlanWithRecord() return what encodePlan() encoded", () => {
   expect(decodePlan(file)).toEqual(plan);
-  expect(decodeRecord(file)).toEqual({ ...record, isOutdated: false });
+  expect(decodePlanWithRecord(file)).toEqual({ plan, record });
   const empty = { ...plan, calls: [] };
   expect(decodePlan(encodePlan(empty, record))).toEqual(empty);
   expect(planFile({})).toEqual(file);
   expect(decodePlan(encodePlan(plan))).toEqual(plan);
 });
 
-test("decodePlan() and decodeRecord() use the last plan of a file", () => {
+test("decodePlan() and decodePlanWithRecord() use the last plan of a file", () => {
   const newer = { ...plan, attempted: 2, calls: calls.slice(1) };
   const both = Buffer.concat([file, encodePlan(newer, { schema: "2", text: "{}" })]);
   expect(decodePlan(both)).toEqual(newer);
-  expect(decodeRecord(both)).toEqual({ schema: "2", text: "{}", isOutdated: false });
+  expect(decodePlanWithRecord(both).record).toEqual({ schema: "2", text: "{}" });
 });
 
 test("decodePlan() skips a truncated last plan, and the one before it has an unknown boot", () => {
@@ -53,7 +53,7 @@ test("decodePlan() skips a truncated last plan, and the one before it has an unk
   for (let length = 1; length < newer.length; length++) {
     const bytes = Buffer.concat([file, newer.subarray(0, length)]);
     expect(decodePlan(bytes), `at ${length}`).toEqual({ ...plan, bootId: "" });
-    expect(decodeRecord(bytes).isOutdated).toBe(true);
+    expect(decodePlanWithRecord(bytes).record).toEqual(record);
   }
 });
 

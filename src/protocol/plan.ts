@@ -1,6 +1,14 @@
 import { crc32 } from "node:zlib";
 import { expectType, field, number } from "./fields.ts";
-import { decodeFrames, encodeFrame, FrameType, frameAt, ProtocolError } from "./frame.ts";
+import {
+  decodeFrames,
+  encodeFrame,
+  type Frame,
+  FrameType,
+  frameAt,
+  frameMax,
+  ProtocolError,
+} from "./frame.ts";
 import { decodeExec, type ExecMessage, encodeExec } from "./messages.ts";
 
 /** The only version of plans: readers refuse any other. */
@@ -75,6 +83,23 @@ export function findNewestPlan(file: Buffer): NewestPlan {
   return { bytes: file.subarray(found.start, end), end, isOutdated: end < file.length };
 }
 
+/**
+ * Whether a file ends before its first plan does, or has zeros in it. Files get their names when
+ * they are complete, so the power was lost since.
+ */
+export function isIncomplete(file: Buffer): boolean {
+  let at = 0;
+  for (let frame = frameAt(file, at); frame !== undefined; frame = frameAt(file, at)) {
+    if (frame.type === FrameType.PlanEnd) return false;
+    at = frame.end;
+  }
+  const left = file.length - at;
+  if (left < 4) return true;
+  const length = file.readUInt32BE(at);
+  // Zeros are what a file system has for content that it never got.
+  return length === 0 || (length <= frameMax && length > left - 4);
+}
+
 function endFrame(calls: number, body: Buffer): Buffer {
   const checksum = crc32(body).toString(16).padStart(8, "0");
   return encodeFrame(FrameType.PlanEnd, [String(calls), checksum]);
@@ -85,6 +110,20 @@ function endFrame(calls: number, body: Buffer): Buffer {
  * @throws ProtocolError when there is none, or it is of another version
  */
 export function decodePlan(file: Buffer): PlanMessage {
+  return decodeNewest(file).plan;
+}
+
+/** The same with the plan's record. @throws ProtocolError also when it has none */
+export function decodePlanWithRecord(file: Buffer): { plan: PlanMessage; record: RecordMessage } {
+  const { plan, record } = decodeNewest(file);
+  if (record === undefined) throw new ProtocolError("it has a teardown plan, but no record");
+  return {
+    plan,
+    record: { schema: field(record, 0).toString(), text: field(record, 1).toString() },
+  };
+}
+
+function decodeNewest(file: Buffer): { plan: PlanMessage; record: Frame | undefined } {
   const { bytes, isOutdated } = findNewestPlan(file);
   const [head, ...frames] = decodeFrames(bytes);
   if (head === undefined) throw new ProtocolError("there is no plan");
@@ -95,20 +134,15 @@ export function decodePlan(file: Buffer): PlanMessage {
       `plan version ${JSON.stringify(version)} is not supported, only "${planVersion}" is`,
     );
   }
-  return {
+  // The last frames are the record and the end.
+  const last = frames.at(-2);
+  const record = last?.type === FrameType.Record ? last : undefined;
+  const plan = {
     containerId: field(head, 1).toString(),
     ifName: field(head, 2).toString(),
     bootId: isOutdated ? "" : field(head, 3).toString(),
     attempted: number(head, 4),
-    // The last frames are the record and the end.
-    calls: frames.slice(0, frames.at(-2)?.type === FrameType.Record ? -2 : -1).map(decodeExec),
+    calls: frames.slice(0, record === undefined ? -1 : -2).map(decodeExec),
   };
-}
-
-/** The record of the newest plan of a file. @throws ProtocolError when there is none */
-export function decodeRecord(file: Buffer): RecordMessage & { readonly isOutdated: boolean } {
-  const { bytes, isOutdated } = findNewestPlan(file);
-  const record = decodeFrames(bytes).find(({ type }) => type === FrameType.Record);
-  if (record === undefined) throw new ProtocolError("it has a teardown plan, but no record");
-  return { schema: field(record, 0).toString(), text: field(record, 1).toString(), isOutdated };
+  return { plan, record };
 }

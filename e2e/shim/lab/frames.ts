@@ -15,6 +15,7 @@ export const FrameType = {
   find: 9,
   findResult: 10,
   record: 11,
+  require: 12,
 } as const;
 
 export type FieldValue = string | number | Uint8Array;
