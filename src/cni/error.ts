@@ -56,6 +56,7 @@ export const reasonCodes = {
   PluginNotAvailable: CniErrorCode.PluginNotAvailable,
   InvalidRequest: CniErrorCode.InvalidRequest,
   InvalidAnnotation: CniErrorCode.InvalidRequest,
+  UnknownKey: CniErrorCode.InvalidRequest,
   MissingDefinition: CniErrorCode.InvalidRequest,
   UndeclaredRequest: CniErrorCode.InvalidRequest,
   IgnoredRequest: CniErrorCode.InvalidRequest,
@@ -84,6 +85,8 @@ export interface CniErrorOptions {
   readonly details?: string | undefined;
   /** Undefined for the error of a plugin, which has none. @default that of the code */
   readonly reason?: Reason | undefined;
+  /** The network that it concerns, for people: `shop/storage (net1)`. */
+  readonly subject?: string | undefined;
   readonly cause?: unknown;
 }
 
@@ -93,6 +96,7 @@ export class CniError extends Error {
   readonly code: number;
   readonly reason: Reason | undefined;
   readonly details: string | undefined;
+  readonly subject: string | undefined;
 
   /** An error for a reason, with the reason's code; or with a code, for the reason of the options. */
   constructor(what: Reason | number, message: string, options: CniErrorOptions = {}) {
@@ -100,11 +104,28 @@ export class CniError extends Error {
     this.code = typeof what === "number" ? what : reasonCodes[what];
     this.reason = reasonOf(what, options);
     this.details = options.details;
+    this.subject = options.subject;
   }
 
   withMessage(message: string): CniError {
-    const { code, details, reason } = this;
-    return new CniError(code, message, { details, reason, cause: this });
+    const { code, details, reason, subject } = this;
+    return new CniError(code, message, { details, reason, subject, cause: this });
+  }
+
+  /** The same error about a network, which its message does not need to name. */
+  about(subject: string): CniError {
+    const { code, message, details, reason } = this;
+    return new CniError(code, message, { details, reason, subject, cause: this });
+  }
+
+  /** The same error about a network, which its message names. */
+  of(subject: string): CniError {
+    return this.about(subject).withMessage(`${subjectPrefix(subject)}${this.message}`);
+  }
+
+  /** The message with the details, in libcni's form. */
+  get text(): string {
+    return this.details === undefined ? this.message : `${this.message}; ${this.details}`;
   }
 
   /** The wire form (CNI 1.1.0 §5 "Error"). `details` begins with `reason=`, unless the error is a plugin's. */
@@ -116,6 +137,11 @@ export class CniError extends Error {
       details: parts.filter(Boolean).join("; ") || undefined,
     });
   }
+}
+
+/** How the message of an error begins that names its subject. */
+export function subjectPrefix(subject: string): string {
+  return `network ${subject}: `;
 }
 
 function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | undefined {

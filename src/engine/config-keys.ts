@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { isPlainName } from "#cni/names.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
+import { infiniteNumbers, type NetworkKey, networkKeyDefaults } from "./network-keys.ts";
 
 /** The keys of plexusd's file and the runtime's conf; those that Multus has mean the same. */
 
@@ -16,36 +16,11 @@ export const absolutePath = z
     error: "must be an absolute path",
   });
 
-/** Defaults of keys that neither the configuration file nor the runtime's configuration has. */
-export const networkKeyDefaults = {
-  delegates: [] as readonly JsonObject[],
-  defaultNetworks: [] as readonly string[],
-  systemNamespaces: ["kube-system"] as readonly string[],
-  plexusNamespace: "kube-system",
-  namespaceIsolation: false as boolean,
-  globalNamespaces: ["default"] as readonly string[],
-  confDir: defaultPaths.confDir as string,
-  invalidAnnotation: "ignore" as "ignore" | "fail",
-  undeclaredRequests: "fail" as "fail" | "cniArgs",
-  ignoredRequests: "fail" as "fail" | "warn",
-  checkDelegates: "defaultNetwork" as "defaultNetwork" | "all",
-  missingDevice: "fail" as "fail" | "warn",
-};
-
 /** Rejects YAML numbers that JSON would print as null: `.inf`, `.nan`, `1e400`. */
 const finiteJson = z.custom<Json>().superRefine((value, ctx) => {
   for (const path of infiniteNumbers(value))
     ctx.addIssue({ code: "custom", path, message: "the number is out of range" });
 });
-
-function infiniteNumbers(value: unknown): (string | number)[][] {
-  if (typeof value === "number") return Number.isFinite(value) ? [] : [[]];
-  if (typeof value !== "object" || value === null) return [];
-  const isList = Array.isArray(value);
-  return Object.entries(value).flatMap(([key, each]) =>
-    infiniteNumbers(each).map((path) => [isList ? Number(key) : key, ...path]),
-  );
-}
 
 const confObject = z.record(z.string(), finiteJson) as z.ZodType<JsonObject>;
 
@@ -95,7 +70,7 @@ export const networkKeys = {
   }),
   binDir: absolutePath.exactOptional().meta({
     description:
-      "Plugin directory that is searched before the container runtime's directories. The shim rejects its plugins unless the host's `/etc/plexus/plugin-dirs` lists it. `plexusctl install` adds it when plexusd's pod is created, so restart the DaemonSet after a change. Only root may be able to write there.",
+      "Plugin directory that is searched before the container runtime's directories. The shim rejects its plugins unless the host's `/etc/plexus/plugin-dirs` lists it. `plexusctl install` adds it when plexusd's pod is created, so restart the DaemonSet after a change (the Helm chart does). Only root may be able to write there.",
   }),
   readinessindicatorfile: z
     .union([absolutePath, z.literal("")], { error: "must be an absolute path, or empty" })
@@ -137,7 +112,7 @@ export const networkKeys = {
       "How a pod is handled that has no allocated device for a network with the annotation `k8s.v1.cni.cncf.io/resourceName`. `fail`: it does not start. `warn`, as in Multus: the network's plugins run without a device.",
     default: networkKeyDefaults.missingDevice,
   }),
-};
+} satisfies Readonly<Record<NetworkKey, z.ZodType>>;
 
 /** Values of {@link networkKeys} in one of the two configurations. */
 export type NetworkKeyValues = z.output<z.ZodObject<typeof networkKeys>>;

@@ -32,6 +32,12 @@ test("configForCall() reads Multus's keys from the runtime's conf", () => {
   });
 });
 
+test("configForCall() reads the conf of each call, also right after another one", () => {
+  const confs = [{ clusterNetwork: "a" }, { clusterNetwork: "a", confDir: "/x" }, {}];
+  for (const conf of [...confs, ...confs.toReversed()])
+    expect(configForCall({}, conf)).toEqual({ ...defaultEngineConfig, ...conf });
+});
+
 test.each([
   ["clusterNetwork", "delegates", { clusterNetwork: "a", delegates: [inline] }],
   ["plexusNamespace", "multusNamespace", { plexusNamespace: "a", multusNamespace: "a" }],

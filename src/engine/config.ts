@@ -2,12 +2,8 @@ import * as z from "zod";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import {
-  type NetworkKeyValues,
-  networkKeyDefaults,
-  networkKeys,
-  refuseExclusiveKeys,
-} from "./config-keys.ts";
+import { type NetworkKeyValues, networkKeys, refuseExclusiveKeys } from "./config-keys.ts";
+import { areUsual, isNetworkKey, networkKeyDefaults } from "./network-keys.ts";
 
 /** The configuration of one call: {@link networkKeys}, and what only plexusd's file can say. */
 export type EngineConfig = Readonly<typeof networkKeyDefaults> &
@@ -21,6 +17,8 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
      * How long DELs fail before an attachment without interface, whose ADD failed, is forgotten.
      */
     readonly failedAddGraceMs: number;
+    /** Whether an ADD is answered before or after its network-status is published. */
+    readonly publishStatus: "beforeReply" | "afterReply";
   };
 
 export const defaultEngineConfig: EngineConfig = {
@@ -29,10 +27,8 @@ export const defaultEngineConfig: EngineConfig = {
   delBudgetMs: 100_000,
   missingPluginGraceMs: 300_000,
   failedAddGraceMs: 300_000,
+  publishStatus: "afterReply",
 };
-
-/** Other keys of the conf are CNI's own, or Multus's without a meaning here. */
-const confSchema = z.object(networkKeys).superRefine(refuseExclusiveKeys);
 
 /**
  * The configuration for one call: plexusd's, else the runtime's conf, else the default. A side that
@@ -52,7 +48,7 @@ export function configForCall(daemon: Partial<EngineConfig>, conf: JsonObject): 
 
 /** The engine's view of the keys that one side gives; other keys of `values` are left out. */
 export function engineConfigFromKeys(values: NetworkKeyValues): Partial<EngineConfig> {
-  const own = Object.entries(values).filter(([key]) => key in networkKeys);
+  const own = Object.entries(values).filter(([key]) => isNetworkKey(key));
   const { multusNamespace, globalNamespaces, delegates, ...keys } = Object.fromEntries(
     own,
   ) as NetworkKeyValues;
@@ -65,11 +61,29 @@ export function engineConfigFromKeys(values: NetworkKeyValues): Partial<EngineCo
   });
 }
 
-/** In Go, and so in Multus, null and "" are the same as an absent key. */
+/** The keys that were read last: calls mostly have the same conf, and reading it takes a while. */
+let lastRead: { readonly text: string; readonly keys: Partial<EngineConfig> } | undefined;
+
+/** Made when it is first needed. */
+let confSchema: z.ZodType<NetworkKeyValues> | undefined;
+
+/**
+ * Other keys of the conf are CNI's own, or Multus's without a meaning here. In Go, and so in Multus,
+ * null and "" are the same as an absent key.
+ */
 function parseConf(conf: JsonObject): Partial<EngineConfig> {
   const isGiven = ([key, value]: [string, Json]): boolean =>
-    key in networkKeys && value !== null && value !== "";
-  const parsed = confSchema.safeParse(Object.fromEntries(Object.entries(conf).filter(isGiven)));
+    isNetworkKey(key) && value !== null && value !== "";
+  const given = Object.fromEntries(Object.entries(conf).filter(isGiven));
+  const text = JSON.stringify(given);
+  if (lastRead?.text !== text) lastRead = { text, keys: readKeys(given) };
+  return lastRead.keys;
+}
+
+function readKeys(given: JsonObject): Partial<EngineConfig> {
+  if (areUsual(given)) return engineConfigFromKeys(given as NetworkKeyValues);
+  confSchema ??= z.object(networkKeys).superRefine(refuseExclusiveKeys);
+  const parsed = confSchema.safeParse(given);
   if (parsed.success) return engineConfigFromKeys(parsed.data);
   const problems = parsed.error.issues.map((i) => `${i.path.join(".")}: ${i.message}`);
   throw new CniError(

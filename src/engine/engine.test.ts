@@ -67,7 +67,7 @@ test("handle() releases the sandbox's lock after a failure and after the shim di
   const host = lab.host();
   host.goesAt = 0;
   await expect(lab.add({ host })).rejects.toThrow("the shim has gone");
-  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
 });
 
 test.each([
@@ -97,7 +97,7 @@ test("handle() answers an unexpected error with code 999 and continues to serve"
   expect(await lab.add()).toMatchObject({ exitCode: 0 });
 });
 
-test("handle() prints the duration of each phase on stderr with PLEXUS_TRACE=1", async () => {
+test("handle() prints each phase on stderr with PLEXUS_TRACE=1", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });
   const env = { PLEXUS_TRACE: "1", PLEXUS_STARTED_US: String((Date.now() - 5) * 1000) };
@@ -108,19 +108,23 @@ test("handle() prints the duration of each phase on stderr with PLEXUS_TRACE=1",
   const names = stderr
     .trimEnd()
     .split("\n")
-    .map((line) => /^plexus trace: (.*?) +[\d.]+ ms$/.exec(line)?.[1]);
+    .map(
+      (line) => /^plexus trace: (started|.*?(?= +at +[\d.]+ ms for +[\d.]+ ms$))/.exec(line)?.[1],
+    );
   expect(names).toEqual([
+    "started",
     "connect",
     "parse",
     "lock",
     "pod",
     "resolve",
     "record",
+    "order ptp (default-net)",
     "delegate ptp (default-net)",
     "route",
     "sync",
-    "status",
     "record",
+    "answer",
   ]);
 });
 
@@ -177,13 +181,13 @@ test("handle() measures calls and delegates by outcome", async () => {
   ]);
 });
 
-test("handle() defers the log line and the metrics of a call to log()", async () => {
+test("handle() defers the log line and the metrics of a call to afterAnswer()", async () => {
   const lab = new EngineLab();
   const env = { CNI_COMMAND: "GC", CNI_PATH: "/opt/cni/bin" };
   const call = readCall({ env, stdin: '{"cniVersion":"1.1.0","name":"n"}' });
-  const { answer, log } = await lab.engine.handle(call, lab.host());
+  const { answer, afterAnswer } = await lab.engine.handle(call, lab.host());
   expect([answer.exitCode, lab.logger.lines, lab.measured]).toEqual([0, [], ["start GC"]]);
-  log();
+  afterAnswer();
   expect(lab.logger.lines).toMatchObject([{ message: "GC done" }]);
   expect(lab.measured.at(-1)).toBe("end GC 0");
 });

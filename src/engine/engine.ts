@@ -29,6 +29,8 @@ import { HostGoneError, type Logger } from "./ports.ts";
 
 /** How long one call may work on a leftover of another sandbox. */
 const callBudgetMs = 5000;
+/** After a DEL that leaves nothing, an older list of leftovers is replaced. */
+const leftoverListMaxMs = 60_000;
 /** How long an agent may work on one. No runtime waits for it. */
 const agentBudgetMs = 30_000;
 
@@ -54,13 +56,17 @@ export class Engine {
     traceConnection(call, tools);
     const outcome = await this.#serve(call, tools);
     const finished = { ...tools, call, outcome, milliseconds: clock() - tools.startedAt };
-    const log = (): void => logCall(finished, this.#deps);
+    const afterAnswer = (): void => {
+      tools.noteAnswered();
+      logCall(finished, this.#deps);
+      this.#refreshLeftovers(call, outcome);
+    };
     this.#history.note(call, outcome, this.#deps.now());
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
-      log();
+      afterAnswer();
       throw outcome.error.cause;
     }
-    return { answer: answerOf(finished), log };
+    return { answer: answerOf(finished), afterAnswer };
   }
 
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {
@@ -89,6 +95,7 @@ export class Engine {
       config: this.#config(request, logger),
       logger,
       netnsState,
+      links: call.links,
     });
   }
 
@@ -109,7 +116,7 @@ export class Engine {
     if (request.command === "GC") return void (await gc(ctx, request, this.#locks));
     const { containerId } = request;
     using _lock = await ctx.trace.phase("lock", () => this.#locks.acquire(containerId));
-    if (request.command === "ADD") return await add(ctx, request);
+    if (request.command === "ADD") return await add(ctx, request, this.#locks);
     if (request.command === "CHECK") return void (await check(ctx, request));
     return void (await del(ctx, request));
   }
@@ -119,8 +126,15 @@ export class Engine {
     if (!this.#deps.repeatsTeardowns || !["DEL", "STATUS", "GC"].includes(command)) return;
     using collection = this.#locks.tryShared();
     if (collection === undefined) return;
-    const options = { path, budgetMs: callBudgetMs, pod };
+    const options = { path, budgetMs: callBudgetMs, pod, usesLastList: command === "DEL" };
     await ctx.trace.phase("leftovers", () => this.#leftovers.retryOne(ctx, options));
+  }
+
+  /** Lists the records after a DEL, so that none waits for it. */
+  #refreshLeftovers({ command }: Call, { status }: CallOutcome): void {
+    if (!this.#deps.repeatsTeardowns || command !== "DEL") return;
+    const maxAgeMs = status === "failed" ? 0 : leftoverListMaxMs;
+    void this.#leftovers.refresh({ maxAgeMs });
   }
 
   /**

@@ -106,13 +106,17 @@ export interface StatusPublisher {
   /**
    * Sets annotations on the pod (null removes one). Resolves when they are written, or after a
    * timeout, while the write continues in the background. Never rejects: an attached pod must not
-   * fail because of its annotation.
+   * fail because of its annotation. Of several calls for a pod, the last one decides.
+   * @param after the write begins when it resolves; there is no timeout then
    */
   publish(
     pod: PodReference,
     annotations: Readonly<Record<string, string | null>>,
+    after?: Promise<void>,
   ): Promise<PublishOutcome>;
-  /** Drops the pending writes of a pod whose sandbox is gone. Never rejects. */
+  /**
+   * Drops the writes of a pod whose sandbox is gone, unless they are being sent. Never rejects.
+   */
   withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void>;
 }
 

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -50,4 +51,9 @@ test("HostConfFiles follows links to tell files, directories and missing paths a
   expect(kinds).toEqual(["file", "directory", "directory", "absent", "absent", "absent"]);
   expect(await files.read(join(dir, "file"))).toBe("text");
   await expect(files.read(join(dir, "none"))).rejects.toThrow(/ENOENT/);
+});
+
+test("HostConfFiles does not wait for the writer of a named pipe", async () => {
+  execFileSync("mkfifo", [join(dir, "pipe.conf")]);
+  expect(await new HostConfFiles().read(join(dir, "pipe.conf"))).toBe("");
 });

@@ -1,9 +1,12 @@
-import { readdir, readFile, stat } from "node:fs/promises";
+import { constants, readdirSync, readFileSync, statSync } from "node:fs";
 import type { ConfFiles } from "#engine/ports.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { type HostView, wholeHost } from "./host-view.ts";
 
-/** The CNI configuration files of the host. */
+/**
+ * The CNI configuration files of the host. ADDs wait for them, and they are small: a system call
+ * takes microseconds, the thread pool many times that.
+ */
 export class HostConfFiles implements ConfFiles {
   readonly #view: HostView;
 
@@ -16,18 +19,25 @@ export class HostConfFiles implements ConfFiles {
   }
 
   async list(dir: string): Promise<string[]> {
-    const entries = (await ifPresent(readdir(dir, { withFileTypes: true }))) ?? [];
+    const entries = (await ifPresent(now(() => readdirSync(dir, { withFileTypes: true })))) ?? [];
     const names = entries.filter((entry) => !entry.isDirectory()).map((entry) => entry.name);
     return names.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   }
 
   read(path: string): Promise<string> {
-    return readFile(path, "utf8");
+    // A pipe of that name must not block.
+    const flag = constants.O_RDONLY | constants.O_NONBLOCK;
+    return now(() => readFileSync(path, { encoding: "utf8", flag }));
   }
 
   async kind(path: string): Promise<"file" | "directory" | "absent"> {
-    const found = await ifPresent(stat(path));
+    // A thrown error costs more than this option.
+    const found = await ifPresent(now(() => statSync(path, { throwIfNoEntry: false })));
     if (found === undefined) return "absent";
     return found.isDirectory() ? "directory" : "file";
   }
+}
+
+async function now<T>(step: () => T): Promise<T> {
+  return step();
 }

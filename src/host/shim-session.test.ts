@@ -78,7 +78,7 @@ test("request() rejects another protocol version, names both, and tells the runt
   const { session, send, received } = connected(false);
   const asked = session.request(1000);
   await Promise.all([
-    expect(asked).rejects.toThrow(/version "9", plexusd speaks "2"/),
+    expect(asked).rejects.toThrow(/version "9", plexusd speaks "3"/),
     send(encodeFrame(FrameType.Request, ["9", '{"cniVersion":"1.0.0"}', "CNI_COMMAND=ADD"])),
   ]);
   await turn();
@@ -129,6 +129,16 @@ test("exec() sends orders without waiting for earlier answers, and each gets its
     "of b",
     "of c",
   ]);
+});
+
+test("exec() sends the required plugins before its order, and gets the order's answer", async () => {
+  const { session, send, received } = connected();
+  const run = session.exec({ ...order("a"), requires: ["b", "c"] });
+  await turn();
+  expect(received.map(({ type }) => type)).toEqual([FrameType.Require, FrameType.Exec]);
+  expect(received[0]?.fields.slice(1).map(String)).toEqual(["b", "c"]);
+  await send(result("of a"));
+  expect(await run).toMatchObject({ stdout: "of a" });
 });
 
 test("netlink() sends path and bytes and returns the bytes of the answer", async () => {

@@ -1,5 +1,4 @@
 import { constants } from "node:os";
-import type { Duplex } from "node:stream";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { type DelegateHost, HostGoneError, NetnsError, type PluginLookup } from "#engine/ports.ts";
@@ -14,15 +13,23 @@ import {
   encodeExec,
   encodeFind,
   encodeNetlink,
+  encodeRequire,
   findTypesMax,
   ProtocolVersionError,
   type RequestMessage,
 } from "#protocol/messages.ts";
 import { otherReleaseAnswer } from "./other-release.ts";
 
-/** Why there is no network namespace at a path: nothing is there, or something else. */
-const { ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL } = constants.errno;
-const goneErrnos: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL]);
+/** A connected socket, such as a Duplex of node:stream. */
+export interface ShimStream {
+  on(event: "data", listener: (chunk: Buffer) => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "close" | "end", listener: () => void): unknown;
+  write(bytes: Uint8Array): unknown;
+  /** Calls back when the kernel accepted the bytes. */
+  end(bytes: Uint8Array, callback: () => void): unknown;
+  destroy(): unknown;
+}
 
 interface Waiter {
   resolve(frame: Frame): void;
@@ -34,7 +41,7 @@ interface Waiter {
  * next order need not wait. When it disconnects, everything pending rejects and `gone` is aborted.
  */
 export class ShimSession implements DelegateHost {
-  readonly #stream: Duplex;
+  readonly #stream: ShimStream;
   readonly #reader = new FrameReader();
   readonly #gone = new AbortController();
   /** For the request, and then for each order that is not answered yet. */
@@ -45,7 +52,7 @@ export class ShimSession implements DelegateHost {
   /** The first frame, which the shim sends unasked. */
   readonly #request: Promise<Frame> = this.#nextFrame();
 
-  constructor(stream: Duplex) {
+  constructor(stream: ShimStream) {
     this.#stream = stream;
     // The caller of request() gets the failure.
     this.#request.catch(() => undefined);
@@ -82,7 +89,10 @@ export class ShimSession implements DelegateHost {
   }
 
   async exec(call: DelegateCall): Promise<DelegateOutcome> {
-    return decodeExecResult(await this.#order(encodeExec({ group: 0, ...call })));
+    const order = encodeExec({ group: 0, ...call });
+    const required = encodeRequire(call.searchPath, call.requires ?? []);
+    const bytes = required.length === 0 ? order : Buffer.concat([...required, order]);
+    return decodeExecResult(await this.#order(bytes));
   }
 
   async find(
@@ -99,7 +109,7 @@ export class ShimSession implements DelegateHost {
   async netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
     const result = decodeNetlinkResult(await this.#order(encodeNetlink(netnsPath, messages)));
     if (result.stage === "done") return result.bytes;
-    if (result.stage === "open" && goneErrnos.has(result.errno)) {
+    if (result.stage === "open" && isGone(result.errno)) {
       throw new NetnsError(result.message, result.errno);
     }
     throw new CniError(CniErrorCode.IoFailure, result.message);
@@ -112,8 +122,8 @@ export class ShimSession implements DelegateHost {
     await new Promise<void>((resolve) => this.#stream.end(encodeDone(message), () => resolve()));
   }
 
-  #order(frame: Buffer): Promise<Frame> {
-    if (this.#failure === undefined) this.#stream.write(frame);
+  #order(bytes: Buffer): Promise<Frame> {
+    if (this.#failure === undefined) this.#stream.write(bytes);
     return this.#nextFrame();
   }
 
@@ -153,4 +163,10 @@ export class ShimSession implements DelegateHost {
     for (const waiter of this.#waiters.splice(0)) waiter.reject(this.#failure);
     this.#gone.abort(this.#failure);
   }
+}
+
+/** Whether there is no network namespace at a path: nothing is there, or something else. */
+function isGone(errno: number): boolean {
+  const { ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL } = constants.errno;
+  return [ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL].includes(errno);
 }

@@ -63,6 +63,23 @@ test("publish() succeeds while another pod's status is withdrawn", async () => {
   expect(logger.lines).toEqual([]);
 });
 
+test("publish() with a start writes then, unless a later call decided", async () => {
+  const start = Promise.withResolvers<void>();
+  const waiting = ["a", "b", "c"].map((name) =>
+    files.publish(podOf(name), status("[1]"), start.promise),
+  );
+  await files.publish(podOf("b"), status("[2]"));
+  await files.withdraw(podOf("c"));
+  expect(await readdir(join(dir, ".status", "default"))).toEqual(["b.json"]);
+  start.resolve();
+  expect(await Promise.all(waiting)).toEqual(["settled", "settled", "settled"]);
+  const [a, b] = ["a", "b"].map((name) =>
+    readFile(join(dir, ".status", "default", `${name}.json`), "utf8"),
+  );
+  expect([await a, await b]).toEqual(["[1]", "[2]"]);
+  expect(await readdir(join(dir, ".status", "default"))).toEqual(["a.json", "b.json"]);
+});
+
 test("publish() and withdraw() log failures and never reject", async () => {
   await writeFile(join(dir, ".status"), "a file");
   expect(await files.publish(podOf("web"), status("[]"))).toBe("pending");

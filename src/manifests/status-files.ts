@@ -1,6 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
+import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
@@ -9,6 +10,9 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 export class StatusFiles implements StatusPublisher {
   readonly #dir: string;
   readonly #logger: Logger;
+  /** One write at a time for a pod, and the value that its last caller wants. */
+  readonly #turns = new KeyedMutex();
+  readonly #wanted = new Map<string, symbol>();
 
   constructor(manifestsDir: string, logger: Logger) {
     this.#dir = join(manifestsDir, ".status");
@@ -18,24 +22,38 @@ export class StatusFiles implements StatusPublisher {
   async publish(
     pod: PodReference,
     annotations: Readonly<Record<string, string | null>>,
+    after?: Promise<void>,
   ): Promise<PublishOutcome> {
     const value = annotations[networkStatusAnnotation] ?? undefined;
-    return (await this.#set(pod, value, "written")) ? "settled" : "pending";
+    return (await this.#set(pod, { value, after })) ? "settled" : "pending";
   }
 
   async withdraw(pod: { namespace: string; name: string }): Promise<void> {
-    await this.#set(pod, undefined, "removed");
+    await this.#set(pod, { value: undefined });
   }
 
-  /** Not synced: after a crash of the machine the pod is a new one. Returns whether it succeeded. */
+  /**
+   * Sets the value unless a later call for the pod decides.
+   * @returns whether it succeeded
+   */
   async #set(
     pod: { namespace: string; name: string },
-    value: string | undefined,
-    aim: "written" | "removed",
+    { value, after }: { value: string | undefined; after?: Promise<void> | undefined },
   ): Promise<boolean> {
     const path = this.#path(pod);
+    if (path === undefined) return true;
+    const turn = Symbol();
+    this.#wanted.set(path, turn);
+    await after;
+    using _turn = await this.#turns.acquire(path);
+    if (this.#wanted.get(path) !== turn) return true;
+    this.#wanted.delete(path);
+    return await this.#write(path, value);
+  }
+
+  /** Not synced: after a crash of the machine the pod is a new one. */
+  async #write(path: string, value: string | undefined): Promise<boolean> {
     try {
-      if (path === undefined) return true;
       if (value === undefined) await rm(path, { force: true });
       else {
         await mkdir(dirname(path), { recursive: true });
@@ -43,6 +61,7 @@ export class StatusFiles implements StatusPublisher {
       }
       return true;
     } catch (error) {
+      const aim = value === undefined ? "removed" : "written";
       const message = `manifests: the network-status could not be ${aim}`;
       this.#logger.error({ err: error, path }, message);
       return false;

@@ -1,11 +1,3 @@
-import {
-  __LENGTH_Address,
-  __LENGTH_Link,
-  formatAddress,
-  formatLink,
-  MessageType,
-  parseAddress,
-} from "netlink/dist/rt/gen_structs.js";
 import { readS32, readU32 } from "netlink/dist/structs.js";
 import { type IpFamily, ipFromBytes } from "#lib/ip.ts";
 import {
@@ -42,15 +34,19 @@ export interface InterfaceAddress {
 /** IFF_UP of `Link.flags`. */
 export const linkUp = 1;
 
-/** Offsets in the kernel's struct ifinfomsg. */
-const ifinfo = { index: 4, flags: 8 } as const;
+/** RTM_GETLINK and RTM_GETADDR. The library's structures of rtnetlink take long to load. */
+const messageType = { getLink: 18, getAddress: 22 } as const;
+/** Length and offsets of the kernel's struct ifinfomsg. */
+const ifinfo = { length: 16, index: 4, flags: 8 } as const;
+/** Length and offsets of the kernel's struct ifaddrmsg. */
+const ifaddr = { length: 8, family: 0, prefix: 1, index: 4 } as const;
 const ifla = { address: 1, ifName: 3, mtu: 4 } as const;
 const ifa = { address: 1, local: 2 } as const;
 
 /** The interfaces of a namespace. Equivalent to: `ip link show`. @throws NetlinkError */
 export async function listLinks(transport: NetlinkTransport, netns: string): Promise<Link[]> {
-  const header = formatLink({});
-  const answers = await dump(transport, netns, { type: MessageType.GETLINK, header });
+  const header = Buffer.alloc(ifinfo.length);
+  const answers = await dump(transport, netns, { type: messageType.getLink, header });
   return answers.map(decodeLink);
 }
 
@@ -61,8 +57,8 @@ export async function linkExists(
   name: string,
 ): Promise<boolean> {
   const attributes = [{ type: ifla.ifName, data: Buffer.from(`${name}\0`) }];
-  const data = encodePayload(formatLink({}), attributes);
-  const [errno] = await execute(transport, netns, [{ type: MessageType.GETLINK, flags: 0, data }]);
+  const data = encodePayload(Buffer.alloc(ifinfo.length), attributes);
+  const [errno] = await execute(transport, netns, [{ type: messageType.getLink, flags: 0, data }]);
   if (errno === undefined) return true;
   if (errno === "ENODEV") return false;
   throw new NetlinkError(`the kernel does not look up interface ${name}: ${errno}`, { errno });
@@ -73,13 +69,13 @@ export async function listAddresses(
   transport: NetlinkTransport,
   netns: string,
 ): Promise<InterfaceAddress[]> {
-  const header = formatAddress({});
-  const answers = await dump(transport, netns, { type: MessageType.GETADDR, header });
+  const header = Buffer.alloc(ifaddr.length);
+  const answers = await dump(transport, netns, { type: messageType.getAddress, header });
   return answers.flatMap((data) => decodeAddress(data) ?? []);
 }
 
 function decodeLink(data: Buffer): Link {
-  const attributes = decodeAttributes(data, __LENGTH_Link);
+  const attributes = decodeAttributes(data, ifinfo.length);
   const name = findAttribute(attributes, ifla.ifName);
   const mac = findAttribute(attributes, ifla.address);
   const mtu = findAttribute(attributes, ifla.mtu);
@@ -100,15 +96,15 @@ function formatMac(bytes: Uint8Array): string {
 
 /** With a peer, `local` is the interface's own address and `address` the peer's. */
 function decodeAddress(data: Buffer): InterfaceAddress | undefined {
-  const header = parseAddress(data.subarray(0, __LENGTH_Address));
-  const family = familyOf(header.family);
-  const attributes = decodeAttributes(data, __LENGTH_Address);
+  if (data.length < ifaddr.length) return undefined;
+  const family = familyOf(data.readUInt8(ifaddr.family));
+  const attributes = decodeAttributes(data, ifaddr.length);
   const bytes = findAttribute(attributes, ifa.local) ?? findAttribute(attributes, ifa.address);
   if (family === undefined || bytes === undefined) return undefined;
   return {
-    ifIndex: header.index ?? 0,
+    ifIndex: readU32.call(data, ifaddr.index),
     family,
     address: ipFromBytes(bytes),
-    prefix: header.prefixlen ?? 0,
+    prefix: data.readUInt8(ifaddr.prefix),
   };
 }

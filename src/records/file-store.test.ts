@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import fs, { appendFileSync, readlinkSync } from "node:fs";
 import {
   chmod,
@@ -11,6 +13,7 @@ import {
   rm,
   stat,
   symlink,
+  truncate,
   writeFile,
 } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
@@ -75,7 +78,7 @@ test("load() and loadPlan() return what create() wrote; finish() leaves an empty
   const store = await FileRecordStore.open(dir);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
   await store.create(recordOf("c1"), plan);
-  expect(await store.load(key)).toEqual(recordOf("c1"));
+  expect((await store.load(key))?.record).toEqual(recordOf("c1"));
   expect(await store.loadPlan(key)).toEqual(plan);
   await store.finish(key);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
@@ -106,7 +109,7 @@ test.each(["create", "update"] as const)(
     const store = await storeWithRecord();
     await store[method](second, emptyPlan);
     const other = await FileRecordStore.open(dir);
-    expect(await other.load(key)).toEqual(second);
+    expect((await other.load(key))?.record).toEqual(second);
     expect(await other.loadPlan(key)).toEqual(emptyPlan);
   },
 );
@@ -130,7 +133,9 @@ test.each(["eth0.100", "a@b", ".x", "..x", "x.json", "x.record", "veth\\1", "Ð¸Ð
     const store = await FileRecordStore.open(dir);
     await store.create(recordOf("c1", ifName), plan);
     await store.create(recordOf("c1"), emptyPlan);
-    expect(await store.load({ containerId: "c1", ifName })).toEqual(recordOf("c1", ifName));
+    expect((await store.load({ containerId: "c1", ifName }))?.record).toEqual(
+      recordOf("c1", ifName),
+    );
     expect(await store.loadPlan({ containerId: "c1", ifName })).toEqual(plan);
     const { records, damaged } = await store.list();
     expect(damaged).toEqual([]);
@@ -161,14 +166,39 @@ test.each([
   ["foreign content", () => "not a record\n"],
 ])("load(), loadPlan() and list() report a file with %s as damaged", async (_, alter) => {
   const store = await storeWithRecord();
+  await store.flush();
   await writeFile(fileOf(), alter(await readFile(fileOf(), "latin1")), "latin1");
   await expect(store.load(key)).rejects.toThrow(expect.objectContaining({ code: 6 }));
   await expect(store.loadPlan(key)).rejects.toThrow(expect.objectContaining({ code: 6 }));
   expect(await store.list()).toEqual({
     records: [],
-    damaged: [{ ...key, reason: expect.stringContaining(fileOf()) }],
+    damaged: [{ ...key, reason: expect.stringContaining(fileOf()), isIncomplete: false }],
   });
 });
+
+test("load() returns what another process has just written, too", async () => {
+  const store = await storeWithRecord();
+  await (await FileRecordStore.open(dir)).update(second, emptyPlan);
+  expect((await store.load(key))?.record).toEqual(second);
+});
+
+test("list() says of a file with zeros in it that it is incomplete", async () => {
+  const store = await storeWithRecord();
+  const { size } = await stat(fileOf());
+  await truncate(fileOf(), Math.floor(size / 2));
+  await truncate(fileOf(), size + 100);
+  expect((await store.list()).damaged).toMatchObject([{ ...key, isIncomplete: true }]);
+});
+
+test.each([0, 1, 100, "the end but one byte"])(
+  "list() says of a file that ends after byte %s that it is incomplete",
+  async (end) => {
+    const store = await storeWithRecord();
+    const { size } = await stat(fileOf());
+    await truncate(fileOf(), typeof end === "number" ? end : size - 1);
+    expect((await store.list()).damaged).toMatchObject([{ ...key, isIncomplete: true }]);
+  },
+);
 
 test("load() and loadPlan() reject a file that holds another sandbox's record and plan", async () => {
   const store = await FileRecordStore.open(dir);
@@ -257,7 +287,7 @@ test("quarantine() renames the file, so that it is kept but neither loaded nor l
   expect(await store.list()).toEqual({ records: [], damaged: [] });
   await store.quarantine(key);
   await store.create(recordOf("c1"), plan);
-  expect(await store.load(key)).toEqual(recordOf("c1"));
+  expect((await store.load(key))?.record).toEqual(recordOf("c1"));
 });
 
 test("create() leaves no file and no open descriptor if it cannot write", async () => {
@@ -279,7 +309,7 @@ test.each(["create", "update"] as const)(
     await expect(store[method](long, plan)).rejects.toThrow(
       expect.objectContaining({ code: 5, message: expect.stringContaining(dir) }),
     );
-    expect(await store.load(key)).toEqual(recordOf("c1"));
+    expect((await store.load(key))?.record).toEqual(recordOf("c1"));
     expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
   },
 );
@@ -310,7 +340,7 @@ test("load() and list() report an unfinished teardown for a record that the shim
   const store = await storeWithRecord();
   const before = Date.now();
   await chmod(join(dir, "c1@eth0.record"), 0o700);
-  const marked = await store.load(key);
+  const marked = (await store.load(key))?.record;
   const at = marked?.teardown?.failedAt ?? "";
   expect(Date.parse(at)).toBeGreaterThan(before - 1000);
   expect(marked).toEqual({
@@ -326,10 +356,10 @@ test("load() and list() report an unfinished teardown for a record that the shim
   expect((await store.list()).records).toEqual([marked]);
   const failed = { firstFailedAt: "f", failedAt: "f", attempts: 3, lastError: "busy" };
   await store.update({ ...recordOf("c1"), teardown: failed }, plan);
-  expect((await store.load(key))?.teardown).toEqual(failed);
+  expect((await store.load(key))?.record.teardown).toEqual(failed);
   await store.finish(key);
   await store.create(recordOf("c1"), plan);
-  expect(await store.load(key), "after the next create()").toEqual(recordOf("c1"));
+  expect((await store.load(key))?.record, "after the next create()").toEqual(recordOf("c1"));
 });
 
 /** Lists the files that are synced from now on, as the kernel names them; "." is the directory. */
@@ -352,7 +382,8 @@ test("create() makes the record visible at once, and syncs it before `durable` r
   const store = await FileRecordStore.open(dir);
   const synced = observeSyncs();
   const { durable } = await store.create(recordOf("c1"), plan);
-  expect(await (await FileRecordStore.open(dir)).load(key)).toEqual(recordOf("c1"));
+  const other = await FileRecordStore.open(dir);
+  expect((await other.load(key))?.record).toEqual(recordOf("c1"));
   await durable;
   expect(synced.toSorted()).toEqual(everything);
   await store.flush();
@@ -383,13 +414,13 @@ test("update() is visible to every process at once, and is synced by the next fl
   await (await store.create(recordOf("c1"), plan)).durable;
   const synced = observeSyncs();
   await store.update(second, emptyPlan);
-  expect(await other.load(key)).toEqual(second);
+  expect((await other.load(key))?.record).toEqual(second);
   expect(await other.loadPlan(key)).toEqual(emptyPlan);
   expect(synced).toEqual([]);
   await Promise.all([store.flush(), store.flush().then(() => expect(synced).toHaveLength(1))]);
   expect(synced).toEqual(["c1@eth0.record"]);
   expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
-  expect(await other.load(key)).toEqual(second);
+  expect((await other.load(key))?.record).toEqual(second);
 });
 
 test("update() appends to the durable content, even in a process that did not create the file", async () => {
@@ -399,9 +430,9 @@ test("update() appends to the durable content, even in a process that did not cr
   const other = await FileRecordStore.open(dir);
   await other.update(third, plan);
   expect((await readFile(fileOf())).subarray(0, durable.length)).toEqual(durable);
-  expect(await store.load(key)).toEqual(third);
+  expect((await store.load(key))?.record).toEqual(third);
   await writeFile(fileOf(), durable);
-  expect(await store.load(key)).toEqual(recordOf("c1"));
+  expect((await store.load(key))?.record).toEqual(recordOf("c1"));
   expect(await store.loadPlan(key)).toEqual(plan);
 });
 
@@ -412,7 +443,10 @@ test("load() returns the durable record, with an unknown boot, after a power los
   const whole = await readFile(fileOf());
   for (let length = durable.length + 1; length < whole.length; length++) {
     await writeFile(fileOf(), whole.subarray(0, length));
-    expect(await store.load(key), `at ${length}`).toEqual({ ...recordOf("c1"), bootId: "" });
+    expect((await store.load(key))?.record, `at ${length}`).toEqual({
+      ...recordOf("c1"),
+      bootId: "",
+    });
     expect(await store.loadPlan(key), `at ${length}`).toEqual({ ...plan, bootId: "" });
   }
   expect((await store.list()).damaged).toEqual([]);
@@ -423,7 +457,7 @@ test("update() takes effect after a truncated update", async () => {
   await store.flush();
   appendFileSync(fileOf(), "\0\0\0\x10\x07cut");
   await store.update(second, emptyPlan);
-  expect(await store.load(key)).toEqual(second);
+  expect((await store.load(key))?.record).toEqual(second);
   expect(await store.loadPlan(key)).toEqual(emptyPlan);
 });
 
@@ -445,7 +479,21 @@ test("update() leaves the file unchanged if the disk is full, and the next updat
   });
   expect(await readFile(fileOf())).toEqual(before);
   await store.update(third, plan);
-  expect(await store.load(key)).toEqual(third);
+  expect((await store.load(key))?.record).toEqual(third);
+});
+
+test("isLocked() says whether another process holds the sandbox's lock now", async () => {
+  const store = await FileRecordStore.open(dir);
+  const lock = join(dir, "c1.lock");
+  expect(await store.isLocked("c1")).toBe(false);
+  await writeFile(lock, "");
+  expect(await store.isLocked("c1")).toBe(false);
+  const holder = spawn("flock", [lock, "-c", "echo locked; read _"]);
+  await once(holder.stdout, "data");
+  expect(await store.isLocked("c1")).toBe(true);
+  holder.stdin.end();
+  await once(holder, "exit");
+  expect(await store.isLocked("c1")).toBe(false);
 });
 
 test("update() closes the file after a while even if the disk is full", async () => {
@@ -471,7 +519,7 @@ test("update() keeps the file below a size limit over many updates and loses non
   for (let i = 0; i < 40; i++) {
     await store.update(recordOf("c1", "eth0", `${note}${i}`), plan);
     expect((await stat(fileOf())).size).toBeLessThan(700_000);
-    expect(await store.load(key)).toEqual(recordOf("c1", "eth0", `${note}${i}`));
+    expect((await store.load(key))?.record).toEqual(recordOf("c1", "eth0", `${note}${i}`));
   }
   await store.flush();
   expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
@@ -486,7 +534,7 @@ test("update() during a flush() takes effect and is synced by the next flush()",
   await vi.waitFor(() => expect(synced).toHaveLength(1));
   await store.update(third, plan);
   await flushed;
-  expect(await store.load(key)).toEqual(third);
+  expect((await store.load(key))?.record).toEqual(third);
   await store.flush();
   expect(synced).toEqual(["c1@eth0.record", "c1@eth0.record"]);
 });
@@ -526,7 +574,7 @@ test("update() fails if another process has replaced the record", async () => {
   await writeFile(join(dir, "new"), formatRecord(recordOf("c1", "eth0", "other"), plan));
   await rename(join(dir, "new"), fileOf());
   await expect(store.update(recordOf("c1"), emptyPlan)).rejects.toMatchObject({ code: 5 });
-  expect(await store.load(key)).toEqual(recordOf("c1", "eth0", "other"));
+  expect((await store.load(key))?.record).toEqual(recordOf("c1", "eth0", "other"));
 });
 
 test("flush() skips an update whose record was finished in the meantime", async () => {

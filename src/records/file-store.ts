@@ -1,11 +1,11 @@
-import { constants, rmSync } from "node:fs";
+import { constants, readFileSync, rmSync } from "node:fs";
 import { mkdir, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
-import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
+import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
@@ -16,6 +16,7 @@ import {
   recordFileName,
   tombstoneFileName,
 } from "#lib/files/state-files.ts";
+import { isIncomplete } from "#protocol/plan.ts";
 import { OpenFiles } from "./open-files.ts";
 import { PodIndex } from "./pod-index.ts";
 import { formatDefaultPlan, formatRecord, parsePlan, parseRecord } from "./record-file.ts";
@@ -39,7 +40,7 @@ export class FileRecordStore implements RecordStore {
   readonly #dir: string;
   /** What fails when a record cannot be written. */
   readonly #writing: string;
-  readonly #open: OpenFiles;
+  readonly #open: OpenFiles<StoredRecord>;
   readonly #emptying = new Set<Promise<unknown>>();
   readonly #pods = new PodIndex(async () => (await this.list()).records);
 
@@ -55,25 +56,28 @@ export class FileRecordStore implements RecordStore {
     return new FileRecordStore(dir);
   }
 
-  async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
+  async load(key: RecordKey): Promise<StoredRecord | undefined> {
     const path = this.#path(recordFileName(key));
-    const bytes = readIfPresent(path, "attachment record");
-    if (bytes === undefined) return undefined;
-    const record = parseRecord(bytes, { path, key });
-    const begunAt = record.teardown === undefined ? delBegunAt(path) : undefined;
-    return begunAt === undefined ? record : { ...record, teardown: begunTeardown(begunAt) };
+    const found = this.#open.newest(path) ?? readRecordFile(path, key);
+    if (found === undefined) return undefined;
+    const { record, plan } = found.value;
+    const begunAt = record.teardown === undefined ? delBegunAt(found.status) : undefined;
+    if (begunAt === undefined) return { record, plan };
+    return { record: { ...record, teardown: begunTeardown(begunAt) }, plan };
   }
 
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
     const path = this.#path(recordFileName(key));
-    const bytes = readIfPresent(path, "teardown plan");
-    return bytes === undefined ? undefined : parsePlan(bytes, { path, key });
+    const file = readIfPresent(path, "teardown plan");
+    return file && parsePlan(file.bytes, { path, key });
   }
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<{ durable: Promise<void> }> {
     const { synced } = await attempt(this.#writing, async () => {
-      rmSync(this.#path(tombstoneFileName(record)), { force: true });
-      return this.#open.put(this.#path(recordFileName(record)), formatRecord(record, plan));
+      const tombstone = this.#path(tombstoneFileName(record));
+      if (isPresent(tombstone)) rmSync(tombstone, { force: true });
+      const content = { bytes: formatRecord(record, plan), value: { record, plan } };
+      return this.#open.put(this.#path(recordFileName(record)), content);
     });
     this.#pods.add(record);
     const durable = attempt(this.#writing, () => synced);
@@ -86,7 +90,8 @@ export class FileRecordStore implements RecordStore {
     const path = this.#path(recordFileName(record));
     await attempt(this.#writing, async () => {
       if (!isPresent(path)) throw new Error("the sandbox was detached meanwhile");
-      await this.#open.append(path, formatRecord(record, plan));
+      const content = { bytes: formatRecord(record, plan), value: { record, plan } };
+      await this.#open.append(path, content);
     });
   }
 
@@ -147,13 +152,25 @@ export class FileRecordStore implements RecordStore {
       // A node has hundreds of records: let calls run in between.
       await nextTurn();
       try {
-        const record = await this.load(key);
-        if (record !== undefined) records.push(record);
+        const stored = await this.load(key);
+        if (stored !== undefined) records.push(stored.record);
       } catch (error) {
-        damaged.push({ ...key, reason: errorMessage(error) });
+        damaged.push({
+          ...key,
+          reason: errorMessage(error),
+          isIncomplete: this.#isIncomplete(key),
+        });
       }
     }
     return { records, damaged };
+  }
+
+  #isIncomplete(key: RecordKey): boolean {
+    try {
+      return isIncomplete(readFileSync(this.#path(recordFileName(key))));
+    } catch {
+      return false;
+    }
   }
 
   /**
@@ -172,6 +189,11 @@ export class FileRecordStore implements RecordStore {
   #path(name: string): string {
     return join(this.#dir, name);
   }
+}
+
+function readRecordFile(path: string, key: RecordKey) {
+  const file = readIfPresent(path, "attachment record");
+  return file && { value: parseRecord(file.bytes, { path, key }), status: file.status };
 }
 
 /** @throws CniError 5 when the step fails */

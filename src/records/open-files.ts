@@ -6,6 +6,7 @@ import {
   lstatSync,
   openSync,
   readFileSync,
+  type Stats,
 } from "node:fs";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { syncDirectory, syncFile } from "#lib/files/sync.ts";
@@ -18,11 +19,21 @@ const delayMs = 500;
 const lengthMax = 256 * 1024;
 const contentsMax = 8;
 
-interface OpenFile {
+/** What an open file contains: bytes, and what they were made from. */
+export interface Content<T> {
+  readonly bytes: Uint8Array;
+  readonly value: T;
+}
+
+interface OpenFile<T> {
   readonly fd: number;
   readonly inode: number;
+  /** When this process wrote it. */
+  mtimeMs: number;
   /** The offset of the next update. */
   end: number;
+  /** The newest content; undefined before the first update of a file that was there. */
+  value: T | undefined;
   isDirty: boolean;
   /** The current sync, during which the file must stay open. Never rejects. */
   syncing: Promise<unknown>;
@@ -33,9 +44,9 @@ interface OpenFile {
  * synced, half a second later, because a journal commit delays all other writes of a call. After a
  * power loss an unsynced update is ignored, and what was synced before it is intact.
  */
-export class OpenFiles {
+export class OpenFiles<T> {
   readonly #dir: string;
-  readonly #files = new Map<string, OpenFile>();
+  readonly #files = new Map<string, OpenFile<T>>();
   #timer: NodeJS.Timeout | undefined;
   #lastSync: Promise<void> = Promise.resolve();
 
@@ -44,13 +55,14 @@ export class OpenFiles {
   }
 
   /** Atomically replaces a file, visible to all processes; `synced` resolves when it is durable. */
-  put(path: string, content: Uint8Array): { readonly synced: Promise<void> } {
+  put(path: string, { bytes, value }: Content<T>): { readonly synced: Promise<void> } {
     this.release(path);
-    const fd = putFile(path, content);
+    const fd = putFile(path, bytes);
     const synced = Promise.all([syncFile(fd), syncDirectory(this.#dir)]).then(() => undefined);
     const syncing = synced.catch(() => undefined);
-    const inode = fstatSync(fd).ino;
-    this.#files.set(path, { fd, inode, end: content.length, isDirty: false, syncing });
+    const { ino: inode, mtimeMs } = fstatSync(fd);
+    const end = bytes.length;
+    this.#files.set(path, { fd, inode, mtimeMs, end, value, isDirty: false, syncing });
     this.#schedule();
     return { synced };
   }
@@ -59,25 +71,37 @@ export class OpenFiles {
    * Appends newer content, visible to all processes when it resolves.
    * @throws Error when that fails, or another process removed or replaced the file
    */
-  async append(path: string, content: Uint8Array): Promise<void> {
+  async append(path: string, { bytes, value }: Content<T>): Promise<void> {
     const file = this.#files.get(path) ?? this.#open(path);
-    const end = file.end + content.length;
-    if (end > Math.max(lengthMax, contentsMax * content.length)) {
+    const end = file.end + bytes.length;
+    if (end > Math.max(lengthMax, contentsMax * bytes.length)) {
       this.release(path);
-      return atomicWrite(path, content);
+      return atomicWrite(path, bytes);
     }
     try {
-      writeAt(file.fd, content, file.end);
+      writeAt(file.fd, bytes, file.end);
     } catch (error) {
       ftruncateSync(file.fd, file.end);
       throw error;
     }
     file.end = end;
+    file.value = value;
     file.isDirty = true;
     this.#schedule();
-    if (lstatSync(path, { throwIfNoEntry: false })?.ino === file.inode) return;
+    const status = lstatSync(path, { throwIfNoEntry: false });
+    file.mtimeMs = status?.mtimeMs ?? 0;
+    if (status?.ino === file.inode) return;
     this.release(path);
     throw new Error("the sandbox was detached meanwhile");
+  }
+
+  /** What an open file was made from, and its status, unless another process changed it. */
+  newest(path: string): { readonly value: T; readonly status: Stats } | undefined {
+    const file = this.#files.get(path);
+    if (file?.value === undefined) return undefined;
+    const status = lstatSync(path, { throwIfNoEntry: false });
+    if (status?.ino !== file.inode || status.size !== file.end) return undefined;
+    return status.mtimeMs === file.mtimeMs ? { value: file.value, status } : undefined;
   }
 
   /** Closes a file that is removed or replaced, without syncing it. */
@@ -97,13 +121,14 @@ export class OpenFiles {
   }
 
   /** Opens a file and cuts off an incomplete update at its end. */
-  #open(path: string): OpenFile {
+  #open(path: string): OpenFile<T> {
     const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const { end } = findNewestPlan(readFileSync(fd));
       ftruncateSync(fd, end);
-      const { ino } = fstatSync(fd);
-      const file = { fd, inode: ino, end, isDirty: false, syncing: Promise.resolve() };
+      const { ino: inode, mtimeMs } = fstatSync(fd);
+      const state = { value: undefined, isDirty: false, syncing: Promise.resolve() };
+      const file: OpenFile<T> = { fd, inode, mtimeMs, end, ...state };
       this.#files.set(path, file);
       // Closes it also if the update fails.
       this.#schedule();
@@ -130,6 +155,6 @@ export class OpenFiles {
   }
 }
 
-function close({ fd, syncing }: OpenFile): void {
+function close({ fd, syncing }: OpenFile<unknown>): void {
   void syncing.then(() => closeSync(fd));
 }

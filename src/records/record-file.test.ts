@@ -53,7 +53,7 @@ test("formatRecord(), parseRecord() and parsePlan() keep every field of a record
     },
   };
   const file = formatRecord(record, plan);
-  expect(parseRecord(file, where)).toEqual(record);
+  expect(parseRecord(file, where)).toEqual({ record, plan });
   expect(parsePlan(file, where)).toEqual(plan);
 });
 
@@ -84,7 +84,7 @@ test.each<[string, Buffer, RegExp]>([
     fileOf("2", { ...usable, attachments: [{ ...attachment, cniArgs: [["a"]] }] }),
     /attachments\[0\]\.cniArgs\[0\]: must be a pair of strings, got \["a"\]/,
   ],
-  ["an array for the object", fileOf("2", []), /expected object, received array/],
+  ["an array for the object", fileOf("2", []), /must be an object/],
   [
     "invalid JSON",
     encodePlan({ ...key, bootId: "", attempted: 0, calls: [] }, { schema: "2", text: "{" }),

@@ -1,11 +1,11 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
-import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
+import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { DocumentError } from "#lib/parsing/document-error.ts";
 import { ProtocolError } from "#protocol/frame.ts";
-import { decodePlan, decodeRecord, encodePlan } from "#protocol/plan.ts";
+import { decodePlan, decodePlanWithRecord, encodePlan, type PlanMessage } from "#protocol/plan.ts";
 import { readRecord, recordSchemaVersion } from "./record-schema.ts";
 
 interface RecordPlace {
@@ -35,22 +35,28 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
  * The newest record of a file. After an incomplete update its boot is unknown: all is detached.
  * @throws CniError 6 naming a file without a whole record, or of another schema or sandbox
  */
-export function parseRecord(bytes: Buffer, place: RecordPlace): AttachmentRecord {
+export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
   return usable("attachment record", place, () => {
-    const { schema, text, isOutdated } = decodeRecord(bytes);
-    const record = readRecord(schema, JSON.parse(text));
+    const { plan, record: message } = decodePlanWithRecord(bytes);
+    const record = readRecord(message.schema, JSON.parse(message.text));
     checkOwner(record, place.key);
-    return isOutdated ? { ...record, bootId: "" } : record;
+    const isBootKnown = plan.bootId !== "";
+    return {
+      record: isBootKnown ? record : { ...record, bootId: "" },
+      plan: teardownPlan(plan, place),
+    };
   });
 }
 
 /** The newest plan of a record's file. @throws CniError 6 without one, or for another sandbox */
 export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
-  return usable("teardown plan", place, () => {
-    const { containerId, ifName, bootId, attempted, calls } = decodePlan(bytes);
-    checkOwner({ containerId, ifName }, place.key);
-    return { bootId, attempted, steps: calls.map(({ group, ...call }) => ({ group, call })) };
-  });
+  return usable("teardown plan", place, () => teardownPlan(decodePlan(bytes), place));
+}
+
+function teardownPlan(message: PlanMessage, { key }: RecordPlace): TeardownPlan {
+  const { bootId, attempted, calls } = message;
+  checkOwner(message, key);
+  return { bootId, attempted, steps: calls.map(({ group, ...call }) => ({ group, call })) };
 }
 
 function checkOwner({ containerId, ifName }: RecordKey, key: RecordKey): void {

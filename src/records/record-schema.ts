@@ -1,68 +1,113 @@
-import * as z from "zod";
-import { type Reason, reasonCodes } from "#cni/error.ts";
+import { reasonCodes } from "#cni/error.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { parseWith } from "#lib/parsing/parse-with.ts";
+import { withValue } from "#lib/parsing/document-error.ts";
+import { type FieldReader, readFields } from "#lib/parsing/field-reader.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 
 /** The only schema that this version reads and writes. */
 export const recordSchemaVersion = "2";
-
-const text = z.string();
-const name = z.string().min(1, "must not be empty");
-const texts = z.array(text);
-const count = z.int().nonnegative();
-/** Checked but not copied. */
-const json = z.custom<JsonObject>(isJsonObject, "must be an object");
-
-const pod = z.strictObject({ namespace: text, name: text, uid: text });
-
-const teardown = z.strictObject({
-  firstFailedAt: text,
-  since: z.strictObject({ bootId: text, clockMs: count }).exactOptional(),
-  failedAt: text,
-  attempts: count,
-  lastError: text,
-  reason: z.enum(Object.keys(reasonCodes) as Reason[]).exactOptional(),
-});
-
-const attachment = z.strictObject({
-  displayName: text,
-  isDefault: z.boolean(),
-  ifName: name,
-  state: z.enum(["planned", "attempted", "attached"]),
-  conf: json,
-  cniArgs: z.array(z.tuple([text, text], "must be a pair of strings")),
-  capabilityArgs: json,
-  searchPath: texts,
-  device: z.strictObject({ resourceName: text, id: text, source: text }).exactOptional(),
-  defaultRoute: texts.exactOptional(),
-  result: json.exactOptional(),
-  ignoredRequests: z
-    .array(z.strictObject({ key: text, asked: text, got: text.exactOptional() }))
-    .exactOptional(),
-  failedAdd: z.strictObject({ position: count, code: count, message: text }).exactOptional(),
-  userSpaceInterfaces: texts.exactOptional(),
-});
-
-/** A key that another release added is refused, because writing the record again would lose it. */
-const record: z.ZodType<AttachmentRecord> = z.strictObject({
-  containerId: name,
-  ifName: name,
-  netns: text,
-  cniVersion: text,
-  pod: pod.exactOptional(),
-  createdAt: text,
-  bootId: text,
-  attachments: z.array(attachment),
-  pendingStatus: z.record(text, text).exactOptional(),
-  teardown: teardown.exactOptional(),
-});
 
 /** Reads a record. @throws ProtocolError for another schema, DocumentError naming wrong members */
 export function readRecord(schema: string, value: unknown): AttachmentRecord {
   if (schema !== recordSchemaVersion) {
     throw new ProtocolError(`it has schema ${schema}, this version reads ${recordSchemaVersion}`);
   }
-  return parseWith(record, value, "content");
+  readFields(value, { subject: "content" }, checkRecord);
+  // Checked but not copied.
+  return value as AttachmentRecord;
+}
+
+function checkRecord(record: FieldReader): void {
+  const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
+  const optional = ["pod", "pendingStatus", "teardown"];
+  checkKeys(record, { required: [...required, "attachments"], optional });
+  for (const key of required) record.string(key);
+  for (const key of ["containerId", "ifName"]) record.checked(key, notEmpty);
+  const pod = record.object("pod");
+  if (pod !== undefined) checkTexts(pod, ["namespace", "name", "uid"]);
+  for (const attachment of record.objects("attachments")) checkAttachment(attachment);
+  record.stringMap("pendingStatus");
+  const teardown = record.object("teardown");
+  if (teardown !== undefined) checkTeardown(teardown);
+}
+
+function checkAttachment(attachment: FieldReader): void {
+  const objects = ["conf", "capabilityArgs"];
+  const required = ["displayName", "isDefault", "ifName", "state", "cniArgs", "searchPath"];
+  const lists = ["defaultRoute", "userSpaceInterfaces"];
+  const optional = ["device", "result", "ignoredRequests", "failedAdd", ...lists];
+  checkKeys(attachment, { required: [...required, ...objects], optional });
+  attachment.string("displayName");
+  attachment.checked("ifName", notEmpty);
+  attachment.checked("state", oneOf(["planned", "attempted", "attached"]));
+  if (typeof attachment.value("isDefault") !== "boolean") {
+    attachment.mismatch("isDefault", "a boolean");
+  }
+  for (const key of [...objects, "result"]) attachment.object(key);
+  for (const key of ["searchPath", ...lists]) attachment.strings(key);
+  checkPairs(attachment, "cniArgs");
+  const device = attachment.object("device");
+  if (device !== undefined) checkTexts(device, ["resourceName", "id", "source"]);
+  for (const ignored of attachment.objects("ignoredRequests")) {
+    checkTexts(ignored, ["key", "asked"], ["got"]);
+  }
+  const failed = attachment.object("failedAdd");
+  if (failed === undefined) return;
+  checkKeys(failed, { required: ["position", "code", "message"] });
+  for (const key of ["position", "code"]) failed.integer(key);
+  failed.string("message");
+}
+
+function checkTeardown(teardown: FieldReader): void {
+  const texts = ["firstFailedAt", "failedAt", "lastError"];
+  checkKeys(teardown, { required: [...texts, "attempts"], optional: ["since", "reason"] });
+  for (const key of texts) teardown.string(key);
+  teardown.integer("attempts");
+  teardown.checked("reason", oneOf(Object.keys(reasonCodes)));
+  const since = teardown.object("since");
+  if (since === undefined) return;
+  checkKeys(since, { required: ["bootId", "clockMs"] });
+  since.string("bootId");
+  since.integer("clockMs");
+}
+
+/** A key that another release added is refused, because writing the record again would lose it. */
+function checkKeys(
+  fields: FieldReader,
+  { required, optional = [] }: { required: readonly string[]; optional?: readonly string[] },
+): void {
+  fields.refuseOthers([...required, ...optional]);
+  for (const key of required) if (!fields.has(key)) fields.problem(key, "is missing");
+  for (const [key, value] of Object.entries(fields.raw)) {
+    if (value === null) fields.problem(key, "must not be null");
+  }
+}
+
+/** An object of texts alone. */
+function checkTexts(
+  fields: FieldReader,
+  required: readonly string[],
+  optional: readonly string[] = [],
+): void {
+  checkKeys(fields, { required, optional });
+  for (const key of [...required, ...optional]) fields.string(key);
+}
+
+function checkPairs(fields: FieldReader, key: string): void {
+  for (const [index, pair] of fields.elements(key).entries()) {
+    const isPair = Array.isArray(pair) && pair.length === 2 && pair.every(isText);
+    if (!isPair) fields.problem(`${key}[${index}]`, withValue("must be a pair of strings", pair));
+  }
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string";
+}
+
+function notEmpty(text: string): string | undefined {
+  return text === "" ? "must not be empty" : undefined;
+}
+
+function oneOf(values: readonly string[]): (text: string) => string | undefined {
+  return (text) => (values.includes(text) ? undefined : `must be one of ${values.join(", ")}`);
 }

@@ -6,6 +6,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  type Stats,
   writeSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -18,11 +19,18 @@ import { temporaryName } from "#lib/files/temporary-name.ts";
  * times that. Only syncs are asynchronous.
  */
 
-/** The content of a file; undefined when it does not exist. @throws CniError 5 naming the file */
-export function readIfPresent(path: string, description: string): Buffer | undefined {
+/** A file, and its status from before the content was read. */
+interface ReadFile {
+  readonly status: Stats;
+  readonly bytes: Buffer;
+}
+
+/** Reads a file; undefined when it does not exist. @throws CniError 5 naming the file */
+export function readIfPresent(path: string, description: string): ReadFile | undefined {
   try {
     // A thrown error costs more than this check.
-    return isPresent(path) ? readFileSync(path) : undefined;
+    const status = lstatSync(path, { throwIfNoEntry: false });
+    return status && { status, bytes: readFileSync(path) };
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw new CniError(CniErrorCode.IoFailure, `cannot read the ${description} ${path}`, {
@@ -39,11 +47,9 @@ export function isPresent(path: string): boolean {
 /** The mode bit of a record whose DEL has begun; the shim sets it (shim/replay.c). */
 const delBegun = 0o100;
 
-/** When the record's first DEL began, in ISO 8601; undefined without DEL or record. */
-export function delBegunAt(path: string): string | undefined {
-  const status = lstatSync(path, { throwIfNoEntry: false });
-  if (status === undefined || (status.mode & delBegun) === 0) return undefined;
-  return status.ctime.toISOString();
+/** When the first DEL of a record's file began, in ISO 8601; undefined without one. */
+export function delBegunAt({ mode, ctime }: Stats): string | undefined {
+  return (mode & delBegun) === 0 ? undefined : ctime.toISOString();
 }
 
 /** Whether the file has that content, and the type and mode that the shim requires. */
@@ -87,7 +93,6 @@ export function makeEmpty(path: string): void {
 
 /** Renames a file if it exists. @returns whether it did */
 export function renameIfPresent(path: string, newPath: string): boolean {
-  if (!isPresent(path)) return false;
   try {
     renameSync(path, newPath);
     return true;

@@ -55,7 +55,9 @@ async function found(dir: string, name: string): Promise<FoundFile | undefined> 
 }
 
 async function abandonedLocks(files: readonly FoundFile[]): Promise<FoundFile[]> {
-  const inUse = new Set(files.flatMap(({ file }) => ("ifName" in file ? [file.containerId] : [])));
+  const inUse = new Set(
+    files.flatMap(({ file }) => (file.kind === "record" ? [file.containerId] : [])),
+  );
   const candidates = files.filter(
     ({ file, ageMs }) =>
       file.kind === "sandbox-lock" && ageMs > abandonedAfterMs && !inUse.has(file.containerId),

@@ -87,8 +87,8 @@ export class CallServer {
         const stopping = this.#stopping.signal;
         return await serveAgent(engine, call, { host: session, stopping });
       }
-      const { answer, log } = await engine.handle(call, session);
-      await session.done(answer).finally(log);
+      const { answer, afterAnswer } = await engine.handle(call, session);
+      await session.done(answer).finally(afterAnswer);
     } catch (error) {
       if (error instanceof HostGoneError)
         logger.warn({ reason: error.message }, "the shim disconnected before its call was served");

@@ -48,7 +48,7 @@ test("addNetwork() stops at the first error of a plugin or of the shim, without 
   expect(fake.types).toEqual(["a", "b"]);
   const { run } = new FakeDelegates({ a: exited(0, result), b: ended("missing", 2) });
   await expect(addNetwork(abc, rt, run)).rejects.toThrow(
-    'plugin type="b" failed (add): failed to find plugin "b" in path [/a /b]',
+    'failed to find plugin "b" in path [/a /b]',
   );
 });
 

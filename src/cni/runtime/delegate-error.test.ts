@@ -54,8 +54,6 @@ test.each([
   [ended("timeout", 0), `${noMessage}: timed out after 1500 ms`],
   [{ ...ended("timeout", 0), stderr: "x" }, 'netplugin failed: "x": timed out after 1500 ms'],
   [{ ...ended("signaled", 9), stdout: '{"msg":"m"}' }, `${noMessage}: killed by signal 9`],
-  [ended("missing", 2), 'failed to find plugin "t" in path [/a /b]'],
-  [ended("refused", 0, "/a is writable by others"), "/a is writable by others"],
   [ended("overflow", 0, "printed more than 1 MiB"), `${noMessage}: printed more than 1 MiB`],
   [ended("failed", 26), `${noMessage}: failed`],
 ])(
@@ -66,6 +64,17 @@ test.each([
     expect(failure(outcome)).toMatchObject(expected);
   },
 );
+
+test.each([
+  [ended("missing", 2), 'failed to find plugin "t" in path [/a /b]'],
+  [
+    ended("refused", 0, "/a is writable by others"),
+    'plugin "t" may not be executed: /a is writable by others',
+  ],
+])("delegateFailure() does not say that a plugin failed that was not executed: %j", (...row) => {
+  const [outcome, message] = row;
+  expect(failure(outcome)).toMatchObject({ code: 999, message });
+});
 
 test.each([
   ["an error object", { code: 7, msg: " ".repeat(200_000), details: `a${" ".repeat(200_000)}b` }],

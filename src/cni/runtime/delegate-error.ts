@@ -74,19 +74,20 @@ function delegateError(
   const command = call.env.CNI_COMMAND ?? "";
   const reword = command === "DEL" ? rewordForDel : joinLines;
   const verb = verbs[command] ?? command.toLowerCase();
-  return new DelegateError(
-    code,
-    `plugin type="${call.type}" failed (${verb}): ${reword(message)}`,
-    {
-      network,
-      ifName: call.env.CNI_IFNAME ?? "",
-      pluginType: call.type,
-      details: details === undefined ? undefined : reword(details),
-      reason,
-      cause,
-    },
-  );
+  const wasExecuted = reason === undefined || !notExecuted.has(reason);
+  const prefix = wasExecuted ? `plugin type="${call.type}" failed (${verb}): ` : "";
+  return new DelegateError(code, `${prefix}${reword(message)}`, {
+    network,
+    ifName: call.env.CNI_IFNAME ?? "",
+    pluginType: call.type,
+    details: details === undefined ? undefined : reword(details),
+    reason,
+    cause,
+  });
 }
+
+/** Errors about a plugin, which did not give them. */
+const notExecuted: ReadonlySet<Reason> = new Set(["PluginMissing", "PluginRefused"]);
 
 /**
  * containerd treats a DEL error with these words as "already gone" and forgets the pod. Plexus
@@ -105,8 +106,7 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   const reason = endings[outcome.outcome];
   const code = CniErrorCode.Internal;
   const ending = describeEnding(outcome, call);
-  if (reason === "PluginMissing" || reason === "PluginRefused")
-    return { code, reason, message: ending };
+  if (reason !== undefined && notExecuted.has(reason)) return { code, reason, message: ending };
   const stderr = oneLine(outcome.stderr);
   const words = stderr === "" ? " with no error message" : `: ${quoteValue(stderr, 500)}`;
   return omitUndefined({ code, reason, message: `netplugin failed${words}: ${ending}` });
@@ -131,6 +131,8 @@ function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
       return `timed out after ${call.timeoutMs} ms`;
     case "missing":
       return `failed to find plugin ${JSON.stringify(call.type)} in path [${call.searchPath.join(" ")}]`;
+    case "refused":
+      return `plugin ${JSON.stringify(call.type)} may not be executed: ${outcome.message}`;
     default:
       return outcome.message === "" ? outcome.outcome : outcome.message;
   }

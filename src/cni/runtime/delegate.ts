@@ -7,6 +7,8 @@ export interface DelegateCall {
   readonly stdin: string;
   /** After this many milliseconds the delegate is killed with its process group. */
   readonly timeoutMs: number;
+  /** Further types: if one of them is missing or refused, this delegate is not executed either. */
+  readonly requires?: readonly string[];
 }
 
 /** How an execution ended. The output is complete only after `exited`. */
@@ -26,6 +28,11 @@ export interface DelegateOutcome {
   /** The reason in one line, except for `exited`. */
   readonly message: string;
   readonly elapsedUs: number;
+}
+
+/** Whether the delegate ran: not when it, or one that it {@link DelegateCall.requires}, cannot. */
+export function wasExecuted({ outcome }: DelegateOutcome): boolean {
+  return outcome !== "missing" && outcome !== "refused";
 }
 
 /** Runs a delegate. Resolves with any exit status; rejects only when nothing can be run. */

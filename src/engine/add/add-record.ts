@@ -13,7 +13,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 
 interface RecordChanges extends Pick<AttachmentRecord, "teardown" | "pendingStatus"> {
   /** The attachments that stay in the record. @default all */
-  readonly only?: readonly RecordedAttachment[];
+  readonly only?: readonly DetachableAttachment[];
 }
 
 /** The record of an ADD with its teardown plan, from the planned attachments and their progress. */
@@ -22,6 +22,7 @@ export class AddRecord {
   readonly #ctx: CallContext;
   readonly #planned: readonly PlannedAttachment[];
   readonly #attachments: DetachableAttachment[];
+  #syncFailure: Error | undefined;
 
   /** The record of a sandbox whose first network is about to be attached. */
   constructor(
@@ -47,9 +48,8 @@ export class AddRecord {
   }
 
   /** The attachments for which a delegate may have been executed, in order. */
-  get attempted(): RecordedAttachment[] {
-    const all = this.#attachments.map(({ attachment }) => attachment);
-    return all.filter(({ state }) => state !== "planned");
+  get attempted(): DetachableAttachment[] {
+    return this.#attachments.filter(({ attachment }) => attachment.state !== "planned");
   }
 
   /** Notes the progress of a network, by its position; nothing is written. */
@@ -76,17 +76,44 @@ export class AddRecord {
     });
   }
 
-  /** Writes record and plan for the first time. @throws CniError 5 */
-  create(): Promise<{ durable: Promise<void> }> {
-    const { record, plan } = recordWithPlan(this.sandbox, this.#attachments);
-    return this.#ctx.deps.records.create(record, plan);
+  /** Writes record and plan for the first time, as {@link updateAhead}. @throws CniError 5 */
+  async create(): Promise<{ durable: Promise<void> }> {
+    const { record, plan } = recordWithPlan(this.sandbox, this.#ahead());
+    const { durable } = await this.#ctx.deps.records.create(record, plan);
+    durable.catch((error: Error) => {
+      this.#syncFailure = error;
+    });
+    return { durable };
+  }
+
+  /** @throws CniError 5 when the first sync has failed: a power loss may take the record */
+  checkSync(): void {
+    if (this.#syncFailure !== undefined) throw this.#syncFailure;
+  }
+
+  /**
+   * Replaces record and plan; the next network is written as attempted, so that nothing has to be
+   * written between two networks. After a crash a network that never ran may get a DEL, which CNI
+   * allows.
+   * @throws CniError 5
+   */
+  async updateAhead(): Promise<void> {
+    const { record, plan } = recordWithPlan(this.sandbox, this.#ahead());
+    await this.#ctx.deps.records.update(record, plan);
   }
 
   /** Replaces record and plan. @throws CniError 5 */
   async update({ only, ...changes }: RecordChanges = {}): Promise<void> {
-    const kept = this.#attachments.filter(({ attachment }) => only?.includes(attachment) ?? true);
+    const kept = this.#attachments.filter((each) => only?.includes(each) ?? true);
     const { record, plan } = recordWithPlan({ ...this.sandbox, ...changes }, kept);
     await this.#ctx.deps.records.update(record, plan);
+  }
+
+  #ahead(): readonly DetachableAttachment[] {
+    const next = this.#attachments.findIndex(({ attachment }) => attachment.state === "planned");
+    return this.#attachments.map((each, i) =>
+      i === next ? { ...each, attachment: { ...each.attachment, state: "attempted" } } : each,
+    );
   }
 
   #detachable({ list }: PlannedAttachment, attachment: RecordedAttachment): DetachableAttachment {

@@ -47,31 +47,35 @@ test("add() returns only the default network's result, in the CNI version of the
   });
 });
 
-test("add() writes record and plan before the first delegate runs, and again with each network's progress", async () => {
-  const lab = podLab("a");
-  await lab.add(web);
-  expect(lab.journal).toEqual([
-    "create c1@eth0",
-    "ptp ADD eth0",
-    "update c1@eth0",
-    "bridge ADD net1",
-    "publish default/web",
-    "update c1@eth0",
-  ]);
-  const progress = lab.records.writes.map(({ record, plan }) => ({
-    states: record.attachments.map((a) => a.state).join(),
-    results: record.attachments.map((a) => a.result !== undefined),
-    attempted: plan.attempted,
-  }));
-  expect(progress).toEqual([
-    { states: "attempted,planned", results: [false, false], attempted: 1 },
-    { states: "attached,attempted", results: [true, false], attempted: 2 },
-    { states: "attached,attached", results: [true, true], attempted: 2 },
-  ]);
-});
+const attached = ["create c1@eth0", "ptp ADD eth0", "update c1@eth0", "bridge ADD net1"];
+
+test.each([
+  { publishStatus: "beforeReply", last: ["publish default/web", "update c1@eth0", "answer"] },
+  {
+    publishStatus: "afterReply",
+    last: ["update c1@eth0", "answer", "publish default/web", "update c1@eth0"],
+  },
+] as const)(
+  "add() records before the first delegate runs, one network ahead, and then the progress, and publishes $publishStatus",
+  async ({ publishStatus, last }) => {
+    const lab = podLab("a", undefined, { config: { publishStatus } });
+    await lab.add({ ...web, beforeAnswered: async () => void lab.journal.push("answer") });
+    expect(lab.journal).toEqual([...attached, ...last]);
+    const progress = lab.records.writes.map(({ record, plan }) => ({
+      states: record.attachments.map((a) => a.state).join(),
+      results: record.attachments.map((a) => a.result !== undefined),
+      attempted: plan.attempted,
+    }));
+    expect(progress.slice(0, 3)).toEqual([
+      { states: "attempted,attempted", results: [false, false], attempted: 2 },
+      { states: "attached,attempted", results: [true, false], attempted: 2 },
+      { states: "attached,attached", results: [true, true], attempted: 2 },
+    ]);
+  },
+);
 
 test("add() runs delegates while the record is synced, and returns only when it is durable", async () => {
-  const lab = podLab("a");
+  const lab = podLab("a", undefined, { config: { publishStatus: "beforeReply" } });
   const disk = Promise.withResolvers<void>();
   lab.records.becomesDurable = () => disk.promise;
   let isAnswered = false;
@@ -85,22 +89,51 @@ test("add() runs delegates while the record is synced, and returns only when it 
   expect(await answer).toMatchObject({ exitCode: 0 });
 });
 
-test("add() rolls back everything, including the published status, if the record cannot be synced", async () => {
-  const lab = podLab("a");
-  lab.records.becomesDurable = () => Promise.reject(new Error("input/output error"));
+test.each([
+  ["beforeReply", "publish default/web"],
+  ["afterReply", "bridge ADD net1"],
+] as const)(
+  "add() rolls back everything, including the status (%s), if the record cannot be synced",
+  async (publishStatus, last) => {
+    const lab = podLab("a", undefined, { config: { publishStatus } });
+    const disk = Promise.withResolvers<void>();
+    lab.records.becomesDurable = () => disk.promise;
+    const answer = lab.add(web);
+    await vi.waitFor(() => expect(lab.journal).toContain(last));
+    disk.reject(new Error("input/output error"));
+    const { json } = await answer;
+    expect(json).toMatchObject({ msg: "input/output error" });
+    expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+    expect([lab.records.keys, lab.publisher.published.size]).toEqual([[], 0]);
+  },
+);
+
+test("add() attaches no further network once the record could not be synced", async () => {
+  const lab = podLab("a,b");
+  const disk = Promise.withResolvers<void>();
+  lab.records.becomesDurable = () => disk.promise;
+  lab.plugins.script("bridge ADD", (call) => {
+    disk.reject(new Error("input/output error"));
+    return lab.plugins.work(call);
+  });
   const { json } = await lab.add(web);
   expect(json).toMatchObject({ msg: "input/output error" });
+  expect(lab.plugins.log("ADD")).toEqual(["ptp ADD eth0", "bridge ADD net1"]);
   expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
-  expect([lab.records.keys, lab.publisher.published.size]).toEqual([[], 0]);
+  expect(lab.records.keys).toEqual([]);
 });
 
 test.each([
   { what: "the record", nth: 1, ran: [] },
-  { what: "its progress", nth: 2, ran: ["ptp ADD eth0", "ptp DEL eth0"] },
+  {
+    what: "its progress",
+    nth: 2,
+    ran: ["ptp ADD eth0", "bridge ADD net1", "bridge DEL net1", "ptp DEL eth0"],
+  },
 ])(
   "add() attaches no further network if it cannot write $what, and rolls back the earlier ones",
   async ({ nth, ran }) => {
-    const lab = podLab("a");
+    const lab = podLab("a,b");
     lab.records.failWrite = { nth, error: new Error("disk full") };
     const { json } = await lab.add(web);
     expect(json).toMatchObject({ code: 999, msg: "disk full" });
@@ -109,7 +142,7 @@ test.each([
   },
 );
 
-test("add() looks up all plugins before it records or attaches anything, and names those it cannot execute", async () => {
+test("add() executes nothing if a plugin of any network cannot be executed, and names each", async () => {
   const lab = podLab("a,b");
   lab.source.addNad("default/a", network("net-a", "bridge", "tuning"));
   lab.plugins.setLookup("tuning", { outcome: "missing", message: "no such plugin" });
@@ -121,9 +154,10 @@ test("add() looks up all plugins before it records or attaches anything, and nam
       'network default/a: failed to find plugin "tuning" in path [/x /y]; ' +
       'network default/b: plugin "macvlan" in path [/x /y] may not be executed: /x is writable by others',
   });
-  expect(lab.journal).toEqual([]);
+  expect(lab.journal).toEqual(["create c1@eth0", "finish c1@eth0"]);
   expect(lab.records.keys).toEqual([]);
   expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "PluginMissing", message: json.msg });
+  expect(lab.measured).toEqual(["start ADD", "end ADD 999"]);
 });
 
 test("add() does not look up IPAM plugins, as some plugins have theirs built in", async () => {
@@ -216,7 +250,7 @@ test("add() plans exactly the DELs that del() runs, last attachment first, in gr
 });
 
 test("add() plans each network's DELs without prevResult before its ADD, and with it afterwards [R-0.4-12]", async () => {
-  const lab = podLab("a");
+  const lab = podLab("a", undefined, { config: { publishStatus: "beforeReply" } });
   await lab.add(web);
   const prevResults = lab.records.writes.map(({ plan }) =>
     plan.steps.map(({ call }) => JSON.parse(call.stdin).prevResult?.ips[0].address),

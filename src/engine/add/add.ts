@@ -2,6 +2,7 @@ import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { inSandbox, sandboxLinks } from "#engine/call/sandbox.ts";
+import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
@@ -16,21 +17,29 @@ import { rollBack } from "./roll-back.ts";
 /**
  * ADD: attaches the default network, then each requested one; after a failure, detaches what was
  * attempted. The record is visible before the first delegate runs, and durable before the answer.
+ * @param locks for work after the answer; the caller holds the sandbox's lock
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError with the failing delegate's code, naming its network
  */
-export async function add(ctx: CallContext, request: AddRequest): Promise<JsonObject> {
+export async function add(
+  ctx: CallContext,
+  request: AddRequest,
+  locks: SandboxLocks,
+): Promise<JsonObject> {
   const { records } = ctx.deps;
   if (request.prevResult !== undefined) throw notFirstPlugin();
   await checkReadinessFile(ctx);
   if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
   const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
   const { attachments, recordBytes, annotationError } = await plan(ctx, request, pod);
+  // Without its shim the call has failed already, and its sandbox may be detached by now.
+  ctx.signal.throwIfAborted();
   const record = new AddRecord(ctx, request, { pod, attachments });
   const { durable } = await ctx.trace.phase("record", () => record.create());
   try {
     const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });
-    return await finishAdd(ctx, { record, durable, pod, attached, kernel, annotationError });
+    const sandbox = { record, durable, pod, attached, kernel, annotationError };
+    return await finishAdd(ctx, sandbox, locks);
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
     if (!(error instanceof HostGoneError)) await rollBack(ctx, record);
@@ -44,7 +53,8 @@ async function plan(
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   const { netns } = request;
-  const existingInterfaces = async (): Promise<Set<string>> => {
+  const existingInterfaces = async (): Promise<ReadonlySet<string>> => {
+    if (ctx.links !== undefined) return ctx.links;
     const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
     return new Set(links.map(({ name }) => name));
   };

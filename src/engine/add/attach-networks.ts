@@ -2,7 +2,7 @@ import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import type { Result } from "#cni/result/result.ts";
 import { addNetwork } from "#cni/runtime/chain.ts";
-import type { RunDelegate } from "#cni/runtime/delegate.ts";
+import { type RunDelegate, wasExecuted } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { failedAddOf } from "#engine/del/failed-add.ts";
 import { provideDeviceInfo } from "#engine/plan/devices/device-info.ts";
@@ -18,6 +18,8 @@ import { checkSizeWithResults } from "#engine/record/record-size.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 import type { AddRecord } from "./add-record.ts";
 import { type KernelInterfaces, kernelInterfaces } from "./kernel-interfaces.ts";
+import { namingLinks } from "./named-links.ts";
+import { refuseMissingPlugins, requiringAll } from "./required-plugins.ts";
 
 interface AttachedNetworks {
   readonly attached: readonly Attached[];
@@ -27,8 +29,8 @@ interface AttachedNetworks {
 
 /**
  * Attaches the networks in order, up to the first that fails; the caller rolls back what the record
- * says. The record is written before each network, so that a teardown after a crash skips networks
- * that were never attempted.
+ * says. While the plugins of one network run, the record is written with the earlier results and the
+ * next attempt, so that a teardown after a crash knows everything that may have run.
  * A network whose first plugin could not be executed was not attempted: its DEL would fail for the
  * same reason. A network whose result makes the record too long has failed.
  * @throws CniError with the failing delegate's code, naming its network
@@ -40,9 +42,17 @@ export async function attachNetworks(
 ): Promise<AttachedNetworks> {
   const attached: Attached[] = [];
   let kernel: AttachedNetworks["kernel"] = Promise.resolve(undefined);
+  let recorded = Promise.resolve();
   for (const [position, planned] of attachments.entries()) {
-    if (position > 0) await recordAttempt(ctx, record, position);
-    const { run, progress } = observed(ctx.delegateRunner(planned.displayName), (started) => {
+    await recorded;
+    record.checkSync();
+    record.note(position, { state: "attempted" });
+    const delegates = requiringAll(ctx, attachments, planned);
+    const { run, progress } = observed(delegates, (started) => {
+      if (started === 1 && position > 0) {
+        recorded = ctx.trace.phase("record", () => record.updateAhead());
+        recorded.catch(() => undefined);
+      }
       if (planned !== attachments.at(-1) || started < planned.list.plugins.length) return;
       kernel = kernelInterfaces(ctx, record.sandbox.netns);
       // An ADD that fails does not wait for it.
@@ -55,36 +65,27 @@ export async function attachNetworks(
       attached.push(added);
       record.noteAttached(position, added);
     } catch (error) {
-      const { wasExecuted, failedAdd } = progress;
-      if (!wasExecuted) record.note(position, { state: "planned" });
+      const { isAttempted, failedAdd } = progress;
+      if (!isAttempted) record.note(position, { state: "planned" });
       else if (failedAdd !== undefined) record.note(position, { state: "attempted", failedAdd });
-      throw withNetworkContext(error, planned);
+      if (!isAttempted) await refuseMissingPlugins(ctx, attachments, planned);
+      throw withNetworkContext(namingLinks(error, planned.list), planned);
     }
   }
+  await recorded;
   return { attached, kernel };
-}
-
-/** Records that a network is about to be attached. When that fails, it was not attempted. */
-async function recordAttempt(ctx: CallContext, record: AddRecord, position: number): Promise<void> {
-  record.note(position, { state: "attempted" });
-  try {
-    await ctx.trace.phase("record", () => record.update());
-  } catch (error) {
-    record.note(position, { state: "planned" });
-    throw error;
-  }
 }
 
 /** The delegates of a chain. `ordered` gets the number of those that the shim has been sent. */
 function observed(run: RunDelegate, ordered: (started: number) => void): ObservedChain {
   let started = 0;
-  const progress: ObservedChain["progress"] = { wasExecuted: false, failedAdd: undefined };
+  const progress: ObservedChain["progress"] = { isAttempted: false, failedAdd: undefined };
   const observe: RunDelegate = async (call) => {
     const position = started++;
     const running = run(call);
     ordered(started);
     const outcome = await running;
-    if (outcome.outcome !== "missing" && outcome.outcome !== "refused") progress.wasExecuted = true;
+    if (wasExecuted(outcome)) progress.isAttempted = true;
     progress.failedAdd = failedAddOf(outcome, position);
     return outcome;
   };
@@ -94,7 +95,7 @@ function observed(run: RunDelegate, ordered: (started: number) => void): Observe
 interface ObservedChain {
   readonly run: RunDelegate;
   /** `failedAdd` is the error that the last delegate printed. */
-  readonly progress: { wasExecuted: boolean; failedAdd: FailedAdd | undefined };
+  readonly progress: { isAttempted: boolean; failedAdd: FailedAdd | undefined };
 }
 
 async function attachNetwork(

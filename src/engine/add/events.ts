@@ -1,8 +1,7 @@
-import { CniError } from "#cni/error.ts";
+import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
-import { errorMessage } from "#lib/error-message.ts";
 import { ignoredText } from "#npwg/served-requests.ts";
 
 const messageMax = 300;
@@ -40,11 +39,13 @@ export function emitAttached(
 /** Emits the one event saying why a pod could not be attached; none when only the shim has gone. */
 export function emitAttachFailed(ctx: CallContext, pod: Pod | undefined, error: unknown): void {
   if (pod === undefined || error instanceof HostGoneError) return;
-  const reason = error instanceof CniError ? error.reason : undefined;
-  const message = errorMessage(error);
+  const { reason, message, details = "" } = asCniError(error);
+  // A plugin's words may be long.
+  const max = reason === undefined ? messageMax : undefined;
+  const parts = [message, details].filter((part) => part !== "").map((part) => part.slice(0, max));
   ctx.deps.events.record(pod, {
     type: "Warning",
     reason: reason ?? "AttachFailed",
-    message: reason === undefined ? message.slice(0, messageMax) : message,
+    message: parts.join("; "),
   });
 }

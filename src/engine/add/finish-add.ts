@@ -1,12 +1,14 @@
 import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type { PendingStatus } from "#engine/network-status/pending-status.ts";
-import { publishStatus } from "#engine/network-status/publish-status.ts";
+import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import { type PendingStatus, publishAfterAnswer } from "#engine/network-status/pending-status.ts";
+import { publishStatus, statusOf } from "#engine/network-status/publish-status.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { AddRecord } from "./add-record.ts";
 import { emitAttached } from "./events.ts";
 import { type KernelInterfaces, missingInterfaces } from "./kernel-interfaces.ts";
@@ -22,43 +24,70 @@ interface SandboxToFinish {
 }
 
 /**
- * Sets the default route, records the results and publishes network-status of attached networks.
+ * Sets the default route, records the results and publishes network-status of attached networks,
+ * before or after the answer (`publishStatus`).
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError when one of these steps fails; nothing is published then
  */
-export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Promise<JsonObject> {
+export async function finishAdd(
+  ctx: CallContext,
+  sandbox: SandboxToFinish,
+  locks: SandboxLocks,
+): Promise<JsonObject> {
   const { netns, cniVersion } = sandbox.record.sandbox;
   const attached = await ctx.trace.phase("route", () =>
     applyDefaultRoutes(ctx, netns, sandbox.attached),
   );
   // The default network is always the first.
   const result = formatResult((attached[0] as Attached).result, cniVersion);
-  await recordAndPublish(ctx, { ...sandbox, attached });
-  emitAttached(ctx, sandbox.pod, attached);
+  await recordAndPublish(ctx, { ...sandbox, attached }, locks);
+  const emit = (): void => emitAttached(ctx, sandbox.pod, attached);
+  if (isPublishedFirst(ctx)) emit();
+  else void ctx.answered.then(emit);
   return result;
 }
 
-/** Runs the steps concurrently, the API request first. All have ended before a rollback starts. */
-async function recordAndPublish(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
-  const { record, pod } = sandbox;
-  const { containerId } = record.sandbox;
-  const published = ctx.trace.phase("status", () => publishStatus(ctx, containerId, sandbox));
-  const updated = nextTurn().then(() => ctx.trace.phase("record", () => recordResults(sandbox)));
-  const durable = ctx.trace.phase("sync", () => sandbox.durable);
-  const ended = await Promise.allSettled([updated, published, durable]);
-  const failed = ended.find((each) => each.status === "rejected");
-  if (failed === undefined) return recordPendingStatus(ctx, record, await published);
-  if (pod !== undefined) await ctx.deps.publisher.withdraw(pod);
-  throw failed.reason;
+function isPublishedFirst({ config }: CallContext): boolean {
+  return config.publishStatus === "beforeReply";
 }
 
-async function recordResults({ record, attached, kernel }: SandboxToFinish): Promise<void> {
+/** Runs the steps concurrently, the API request first. All have ended before a rollback starts. */
+async function recordAndPublish(
+  ctx: CallContext,
+  sandbox: SandboxToFinish,
+  locks: SandboxLocks,
+): Promise<void> {
+  const { record, pod } = sandbox;
+  const { trace, deps } = ctx;
+  const isFirst = isPublishedFirst(ctx);
+  const published = isFirst ? trace.phase("status", () => publishStatus(ctx, sandbox)) : undefined;
+  const updated = trace.phase("record", () => recordResults(ctx, sandbox));
+  const durable = trace.phase("sync", () => sandbox.durable);
+  const ended = await Promise.allSettled([updated, published, durable]);
+  const failed = ended.find((each) => each.status === "rejected");
+  if (failed !== undefined) {
+    if (isFirst && pod !== undefined) await deps.publisher.withdraw(pod);
+    throw failed.reason;
+  }
+  if (isFirst) await recordPendingStatus(ctx, record, await published);
+  else publishAfterAnswer(ctx, record.sandbox, { status: await updated, locks });
+}
+
+/** Records the results, and the status unless it is published already. @returns that status */
+async function recordResults(
+  ctx: CallContext,
+  sandbox: SandboxToFinish,
+): Promise<PendingStatus | undefined> {
+  const { record, attached, kernel } = sandbox;
+  if (isPublishedFirst(ctx)) await nextTurn();
   const present = await kernel;
   for (const [position, each] of attached.entries()) {
     const userSpaceInterfaces = missingInterfaces(each.result, present);
     record.noteAttached(position, { ...each, userSpaceInterfaces });
   }
-  await record.update();
+  const pendingStatus = isPublishedFirst(ctx) ? undefined : await statusOf(ctx, sandbox);
+  await record.update(omitUndefined({ pendingStatus }));
+  return pendingStatus;
 }
 
 /** Records an unpublished status. Never rejects: the pod is attached, and may still get it. */

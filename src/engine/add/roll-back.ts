@@ -1,7 +1,7 @@
 import type { CallContext } from "#engine/call/deps.ts";
 import { detachAll } from "#engine/del/detach.ts";
 import { emitLeftover, failedTeardown } from "#engine/del/failed-teardown.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { DetachableAttachment } from "#engine/record/teardown-plan.ts";
 import type { AddRecord } from "./add-record.ts";
 
 /**
@@ -14,7 +14,7 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<voi
   await recordFailedAdd(ctx, record, attempted);
   const failures = await detachAll(ctx, sandbox, attempted);
   for (const { item, error } of failures) {
-    const fields = { err: error, network: item.displayName };
+    const fields = { err: error, network: item.attachment.displayName };
     ctx.logger.error(fields, "cannot roll back the attachment, which stays recorded");
   }
   try {
@@ -35,9 +35,9 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<voi
 async function recordFailedAdd(
   ctx: CallContext,
   record: AddRecord,
-  attempted: readonly RecordedAttachment[],
+  attempted: readonly DetachableAttachment[],
 ): Promise<void> {
-  if (attempted.every(({ failedAdd }) => failedAdd === undefined)) return;
+  if (attempted.every(({ attachment }) => attachment.failedAdd === undefined)) return;
   try {
     await record.update({ only: attempted });
   } catch (error) {

@@ -6,16 +6,20 @@ import type { CallContext, EngineDeps } from "./deps.ts";
 import { Trace } from "./trace.ts";
 
 /** What a call is served with. */
-export interface CallTools extends Pick<CallContext, "startedAt" | "trace"> {
+export interface CallTools extends Pick<CallContext, "startedAt" | "trace" | "answered"> {
   readonly host: CallHost;
   readonly delegates: CallDelegates;
+  /** Resolves `answered`. */
+  readonly noteAnswered: () => void;
 }
 
 /** The tools of a call that arrives now. */
 export function callTools({ clock }: EngineDeps, host: CallHost): CallTools {
   const startedAt = clock();
   const trace = new Trace(clock);
-  return { host, startedAt, trace, delegates: new CallDelegates(host, trace) };
+  const { promise: answered, resolve: noteAnswered } = Promise.withResolvers<void>();
+  const delegates = new CallDelegates(host, trace);
+  return { host, startedAt, trace, answered, noteAnswered, delegates };
 }
 
 /** Tools without a call, which execute nothing. @param find looks up plugins @default refuses */
@@ -32,9 +36,9 @@ async function refuse(): Promise<never> {
 export function callContext(
   deps: EngineDeps,
   tools: CallTools,
-  call: Pick<CallContext, "config" | "logger" | "netnsState">,
+  call: Pick<CallContext, "config" | "logger" | "netnsState" | "links">,
 ): CallContext {
-  const { delegates, ...others } = tools;
+  const { delegates, noteAnswered: _, ...others } = tools;
   const delegateRunner: CallContext["delegateRunner"] = (network) => delegates.runner(network);
   return { deps, ...others, delegateRunner, signal: others.host.gone, ...call };
 }

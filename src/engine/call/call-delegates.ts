@@ -1,4 +1,9 @@
-import type { DelegateCall, DelegateOutcome, RunDelegate } from "#cni/runtime/delegate.ts";
+import {
+  type DelegateCall,
+  type DelegateOutcome,
+  type RunDelegate,
+  wasExecuted,
+} from "#cni/runtime/delegate.ts";
 import type { DelegateHost } from "#engine/ports.ts";
 import type { EngineMetrics } from "./deps.ts";
 import type { Trace } from "./trace.ts";
@@ -41,9 +46,12 @@ export class CallDelegates {
   async #run(network: string, call: DelegateCall): Promise<DelegateOutcome> {
     const { type, env } = call;
     this.#networks.add(network);
+    const orderedAt = this.#trace.start();
     const outcome = await this.#host.exec(call);
     const milliseconds = outcome.elapsedUs / 1000;
     const ok = outcome.outcome === "exited" && outcome.code === 0;
+    this.#trace.end(`order ${type} (${network})`, orderedAt);
+    if (!wasExecuted(outcome)) return outcome;
     this.#trace.add(`delegate ${type} (${network})`, milliseconds);
     const command = env.CNI_COMMAND ?? "";
     this.#executions.push({ command, type, network, ok, milliseconds });

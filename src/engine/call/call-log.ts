@@ -31,12 +31,13 @@ export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps)
   );
 }
 
-/** What the shim prints; with PLEXUS_TRACE=1 the duration of each phase follows on stderr. */
+/** What the shim prints; with PLEXUS_TRACE=1 the phases follow on stderr. */
 export function answerOf({ call, outcome, delegates, trace }: FinishedCall): CallAnswer {
+  trace.add("answer", 0);
   return {
     exitCode: outcome.status === "succeeded" ? 0 : 1,
     stdout: outcome.stdout,
-    stderr: delegates.stderr + (call.isTraced ? trace.format() : ""),
+    stderr: delegates.stderr + (call.isTraced ? trace.format(call.startedUs) : ""),
   };
 }
 

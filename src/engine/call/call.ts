@@ -21,6 +21,8 @@ export interface Call extends ShimRequest {
   readonly path: readonly string[];
   /** What the shim found at CNI_NETNS; "" when it did not look. */
   readonly netnsState: string;
+  /** The interfaces of that namespace; undefined when the shim did not list them. */
+  readonly links?: ReadonlySet<string>;
   /** When the shim started, in microseconds since 1970; NaN when unknown. */
   readonly startedUs: number;
   /** Whether the shim prints how long each phase took (PLEXUS_TRACE=1). */
@@ -38,9 +40,14 @@ export function readCall(request: ShimRequest): Call {
     pod: podIdentity(parseCniArgsOfDel(env.CNI_ARGS ?? "")),
     path: (env.CNI_PATH ?? "").split(":").filter((dir) => dir !== ""),
     netnsState: env.PLEXUS_NETNS ?? "",
+    links: env.PLEXUS_LINKS === undefined ? undefined : linkNames(env.PLEXUS_LINKS),
     startedUs: Number(env.PLEXUS_STARTED_US),
     isTraced: env.PLEXUS_TRACE === "1",
   });
+}
+
+function linkNames(links: string): ReadonlySet<string> {
+  return new Set(links.split("/").filter((name) => name !== ""));
 }
 
 /** What the shim prints, and its exit status. */
@@ -53,8 +60,11 @@ export interface CallAnswer {
 /** A call that was served. */
 export interface ServedCall {
   readonly answer: CallAnswer;
-  /** Records metrics and writes the log line. Send the answer first: the runtime waits for it. */
-  log(): void;
+  /**
+   * Records metrics, writes the log line, and starts what the runtime does not wait for. Call it
+   * once the answer is sent or cannot be.
+   */
+  afterAnswer(): void;
 }
 
 /** The shim of one call: carries out the engine's orders until it disconnects. */

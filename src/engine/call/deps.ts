@@ -64,8 +64,12 @@ export interface CallContext {
   readonly startedAt: number;
   /** The call's CNI_NETNS; `ok` also for the shim's own one if CNI_NETNS_OVERRIDE allows it. */
   readonly netnsState: NetnsState;
+  /** The interfaces of the sandbox when the call began; absent when the shim did not list them. */
+  readonly links?: ReadonlySet<string> | undefined;
   readonly delegateRunner: (network: string) => RunDelegate;
   readonly logger: Logger;
   readonly trace: Trace;
   readonly signal: AbortSignal;
+  /** Resolves when the runtime has its answer: for work that it does not wait for. */
+  readonly answered: Promise<void>;
 }

@@ -1,7 +1,14 @@
-/** The phases of one call with their durations, in the order in which they ended. */
+/** A phase, with times in milliseconds. */
+interface Phase {
+  readonly name: string;
+  readonly startedAt: number;
+  readonly duration: number;
+}
+
+/** The phases of one call, in the order in which they ended. */
 export class Trace {
   readonly #clock: () => number;
-  readonly #phases: { name: string; milliseconds: number }[] = [];
+  readonly #phases: Phase[] = [];
 
   constructor(clock: () => number) {
     this.#clock = clock;
@@ -9,26 +16,41 @@ export class Trace {
 
   /** Runs a step of the call as a phase; a step that fails is recorded, too. */
   async phase<T>(name: string, step: () => Promise<T> | T): Promise<T> {
-    const started = this.#clock();
+    const startedAt = this.#clock();
     try {
       return await step();
     } finally {
-      this.add(name, this.#clock() - started);
+      this.end(name, startedAt);
     }
   }
 
-  /** Records a phase that was measured elsewhere. */
-  add(name: string, milliseconds: number): void {
-    this.#phases.push({ name, milliseconds });
+  /** The time at which a phase starts, for {@link end}. */
+  start(): number {
+    return this.#clock();
   }
 
-  /** One line per phase, for `PLEXUS_TRACE=1`. */
-  format(): string {
+  /** Records a phase that ends now. */
+  end(name: string, startedAt: number): void {
+    this.#phases.push({ name, startedAt, duration: this.#clock() - startedAt });
+  }
+
+  /** Records a phase that was measured elsewhere and ended now. */
+  add(name: string, duration: number): void {
+    this.#phases.push({ name, startedAt: this.#clock() - duration, duration });
+  }
+
+  /**
+   * One line per phase, for `PLEXUS_TRACE=1`: its start, from the start of the first phase, and its duration.
+   * @param startedUs when the shim started, in microseconds since 1970
+   */
+  format(startedUs: number): string {
+    const first = Math.min(...this.#phases.map((phase) => phase.startedAt));
     const width = Math.max(0, ...this.#phases.map((phase) => phase.name.length));
-    const lines = this.#phases.map(({ name, milliseconds }) => {
-      const duration = milliseconds.toFixed(3).padStart(9);
-      return `plexus trace: ${name.padEnd(width)} ${duration} ms\n`;
+    const lines = this.#phases.map(({ name, startedAt, duration }) => {
+      const [at, took] = [startedAt - first, duration].map((ms) => ms.toFixed(3).padStart(9));
+      return `plexus trace: ${name.padEnd(width)} at ${at} ms for ${took} ms\n`;
     });
+    if (startedUs > 0) lines.unshift(`plexus trace: started ${(startedUs / 1e6).toFixed(6)}\n`);
     return lines.join("");
   }
 }

@@ -117,7 +117,7 @@ test("check() fails for an attachment whose ADD did not complete", async () => {
   const lab = await attached();
   await lab.del(web);
   const host = lab.host();
-  host.goesAt = 2;
+  host.goesAt = 0;
   await expect(lab.add({ ...web, host })).rejects.toThrow();
   lab.plugins.calls.length = 0;
   expect((await lab.check(web)).json).toMatchObject({

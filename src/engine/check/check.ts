@@ -34,13 +34,14 @@ interface AttachmentCheck {
  * @throws CniError 3 when nothing is recorded for the sandbox, 999 when only a part of it still is
  */
 export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {
-  const record = await ctx.trace.phase("record", () => ctx.deps.records.load(request));
-  if (record === undefined) {
+  const stored = await ctx.trace.phase("record", () => ctx.deps.records.load(request));
+  if (stored === undefined) {
     throw new CniError(
       CniErrorCode.UnknownContainer,
       `container ${request.containerId} has no recorded attachment for interface ${request.ifName}`,
     );
   }
+  const { record } = stored;
   if (record.teardown !== undefined) throw partlyDetached(record.teardown);
   const { netns } = request;
   const state = await inSandbox(netns, async () => ({

@@ -68,13 +68,16 @@ function requestedNames({ annotations, namespace }: Pod, plexusNamespace: string
   }
 }
 
-/** The networks of a status of the present sandbox: its default network has the pod's address. */
-function attachedByOthers({ networkStatus = "", podIps }: PodState): Set<string> {
+function attachedByOthers(pod: PodState): Set<string> {
+  const names = currentEntries(pod).flatMap(({ name }) => (typeof name === "string" ? name : []));
+  return new Set(names);
+}
+
+/** The entries of a status of the present sandbox: its default network has the pod's address. */
+export function currentEntries({ networkStatus = "", podIps }: PodState): JsonObject[] {
   const entries = statusEntries(networkStatus);
   const ips = entries.flatMap(({ ips: list }) => (Array.isArray(list) ? list : []));
-  const isCurrent = ips.some((ip) => typeof ip === "string" && podIps.includes(ip));
-  const names = entries.flatMap(({ name }) => (typeof name === "string" ? name : []));
-  return new Set(isCurrent ? names : []);
+  return ips.some((ip) => typeof ip === "string" && podIps.includes(ip)) ? entries : [];
 }
 
 /** The entries of a network-status annotation; none when it cannot be read. */

@@ -242,7 +242,7 @@ test.each([
   ["after a reboot detaches a network", "another", ["macvlan DEL net2"]],
 ])("del() %s that was planned but not attempted", async (_, boot, further) => {
   const lab = podLab("a,b");
-  lab.plugins.script("bridge ADD", () => {
+  lab.plugins.script("ptp ADD", () => {
     throw new HostGoneError("the shim has gone");
   });
   await expect(lab.add(web)).rejects.toThrow("the shim has gone");

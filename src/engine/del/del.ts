@@ -13,15 +13,15 @@ import { loadStored } from "./stored.ts";
  */
 export async function del(ctx: CallContext, request: DelRequest): Promise<void> {
   const { path, conf, cniArgs } = request;
-  const record = await ctx.trace.phase("record", () =>
+  const stored = await ctx.trace.phase("record", () =>
     loadStored(() => ctx.deps.records.load(request)),
   );
   const netns = netnsForDel(ctx, request.netns);
-  if (record.state === "usable") {
-    await detachRecord(ctx, record.value, { netns, path });
-    return withdrawStatus(ctx.deps, record.value.pod ?? podIdentity(cniArgs));
+  if (stored.state === "usable") {
+    await detachRecord(ctx, stored.value, { netns, path });
+    return withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs));
   }
   const { cniVersion, runtimeConfig } = conf;
-  await detachUnrecorded(ctx, { ...request, netns, cniVersion, runtimeConfig }, record);
+  await detachUnrecorded(ctx, { ...request, netns, cniVersion, runtimeConfig }, stored);
   await withdrawStatus(ctx.deps, podIdentity(cniArgs));
 }

@@ -2,11 +2,8 @@ import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { combineErrors } from "#engine/call/failures.ts";
 import { netnsOfRecord } from "#engine/del/chain/netns.ts";
-import {
-  type AttachmentRecord,
-  attachmentsToDetach,
-  type RecordedAttachment,
-} from "#engine/record/record.ts";
+import { attachmentsToDetach } from "#engine/record/record.ts";
+import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
 import { TeardownProgress } from "./teardown-progress.ts";
@@ -28,13 +25,15 @@ interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "
  */
 export async function detachRecord(
   ctx: CallContext,
-  record: AttachmentRecord,
+  stored: StoredRecord,
   { isOfOthers = false, ...sandbox }: DetachRecordOptions,
 ): Promise<void> {
+  const { record } = stored;
   const first = isOfOthers ? (record.teardown?.attempts ?? 0) : undefined;
-  const owed = attachmentsToDetach(record, ctx.deps.bootId());
+  const mayNeedDel = new Set(attachmentsToDetach(record, ctx.deps.bootId()));
+  const owed = detachables(stored).filter(({ attachment }) => mayNeedDel.has(attachment));
   const progress = new TeardownProgress(ctx, { record, owed, mayChange: isOfOthers });
-  const onDetached = (attachment: RecordedAttachment): void => progress.detached(attachment);
+  const onDetached: SandboxToDetach["onDetached"] = (each) => progress.detached(each);
   const { failingMs } = progress;
   const toDetach = { ...record, ...sandbox, first, failingMs, onDetached };
   const failures = await detachAll(ctx, toDetach, owed);
@@ -47,11 +46,11 @@ export async function detachRecord(
 /** Detaches a sandbox that is not the call's. @throws CniError as {@link detachRecord} */
 export async function detachRecordOfOthers(
   ctx: CallContext,
-  record: AttachmentRecord,
+  stored: StoredRecord,
   options: { readonly path: readonly string[]; readonly budget: TimeBudget },
 ): Promise<void> {
-  const netns = await netnsOfRecord(ctx, record);
-  await detachRecord(ctx, record, { ...options, netns, isOfOthers: true });
+  const netns = await netnsOfRecord(ctx, stored.record);
+  await detachRecord(ctx, stored, { ...options, netns, isOfOthers: true });
 }
 
 /** The error of a DEL for which networks could not be detached. */

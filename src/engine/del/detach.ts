@@ -1,12 +1,13 @@
-import { delCallsOfStored } from "#cni/runtime/chain.ts";
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectFailures, type Failure } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
 import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
-import { recordedList, runtimeConf, withNetworkContext } from "#engine/plan/planned-attachment.ts";
+import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import { extendedPath } from "#engine/plan/search-path.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type DetachableAttachment, withoutReleases } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** A sandbox with attachments to detach. */
@@ -24,7 +25,7 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   readonly first?: number | undefined;
   /** @default 0 for an attachment whose ADD succeeded: its state outside needs its plugins */
   readonly failingMs?: ChainToDetach["failingMs"];
-  readonly onDetached?: (attachment: RecordedAttachment) => void;
+  readonly onDetached?: (detached: DetachableAttachment) => void;
 }
 
 /**
@@ -36,22 +37,22 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
 export async function detachAll(
   ctx: CallContext,
   sandbox: SandboxToDetach,
-  attachments: readonly RecordedAttachment[],
-): Promise<Failure<RecordedAttachment>[]> {
+  attachments: readonly DetachableAttachment[],
+): Promise<Failure<DetachableAttachment>[]> {
   const budget = sandbox.budget ?? delBudget(ctx);
   let left = attachments.length;
   const start = (sandbox.first ?? 0) % Math.max(1, left);
   const lastFirst = attachments.toReversed();
   const ordered = [...lastFirst.slice(start), ...lastFirst.slice(0, start)];
-  return collectFailures(ordered, async (attachment) => {
+  return collectFailures(ordered, async (each) => {
     const share = sandbox.first === undefined ? budget.share(left--) : budget;
     try {
-      await detach(ctx, { ...sandbox, budget: share }, attachment);
+      await detach(ctx, { ...sandbox, budget: share }, each);
     } catch (error) {
-      throw withNetworkContext(error, attachment);
+      throw withNetworkContext(error, each.attachment);
     }
-    await removeDeviceInfo(ctx, sandbox.containerId, attachment);
-    sandbox.onDetached?.(attachment);
+    await removeDeviceInfo(ctx, sandbox.containerId, each.attachment);
+    sandbox.onDetached?.(each);
   });
 }
 
@@ -63,18 +64,23 @@ export function delBudget(ctx: CallContext): TimeBudget {
 async function detach(
   ctx: CallContext,
   sandbox: SandboxToDetach & { readonly budget: TimeBudget },
-  attachment: RecordedAttachment,
+  { attachment, dels }: DetachableAttachment,
 ): Promise<void> {
-  const searchPath = extendedPath(attachment.searchPath, sandbox.path ?? []);
-  const rt = runtimeConf(sandbox, { ...attachment, searchPath }, ctx.config.delegateTimeoutMs);
+  const timeoutMs = ctx.config.delegateTimeoutMs;
   await detachChain(ctx, {
     network: attachment.displayName,
     ifName: attachment.ifName,
     netns: sandbox.netns,
-    calls: delCallsOfStored(recordedList(attachment), rt, attachment.result),
+    calls: withoutReleases(dels).map((del) => ({ ...withPath(del, sandbox.path), timeoutMs })),
     budget: sandbox.budget,
     failedAdd: attachment.failedAdd,
     failingMs: sandbox.failingMs ?? (attachment.state === "attached" ? 0 : undefined),
     pod: sandbox.pod,
   });
+}
+
+/** A planned DEL that also finds its plugin in the directories of `path`. */
+export function withPath(call: DelegateCall, path: readonly string[] = []): DelegateCall {
+  const searchPath = extendedPath(call.searchPath, path);
+  return { ...call, searchPath, env: { ...call.env, CNI_PATH: searchPath.join(":") } };
 }

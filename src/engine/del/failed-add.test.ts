@@ -66,6 +66,14 @@ test("add() leaves no record if it is the IPAM plugin that refuses its configura
   expect(lab.records.keys).toEqual([]);
 });
 
+test("del() does not give up a failed ADD while the shim refuses to execute its plugin", async () => {
+  const lab = labOf(withIpam("bridge"), { add: mistake, del: ended("refused") });
+  lab.config = { failedAddGraceMs: 0 };
+  await lab.add(web);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
 interface Uncertain {
   readonly why: string;
   readonly add: DelegateOutcome;

@@ -6,6 +6,6 @@ export function rewordedForDel(error: CniError): CniError {
   const message = rewordForDel(error.message);
   const details = error.details === undefined ? undefined : rewordForDel(error.details);
   if (message === error.message && details === error.details) return error;
-  const cause = error.cause ?? error;
-  return new CniError(error.code, message, { details, reason: error.reason, cause });
+  const { code, reason, subject, cause = error } = error;
+  return new CniError(code, message, { details, reason, subject, cause });
 }

@@ -1,12 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { CniError, CniErrorCode, type Reason } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import {
-  type DetachableAttachment,
-  detachables,
-  recordWithPlan,
-} from "#engine/record/teardown-plan.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type DetachableAttachment, recordWithPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { emitLeftover, failedTeardown } from "./failed-teardown.ts";
@@ -22,8 +18,7 @@ export class TeardownProgress {
   readonly #mayChange: boolean;
   readonly #failure: ReturnType<typeof failedTeardown>;
   #record: AttachmentRecord;
-  #remaining: readonly RecordedAttachment[];
-  #detachables: readonly DetachableAttachment[] | undefined;
+  #remaining: readonly DetachableAttachment[];
   /** Writes in progress, or about to start. */
   #writing: Promise<void> = Promise.resolve();
 
@@ -31,7 +26,7 @@ export class TeardownProgress {
     ctx: CallContext,
     options: {
       readonly record: AttachmentRecord;
-      readonly owed: readonly RecordedAttachment[];
+      readonly owed: readonly DetachableAttachment[];
       /** Whether another process may change the record. */
       readonly mayChange: boolean;
     },
@@ -49,7 +44,7 @@ export class TeardownProgress {
   }
 
   /** Writes the record during the next DEL (repeating one is harmless), if one follows. */
-  detached(attachment: RecordedAttachment): void {
+  detached(attachment: DetachableAttachment): void {
     this.#remaining = this.#remaining.filter((each) => each !== attachment);
     if (this.#remaining.length > 0) this.#writing = this.#writing.then(() => this.#writeSoon());
   }
@@ -86,7 +81,7 @@ export class TeardownProgress {
     const teardown = omitUndefined({ ...this.#failure, failedAt: deps.now(), lastError, reason });
     try {
       await this.#checkUnchanged();
-      const { record, plan } = recordWithPlan({ ...this.#record, teardown }, this.#owed());
+      const { record, plan } = recordWithPlan({ ...this.#record, teardown }, this.#remaining);
       await deps.records.update(record, plan);
       this.#record = record;
     } catch (error) {
@@ -94,17 +89,10 @@ export class TeardownProgress {
     }
   }
 
-  #owed(): readonly DetachableAttachment[] {
-    const attachments = this.#remaining;
-    const { delegateTimeoutMs } = this.#ctx.config;
-    this.#detachables ??= detachables({ ...this.#record, attachments }, delegateTimeoutMs);
-    return this.#detachables.filter(({ attachment }) => attachments.includes(attachment));
-  }
-
   async #checkUnchanged(): Promise<void> {
     if (!this.#mayChange) return;
     const stored = await this.#ctx.deps.records.load(this.#record);
-    if (isDeepStrictEqual(stored, this.#record)) return;
+    if (isDeepStrictEqual(stored?.record, this.#record)) return;
     throw new CniError(
       CniErrorCode.TryAgainLater,
       "another process changed the attachment record while it was being detached",

@@ -1,6 +1,7 @@
+import { CniErrorCode } from "#cni/error.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
-import { explainError } from "./explain-error.ts";
+import { couldNot, explained, fine, problem } from "./advice-sentence.ts";
 import type { Advice, CallRecord, Explanation } from "./explanation.ts";
 
 /** Everything of an explanation but its conclusion. */
@@ -11,8 +12,6 @@ export type Facts = Omit<Explanation, "advice"> & {
 };
 
 type Rule = (facts: Facts) => Advice | undefined;
-
-const quotedMax = 300;
 
 /** Concludes: the first rule that applies says what is the matter. */
 export function advise(facts: Facts): Advice {
@@ -31,11 +30,13 @@ const rules: readonly Rule[] = [
   addFailed,
   nodeNotServed,
   sourceNotReady,
+  willNotStartAgain,
   unusable,
   unattached,
   annotationChanged,
   statusPending,
   requestIgnored,
+  keyUnknown,
 ];
 
 function notHere({ pod, node, sourceProblem }: Facts): Advice | undefined {
@@ -78,26 +79,20 @@ function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
   if (message === undefined || (record === undefined && pod.isTerminating !== true)) {
     return undefined;
   }
-  const { finding, step } = explainError({ ...failure, message });
-  return problem(
-    finding,
-    `The pod could not be detached (${quoted(message)}): ${step}; the DEL is repeated.`,
-  );
+  return couldNot("Could not detach", { ...failure, message }, "; the runtime retries the DEL");
 }
 
 function annotationInvalid({ problems }: Facts): Advice | undefined {
   const invalid = problems.find(({ reason }) => reason === "InvalidAnnotation");
   if (invalid === undefined) return undefined;
-  const { finding, step } = explainError(invalid);
-  return problem(finding, `The annotation cannot be used (${quoted(invalid.message)}): ${step}.`);
+  return couldNot("Could not use", { ...invalid, subject: "the annotation" });
 }
 
 function addFailed({ calls, record }: Facts): Advice | undefined {
   const last = lastAdd(calls);
   const isAttached = record !== undefined && record.teardownError === undefined;
   if (last?.message === undefined || isAttached) return undefined;
-  const { finding, step } = explainError({ ...last, message: last.message });
-  return problem(finding, `The pod could not be attached (${quoted(last.message)}): ${step}.`);
+  return couldNot("Could not attach", { ...last, message: last.message });
 }
 
 function lastAdd(calls: readonly CallRecord[]): CallRecord | undefined {
@@ -112,9 +107,9 @@ const confSteps: Readonly<Record<string, string>> = {
   waiting: "see why that is not there yet",
 };
 
-function nodeNotServed({ node, record }: Facts): Advice | undefined {
-  const { confState, confReason = "" } = node;
-  if (confState === undefined || confState === "active" || record !== undefined) return undefined;
+function nodeNotServed(facts: Facts): Advice | undefined {
+  const { confState, confReason = "" } = facts.node;
+  if (confState === undefined || confState === "active" || isAttached(facts)) return undefined;
   const words = confState.split("-").map((word) => word[0]?.toUpperCase() + word.slice(1));
   return problem(
     `PlexusConf${words.join("")}`,
@@ -122,8 +117,14 @@ function nodeNotServed({ node, record }: Facts): Advice | undefined {
   );
 }
 
-function sourceNotReady({ sourceProblem, record }: Facts): Advice | undefined {
-  return sourceProblem === undefined || record !== undefined ? undefined : apiAway(sourceProblem);
+function sourceNotReady(facts: Facts): Advice | undefined {
+  const { sourceProblem } = facts;
+  return sourceProblem === undefined || isAttached(facts) ? undefined : apiAway(sourceProblem);
+}
+
+/** By Plexus, or by another meta-plugin before it. */
+function isAttached({ record, networks }: Facts): boolean {
+  return record !== undefined || networks.some(({ attachedBy }) => attachedBy !== undefined);
 }
 
 function apiAway(reason: string): Advice {
@@ -133,21 +134,36 @@ function apiAway(reason: string): Advice {
   );
 }
 
-/** What the next ADD would fail for. */
-function unusable({ problems, record }: Facts): Advice | undefined {
-  const first = problems.find(({ isTolerated }) => isTolerated !== true);
-  if (first === undefined || record !== undefined) return undefined;
-  const { finding, step } = explainError(first);
-  const subject = first.network === undefined ? "The pod" : `Network ${first.network}`;
-  return problem(finding, `${subject} cannot be attached (${quoted(first.message)}): ${step}.`);
+/** Problems that do not disturb a running pod, and do not end by themselves. */
+function willNotStartAgain(facts: Facts): Advice | undefined {
+  const { pod, problems } = facts;
+  if (pod.phase !== "Running" || pod.isTerminating === true || !isAttached(facts)) return undefined;
+  const lasting = problems.find(
+    ({ isTolerated, code }) => isTolerated !== true && code !== CniErrorCode.TryAgainLater,
+  );
+  return lasting && explained("The pod runs, but will not start again", lasting);
 }
 
-function unattached({ pod, record, missing }: Facts): Advice | undefined {
+/** What the next ADD would fail for. */
+function unusable(facts: Facts): Advice | undefined {
+  const first = facts.problems.find(({ isTolerated }) => isTolerated !== true);
+  if (first === undefined || isAttached(facts)) return undefined;
+  return couldNot("Cannot attach", first);
+}
+
+function unattached({ pod, record, networks, missing }: Facts): Advice | undefined {
   if (record !== undefined) return undefined;
   if (pod.phase !== "Running") {
     return problem(
       "NotAttachedYet",
       "The container runtime has not asked Plexus to attach the pod yet: see the pod's events (kubectl describe pod) for what it waits for.",
+    );
+  }
+  const [other] = networks.flatMap(({ attachedBy }) => attachedBy ?? []);
+  if (missing.length === 0 && other !== undefined) {
+    return fine(
+      "AttachedByOther",
+      `The pod was attached by ${other}, before Plexus served this node: ${listOf(networks)}.`,
     );
   }
   if (missing.length === 0) {
@@ -189,6 +205,11 @@ function requestIgnored({ networks }: Facts): Advice | undefined {
   );
 }
 
+function keyUnknown({ problems }: Facts): Advice | undefined {
+  const unknown = problems.find(({ reason }) => reason === "UnknownKey");
+  return unknown && explained("All networks are attached, but not as the annotation says", unknown);
+}
+
 function attachedAsAsked({ networks, annotation }: Facts): Advice {
   if (annotation === undefined && networks.length <= 1) {
     return fine(
@@ -196,18 +217,9 @@ function attachedAsAsked({ networks, annotation }: Facts): Advice {
       "The default network is attached; the pod asks for no other (it has no annotation k8s.v1.cni.cncf.io/networks).",
     );
   }
-  const list = networks.map(({ ifName, network }) => `${ifName}=${network}`).join(", ");
-  return fine("Attached", `All networks are attached: ${list}.`);
+  return fine("Attached", `All networks are attached: ${listOf(networks)}.`);
 }
 
-function problem(finding: string, sentence: string): Advice {
-  return { finding, sentence, ok: false };
-}
-
-function fine(finding: string, sentence: string): Advice {
-  return { finding, sentence, ok: true };
-}
-
-function quoted(message: string): string {
-  return message.length > quotedMax ? `${message.slice(0, quotedMax)}…` : message;
+function listOf(networks: Facts["networks"]): string {
+  return networks.map(({ ifName, network }) => `${ifName}=${network}`).join(", ");
 }

@@ -1,7 +1,7 @@
 import type { Call, CallOutcome } from "#engine/call/call.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { explainError } from "./explain-error.ts";
+import { explainError, type Failure } from "./explain-error.ts";
 import type { CallRecord } from "./explanation.ts";
 
 /** Twice the pods that a kubelet runs by default, so that a node's are all there. */
@@ -64,8 +64,8 @@ function keyOf({ namespace, name }: { readonly namespace: string; readonly name:
   return `${namespace}/${name}`;
 }
 
-function failureOf(outcome: CallOutcome): Pick<CallRecord, "code" | "reason" | "message"> {
+function failureOf(outcome: CallOutcome): Partial<Failure> {
   if (outcome.status === "succeeded") return {};
-  const { code, reason, message } = outcome.error;
-  return omitUndefined({ code, reason, message: message.slice(0, messageMax) });
+  const { code, reason, subject, text } = outcome.error;
+  return omitUndefined({ code, reason, subject, message: text.slice(0, messageMax) });
 }

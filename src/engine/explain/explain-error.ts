@@ -3,7 +3,10 @@ import { reasonSteps } from "./reason-steps.ts";
 
 /** A failed call or network. */
 export interface Failure {
+  /** With the details. */
   readonly message: string;
+  /** The network that it concerns; the message may begin with it. */
+  readonly subject?: string;
   readonly code?: number;
   /** Absent where a plugin gave the error. */
   readonly reason?: Reason;

@@ -1,32 +1,36 @@
 import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { pluginProblems } from "#engine/plan/find-plugins.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import { attempt, type PlanProblem } from "#engine/plan/problems.ts";
+import { attempt, type PlanProblem, refuse } from "#engine/plan/problems.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { type AttachedNetwork, requestsOf } from "./attached-network.ts";
 import type { ExplainedNetwork, ExplainedProblem } from "./explanation.ts";
 
 interface ExplainInput {
   readonly pod: Pod;
+  /** The networks that the pod has. */
+  readonly attached: readonly AttachedNetwork[];
   readonly record: AttachmentRecord | undefined;
   readonly searchPath: readonly string[];
   readonly conf: JsonObject;
 }
 
-/** The networks that an ADD would attach now, compared with the record, and all problems. */
+/** The networks that an ADD would attach now, compared with those that the pod has, and all problems. */
 export interface ExplainedNetworks {
   readonly networks: readonly ExplainedNetwork[];
   readonly problems: readonly ExplainedProblem[];
 }
 
-/** Plans an ADD of the pod, collects its problems, and compares its networks with the record. */
+/** Plans an ADD of the pod, collects its problems, and compares the networks with those it has. */
 export async function explainNetworks(
   ctx: CallContext,
-  { pod, record, searchPath, conf }: ExplainInput,
+  { pod, attached, record, searchPath, conf }: ExplainInput,
 ): Promise<ExplainedNetworks> {
   const { config } = ctx;
   const found: PlanProblem[] = [];
@@ -42,6 +46,9 @@ export async function explainNetworks(
     existingInterfaces: async () => new Set(["lo"]),
   };
   const plan = await attempt(planning, () => planAttachments(planning, request, pod));
+  const attachments = plan?.attachments ?? [];
+  const [{ searchPath: lookedIn } = { searchPath }] = attachments;
+  refuse(planning, await pluginProblems(ctx, attachments, lookedIn));
   const isDefaultKnown =
     Object.keys(conf).length > 0 ||
     config.clusterNetwork !== undefined ||
@@ -50,7 +57,7 @@ export async function explainNetworks(
   const problems = found.filter(
     ({ error }) => isDefaultKnown || error.reason !== "MissingDefaultNetwork",
   );
-  const networks = compared(plan?.attachments ?? [], problems, record);
+  const networks = compared(attachments, problems, attached);
   return { networks, problems: problems.map(explainedProblem) };
 }
 
@@ -58,53 +65,44 @@ function versionOf({ cniVersion }: JsonObject): string {
   return typeof cniVersion === "string" ? cniVersion : currentVersion;
 }
 
-/** The planned networks and those that cannot be planned, with what the record says about each. */
+/** The planned networks and those that cannot be planned, with what the pod has of each. */
 function compared(
   planned: readonly PlannedAttachment[],
   problems: readonly PlanProblem[],
-  record: AttachmentRecord | undefined,
+  attached: readonly AttachedNetwork[],
 ): ExplainedNetwork[] {
-  const left = [...(record?.attachments ?? [])];
+  const left = [...attached];
   // A pod may have a network several times.
-  const take = (isWanted: (each: RecordedAttachment) => boolean): RecordedAttachment[] => {
+  const take = (isWanted: (each: AttachedNetwork) => boolean): AttachedNetwork[] => {
     const index = left.findIndex(isWanted);
     return index < 0 ? [] : left.splice(index, 1);
   };
-  const attached = (network: string) =>
-    take(({ displayName }) => displayName === network).map(fromRecord)[0];
+  const taken = (network: string, isDefault = false) =>
+    take((each) => each.name === network || (isDefault && isDefaultOfOther(each)))[0]?.explained;
   const names = new Set(planned.map(({ displayName }) => displayName));
   const unplanned = new Set(problems.flatMap(({ network }) => network ?? []));
   const unknownDefault = planned.some(({ isDefault }) => isDefault)
     ? []
     : take(({ isDefault }) => isDefault);
   return [
-    ...unknownDefault.map((each) => ({ ...fromRecord(each), network: each.displayName })),
-    ...planned.map(({ displayName: network, isDefault, list }) => {
+    ...unknownDefault.map(({ name: network, explained }) => ({ network, ...explained })),
+    ...planned.map((each) => {
+      const { displayName: network, isDefault, list } = each;
       const plugins = list.plugins.map(({ type }) => type);
-      return { network, isDefault, plugins, ...attached(network) };
+      return { network, isDefault, plugins, ...requestsOf(each), ...taken(network, isDefault) };
     }),
     ...[...unplanned]
       .filter((network) => !names.has(network))
-      .map((network) => ({ network, isDefault: false, ...attached(network) })),
+      .map((network) => ({ network, isDefault: false, ...taken(network) })),
   ];
 }
 
-function fromRecord(recorded: RecordedAttachment): Omit<ExplainedNetwork, "network"> {
-  const { isDefault, state, ifName, device, ignoredRequests: ignored } = recorded;
-  if (state !== "attached") return { isDefault };
-  const addresses = addressesOf(recorded);
-  return omitUndefined({ isDefault, ifName, addresses, device: device?.id, ignored });
+/** Another meta-plugin may call the default network by another name. */
+function isDefaultOfOther({ isDefault, explained }: AttachedNetwork): boolean {
+  return isDefault && explained.attachedBy !== undefined;
 }
 
 function explainedProblem({ error, network, isTolerated }: PlanProblem): ExplainedProblem {
-  const { reason, code, message } = error;
-  return omitUndefined({ network, isTolerated, reason, code, message });
-}
-
-function addressesOf({ result }: RecordedAttachment): string[] {
-  const ips = result?.ips;
-  if (!Array.isArray(ips)) return [];
-  return ips.flatMap((ip) =>
-    isJsonObject(ip) && typeof ip.address === "string" ? [ip.address] : [],
-  );
+  const { reason, code, subject = network, text: message } = error;
+  return omitUndefined({ network, subject, isTolerated, reason, code, message });
 }

@@ -250,9 +250,9 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
       },
       pod: { phase: "Running", isTerminating: true },
     },
-    "could not be detached",
+    "Could not detach default/net-a (net1)",
     '"macvlan"',
-    "the DEL is repeated",
+    "the runtime retries the DEL",
   ],
   [
     "a pod whose teardown error is only in its record",
@@ -267,7 +267,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
       },
       pod: { phase: "Running", isTerminating: true },
     },
-    "could not be detached",
+    "Could not detach the pod: ",
   ],
 ])("explain reports %s as %s", async (...[, finding, scenario, ...says]) => {
   await expectAdvice(scenario, { finding, says });
@@ -286,23 +286,177 @@ test.each<[title: string, finding: string, Scenario, says: string]>([
 );
 
 const pluginFailures: readonly [finding: string, message: string, step: string, code?: number][] = [
-  ["IpamExhausted", "range 0: no IP addresses available in range set", "records --orphans"],
-  ["AddressTaken", "requested IP address 10.0.0.9 is not available in range", "another address"],
-  ["AddressOutsideRange", "failed to allocate all requested IPs: 10.9.9.9", "within the network"],
-  ["MasterMissing", "Link not found", "an interface that this node has"],
-  ["KernelSupport", "failed to create ipvlan: operation not supported", "kernel module"],
-  ["PluginDenied", "failed to open netns: permission denied", "SELinux"],
-  ["IncompatibleCniVersion", "incompatible CNI versions; config is 1.0.0", "cniVersion", 1],
-  ["PluginFailed", "the flux capacitor is empty", "the plugin's message"],
+  [
+    "IpamExhausted",
+    "range 0: no IP addresses available in range set",
+    "make the network's range larger",
+  ],
+  [
+    "AddressTaken",
+    "requested IP address 10.0.0.9 is not available in range",
+    "request another address",
+  ],
+  [
+    "AddressOutsideRange",
+    "failed to allocate all requested IPs: 10.9.9.9",
+    "request an address within the network",
+  ],
+  [
+    "MasterMissing",
+    "Link not found",
+    "set the definition's master or device to an interface that this node has",
+  ],
+  ["KernelSupport", "failed to create ipvlan: operation not supported", "load the kernel module"],
+  ["PluginDenied", "failed to open netns: permission denied", "check whether SELinux"],
+  ["IncompatibleCniVersion", "incompatible CNI versions; config is 1.0.0", "set a cniVersion", 1],
+  ["PluginFailed", "the flux capacitor is empty", "correct what the plugin's message"],
 ];
 
 test.each(pluginFailures)(
   "explain reports %s for the plugin error: %s",
   async (...[finding, message, step, code = 999]) => {
-    const says = ["network default/net-a (net1)", message, step];
+    const start = 'Could not attach default/net-a (net1): plugin type="macvlan" failed (add): ';
+    const says = [`${start}${message}. ${step.charAt(0).toUpperCase()}${step.slice(1)}`];
     await expectAdvice(adding(failed(code, message)), { finding, says });
   },
 );
+
+const missingLink = failed(999, "Link not found");
+
+test.each([
+  [{ master: "eth9" }, missingLink, 'Link not found (the configuration names master "eth9"). Set'],
+  [
+    { master: "eth9", linkInContainer: true },
+    missingLink,
+    '(the configuration names master "eth9" in the pod). Set',
+  ],
+  [
+    { links: [{ name: "net1" }, { name: "net2" }] },
+    missingLink,
+    '(the configuration names link "net1", link "net2"). Set',
+  ],
+  [{ master: "eth9" }, failed(999, 'lookup "eth9": Link not found'), "Link not found. Set"],
+  [{ ipam: {} }, missingLink, "Link not found. Set"],
+  [
+    { master: "eth9" },
+    exited(1, { code: 999, msg: "failed", details: "Link not found" }),
+    'failed (the configuration names master "eth9"); Link not found. Set',
+  ],
+])("explain names the link that a plugin misses: %j", async (...[keys, outcome, says]) => {
+  const before = (lab: EngineLab): void => {
+    lab.plugins.script("macvlan ADD", outcome);
+    const plugins = [{ type: "macvlan", ...keys }];
+    lab.source.addNad("default/net-a", { ...network("net-a"), plugins });
+  };
+  await expectAdvice({ before }, { finding: "MasterMissing", says: [says] });
+});
+
+const deleted: Scenario = {
+  ...running,
+  after: (lab) => lab.source.removeNad("default/net-a"),
+};
+
+test.each<[title: string, finding: string, Scenario, says: string]>([
+  [
+    "whose definition was deleted",
+    "MissingDefinition",
+    deleted,
+    "The pod runs, but will not start again: there is no NetworkAttachmentDefinition default/net-a, which the pod asks for. Create the definition",
+  ],
+  [
+    "whose plugin was removed",
+    "PluginMissing",
+    {
+      ...running,
+      after: (lab) => lab.plugins.setLookup("macvlan", { outcome: "missing", message: "" }),
+    },
+    'will not start again: failed to find plugin "macvlan"',
+  ],
+  [
+    "during an outage of the API server",
+    "Attached",
+    {
+      ...running,
+      after: (lab) => {
+        lab.source.getNad = () => Promise.reject(new CniError("ApiUnavailable", "no answer"));
+      },
+    },
+    "All networks are attached",
+  ],
+  [
+    "that terminates",
+    "Attached",
+    { ...deleted, pod: { phase: "Running", isTerminating: true } },
+    "",
+  ],
+])("explain reports a running pod %s as %s", async (...[, finding, scenario, says]) => {
+  const ok = finding === "Attached";
+  await expectAdvice(scenario, { finding, says: [says], ok });
+});
+
+const ofMultus: Scenario = {
+  ...never,
+  pod: {
+    phase: "Running",
+    networkStatus: JSON.stringify([
+      { name: "cbr0", interface: "eth0", ips: ["10.0.0.1"], default: true },
+      { name: "default/net-a", interface: "net1", ips: ["10.1.0.2"] },
+    ]),
+  },
+  before: (lab) => void lab.multusFiles.sandboxes.set("c9", "[]"),
+};
+
+test("explain reports a pod that Multus attached", async () => {
+  const { networks, advice } = await explain(ofMultus);
+
+  expect(networks).toMatchObject([
+    { network: "default-net", ifName: "eth0", addresses: ["10.0.0.1"], attachedBy: "Multus" },
+    { network: "default/net-a", ifName: "net1", addresses: ["10.1.0.2"], attachedBy: "Multus" },
+  ]);
+  expect(advice).toEqual({
+    finding: "AttachedByOther",
+    sentence:
+      "The pod was attached by Multus, before Plexus served this node: eth0=default-net, net1=default/net-a.",
+    ok: true,
+  });
+  const inactive = { ...ofMultus, node: { confState: "waiting", confReason: "no primary" } };
+  expect((await explain(inactive)).advice.finding).toBe("AttachedByOther");
+  const other = await explain({ ...ofMultus, before: () => undefined });
+  expect(other.advice.sentence).toContain("attached by another meta-plugin");
+  const gone = { ...ofMultus, after: (lab: EngineLab) => lab.source.removeNad("default/net-a") };
+  expect((await explain(gone)).advice.sentence).toContain("will not start again");
+});
+
+const misspelled: Scenario = {
+  ...running,
+  annotation: '[{"name": "net-a", "ip": ["10.1.1.9/24"]}]',
+};
+
+test("explain reports an unknown key of the annotation, with the key that was meant", async () => {
+  const says = [
+    'All networks are attached, but not as the annotation says: network selection annotation: element 1, key "ip": unknown key, ignored',
+    'did you mean "ips"? Correct or remove the key',
+  ];
+  await expectAdvice(misspelled, { finding: "UnknownKey", says });
+});
+
+test("explain shows what plugins are asked for", async () => {
+  const annotation = '[{"name": "net-a", "ips": ["10.1.1.9/24"], "mac": "02:00:00:00:00:02"}]';
+  const config = { undeclaredRequests: "cniArgs", ignoredRequests: "warn" } as const;
+  const { networks } = await explain({ ...running, annotation, config });
+
+  expect(networks[0]).not.toHaveProperty("runtimeConfig");
+  expect(networks[0]).not.toHaveProperty("cniArgs");
+  const asked = {
+    runtimeConfig: { ips: ["10.1.1.9/24"], mac: "02:00:00:00:00:02" },
+    cniArgs: [
+      ["MAC", "02:00:00:00:00:02"],
+      ["IP", "10.1.1.9/24"],
+    ],
+  };
+  expect(networks[1]).toMatchObject(asked);
+  expect((await explain({ ...never, annotation, config })).networks[1]).toMatchObject(asked);
+});
 
 test("refusedRequests() lists, for ten minutes, the pods that failed because of their requests", async () => {
   const lab = new EngineLab();

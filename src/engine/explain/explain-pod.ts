@@ -9,6 +9,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { advise, type Facts } from "./advice.ts";
+import { type AttachedNetwork, attachedTo } from "./attached-network.ts";
 import type { CallHistory } from "./call-history.ts";
 import { type ExplainedNetworks, explainNetworks } from "./explain-networks.ts";
 import type {
@@ -47,7 +48,11 @@ export async function explainPod(
   const isHere = options.node.name === "" || pod?.node === options.node.name;
   const isServed = pod !== undefined && !pod.hostNetwork && isHere;
   const explained = isServed
-    ? await networksOf(deps, pod, { record, options })
+    ? await networksOf(deps, pod, {
+        attached: await attachedTo(deps, pod, record),
+        record,
+        options,
+      })
     : { networks: [], problems: [] };
   const facts: Facts = omitUndefined({
     pod: { ...name, ...(pod && shown(pod)) },
@@ -118,14 +123,20 @@ function explainedRecord(record: AttachmentRecord): ExplainedRecord {
   });
 }
 
+interface NetworksOfPod {
+  readonly attached: readonly AttachedNetwork[];
+  readonly record: AttachmentRecord | undefined;
+  readonly options: ExplainOptions;
+}
+
 function networksOf(
   deps: EngineDeps,
   pod: Pod,
-  { record, options }: { record: AttachmentRecord | undefined; options: ExplainOptions },
+  { attached, record, options }: NetworksOfPod,
 ): Promise<ExplainedNetworks> {
   const config = configForCall(deps.config(), options.conf);
   const tools = toolsWithoutCall(deps, (_, types) => Promise.all(types.map(options.findPlugin)));
   const ctx = callContext(deps, tools, { config, logger: deps.logger, netnsState: "none" });
   const { searchPath, conf } = options;
-  return explainNetworks(ctx, { pod, record, searchPath, conf });
+  return explainNetworks(ctx, { pod, attached, record, searchPath, conf });
 }

@@ -1,5 +1,7 @@
+import type { CniArgs } from "#cni/args.ts";
 import type { Reason } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
+import type { JsonObject } from "#lib/json.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { Failure } from "./explain-error.ts";
 
@@ -19,6 +21,11 @@ export interface ExplainedNetwork {
   readonly device?: string;
   /** The types of its plugins, in order; absent when its configuration cannot be used. */
   readonly plugins?: readonly string[];
+  /** Who attached it instead of Plexus, as network-status says. */
+  readonly attachedBy?: string;
+  /** What its plugins are asked for by capability, and in CNI_ARGS. */
+  readonly runtimeConfig?: JsonObject;
+  readonly cniArgs?: CniArgs;
   /** The requests of the pod that it was attached without. */
   readonly ignored?: readonly IgnoredRequest[];
 }

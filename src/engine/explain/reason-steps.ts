@@ -36,6 +36,8 @@ export const reasonSteps: Readonly<Record<Reason, string>> = {
   PluginNotAvailable: "fix what the message names; the node then becomes ready",
   InvalidRequest: "correct the annotation or the definition that the message names",
   InvalidAnnotation: "correct the annotation and create the pod again",
+  UnknownKey:
+    "correct or remove the key in the annotation, and create the pod again; Plexus ignores it, as Multus does",
   MissingDefinition:
     "create the definition, or correct name and namespace in the annotation; the kubelet retries",
   UndeclaredRequest:
@@ -56,7 +58,7 @@ export const reasonSteps: Readonly<Record<Reason, string>> = {
     "keep one default-route in the annotation, and remove routes that something else has set in the pod",
   NetworkAccessDenied:
     "move the definition into the pod's namespace or into one of globalNamespaces",
-  TeardownIncomplete: "fix the plugin that the message names; the container runtime retries",
+  TeardownIncomplete: "fix what the message names; the container runtime retries",
   AlreadyAttached: "wait: the container runtime must call DEL before another ADD",
   Internal: "read plexusd's log, which has the cause",
   PluginMissing: "install the plugin on this node, or correct its type in the definition",

@@ -4,7 +4,7 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
-import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
+import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
@@ -54,7 +54,7 @@ export async function detachStale(
     ...byLastFailure(records).map(
       (record) => () => detachListed(ctx, record, { ...options, budget }),
     ),
-    ...damaged.map((record) => () => detachDamaged(ctx, record, { ...options, budget })),
+    ...damaged.map((record) => () => detachDamagedListed(ctx, record, { ...options, budget })),
   ];
   let notReached = 0;
   const errors = await collectErrors(steps, async (step) => {
@@ -79,22 +79,16 @@ async function detachListed(
 ): Promise<void> {
   using sandbox = locks.tryAcquire(listed.containerId);
   if (sandbox === undefined) return;
-  const record = await ctx.deps.records.load(listed);
-  if (record === undefined || record.createdAt !== listed.createdAt) return;
-  await detachRecordOfOthers(ctx, record, { path: request.path, budget });
+  const stored = await ctx.deps.records.load(listed);
+  if (stored === undefined || stored.record.createdAt !== listed.createdAt) return;
+  await detachRecordOfOthers(ctx, stored, { path: request.path, budget });
 }
 
-async function detachDamaged(
+async function detachDamagedListed(
   ctx: CallContext,
-  { containerId, ifName, reason }: DamagedRecord,
+  record: DamagedRecord,
   { request, locks, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
 ): Promise<void> {
-  using held = locks.tryAcquire(containerId);
-  if (held === undefined) return;
-  const { path, conf } = request;
-  const { cniVersion } = conf;
-  const sandbox = { containerId, ifName, netns: "", path, cniArgs: [], cniVersion };
-  const error = new CniError(CniErrorCode.DecodingFailure, reason);
-  const config = { ...ctx.config, delBudgetMs: budget.remainingMs };
-  await detachUnrecorded({ ...ctx, config }, sandbox, { state: "unusable", error });
+  using sandbox = locks.tryAcquire(record.containerId);
+  if (sandbox !== undefined) await detachDamaged(ctx, record, { path: request.path, budget });
 }

@@ -89,6 +89,14 @@ test.each<["add" | "check" | "del" | "status" | "gc", boolean, LabOptions?]>([
   },
 );
 
+test("a DEL waits for no list of the records, except the first one after a start", async () => {
+  const lab = await pods(["c1", "c2"]);
+  expect(await lab.del(container("c1"))).toMatchObject({ exitCode: 0 });
+  lab.advance(2 * minute);
+  lab.records.list = () => new Promise(() => undefined);
+  expect(await lab.del(container("c2"))).toMatchObject({ exitCode: 0 });
+});
+
 test("the backoff of a teardown doubles with each failure, up to ten minutes, and does not fail other calls", async () => {
   const lab = await withLeftover();
   lab.plugins.script("bridge DEL", failed(5, "still busy"));
@@ -473,3 +481,31 @@ test("retryAllLeftovers() keeps a sandbox whose pod is gone but whose namespace 
   ]);
   expect(lab.plugins.log("DEL")).toEqual([]);
 });
+
+test("a record whose content was lost with the power is detached as far as possible and put aside, ten minutes after the start", async () => {
+  const lab = await pods(["c1"]);
+  lab.records.cutOff({ containerId: "c1", ifName: "eth0" });
+  lab.advance(9 * minute);
+  await lab.status();
+  expect([forC1(lab), await lab.engine.countLeftovers()]).toEqual([[], 0]);
+  lab.advance(minute);
+  expect(await lab.engine.countLeftovers()).toBe(1);
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  expect(forC1(lab)).toEqual(["ptp DEL eth0"]);
+  expect([lab.records.keys, lab.records.quarantined]).toEqual([[], ["c1@eth0"]]);
+});
+
+test.each(["damaged otherwise", "locked by a shim"])(
+  "a record whose content is lost stays if it is %s",
+  async (state) => {
+    const lab = await pods(["c1"]);
+    const key = { containerId: "c1", ifName: "eth0" };
+    if (state === "locked by a shim") {
+      lab.records.cutOff(key);
+      lab.records.locked.add("c1");
+    } else lab.records.damage(key, "both");
+    lab.advance(11 * minute);
+    await lab.status();
+    expect([forC1(lab), lab.records.keys]).toEqual([[], ["c1@eth0"]]);
+  },
+);

@@ -3,9 +3,11 @@ import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { namespaceIsGone } from "#engine/del/chain/netns.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
+import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { withdrawStatus } from "#engine/network-status/pending-status.ts";
 import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
+import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
@@ -28,6 +30,14 @@ export interface RetryOptions {
   readonly budgetMs: number;
   /** The call's pod. Its leftovers come first, due or not: they can prevent it from starting. */
   readonly pod?: PodIdentity | undefined;
+  /** Use the last list, however old, because a pod's end waits for the call. @default false */
+  readonly usesLastList?: boolean;
+}
+
+interface LeftoverList {
+  readonly leftovers: readonly AttachmentRecord[];
+  /** Records whose content was lost with the power. */
+  readonly lost: readonly DamagedRecord[];
 }
 
 /** A leftover that was tried. */
@@ -44,7 +54,8 @@ export interface LeftoverOutcome {
  * - its DEL has begun and not succeeded, or the runtime's GC did not list it; or
  * - the runtime's own list of sandboxes has not contained it for some minutes; or
  * - it is from before a reboot, and the grace period for the runtime is over; or
- * - neither its pod nor its namespace exists: the runtime will delete one that has a namespace.
+ * - neither its pod nor its namespace exists: the runtime will delete one that has a namespace; or
+ * - its content was lost with the power, and the grace period is over. Nothing says what it was.
  */
 export class Leftovers {
   readonly #deps: EngineDeps;
@@ -54,7 +65,7 @@ export class Leftovers {
   readonly #startedAt: number;
   /** By record: when it is due again, on the monotonic clock. */
   readonly #notBefore = new Map<string, number>();
-  #listed: { readonly at: number; readonly leftovers: readonly AttachmentRecord[] } | undefined;
+  #listed: (LeftoverList & { readonly at: number }) | undefined;
 
   constructor(deps: EngineDeps, locks: SandboxLocks) {
     this.#deps = deps;
@@ -68,7 +79,8 @@ export class Leftovers {
   async count(): Promise<number> {
     const isInFlight = ({ containerId, teardown }: AttachmentRecord): boolean =>
       teardown?.attempts === 0 && this.#locks.isInUse(containerId);
-    return (await this.#list()).filter((record) => !isInFlight(record)).length;
+    const { leftovers, lost } = await this.#list();
+    return lost.length + leftovers.filter((record) => !isInFlight(record)).length;
   }
 
   /**
@@ -80,14 +92,43 @@ export class Leftovers {
     const { name, namespace } = options.pod ?? {};
     const isOfPod = ({ pod }: AttachmentRecord): boolean =>
       pod !== undefined && pod.name === name && pod.namespace === namespace;
-    const leftovers = await this.#recentList(ctx);
+    const isUsable = options.usesLastList === true || this.#ageMs() < listMs;
+    const { leftovers, lost } = (isUsable && this.#listed) || (await this.#listOrWarn(ctx));
     const ofPod = leftovers.filter(isOfPod);
     for (const listed of new Set([...ofPod, ...leftovers])) {
       using sandbox = this.#locks.tryAcquire(listed.containerId);
       if (sandbox === undefined || !(isOfPod(listed) || this.#isDue(listed))) continue;
       if ((await this.#retry(ctx, listed, options)) !== undefined) return true;
     }
+    for (const record of lost) if (await this.#detachLost(ctx, record, options)) return true;
     return false;
+  }
+
+  /**
+   * Detaches what may be attached for a record without content, once; a failure is only logged.
+   * @returns whether it was tried
+   * @throws HostGoneError when the shim has gone
+   */
+  async #detachLost(
+    ctx: CallContext,
+    record: DamagedRecord,
+    { path, budgetMs }: RetryOptions,
+  ): Promise<boolean> {
+    const { records, clock } = this.#deps;
+    const name = recordFileName(record);
+    using sandbox = this.#locks.tryAcquire(record.containerId);
+    if (sandbox === undefined || clock() < (this.#notBefore.get(name) ?? 0)) return false;
+    if (await records.isLocked(record.containerId)) return false;
+    this.#notBefore.set(name, clock() + leftoverBackoffMs(1));
+    try {
+      if (!(await records.list()).damaged.some((each) => recordFileName(each) === name))
+        return false;
+      await detachDamaged(ctx, record, { path, budget: new TimeBudget(clock, budgetMs) });
+    } catch (error) {
+      if (error instanceof HostGoneError) throw error;
+      ctx.logger.warn({ err: error }, "cannot detach a sandbox whose record was lost");
+    }
+    return true;
   }
 
   /**
@@ -96,7 +137,7 @@ export class Leftovers {
    */
   async retryAll(ctx: CallContext, options: RetryOptions): Promise<LeftoverOutcome[]> {
     const outcomes: LeftoverOutcome[] = [];
-    for (const listed of await this.#list()) {
+    for (const listed of (await this.#list()).leftovers) {
       using sandbox = this.#locks.tryAcquire(listed.containerId);
       const outcome =
         sandbox === undefined
@@ -117,9 +158,11 @@ export class Leftovers {
     const backoffMs = leftoverBackoffMs((listed.teardown?.attempts ?? 0) + 1);
     this.#notBefore.set(recordFileName(listed), this.#deps.clock() + backoffMs);
     try {
-      const record = await this.#deps.records.load(listed);
-      const isTriedSince = record?.teardown?.attempts !== listed.teardown?.attempts;
-      if (record === undefined || isTriedSince || !this.#isLeftover(record)) return undefined;
+      const stored = await this.#deps.records.load(listed);
+      if (stored === undefined) return undefined;
+      const { record } = stored;
+      const isTriedSince = record.teardown?.attempts !== listed.teardown?.attempts;
+      if (isTriedSince || !this.#isLeftover(record)) return undefined;
       // A shim replays the plan when plexusd was killed, and the next plexusd does not know that.
       if (await this.#deps.records.isLocked(record.containerId))
         return { record, remainsBecause: inFlight };
@@ -128,7 +171,7 @@ export class Leftovers {
         return { record, remainsBecause };
       }
       const budget = new TimeBudget(this.#deps.clock, options.budgetMs);
-      await detachRecordOfOthers(ctx, record, { path: options.path, budget });
+      await detachRecordOfOthers(ctx, stored, { path: options.path, budget });
       ctx.logger.info({}, "detached a leftover sandbox");
       await withdrawStatus(this.#deps, record.pod);
       return { record, remainsBecause: undefined };
@@ -139,25 +182,38 @@ export class Leftovers {
     }
   }
 
-  /** The leftovers of a recent list; none when the records cannot be listed. */
-  async #recentList(ctx: CallContext): Promise<readonly AttachmentRecord[]> {
-    const listed = this.#listed;
-    if (listed !== undefined && this.#deps.clock() - listed.at < listMs) return listed.leftovers;
+  /** Lists the records for later calls that use the last list. Never rejects. */
+  async refresh({ maxAgeMs }: { readonly maxAgeMs: number }): Promise<void> {
+    if (this.#ageMs() > maxAgeMs) await this.#listOrWarn(this.#deps);
+  }
+
+  #ageMs(): number {
+    return this.#deps.clock() - (this.#listed?.at ?? Number.NEGATIVE_INFINITY);
+  }
+
+  /** The leftovers; none when the records cannot be listed. */
+  async #listOrWarn({ logger }: Pick<EngineDeps, "logger">): Promise<LeftoverList> {
     return this.#list().catch((error: unknown) => {
-      ctx.logger.warn({ err: error }, "cannot list the records to find leftovers");
-      return [];
+      logger.warn({ err: error }, "cannot list the records to find leftovers");
+      return { leftovers: [], lost: [] };
     });
   }
 
-  async #list(): Promise<readonly AttachmentRecord[]> {
-    const { records } = await this.#deps.records.list();
+  async #list(): Promise<LeftoverList> {
+    const { records, damaged } = await this.#deps.records.list();
     void this.#missingPods.lookUp(records);
     void this.#unknownSandboxes.lookUp(records);
-    const known = new Set(records.map(recordFileName));
+    const known = new Set([...records, ...damaged].map(recordFileName));
     for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);
     const leftovers = byLastFailure(records.filter((record) => this.#isLeftover(record)));
-    this.#listed = { at: this.#deps.clock(), leftovers };
-    return leftovers;
+    const lost = damaged.filter(({ isIncomplete }) => isIncomplete && this.#graceIsOver());
+    this.#listed = { at: this.#deps.clock(), leftovers, lost };
+    return this.#listed;
+  }
+
+  /** Whether the runtime has had time to delete sandboxes from before a reboot. */
+  #graceIsOver(): boolean {
+    return this.#deps.clock() - this.#startedAt >= graceMs;
   }
 
   #isLeftover(record: AttachmentRecord): boolean {
@@ -166,8 +222,7 @@ export class Leftovers {
 
   #isLeftoverByItself(record: AttachmentRecord): boolean {
     if (record.teardown !== undefined || this.#unknownSandboxes.has(record)) return true;
-    const graceIsOver = this.#deps.clock() - this.#startedAt >= graceMs;
-    return graceIsOver && isOfEarlierBoot(record, this.#deps.bootId());
+    return this.#graceIsOver() && isOfEarlierBoot(record, this.#deps.bootId());
   }
 
   /** By the record and by this process's memory, because a failure may not have been recorded. */

@@ -1,41 +1,116 @@
-import { expect, test } from "vitest";
-import { EngineLab, sandbox } from "#engine/testing/engine-lab.ts";
+import { expect, test, vi } from "vitest";
+import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 const web = { pod: "default/web" };
 const unused = async (): Promise<boolean> => false;
+const beforeReply = { publishStatus: "beforeReply" } as const;
+
+function labWithPod(options?: LabOptions): EngineLab {
+  const lab = new EngineLab(options);
+  lab.source.addPod({ name: "web", annotations: {} });
+  return lab;
+}
 
 /** A pod that is attached, and whose status could not be written in time. */
 async function unpublished(): Promise<EngineLab> {
-  const lab = new EngineLab();
-  lab.source.addPod({ name: "web", annotations: {} });
+  const lab = labWithPod();
   lab.publisher.outcome = "pending";
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   return lab;
 }
 
 const pendingOf = async (lab: EngineLab, key = sandbox): Promise<string | undefined> =>
-  (await lab.records.load(key))?.pendingStatus?.[networkStatusAnnotation];
+  (await lab.records.load(key))?.record.pendingStatus?.[networkStatusAnnotation];
 
 test("ADD succeeds if it cannot publish the status, and records the pending status", async () => {
   const lab = await unpublished();
   expect(JSON.parse((await pendingOf(lab)) ?? "[]")).toMatchObject([{ name: "default-net" }]);
-  expect((await lab.records.load(sandbox))?.attachments[0]?.result).toBeDefined();
+  expect((await lab.records.load(sandbox))?.record.attachments[0]?.result).toBeDefined();
 });
 
-test("ADD records no pending status if it published the status in time", async () => {
-  const lab = new EngineLab();
-  lab.source.addPod({ name: "web", annotations: {} });
+test.each(["beforeReply", "afterReply"] as const)(
+  "ADD leaves no pending status if it is published (%s)",
+  async (publishStatus) => {
+    const lab = labWithPod({ config: { publishStatus } });
+    await lab.add(web);
+    expect(lab.publisher.status("default/web")).toMatchObject([{ name: "default-net" }]);
+    expect(await pendingOf(lab)).toBeUndefined();
+  },
+);
+
+test("ADD publishes status and event after the answer, and records the status before it", async () => {
+  const lab = labWithPod();
+  await lab.add({
+    ...web,
+    beforeAnswered: async () => {
+      await new Promise(setImmediate);
+      expect([lab.publisher.published.size, lab.events.recorded]).toEqual([0, []]);
+      expect(await pendingOf(lab)).toBeDefined();
+    },
+  });
+  expect([lab.publisher.published.size, lab.events.reasons]).toEqual([1, ["AddedInterface"]]);
+});
+
+test("the status of an ADD that ended without an answer is published by the next process", async () => {
+  const lab = labWithPod();
+  const never = Promise.withResolvers<void>();
+  void lab.add({ ...web, beforeAnswered: () => never.promise });
+  await vi.waitFor(async () => expect(await pendingOf(lab)).toBeDefined());
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.published.size).toBe(1);
+  expect(await pendingOf(lab)).toBeUndefined();
+});
+
+test.each(["before", "after"])(
+  "a DEL does not wait for the status of its ADD, and withdraws it: %s its write begins",
+  async (when) => {
+    const lab = labWithPod();
+    const slow = Promise.withResolvers<void>();
+    lab.publisher.gate = slow.promise;
+    const del = async (): Promise<void> => {
+      expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    };
+    await lab.add({ ...web, ...(when === "before" ? { beforeAnswered: del } : {}) });
+    if (when === "after") await del();
+    slow.resolve();
+    await new Promise(setImmediate);
+    expect([lab.publisher.published.size, lab.records.keys]).toEqual([0, []]);
+    expect(lab.logger.at("warn")).toEqual([]);
+  },
+);
+
+test("the status of a pod's newer sandbox wins, whichever write is slow", async () => {
+  const lab = labWithPod();
+  const slow = Promise.withResolvers<void>();
+  lab.publisher.gate = slow.promise;
   await lab.add(web);
-  expect((await lab.records.load(sandbox))?.pendingStatus).toBeUndefined();
+  await lab.del(web);
+  lab.publisher.gate = Promise.resolve();
+  lab.kernel.addNamespace("/run/netns/c2");
+  const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" };
+  await lab.add({ ...web, env });
+  const newer = lab.publisher.published.get("default/web");
+  slow.resolve();
+  await new Promise(setImmediate);
+  expect(lab.publisher.published.get("default/web")).toBe(newer);
+  expect(lab.publisher.status("default/web")).toMatchObject([{ ips: ["10.0.0.2"] }]);
 });
 
-test("ADD succeeds even if it can neither publish nor record the status", async () => {
-  const lab = new EngineLab();
-  lab.source.addPod({ name: "web", annotations: {} });
+test("publishPendingStatuses() drops the status of a sandbox whose DEL has begun", async () => {
+  const lab = await unpublished();
+  lab.plugins.script("ptp DEL", failed(7, "busy"));
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
+  lab.publisher.outcome = "settled";
+  await lab.engine.publishPendingStatuses(unused);
+  expect([lab.publisher.published.size, await pendingOf(lab)]).toEqual([0, undefined]);
+});
+
+test("an ADD that waits for its status succeeds even if it can neither publish nor record it; only the publisher knows it then", async () => {
+  const lab = labWithPod({ config: beforeReply });
   lab.publisher.outcome = "pending";
-  const before = new EngineLab();
-  before.source.addPod({ name: "web", annotations: {} });
+  const before = labWithPod({ config: beforeReply });
   await before.add(web);
   const nth = before.records.writes.length + 1;
   lab.records.failWrite = { nth, error: new Error("no space left on device") };
@@ -43,20 +118,22 @@ test("ADD succeeds even if it can neither publish nor record the status", async 
   expect(lab.logger.at("warn")).toContain(
     "cannot record the network-status that is still to be published",
   );
+  lab.publisher.outcome = "settled";
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.published.size).toBe(0);
 });
 
 test("publishPendingStatuses() writes the status when it can, and keeps the rest of the record", async () => {
   const lab = await unpublished();
   const value = await pendingOf(lab);
-  const { pendingStatus: _, ...record } = (await lab.records.load(sandbox)) ?? {};
-  const plan = await lab.records.loadPlan(sandbox);
+  const { record, plan } = (await lab.records.load(sandbox))!;
+  const { pendingStatus: _, ...withoutStatus } = record;
   await lab.engine.publishPendingStatuses(unused);
   expect(await pendingOf(lab)).toBe(value);
   lab.publisher.outcome = "settled";
   await lab.engine.publishPendingStatuses(unused);
   expect(lab.publisher.published.get("default/web")).toEqual({ [networkStatusAnnotation]: value });
-  expect(await lab.records.load(sandbox)).toEqual(record);
-  expect(await lab.records.loadPlan(sandbox)).toEqual(plan);
+  expect(await lab.records.load(sandbox)).toEqual({ record: withoutStatus, plan });
   const writes = lab.records.writes.length;
   await lab.engine.publishPendingStatuses(unused);
   expect(lab.records.writes).toHaveLength(writes);

@@ -1,12 +1,12 @@
-import type { EngineDeps } from "#engine/call/deps.ts";
+import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PublishOutcome } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /*
- * A network-status that an ADD could not publish in time stays in the record until it is published:
- * plexus-standalone ends with its call, and a daemon may be stopped before the API server is
- * available again.
+ * A network-status that an ADD has not published stays in the record until it is published: the
+ * process may end before, and the API server may be unavailable.
  */
 
 /** Annotations by name, as {@link AttachmentRecord.pendingStatus} keeps them. */
@@ -25,7 +25,8 @@ export async function recordsWithPendingStatus(
 }
 
 /**
- * Publishes and removes a record's pending status; drops it if the pod has a newer sandbox.
+ * Publishes and removes a record's pending status; drops it if the pod has a newer sandbox, or the
+ * sandbox's DEL has begun.
  * The caller holds the sandbox's lock. The signal ends the wait for the API.
  * @returns `pending` when the API has not accepted it
  * @throws CniError when the record cannot be read or written
@@ -36,15 +37,41 @@ export async function publishPendingStatus(
   signal?: AbortSignal,
 ): Promise<PublishOutcome> {
   const { records, publisher } = deps;
-  const record = await records.load(key);
+  const record = (await records.load(key))?.record;
   if (record?.pendingStatus === undefined) return "settled";
-  if (record.pod !== undefined && !(await isReplaced(deps, record))) {
+  if (
+    record.pod !== undefined &&
+    record.teardown === undefined &&
+    !(await isReplaced(deps, record))
+  ) {
     const publishing = publisher.publish(record.pod, record.pendingStatus);
     const outcome = await untilAborted(publishing, signal).catch(() => "pending" as const);
     if (outcome === "pending") return outcome;
   }
-  await forgetPendingStatus(deps, record);
+  await forgetPendingStatus(deps, record, record.pendingStatus);
   return "settled";
+}
+
+/**
+ * Publishes the pending status of an ADD when the runtime has its answer, and then removes it from
+ * the record. A DEL in between withdraws it: the caller holds the sandbox's lock. Never throws.
+ */
+export function publishAfterAnswer(
+  { deps, answered, logger }: CallContext,
+  sandbox: Pick<AttachmentRecord, keyof RecordKey | "pod">,
+  { status, locks }: { readonly status: PendingStatus | undefined; readonly locks: SandboxLocks },
+): void {
+  const { containerId, pod } = sandbox;
+  if (pod === undefined || status === undefined) return;
+  const published = deps.publisher.publish(pod, status, answered);
+  const forget = async (outcome: PublishOutcome): Promise<void> => {
+    if (outcome === "pending") return;
+    using _lock = await locks.acquire(containerId);
+    await forgetPendingStatus(deps, sandbox, status);
+  };
+  published.then(forget).catch((error: unknown) => {
+    logger.warn({ err: error }, "cannot record that the network-status is published");
+  });
 }
 
 /**
@@ -61,13 +88,14 @@ export async function withdrawStatus(
 /** Keeps the record of another process that served a call for the sandbox meanwhile. */
 async function forgetPendingStatus(
   { records }: Pick<EngineDeps, "records">,
-  published: AttachmentRecord,
+  key: RecordKey,
+  published: PendingStatus,
 ): Promise<void> {
-  const [record, plan] = [await records.load(published), await records.loadPlan(published)];
-  if (record === undefined || plan === undefined) return;
-  const { pendingStatus, ...withoutStatus } = record;
-  if (JSON.stringify(pendingStatus) !== JSON.stringify(published.pendingStatus)) return;
-  await records.update(withoutStatus, plan);
+  const stored = await records.load(key);
+  if (stored === undefined) return;
+  const { pendingStatus, ...withoutStatus } = stored.record;
+  if (JSON.stringify(pendingStatus) !== JSON.stringify(published)) return;
+  await records.update(withoutStatus, stored.plan);
 }
 
 async function isReplaced(

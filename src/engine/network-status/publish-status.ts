@@ -3,6 +3,7 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   buildNetworkStatus,
@@ -14,6 +15,7 @@ import { ignoredRequestsKey } from "#npwg/served-requests.ts";
 import type { PendingStatus } from "./pending-status.ts";
 
 interface AttachedSandbox {
+  readonly record: { readonly sandbox: Pick<AttachmentRecord, "containerId"> };
   readonly pod: Pod | undefined;
   readonly attached: readonly Attached[];
   readonly annotationError: string | undefined;
@@ -22,10 +24,21 @@ interface AttachedSandbox {
 /** Publishes network-status (multi-network v1.1 §5). @returns the annotations still to write */
 export async function publishStatus(
   ctx: CallContext,
-  containerId: string,
-  { pod, attached, annotationError }: AttachedSandbox,
+  sandbox: AttachedSandbox,
+): Promise<PendingStatus | undefined> {
+  const annotations = await statusOf(ctx, sandbox);
+  if (sandbox.pod === undefined || annotations === undefined) return undefined;
+  const outcome = await ctx.deps.publisher.publish(sandbox.pod, annotations);
+  return outcome === "pending" ? annotations : undefined;
+}
+
+/** The annotations that show a pod's attachments; undefined without a pod. */
+export async function statusOf(
+  ctx: CallContext,
+  { record, pod, attached, annotationError }: AttachedSandbox,
 ): Promise<PendingStatus | undefined> {
   if (pod === undefined) return undefined;
+  const { containerId } = record.sandbox;
   const networks = await Array.fromAsync(attached.filter(isVisible), (each) =>
     networkStatus(ctx, containerId, each),
   );
@@ -37,10 +50,7 @@ export async function publishStatus(
         ? omitUndefined({ ...status, [annotationErrorAnnotation]: annotationError })
         : status,
     );
-  const value = formatNetworkStatus(statuses);
-  const annotations = { [networkStatusAnnotation]: value };
-  const outcome = await ctx.deps.publisher.publish(pod, annotations);
-  return outcome === "pending" ? annotations : undefined;
+  return { [networkStatusAnnotation]: formatNetworkStatus(statuses) };
 }
 
 async function networkStatus(

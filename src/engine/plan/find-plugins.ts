@@ -4,9 +4,14 @@ import type { PluginLookup } from "#engine/ports.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 import type { PlanProblem } from "./problems.ts";
 
+/** The plugins of networks, each once. Not IPAM plugins, as some plugins have theirs built in. */
+export function pluginTypes(networks: readonly ResolvedNetwork[]): string[] {
+  return [...new Set(networks.flatMap(({ list }) => list.plugins.map(({ type }) => type)))];
+}
+
 /**
  * Looks up all plugins before anything is attached: without its last plugin a network would be
- * attached halfway. Not IPAM plugins, as some plugins have theirs built in.
+ * attached halfway. An ADD has them required by its first delegate's order instead.
  * @returns a problem for each plugin of a network that cannot be executed
  */
 export async function pluginProblems(
@@ -14,15 +19,13 @@ export async function pluginProblems(
   networks: readonly ResolvedNetwork[],
   searchPath: readonly string[],
 ): Promise<PlanProblem[]> {
-  const types = [...new Set(networks.flatMap(({ list }) => list.plugins.map(({ type }) => type)))];
+  const types = pluginTypes(networks);
   const lookups = await ctx.host.find(searchPath, types);
   const found = new Map(types.map((type, i) => [type, lookups[i]]));
   return networks.flatMap(({ displayName, list }) =>
     list.plugins.flatMap(({ type }) => {
       const error = lookupError(type, found.get(type), searchPath);
-      if (error === undefined) return [];
-      const message = `network ${displayName}: ${error.message}`;
-      return { network: displayName, error: error.withMessage(message) };
+      return error === undefined ? [] : { network: displayName, error: error.of(displayName) };
     }),
   );
 }

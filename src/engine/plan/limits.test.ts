@@ -114,11 +114,8 @@ test("a record above the current limits is still detached", async () => {
   const lab = asking("");
   await lab.add(web);
   const { record, plan } = lab.records.writes.at(-1)!;
-  const attachments = record.attachments.map((attachment) => ({
-    ...attachment,
-    conf: { ...attachment.conf, plugins: [{ type: "ptp" }, ...plugins(40)] },
-  }));
-  lab.records.put({ ...record, attachments }, plan);
+  const steps = Array.from({ length: 41 }, () => plan.steps[0]!);
+  lab.records.put(record, { ...plan, steps });
   expect((await lab.del(web)).exitCode).toBe(0);
   expect(lab.plugins.log("DEL")).toHaveLength(41);
 });

@@ -13,7 +13,6 @@ import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts"
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { refuseRepeatedFailures } from "./earlier-failures.ts";
-import { pluginProblems } from "./find-plugins.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
 import { attempt, type PlanContext, type PlanProblem, refuse } from "./problems.ts";
@@ -55,12 +54,7 @@ export async function planAttachments(
   refuse(ctx, repeatedNetworkProblems(wanted));
   const networks = await assignDevices(ctx, pod, wanted);
   const searchPath = delegateSearchPath(ctx.config, request.path);
-  // One round trip to the shim, as neither waits for the other's answer.
-  const [existing, problems] = await Promise.all([
-    request.existingInterfaces(),
-    pluginProblems(ctx, networks, searchPath),
-  ]);
-  refuse(ctx, problems);
+  const existing = await request.existingInterfaces();
   const { ifName: runtimeIfName } = request;
   const names = assignInterfaceNames(networks, { ...ctx, runtimeIfName, existing });
   const attachments = networks.map((network, i) => {

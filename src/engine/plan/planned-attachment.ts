@@ -46,9 +46,7 @@ export function withNetworkContext(
   attachment: { readonly displayName: string; readonly ifName: string },
 ): unknown {
   if (!(error instanceof CniError)) return error;
-  return error.withMessage(
-    `network ${attachment.displayName} (${attachment.ifName}): ${error.message}`,
-  );
+  return error.of(`${attachment.displayName} (${attachment.ifName})`);
 }
 
 /** The network configuration list of a recorded attachment. */

@@ -1,4 +1,4 @@
-import { asCniError, type CniError } from "#cni/error.ts";
+import { asCniError, CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { EventReason, Pod } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -23,11 +23,12 @@ export async function attempt<T>(
   step: () => Promise<T> | T,
   network?: string,
 ): Promise<T | undefined> {
-  if (problems === undefined) return step();
   try {
     return await step();
   } catch (error) {
-    problems.push(omitUndefined({ error: asCniError(error), network }));
+    const found = omitUndefined({ error: asCniError(error), network });
+    if (problems === undefined) throw error instanceof CniError ? aboutItsNetwork(found) : error;
+    problems.push(found);
     return undefined;
   }
 }
@@ -60,8 +61,13 @@ export function tolerate(
 
 /** Throws one error for all problems, with code and reason of the first. @throws CniError */
 export function throwProblems(problems: readonly PlanProblem[]): void {
-  const first = problems[0]?.error;
-  if (first === undefined) return;
+  const [found] = problems;
+  if (found === undefined) return;
+  const first = aboutItsNetwork(found);
   const messages = [...new Set(problems.map(({ error }) => error.message))];
   throw messages.length === 1 ? first : first.withMessage(messages.join("; "));
+}
+
+function aboutItsNetwork({ error, network }: PlanProblem): CniError {
+  return network === undefined || error.subject !== undefined ? error : error.about(network);
 }

@@ -30,7 +30,7 @@ test("a definition that cannot be looked up fails the ADD, but is not reported a
   expect((await lab.add(web)).json).toMatchObject({
     msg: expect.stringContaining("API server away"),
   });
-  expect(lab.events.reasons).toEqual(["AttachFailed"]);
+  expect(lab.events.reasons).toEqual(["Internal"]);
 });
 
 test("a conf without a name gets the definition's name, which also finds the conf on disk [N-3.4.2] [N-3.4.1a] [N-3.4.1b]", async () => {
@@ -55,6 +55,42 @@ test("an invalid annotation is ignored with an event, a log line and a status en
   expect(lab.publisher.status("default/web")).toMatchObject([
     { name: "main", default: true, "plexus.dev/annotation-error": saysWhat },
   ]);
+});
+
+test("unknown keys of the annotation are one event, and the pod is attached", async () => {
+  const lab = asking('[{"name":"a","ip":["10.0.0.9/24"],"IPS":[],"mac_address":"zz","vlan":5}]');
+  lab.source.addNad("default/a", network("a", "macvlan"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const annotation = "network selection annotation: element 1, key";
+  const message = [
+    `${annotation} "ip": unknown key, ignored, its value being ["10.0.0.9/24"]; did you mean "ips"?`,
+    `${annotation} "mac_address": unknown key, ignored, its value being "zz"; did you mean "mac"?`,
+    `${annotation} "vlan": unknown key, ignored, its value being 5`,
+  ].join("; ");
+  expect(lab.events.recorded).toMatchObject([
+    { type: "Warning", reason: "UnknownKey", message },
+    { type: "Normal", reason: "AddedInterface" },
+  ]);
+  expect(lab.logger.at("warn")).toEqual([
+    expect.stringContaining('"IPS": read as "ips"'),
+    expect.stringContaining(message),
+  ]);
+});
+
+test("unknown keys of the default-network annotation are an event", async () => {
+  const lab = podWith({ [defaultNetworkAnnotation]: '[{"name":"a","ips_":[]}]' });
+  lab.source.addNad("kube-system/a", network("a", "macvlan"));
+  await lab.add(web);
+  expect(lab.events.recorded[0]).toMatchObject({
+    reason: "UnknownKey",
+    message: expect.stringContaining('default network annotation: element 1, key "ips_"'),
+  });
+});
+
+test("an unknown key is also an event if the annotation is invalid", async () => {
+  const lab = asking('[{"nmae":"a"}]');
+  await lab.add(web);
+  expect(lab.events.reasons).toEqual(["InvalidAnnotation", "UnknownKey", "AddedInterface"]);
 });
 
 test("requests become runtimeConfig only of that network's plugins that declare the capability [N-4.1.2.1.3.2a]", async () => {
@@ -214,7 +250,7 @@ test("ignoredRequests: warn attaches the pod; log, event, status and record say 
   const status = lab.publisher.status("default/web");
   expect(status[0]).not.toHaveProperty(["plexus.dev/ignored-requests"]);
   expect(status[1]).toMatchObject({ "plexus.dev/ignored-requests": ignored });
-  expect((await lab.records.load(sandbox))?.attachments[1]).toMatchObject({
+  expect((await lab.records.load(sandbox))?.record.attachments[1]).toMatchObject({
     ignoredRequests: ignored,
   });
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });

@@ -50,10 +50,11 @@ function parseAnnotation(
   ctx: PlanContext,
   pod: Pod,
 ): { selections: readonly NetworkSelection[]; annotationError?: string } {
+  using warnings = annotationWarnings(ctx, pod);
   try {
     const selections = parseNetworkSelections(pod.annotations[networksAnnotation] ?? "", {
       podNamespace: pod.namespace,
-      onWarning: (message) => ctx.logger.warn({}, message),
+      onWarning: warnings.take,
     });
     return { selections };
   } catch (error) {
@@ -62,6 +63,22 @@ function parseAnnotation(
     tolerate(ctx, pod, { error, effect: "the pod gets its default network only" });
     return { selections: [], annotationError: error.message };
   }
+}
+
+/** Logs the warnings about an annotation. At the end, its unknown keys become one event. */
+function annotationWarnings(ctx: PlanContext, pod: Pod) {
+  const unknownKeys: string[] = [];
+  return {
+    take(message: string, isUnknownKey: boolean): void {
+      if (isUnknownKey) unknownKeys.push(message);
+      else ctx.logger.warn({}, message);
+    },
+    [Symbol.dispose](): void {
+      if (unknownKeys.length === 0) return;
+      const error = new CniError("UnknownKey", unknownKeys.join("; "));
+      tolerate(ctx, pod, { error, effect: "unknown keys have no effect" });
+    },
+  };
 }
 
 /** The same for a DEL without a record, which only warns of networks that it cannot resolve. */
@@ -83,11 +100,14 @@ export async function requestedNetworksForDel(
 }
 
 /** The network of the default-network annotation. @throws CniError as {@link requestedNetworks} */
-async function defaultOverride(ctx: CallContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
+async function defaultOverride(ctx: PlanContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
   const annotation = pod.annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
-  const defaultNamespace = ctx.config.plexusNamespace;
-  const selection = parseDefaultNetworkSelection(annotation, { defaultNamespace });
+  using warnings = annotationWarnings(ctx, pod);
+  const selection = parseDefaultNetworkSelection(annotation, {
+    defaultNamespace: ctx.config.plexusNamespace,
+    onWarning: warnings.take,
+  });
   return { ...(await resolveSelection(ctx, pod, selection)), isDefault: true };
 }
 

@@ -1,10 +1,12 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { AttachmentRecord, RecordKey } from "./record.ts";
-import type { TeardownPlan } from "./teardown-plan.ts";
+import type { StoredRecord, TeardownPlan } from "./teardown-plan.ts";
 
 /** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
 export interface DamagedRecord extends RecordKey {
   readonly reason: string;
+  /** Whether the power was lost before its content was on disk: its sandbox is of an earlier boot. */
+  readonly isIncomplete: boolean;
 }
 
 /**
@@ -26,7 +28,7 @@ export interface DamagedRecord extends RecordKey {
  */
 export interface RecordStore {
   /** @throws CniError 5 when the record cannot be read, 6 when it is damaged */
-  load(key: RecordKey): Promise<AttachmentRecord | undefined>;
+  load(key: RecordKey): Promise<StoredRecord | undefined>;
   /** The plan, even if the record is damaged. @throws CniError 5 if unreadable, 6 if damaged */
   loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
   /**

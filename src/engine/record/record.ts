@@ -23,7 +23,7 @@ export interface AttachmentRecord extends RecordKey {
   readonly bootId: string;
   /** In the order of attachment; the default network first. */
   readonly attachments: readonly RecordedAttachment[];
-  /** Annotations by name that could not be written during the ADD. */
+  /** Annotations by name that are still to be written. */
   readonly pendingStatus?: Readonly<Record<string, string>>;
   /** The last DEL that did not detach everything; absent until one has begun. */
   readonly teardown?: FailedTeardown;
@@ -124,6 +124,13 @@ export function begunTeardown(
   lastError = "its DEL has begun and not succeeded",
 ): FailedTeardown {
   return { firstFailedAt: at, failedAt: at, attempts: 0, lastError, reason: "TryAgainLater" };
+}
+
+/** How many sandboxes there are, and the first ten by name; for people. */
+export function sandboxNames(records: readonly AttachmentRecord[]): string {
+  const names = records.slice(0, 10).map(sandboxName).join(", ");
+  const more = records.length > 10 ? ` and ${records.length - 10} more` : "";
+  return `${records.length} (${names}${more})`;
 }
 
 /** The pod of a record, or its container if it has no pod; for people. */

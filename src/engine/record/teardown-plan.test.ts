@@ -13,14 +13,17 @@ async function writesOfFailedAdd(): Promise<EngineLab["records"]["writes"]> {
   return lab.records.writes;
 }
 
-test("in the boot of the ADD, record and plan agree that only attempted networks must be detached", async () => {
+test("in the boot of the ADD, record and plan agree that what was attempted, and the next network, must be detached", async () => {
   const owed = (await writesOfFailedAdd()).map(({ record, plan }) => ({
     record: attachmentsToDetach(record, bootId).map(({ ifName }) => ifName),
     plan: stepsToReplay(plan, bootId).map(({ call }) => `${call.type} ${call.env.CNI_IFNAME}`),
   }));
   expect(owed).toEqual([
-    { record: ["eth0"], plan: ["ptp eth0"] },
     { record: ["eth0", "net1"], plan: ["tuning net1", "bridge net1", "ptp eth0"] },
+    {
+      record: ["eth0", "net1", "net2"],
+      plan: ["macvlan net2", "tuning net1", "bridge net1", "ptp eth0"],
+    },
     // With the error of the ADD.
     { record: ["eth0", "net1"], plan: ["tuning net1", "bridge net1", "ptp eth0"] },
   ]);

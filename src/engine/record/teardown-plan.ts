@@ -23,6 +23,12 @@ export interface TeardownPlan {
   readonly steps: readonly TeardownStep[];
 }
 
+/** A record and its teardown plan, which are stored as one. */
+export interface StoredRecord {
+  readonly record: AttachmentRecord;
+  readonly plan: TeardownPlan;
+}
+
 /** An attachment, as the record keeps it, with its DELs, as the teardown plan keeps them. */
 export interface DetachableAttachment {
   readonly attachment: RecordedAttachment;
@@ -43,12 +49,11 @@ export function detachable(
   return { attachment, dels: delCalls(list, rt, attachment.result).flatMap(withRelease) };
 }
 
-/** The same for a stored record. @throws CniError 7 when a configuration is invalid */
-export function detachables(record: AttachmentRecord, timeoutMs: number): DetachableAttachment[] {
-  return record.attachments.map((attachment) => {
-    const rt = runtimeConf(record, attachment, timeoutMs);
-    const dels = delCallsOfStored(recordedList(attachment), rt, attachment.result);
-    return { attachment, dels: dels.flatMap(withRelease) };
+/** The attachments of a stored record. */
+export function detachables({ record, plan }: StoredRecord): DetachableAttachment[] {
+  return record.attachments.map((attachment, position) => {
+    const steps = plan.steps.filter(({ group }) => group === position);
+    return { attachment, dels: steps.map(({ call }) => call) };
   });
 }
 
@@ -60,7 +65,7 @@ export function detachables(record: AttachmentRecord, timeoutMs: number): Detach
 export function recordWithPlan(
   sandbox: Omit<AttachmentRecord, "attachments">,
   all: readonly DetachableAttachment[],
-): { record: AttachmentRecord; plan: TeardownPlan } {
+): StoredRecord {
   const { bootId } = sandbox;
   const attachments = all.map(({ attachment }) => attachment);
   const attempted = attachments.findLastIndex(({ state }) => state !== "planned") + 1;
@@ -69,15 +74,30 @@ export function recordWithPlan(
   return { record: { ...sandbox, attachments }, plan: { bootId, attempted, steps } };
 }
 
-/** The teardown plan of a stored record. @throws CniError 7 when a configuration is invalid */
+/** The teardown plan of a record without one. @throws CniError 7 for an invalid configuration */
 export function teardownPlan(record: AttachmentRecord, timeoutMs: number): TeardownPlan {
-  return recordWithPlan(record, detachables(record, timeoutMs)).plan;
+  const all = record.attachments.map((attachment) => {
+    const rt = runtimeConf(record, attachment, timeoutMs);
+    const dels = delCallsOfStored(recordedList(attachment), rt, attachment.result);
+    return { attachment, dels: dels.flatMap(withRelease) };
+  });
+  return recordWithPlan(record, all).plan;
 }
 
 /** A DEL, then that of the IPAM plugin in case there is no namespace ({@link ipamCallAfter}). */
 export function withRelease(call: DelegateCall): DelegateCall[] {
   const release = ipamCallAfter(call);
   return release === undefined ? [call] : [call, release];
+}
+
+/** The DELs without what {@link withRelease} added, which an engine runs only where it is needed. */
+export function withoutReleases(dels: readonly DelegateCall[]): DelegateCall[] {
+  return dels.filter((call, i) => !isReleaseAfter(dels[i - 1], call));
+}
+
+function isReleaseAfter(before: DelegateCall | undefined, call: DelegateCall): boolean {
+  if (before === undefined || call.stdin !== before.stdin) return false;
+  return ipamCallAfter(before)?.type === call.type;
 }
 
 /** The DELs of a plan that have to be executed, as {@link attachmentsToDetach}. */

@@ -1,4 +1,4 @@
-import { type CallAnswer, readCall } from "#engine/call/call.ts";
+import { type CallAnswer, readCall, type ServedCall } from "#engine/call/call.ts";
 import type { EngineMetrics } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
@@ -45,6 +45,8 @@ interface CallOptions {
   /** The pod, as `namespace/name` or `namespace/name/uid`; none = a sandbox that is no pod. */
   readonly pod?: string;
   readonly host?: FakeHost;
+  /** Runs between the end of the call and {@link ServedCall.afterAnswer}. */
+  readonly beforeAnswered?: () => Promise<void>;
 }
 
 /** The answer of a call, with its stdout decoded. */
@@ -113,7 +115,8 @@ export class EngineLab {
 
   /** Calls the engine as a container runtime does. */
   async call(command: string, options: CallOptions = {}): Promise<LabAnswer> {
-    const env = { ...this.#env(command, options), ...options.env };
+    const variables: Record<string, string> = { ...this.#env(command, options), ...options.env };
+    const env = { ...this.#links(variables), ...variables };
     const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus", ...this.conf };
     const stdin = options.stdin ?? JSON.stringify({ ...conf, ...options.conf });
     if (command === "DEL") {
@@ -123,8 +126,11 @@ export class EngineLab {
     const serving = this.engine.handle(readCall({ env, stdin }), options.host ?? this.host());
     // When the shim has gone, the record may still be written.
     await serving.catch(() => new Promise(setImmediate));
-    const { answer, log } = await serving;
-    log();
+    const { answer, afterAnswer } = await serving;
+    await options.beforeAnswered?.();
+    afterAnswer();
+    // What the runtime does not wait for.
+    await new Promise(setImmediate);
     return { ...answer, json: answer.stdout === "" ? {} : JSON.parse(answer.stdout) };
   }
 
@@ -191,6 +197,16 @@ export class EngineLab {
       PLEXUS_NETNS: this.kernel.hasNamespace(netns) ? "ok" : "gone",
       CNI_ARGS: args.join(";"),
     };
+  }
+
+  /** The interfaces of the call's namespace, which the shim lists for an ADD. */
+  #links({
+    CNI_COMMAND,
+    CNI_NETNS = "",
+  }: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+    if (CNI_COMMAND !== "ADD" || !this.kernel.hasNamespace(CNI_NETNS)) return {};
+    const names = this.kernel.linkNames(CNI_NETNS).map((name) => `${name}/`);
+    return { PLEXUS_LINKS: `lo/${names.join("")}` };
   }
 
   #metrics(): EngineMetrics {

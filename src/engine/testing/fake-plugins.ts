@@ -89,6 +89,10 @@ export class FakePlugins {
   }
 
   async run(order: DelegateCall): Promise<DelegateOutcome> {
+    for (const required of order.requires ?? []) {
+      const lookup = this.find(required);
+      if (lookup.outcome !== "found") return ended(lookup.outcome, lookup.message);
+    }
     const call = asSeen(order);
     this.calls.push(call);
     this.#journal.push(`${call.type} ${call.command} ${call.ifName}`.trim());

@@ -13,6 +13,7 @@ export class FakePublisher implements StatusPublisher {
   readonly #journal: string[];
   readonly published = new Map<string, Readonly<Record<string, string | null>>>();
   readonly withdrawn: string[] = [];
+  readonly #latest = new Map<string, object>();
   /** What publishing waits for. */
   gate: Promise<void> = Promise.resolve();
   /** How publishing ends; nothing is published while it is `pending`. */
@@ -25,16 +26,22 @@ export class FakePublisher implements StatusPublisher {
   async publish(
     pod: PodReference,
     annotations: Readonly<Record<string, string | null>>,
+    after?: Promise<void>,
   ): Promise<PublishOutcome> {
+    const key = `${pod.namespace}/${pod.name}`;
+    this.#latest.set(key, annotations);
+    await after;
     await this.gate;
+    if (this.#latest.get(key) !== annotations) return "settled";
     if (this.outcome === "pending") return "pending";
-    this.#journal.push(`publish ${pod.namespace}/${pod.name}`);
-    this.published.set(`${pod.namespace}/${pod.name}`, annotations);
+    this.#journal.push(`publish ${key}`);
+    this.published.set(key, annotations);
     return "settled";
   }
 
   async withdraw(pod: { namespace: string; name: string }): Promise<void> {
     this.withdrawn.push(`${pod.namespace}/${pod.name}`);
+    this.#latest.delete(`${pod.namespace}/${pod.name}`);
     this.published.delete(`${pod.namespace}/${pod.name}`);
   }
 

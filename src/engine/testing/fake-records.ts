@@ -3,7 +3,11 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
-import { type TeardownPlan, teardownPlan } from "#engine/record/teardown-plan.ts";
+import {
+  type StoredRecord,
+  type TeardownPlan,
+  teardownPlan,
+} from "#engine/record/teardown-plan.ts";
 
 /** What is kept under a key, as JSON. */
 interface Entry {
@@ -19,6 +23,7 @@ export class FakeRecords implements RecordStore {
   readonly #tombstones = new Set<string>();
   readonly #damagedRecords = new Set<string>();
   readonly #damagedPlans = new Set<string>();
+  readonly #incomplete = new Set<string>();
   /** Every create and update, in order. */
   readonly writes: { record: AttachmentRecord; plan: TeardownPlan }[] = [];
   /** Keys whose files were put aside. */
@@ -40,10 +45,13 @@ export class FakeRecords implements RecordStore {
     this.#journal = journal;
   }
 
-  async load(key: RecordKey): Promise<AttachmentRecord | undefined> {
+  async load(key: RecordKey): Promise<StoredRecord | undefined> {
     if (this.failLoad.record !== undefined) throw this.failLoad.record;
     if (this.#damagedRecords.has(name(key))) throw unusable(`attachment record ${name(key)}`);
-    return parsed(this.#entries.get(name(key))?.record);
+    const entry = this.#entries.get(name(key));
+    const record = parsed<AttachmentRecord>(entry?.record);
+    const plan = parsed<TeardownPlan>(entry?.plan);
+    return record && plan && { record, plan };
   }
 
   async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
@@ -109,7 +117,14 @@ export class FakeRecords implements RecordStore {
         ? undefined
         : parsed<AttachmentRecord>(text);
       if (record !== undefined) records.push(record);
-      else damaged.push({ ...key, reason: `attachment record ${name(key)} is unusable` });
+      else {
+        const isIncomplete = this.#incomplete.has(name(key));
+        damaged.push({
+          ...key,
+          reason: `attachment record ${name(key)} is unusable`,
+          isIncomplete,
+        });
+      }
     }
     return { records, damaged };
   }
@@ -118,6 +133,12 @@ export class FakeRecords implements RecordStore {
   damage(key: RecordKey, files: "record" | "plan" | "both"): void {
     if (files !== "plan") this.#damagedRecords.add(name(key));
     if (files !== "record") this.#damagedPlans.add(name(key));
+  }
+
+  /** What a power loss leaves if the content was not on disk. */
+  cutOff(key: RecordKey): void {
+    this.damage(key, "both");
+    this.#incomplete.add(name(key));
   }
 
   /** Stores what another process left, which need not fit together. */

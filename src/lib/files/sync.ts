@@ -1,9 +1,10 @@
 import { closeSync, fsync, openSync } from "node:fs";
-import { promisify } from "node:util";
 
 /** Makes an open file durable. */
 export function syncFile(fd: number): Promise<void> {
-  return promisify(fsync)(fd);
+  return new Promise((resolve, reject) => {
+    fsync(fd, (error) => (error === null ? resolve() : reject(error)));
+  });
 }
 
 /** Makes creations, renames and removals in a directory durable. */

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from "#lib/json.ts";
+import type { Json } from "#lib/json.ts";
 
 /** Unusable JSON text; `line` and `column` count from 1 and point at the first wrong character. */
 export class JsonTextError extends Error {
@@ -38,8 +38,9 @@ function isUsable(value: Json, depth: number): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (value === null || typeof value !== "object") return true;
   if (depth === 0) return false;
-  const members = isJsonObject(value) ? Object.values(value) : value;
-  return members.every((member) => isUsable(member, depth - 1));
+  if (Array.isArray(value)) return value.every((element) => isUsable(element, depth - 1));
+  for (const key in value) if (!isUsable(value[key] as Json, depth - 1)) return false;
+  return true;
 }
 
 type Expected = keyof typeof grammar;

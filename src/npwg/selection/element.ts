@@ -21,7 +21,7 @@ export interface ElementContext {
   readonly namespace: string;
   /** What makes the element invalid; callers must not use such an element. */
   readonly problems: Problems;
-  onWarning(key: string, reason: string): void;
+  onWarning(key: string, reason: string, isUnknownKey: boolean): void;
 }
 
 /** An Ethernet address, or one of IP over InfiniBand (§4.1.2.1.4); EUI-64 is Multus' addition. */
@@ -107,9 +107,11 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
   for (const [written, value] of Object.entries(element)) {
     const key = Object.keys(knownKeys).find((name) => name.toLowerCase() === written.toLowerCase());
     const warn = (reason: string): void =>
-      context.onWarning(written, `${reason}, its value being ${quoteValue(value)}`);
+      context.onWarning(written, `${reason}, its value being ${quoteValue(value)}`, false);
     if (key === undefined) {
-      if (!written.includes(".")) warn("unknown key, ignored");
+      if (written.includes(".")) continue;
+      const reason = `unknown key, ignored, its value being ${quoteValue(value)}`;
+      context.onWarning(written, `${reason}${suggestionFor(written)}`, true);
     } else if (key === written) found.set(key, value);
     else if (Object.hasOwn(element, key)) warn(`ignored in favor of "${key}"`);
     else {
@@ -118,6 +120,16 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
     }
   }
   return Object.fromEntries([...found].filter(([key, value]) => !asksForNothing(key, value)));
+}
+
+/** The known key that begins like an unknown one, or with which it begins: `ips` for `ip`. */
+function suggestionFor(unknown: string): string {
+  const letters = (key: string): string => key.toLowerCase().replace(/[^a-z]/g, "");
+  const wanted = letters(unknown);
+  const [similar] = Object.keys(knownKeys)
+    .filter((key) => letters(key).startsWith(wanted) || wanted.startsWith(letters(key)))
+    .toSorted((a, b) => Math.abs(a.length - unknown.length) - Math.abs(b.length - unknown.length));
+  return similar === undefined || wanted === "" ? "" : `; did you mean "${similar}"?`;
 }
 
 function asksForNothing(key: string, value: Json): boolean {

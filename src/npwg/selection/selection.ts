@@ -4,7 +4,7 @@ import { type Json, quoteValue } from "#lib/json.ts";
 import { Problems, withValue } from "#lib/parsing/document-error.ts";
 import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
 import { defaultRouteFamilies } from "./default-route-families.ts";
-import { parseSelectionElement } from "./element.ts";
+import { type ElementContext, parseSelectionElement } from "./element.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 import { formatProblem, SelectionError, type SelectionProblem } from "./selection-error.ts";
 import { parseSelectionItem } from "./text.ts";
@@ -25,7 +25,7 @@ const maxWarnings = 20;
 
 interface ParseOptions {
   /** Takes up to 20 warnings, one line each: ignored keys, and keys read in spite of their case. */
-  readonly onWarning?: ((message: string) => void) | undefined;
+  readonly onWarning?: ((message: string, isUnknownKey: boolean) => void) | undefined;
 }
 
 /**
@@ -78,7 +78,8 @@ function parseAnnotation(annotation: string, options: AnnotationOptions): Networ
   const selections = elements.flatMap((element, index) => {
     const position = index + 1;
     const problems = new Problems();
-    const onWarning = (key: string, reason: string): void => warn({ position, key, reason });
+    const onWarning: ElementContext["onWarning"] = (key, reason, isUnknownKey) =>
+      warn({ position, key, reason }, isUnknownKey);
     const context = { position, namespace: options.namespace, problems, onWarning };
     const selection = isJson
       ? parseSelectionElement(element, context)
@@ -95,12 +96,15 @@ function wholeError(name: string, reason: string): SelectionError {
   return new SelectionError(name, [{ position: 0, key: "", reason }]);
 }
 
-function limitedWarnings({ name, onWarning }: AnnotationOptions): (w: SelectionProblem) => void {
+function limitedWarnings({
+  name,
+  onWarning,
+}: AnnotationOptions): (warning: SelectionProblem, isUnknownKey: boolean) => void {
   let count = 0;
-  return ({ key, ...warning }) => {
+  return ({ key, ...warning }, isUnknownKey) => {
     const shortKey = key.length > 80 ? `${key.slice(0, 80)}…` : key;
-    if (count++ < maxWarnings)
-      onWarning?.(`${name}: ${formatProblem({ ...warning, key: shortKey })}`);
+    if (count++ >= maxWarnings) return;
+    onWarning?.(`${name}: ${formatProblem({ ...warning, key: shortKey })}`, isUnknownKey);
   };
 }
 

@@ -115,6 +115,8 @@ class ChainTeardown {
 
   #mayForget({ call, outcome }: FailedDel): boolean {
     if (call !== this.#chain.calls[this.#endedAdd]) return false;
+    // It was not executed: another operation on the sandbox may be running.
+    if (outcome.outcome === "refused") return false;
     return this.#failedAddGraceIsOver || isRefusal(this.#chain.failedAdd, outcome);
   }
 

@@ -5,7 +5,7 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
-import { delBudget } from "#engine/del/detach.ts";
+import { delBudget, withPath } from "#engine/del/detach.ts";
 import { notDetached } from "#engine/del/detach-record.ts";
 import { loadStored, type Stored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
@@ -14,9 +14,14 @@ import {
   runtimeConf,
   withNetworkContext,
 } from "#engine/plan/planned-attachment.ts";
-import { delegateSearchPath, extendedPath } from "#engine/plan/search-path.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
-import { plannedNetwork, stepsToReplay, type TeardownPlan } from "#engine/record/teardown-plan.ts";
+import { delegateSearchPath } from "#engine/plan/search-path.ts";
+import type { RecordKey } from "#engine/record/record.ts";
+import {
+  plannedNetwork,
+  type StoredRecord,
+  stepsToReplay,
+  type TeardownPlan,
+} from "#engine/record/teardown-plan.ts";
 import { detachByAnnotation } from "./annotation.ts";
 import { detachByMultusFiles } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
@@ -38,7 +43,7 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 export async function detachUnrecorded(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
-  record: Exclude<Stored<AttachmentRecord>, { state: "usable" }>,
+  record: Exclude<Stored<StoredRecord>, { state: "usable" }>,
 ): Promise<void> {
   const plan = await loadStored(() => ctx.deps.records.loadPlan(sandbox));
   if (plan.state === "usable") {
@@ -95,11 +100,6 @@ async function replay(
     }
   });
   if (errors.length > 0) throw notDetached(errors);
-}
-
-function withPath(call: DelegateCall, path: readonly string[]): DelegateCall {
-  const searchPath = extendedPath(call.searchPath, path);
-  return { ...call, searchPath, env: { ...call.env, CNI_PATH: searchPath.join(":") } };
 }
 
 async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): Promise<void> {

@@ -35,13 +35,14 @@ export async function recordAndDetach(
   attachments: readonly RecordedAttachment[],
 ): Promise<void> {
   const record = newRecord(ctx, sandbox, attachments);
+  const plan = teardownPlan(record, ctx.config.delegateTimeoutMs);
   try {
-    await ctx.deps.records.create(record, teardownPlan(record, ctx.config.delegateTimeoutMs));
+    await ctx.deps.records.create(record, plan);
   } catch (error) {
     // On a full disk. The sandbox's files are kept for a retry.
     ctx.logger.warn({ err: error }, "cannot create a record; detaching the sandbox without one");
   }
-  await detachRecord(ctx, record, { netns: sandbox.netns, path: sandbox.path });
+  await detachRecord(ctx, { record, plan }, { netns: sandbox.netns, path: sandbox.path });
 }
 
 /** Without a boot ID, so every attachment is detached. The teardown has begun, as by the shim. */

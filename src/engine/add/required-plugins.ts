@@ -1,0 +1,38 @@
+import type { RunDelegate } from "#cni/runtime/delegate.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { pluginProblems, pluginTypes } from "#engine/plan/find-plugins.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { throwProblems } from "#engine/plan/problems.ts";
+
+/**
+ * The delegates of a network. The first one of an ADD is executed only if the plugins of all
+ * networks can be: with a missing last plugin, a network would be attached halfway. So the lookup
+ * needs no round trip.
+ */
+export function requiringAll(
+  ctx: CallContext,
+  attachments: readonly PlannedAttachment[],
+  planned: PlannedAttachment,
+): RunDelegate {
+  const run = ctx.delegateRunner(planned.displayName);
+  if (planned !== attachments[0]) return run;
+  let types = pluginTypes(attachments);
+  return (call) => {
+    const requires = types.filter((type) => type !== call.type);
+    types = [];
+    return run({ ...call, requires });
+  };
+}
+
+/**
+ * Finds out which plugins are why the first delegate of an ADD was not executed.
+ * @throws CniError naming each plugin that is missing or refused, unless there is none
+ */
+export async function refuseMissingPlugins(
+  ctx: CallContext,
+  attachments: readonly PlannedAttachment[],
+  planned: PlannedAttachment,
+): Promise<void> {
+  if (planned !== attachments[0]) return;
+  throwProblems(await pluginProblems(ctx, attachments, planned.searchPath));
+}

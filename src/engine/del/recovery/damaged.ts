@@ -1,0 +1,22 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { currentVersion } from "#cni/versions.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import type { DamagedRecord } from "#engine/record/record-store.ts";
+import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import { detachUnrecorded } from "./recover.ts";
+
+/**
+ * Detaches a sandbox that is not the call's and whose record is damaged, as its DEL would; the
+ * namespace counts as gone. The caller holds the sandbox's lock.
+ * @throws CniError as {@link detachUnrecorded}
+ */
+export async function detachDamaged(
+  ctx: CallContext,
+  { containerId, ifName, reason }: DamagedRecord,
+  { path, budget }: { readonly path: readonly string[]; readonly budget: TimeBudget },
+): Promise<void> {
+  const sandbox = { containerId, ifName, netns: "", path, cniArgs: [], cniVersion: currentVersion };
+  const error = new CniError(CniErrorCode.DecodingFailure, reason);
+  const config = { ...ctx.config, delBudgetMs: budget.remainingMs };
+  await detachUnrecorded({ ...ctx, config }, sandbox, { state: "unusable", error });
+}

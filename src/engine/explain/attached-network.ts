@@ -1,0 +1,78 @@
+import type { CniArgs } from "#cni/args.ts";
+import type { EngineDeps } from "#engine/call/deps.ts";
+import { currentEntries, type PodState } from "#engine/check/not-attached.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { ExplainedNetwork } from "./explanation.ts";
+
+/** A network that the pod has, or whose ADD failed. */
+export interface AttachedNetwork {
+  readonly name: string;
+  readonly isDefault: boolean;
+  readonly explained: Omit<ExplainedNetwork, "network">;
+}
+
+/** The pod's networks by its record, or else by the status that another meta-plugin wrote. */
+export async function attachedTo(
+  { multusFiles }: EngineDeps,
+  pod: PodState,
+  record: AttachmentRecord | undefined,
+): Promise<AttachedNetwork[]> {
+  if (record !== undefined) return record.attachments.map(fromRecord);
+  const entries = pod.phase === "Running" ? currentEntries(pod) : [];
+  if (entries.length === 0) return [];
+  const ofMultus = await multusFiles.containers().catch(() => []);
+  return entries.map(fromStatus(ofMultus.length > 0 ? "Multus" : "another meta-plugin"));
+}
+
+function fromRecord(recorded: RecordedAttachment): AttachedNetwork {
+  const { displayName: name, isDefault, state, ifName, device } = recorded;
+  const requests = requestsOf(recorded);
+  if (state !== "attached") return { name, isDefault, explained: { isDefault, ...requests } };
+  const addresses = addressesOf(recorded);
+  const ignored = recorded.ignoredRequests;
+  const seen = omitUndefined({ ifName, addresses, device: device?.id, ignored });
+  return { name, isDefault, explained: { isDefault, ...seen, ...requests } };
+}
+
+function fromStatus(attachedBy: string): (entry: JsonObject) => AttachedNetwork {
+  return ({ name, interface: ifName, ips, default: isFirst }) => {
+    const isDefault = isFirst === true;
+    const texts = (value: unknown): string[] => (typeof value === "string" ? [value] : []);
+    const [shown] = texts(ifName);
+    const addresses = Array.isArray(ips) ? ips.flatMap(texts) : [];
+    const explained = omitUndefined({ isDefault, ifName: shown, addresses, attachedBy });
+    return { name: texts(name)[0] ?? "", isDefault, explained };
+  };
+}
+
+/** Plugins get these from every runtime, whatever the pod asks for. */
+const usualArgs = /^(?:K8S_|IgnoreUnknown$)/;
+const usualCapabilities = /^(?:io\.kubernetes\.|CNIDeviceInfoFile$)/;
+
+/** What the plugins of an attachment are asked for, apart from what each of them gets. */
+export function requestsOf({
+  capabilityArgs,
+  cniArgs,
+}: {
+  readonly capabilityArgs: JsonObject;
+  readonly cniArgs: CniArgs;
+}): Pick<ExplainedNetwork, "runtimeConfig" | "cniArgs"> {
+  const capabilities = Object.entries(capabilityArgs).filter(
+    ([key]) => !usualCapabilities.test(key),
+  );
+  const args = cniArgs.filter(([key]) => !usualArgs.test(key));
+  return {
+    ...(capabilities.length > 0 && { runtimeConfig: Object.fromEntries(capabilities) }),
+    ...(args.length > 0 && { cniArgs: args }),
+  };
+}
+
+function addressesOf({ result }: RecordedAttachment): string[] {
+  const ips = result?.ips;
+  if (!Array.isArray(ips)) return [];
+  return ips.flatMap((ip) =>
+    isJsonObject(ip) && typeof ip.address === "string" ? [ip.address] : [],
+  );
+}
