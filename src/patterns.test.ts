@@ -47,13 +47,15 @@ function isLinear(pattern: string): boolean {
   return isAnchored || first.index + first[0].length === body.length;
 }
 
-async function patterns(): Promise<string[]> {
+/** The text of each source file, without tests. */
+async function sourceTexts(): Promise<string[]> {
   const names = await readdir(import.meta.dirname, { recursive: true });
   const sources = names.filter((name) => /\.ts$/.test(name) && !/\.test\.ts$|testing\//.test(name));
-  const texts = await Promise.all(
-    sources.map((name) => readFile(join(import.meta.dirname, name), "utf8")),
-  );
-  const code = texts.map((text) => text.replaceAll(/\/\*[\s\S]*?\*\//g, ""));
+  return Promise.all(sources.map((name) => readFile(join(import.meta.dirname, name), "utf8")));
+}
+
+async function patterns(): Promise<string[]> {
+  const code = (await sourceTexts()).map((text) => text.replaceAll(/\/\*[\s\S]*?\*\//g, ""));
   for (const text of code) expect(text).not.toMatch(/\bRegExp\(/);
   return code.flatMap((text) => [...text.matchAll(literal)].map((match) => match[1] ?? ""));
 }
@@ -78,4 +80,27 @@ test.each([
   ["/^\\d+a{2,}/", false],
 ])("isLinear(%j) is %j", (pattern, expected) => {
   expect(isLinear(pattern)).toBe(expected);
+});
+
+/** The statements that follow a `using` declaration in its block. */
+const afterUsing = /^( *)(?:await )?using .*((?:\n\1.*|\n)*)/gm;
+
+/** Calls whose promise is returned, not awaited, so that what is in use is disposed of too early. */
+function earlyDisposals(text: string, asyncNames: ReadonlySet<string>): string[] {
+  const blocks = [...text.matchAll(afterUsing)].map((match) => match[2] ?? "");
+  const returned = blocks.flatMap((block) => [...block.matchAll(/\breturn (?:\w+\.)*(#?\w+)\(/g)]);
+  return returned.map((match) => match[1] ?? "").filter((name) => asyncNames.has(name));
+}
+
+test("a promise is awaited before what it needs is disposed of", async () => {
+  const texts = await sourceTexts();
+  const asyncNames = new Set(
+    texts.flatMap((text) =>
+      [...text.matchAll(/\basync (?:function )?(#?\w+)\(/g)].map((match) => match[1] ?? ""),
+    ),
+  );
+  expect(texts.flatMap((text) => earlyDisposals(text, asyncNames))).toEqual([]);
+  const sample =
+    "  using _lock = lock();\n  if (a)\n    return this.#write(a);\n}\n  return read(b);";
+  expect(earlyDisposals(sample, new Set(["#write", "read"]))).toEqual(["#write"]);
 });

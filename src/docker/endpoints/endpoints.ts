@@ -84,7 +84,7 @@ export class Endpoints {
       const { id, phase } = endpoint;
       throw new DriverError(`endpoint ${id} cannot be joined to a container: it is ${phase}`);
     }
-    if (endpoint.mode === "direct") return this.#joinDirectly(endpoint, network, sandboxKey);
+    if (endpoint.mode === "direct") return await this.#joinDirectly(endpoint, network, sandboxKey);
     await host.handOver(endpoint);
     await this.#put("joined", { ...endpoint, sandboxKey });
     return joinAnswer(endpoint, network);

@@ -1,4 +1,5 @@
 import type { ClusterSource, Logger } from "#engine/ports.ts";
+import { ApiClient } from "#kube/api/client.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 
@@ -20,7 +21,9 @@ export async function openDefinitionSource(options: {
   const { manifests, kubeconfig, logger } = options;
   if (manifests !== undefined) return ManifestDirectory.open(manifests, logger);
   if (kubeconfig === undefined) return undefined;
-  const kube = await openKubeOnce({ kubeconfig, logger, apiTimeoutMs, statusWaitMs: 0 });
+  const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
+  const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
+  const kube = openKubeOnce({ client, logger, apiTimeoutMs, statusWaitMs: 0 });
   const getNad: DefinitionSource["getNad"] = (ref, options) => kube.source.getNad(ref, options);
   return { getNad, [Symbol.asyncDispose]: () => kube.close(0) };
 }

@@ -55,7 +55,7 @@ async function find(
   if (network.startsWith("/")) return named(await loadNetworkFile(network, loading(sources)));
   if (manifests === undefined) return networkByName(network, sources);
   await using directory = await ManifestDirectory.open(manifests, sources.logger);
-  return networkByName(network, { ...sources, source: directory });
+  return await networkByName(network, { ...sources, source: directory });
 }
 
 function named(list: NetConfList): ResolvedConf {

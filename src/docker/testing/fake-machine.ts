@@ -37,6 +37,8 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   /** Messages of the failures of the next ADDs and DELs. */
   readonly addFailures: string[] = [];
   readonly delFailures: string[] = [];
+  /** What happens while the plugins of an ADD run. */
+  duringAdd: () => Promise<void> = async () => {};
 
   /** The interfaces of this process's own namespace. */
   get ownLinks(): string[] {
@@ -45,6 +47,7 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
 
   async add(call: CniCall): Promise<void> {
     this.#record("ADD", call);
+    await this.duringAdd();
     const failure = this.addFailures.shift();
     if (failure !== undefined) throw new CniError(7, failure);
     const links = this.#links(call.netns);
