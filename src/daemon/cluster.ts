@@ -13,12 +13,16 @@ export interface Cluster {
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   /** This node's pods and its Node; absent without an API. */
-  readonly node?: Pick<KubeAdapter, "nodePods" | "removeTaint">;
+  readonly node?: Pick<KubeAdapter, "nodePods" | "removeTaint" | "ownDaemonSet">;
   readonly resourceApi?: ResourceApi;
   /** Records an event on the Node for relevant changes of its CNI configuration. */
   nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;
   /** Records an event on the Node: the changed configuration file cannot be used. */
   configInvalid(message: string): void;
+  /** Records an event on the Node: the container runtime uses this file of the primary CNI again. */
+  nodeHandedBack(primary: string): void;
+  /** Records an event on the Node: Plexus was deleted, and its configuration stays. */
+  nodeNotHandedBack(reason: string): void;
   /** Authorizes readers of the metrics; absent without an API. */
   readonly accessReview?: AccessReview;
   /** Waits a moment for pending writes. */
@@ -34,6 +38,8 @@ export async function openManifestCluster(dir: string, logger: Logger): Promise<
     events: eventLogger(logger),
     nodeConfChanged: () => undefined,
     configInvalid: () => undefined,
+    nodeHandedBack: () => undefined,
+    nodeNotHandedBack: () => undefined,
     close: () => source[Symbol.asyncDispose](),
   };
 }
@@ -60,9 +66,20 @@ export async function openApiCluster(options: KubeOptions): Promise<Cluster> {
     },
     configInvalid: (message) =>
       kube.recordOnNode({ type: "Warning", reason: "InvalidConfiguration", message }),
+    nodeHandedBack(primary) {
+      const message = `Plexus was deleted: the container runtime uses ${primary}`;
+      kube.recordOnNode({ type: "Normal", reason: "NodeHandedBack", message });
+    },
+    nodeNotHandedBack(reason) {
+      const message = `Plexus was deleted, but this node still needs it: ${reason}. ${recovery}`;
+      kube.recordOnNode({ type: "Warning", reason: "NodeNotHandedBack", message });
+    },
     close: () => kube.stop(),
   };
 }
+
+const recovery =
+  'New pods fail here: see docs/operations/troubleshooting.md, "Plexus was deleted too early"';
 
 const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
   shadowed: "PlexusConfShadowed",

@@ -19,6 +19,7 @@ const defaultPlanMs = 10_000;
 const sweepMs = 600_000;
 const unattachedPodsMs = 15_000;
 const startupTaintMs = 2000;
+const ownDaemonSetMs = 60_000;
 
 /** Options of {@link housekeepingTasks}. */
 export interface HousekeepingOptions {
@@ -83,8 +84,14 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
   ];
 }
 
-function nodeTasks({ unattachedPods, removeStartupTaint }: NodeDuties): HousekeepingTask[] {
+function nodeTasks(duties: NodeDuties): HousekeepingTask[] {
+  const { unattachedPods, removeStartupTaint, findDaemonSet } = duties;
   return [
+    {
+      name: "the search for the DaemonSet that runs plexusd",
+      everyMs: ownDaemonSetMs,
+      run: findDaemonSet,
+    },
     {
       name: "the search for pods that were not attached",
       everyMs: unattachedPodsMs,

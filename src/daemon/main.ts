@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import process from "node:process";
+import type { Logger } from "#engine/ports.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -31,6 +32,10 @@ async function run(flags: DaemonFlags): Promise<void> {
     format: process.env.LOG_FORMAT,
   });
   logger.info({ version, commit, node: process.version }, "plexusd starts");
+  // As process 1 of a container, plexusd would ignore a signal without a handler. It would finish its
+  // start, and take over the socket of its successor.
+  let stop = async (): Promise<void> => undefined;
+  stopOnSignals(logger, () => stop());
   const daemon = await startDaemon({
     flags,
     logger,
@@ -38,12 +43,17 @@ async function run(flags: DaemonFlags): Promise<void> {
       logger.level = process.env.LOG_LEVEL ?? level;
     },
     nodeName: flags.node ?? process.env.NODE_NAME ?? hostname(),
-    ...omitUndefined({ inCluster: inCluster() }),
+    ...omitUndefined({ inCluster: inCluster(), ownPod: ownPod() }),
   });
+  stop = () => daemon.stop();
+}
+
+/** Ends the process on the first signal, when `stop` has resolved. */
+function stopOnSignals(logger: Logger, stop: () => Promise<void>): void {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => {
       logger.info({ signal }, "plexusd stops: no new calls, those in flight are served");
-      daemon.stop().then(
+      stop().then(
         () => process.exit(0),
         (error: unknown) => {
           logger.error({ err: error }, "plexusd did not stop cleanly");
@@ -59,6 +69,12 @@ function inCluster(): InClusterOptions | undefined {
   const host = process.env.KUBERNETES_SERVICE_HOST;
   const port = process.env.KUBERNETES_SERVICE_PORT;
   return host === undefined || port === undefined ? undefined : { host, port };
+}
+
+/** The pod that this process runs in, from the variables that the DaemonSet sets. */
+function ownPod(): { namespace: string; name: string } | undefined {
+  const { POD_NAMESPACE: namespace, POD_NAME: name } = process.env;
+  return namespace === undefined || name === undefined ? undefined : { namespace, name };
 }
 
 main().catch((error: unknown) => {

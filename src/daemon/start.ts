@@ -25,8 +25,10 @@ import { CallServer } from "#serving/call-server.ts";
 import { Housekeeping } from "#serving/housekeeping.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
+import { handBackNode } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHttpServers } from "./http/serve.ts";
+import { selfTest } from "./self-test/self-test.ts";
 
 /** Options of {@link startDaemon}. */
 export interface DaemonOptions {
@@ -34,12 +36,17 @@ export interface DaemonOptions {
   readonly logger: Logger;
   readonly setLogLevel: (level: string) => void;
   readonly nodeName: string;
+  /** The pod that plexusd runs in, if any. */
+  readonly ownPod?: { readonly namespace: string; readonly name: string };
   readonly inCluster?: InClusterOptions;
 }
 
 /** A running plexusd. */
 export interface RunningDaemon {
-  /** Finishes the calls in flight. Records and the node's CNI configuration stay. */
+  /**
+   * Finishes the calls in flight. Records stay, and so does the node's CNI configuration unless
+   * Plexus was deleted.
+   */
   stop(): Promise<void>;
 }
 
@@ -82,8 +89,14 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   };
   const devices = openDeviceSources(parts, resources);
   const engine = await newEngine(parts, Object.values(devices));
+  await selfTest({ dir: `${flags.socket}.test`, logger });
   const calls = await CallServer.listen({ socketPath: flags.socket, engine, logger });
   let draining = false;
+  let isDeleted: Promise<boolean> | undefined;
+  // After the last call and the last write of the node's CNI configuration.
+  resources.defer(async () => {
+    if (await isDeleted) await handBackNode({ ...parts, stateDir: flags.stateDir });
+  });
   resources.defer(() => calls.drain());
   const nodeConf = await startNodeConfIfNeeded(parts);
   resources.adopt(nodeConf, (conf) => conf?.stop());
@@ -112,6 +125,8 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   return {
     stop: () => {
       draining = true;
+      // At once: the permission to ask may be the next to be deleted.
+      isDeleted = nodeConf && cluster.node?.ownDaemonSet?.isDeleted();
       return running.disposeAsync();
     },
   };
@@ -154,13 +169,13 @@ function openDeviceSources(
 }
 
 function openCluster(parts: Pick<Parts, keyof DaemonOptions | "config" | "metrics">) {
-  const { flags, logger, nodeName, inCluster, config, metrics } = parts;
+  const { flags, logger, nodeName, ownPod, inCluster, config, metrics } = parts;
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
   const { apiTimeoutMs, statusWaitMs } = config.current();
   const { kubeconfig } = source;
   const required = { nodeName, apiTimeoutMs, statusWaitMs, logger, metrics: metrics.kube };
-  return openApiCluster({ ...required, ...omitUndefined({ kubeconfig, inCluster }) });
+  return openApiCluster({ ...required, ...omitUndefined({ kubeconfig, inCluster, ownPod }) });
 }
 
 /** Only if plexusd is the node's CNI: with an API and a configuration file, or --cni-conf-dir. */

@@ -3,9 +3,10 @@ import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from 
 import { ApiClient } from "#kube/api/client.ts";
 import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
-import { apiPaths } from "#kube/api/paths.ts";
+import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder, type NodeEvent } from "#kube/events/event-recorder.ts";
 import { type NodePods, nodePods, removeTaint } from "#kube/node/node.ts";
+import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
@@ -16,7 +17,7 @@ import { type AccessReview, accessReview } from "./access-review.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import type { KubeMetrics } from "./metric-labels.ts";
-import { metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
+import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
@@ -27,6 +28,8 @@ export interface KubeOptions {
   readonly inCluster?: InClusterOptions;
   /** The node whose pods are watched. */
   readonly nodeName: string;
+  /** The pod that this process runs in; absent outside of the cluster. */
+  readonly ownPod?: ObjectName;
   /** The time limit of a live read; after it the call fails with code 11 and is retried. */
   readonly apiTimeoutMs: number;
   /** How long a call waits for its status annotation. */
@@ -45,6 +48,8 @@ export interface KubeAdapter {
   readonly resourceApi: ResourceApi;
   readonly nodePods: NodePods;
   readonly accessReview: AccessReview;
+  /** Absent outside of a pod. */
+  readonly ownDaemonSet?: OwnDaemonSet;
   /** Records an event on this node's Node. Never waits, never throws. */
   recordOnNode(event: NodeEvent): void;
   /** Removes the taints with this key from this node's Node. @throws ApiError */
@@ -76,6 +81,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     resourceApi: new KubeResourceApi(live),
     nodePods: nodePods(pods, live),
     accessReview: accessReview(client, apiTimeoutMs),
+    ...omitUndefined({ ownDaemonSet: ownDaemonSet(client, options, pods) }),
     recordOnNode: (event) => events.recordOnNode(event),
     removeTaint: (key) => removeTaint(client, { nodeName, key }),
     stop: async (graceMs = 5000) => {
@@ -85,6 +91,16 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
       client.close();
     },
   };
+}
+
+function ownDaemonSet(
+  client: ApiClient,
+  { ownPod: pod, logger }: KubeOptions,
+  pods: WatchCache<Pod>,
+): OwnDaemonSet | undefined {
+  if (pod === undefined) return undefined;
+  const isPodListed = (): boolean => pods.get(keyOf(pod)) !== undefined;
+  return new OwnDaemonSet({ client, pod, isPodListed, logger });
 }
 
 async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> {

@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
-import type { ApiClient } from "#kube/api/client.ts";
+import type { JsonApi } from "#kube/api/json-api.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
@@ -16,11 +16,11 @@ interface LiveGetRequest {
 
 /** Reads what is in no cache. Simultaneous reads of the same object share a request. */
 export class LiveGetter {
-  readonly #client: ApiClient;
+  readonly #client: JsonApi;
   readonly #timeoutMs: number;
   readonly #running = new Map<string, Promise<JsonObject | undefined>>();
 
-  constructor(client: ApiClient, timeoutMs: number) {
+  constructor(client: JsonApi, timeoutMs: number) {
     this.#client = client;
     this.#timeoutMs = timeoutMs;
   }

@@ -17,6 +17,8 @@ export const eventDropReasons = ["rate", "queue", "failed"] as const;
 /** Metrics of the API; every label has few values. */
 export interface KubeMetrics {
   cacheSynced(resource: string, synced: boolean): void;
+  /** The API server listed the objects, or sent an event or a bookmark. */
+  cacheUpdated(resource: string): void;
   watchRestarted(resource: string, reason: RestartReason): void;
   statusWrite(result: StatusWriteResult): void;
   eventDropped(reason: (typeof eventDropReasons)[number]): void;

@@ -7,7 +7,7 @@ import type {
   PodReference,
   StatusPublisher,
 } from "#engine/ports.ts";
-import { ApiClient } from "#kube/api/client.ts";
+import type { JsonApi } from "#kube/api/json-api.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
@@ -27,18 +27,16 @@ export interface OneShotKube {
 /** There is no time to fill a cache. */
 const noCache: ObjectCache<never> = { get: () => undefined, synced: true, failure: undefined };
 
-/** @throws Error when the kubeconfig cannot be used */
-export async function openKubeOnce(options: {
-  readonly kubeconfig: string;
+/** Serves a call with a client, which closes with it. */
+export function openKubeOnce(options: {
+  readonly client: JsonApi;
   /** Without it, events name the pod's node. */
   readonly nodeName?: string;
   readonly apiTimeoutMs: number;
   readonly statusWaitMs: number;
   readonly logger: Logger;
-}): Promise<OneShotKube> {
-  const { logger, nodeName } = options;
-  const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
-  const client = new ApiClient(await plainKubeconfigCredentials(options.kubeconfig));
+}): OneShotKube {
+  const { client, logger, nodeName } = options;
   const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
   const live = new LiveGetter(client, options.apiTimeoutMs);
   const source = new ApiClusterSource({ pods: noCache, nads: noCache, live });

@@ -134,7 +134,7 @@ test("publish() sends one request at a time per pod, and serves pods in parallel
   await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
 });
 
-test("writes that hang leave connections for reads; withdraw() ends one", async ({
+test("writes that hang leave connections for reads; withdraw() ends one that waits", async ({
   api,
   client,
 }) => {
@@ -149,8 +149,47 @@ test("writes that hang leave connections for reads; withdraw() ends one", async 
   expect(await client.json({ path, timeoutMs: 2000 })).toHaveProperty("spec");
   const sent = patches(api).map((request) => request.path);
   expect(sent.length).toBeLessThan(16);
-  await started.publisher.withdraw(podOf("pod-0"));
-  await vi.waitFor(() => expect(patches(api).length).toBe(sent.length + 1));
+  const { pending } = started.publisher;
+  await started.publisher.withdraw(podOf("pod-39"));
+  await vi.waitFor(() => expect(started.publisher.pending).toBe(pending - 1));
+});
+
+test("a status replaces that of an earlier sandbox even if the API server applies that one late", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  const late = Promise.withResolvers<void>();
+  api.script({ when: isStatusPatch, answer: late.promise });
+  await using started = start(client);
+  const older = started.publisher.publish(pod, { [key]: "older" }, Promise.resolve());
+  await vi.waitFor(() => expect(patches(api)).toHaveLength(1));
+  await started.publisher.withdraw(pod);
+  const newer = started.publisher.publish(pod, { [key]: "newer" }, Promise.resolve());
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(patches(api)).toHaveLength(1);
+  late.resolve();
+  expect(await Promise.all([older, newer])).toEqual(["settled", "settled"]);
+  expect(annotationsOf(api)).toEqual({ [key]: "newer" });
+});
+
+test("publish() with a start begins then, unless it is withdrawn before", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  api.put("pods", podObject("db"));
+  await using started = start(client, { waitMs: 1 });
+  const begin = Promise.withResolvers<void>();
+  const db = { ...pod, name: "db", uid: "uid-of-db" };
+  const web = started.publisher.publish(pod, { [key]: "[]" }, begin.promise);
+  const withdrawn = started.publisher.publish(db, { [key]: "[]" }, begin.promise);
+  await started.publisher.withdraw(db);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(api.seen).toEqual([]);
+  begin.resolve();
+  expect(await Promise.all([web, withdrawn])).toEqual(["settled", "pending"]);
+  expect([annotationsOf(api), annotationsOf(api, "db")]).toEqual([{ [key]: "[]" }, {}]);
 });
 
 test("withdraw() drops the pending write of a pod", async ({ api, client }) => {
@@ -177,8 +216,10 @@ test("stop() drops writes that do not finish in its grace period", async ({ api,
   api.script({ when: isStatusPatch, answer: "hang", times: 100 });
   await using started = start(client, { waitMs: 10, requestTimeoutMs: 60_000 });
   await started.publisher.publish(pod, { [key]: "[]" });
+  const unlimited = started.publisher.publish(pod, { [key]: "[1]" }, Promise.resolve());
   const startedAt = performance.now();
   await started.publisher.stop(50);
   expect(performance.now() - startedAt).toBeLessThan(1000);
+  expect(await unlimited).toBe("pending");
   expect(started.publisher.pending).toBe(0);
 });

@@ -1,6 +1,6 @@
 import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
-import type { ApiClient } from "#kube/api/client.ts";
+import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
@@ -17,7 +17,7 @@ const maxWrites = 8;
 type Annotations = Readonly<Record<string, string | null>>;
 
 interface StatusPublisherOptions {
-  readonly client: ApiClient;
+  readonly client: JsonApi;
   readonly logger: Logger;
   /** How long a caller waits for its write. */
   readonly waitMs: number;
@@ -32,8 +32,9 @@ interface Pending {
   readonly pod: PodReference;
   /** The latest values; an attempt takes them, and returns them when it fails. */
   annotations: Annotations;
-  readonly done: Promise<void>;
-  /** Aborted when nothing more should be written on the pod. */
+  /** `pending` when it was given up. */
+  readonly done: Promise<PublishOutcome>;
+  /** Aborted when nothing more should be sent. What was sent may be written in any case. */
   readonly cancel: AbortController;
   /** The first failure is logged as a warning, repetitions are not. */
   hasWarned: boolean;
@@ -48,6 +49,8 @@ export class ApiStatusPublisher implements StatusPublisher {
   readonly #pending = new Map<string, Pending>();
   readonly #slots = new Slots(maxWrites);
   readonly #shutdown = new AbortController();
+  /** Aborted when the process waits no longer for requests that were sent. */
+  readonly #ended = new AbortController();
 
   constructor(options: StatusPublisherOptions) {
     const backoff = { initialMs: 500, maxMs: 60_000 };
@@ -58,12 +61,16 @@ export class ApiStatusPublisher implements StatusPublisher {
     return this.#pending.size;
   }
 
-  async publish(pod: PodReference, annotations: Annotations): Promise<PublishOutcome> {
-    const done = this.#enqueue(pod, annotations);
+  async publish(
+    pod: PodReference,
+    annotations: Annotations,
+    after?: Promise<void>,
+  ): Promise<PublishOutcome> {
+    const done = this.#enqueue(pod, annotations, after);
+    if (after !== undefined) return done;
     using limit = deadline(this.#options.waitMs);
     try {
-      await untilAborted(done, limit.signal);
-      return "settled";
+      return await untilAborted(done, limit.signal);
     } catch {
       this.#options.logger.warn(
         { podNamespace: pod.namespace, podName: pod.name },
@@ -86,35 +93,45 @@ export class ApiStatusPublisher implements StatusPublisher {
     const all = Promise.allSettled(pending.map((each) => each.done));
     await untilAborted(all, limit.signal).catch(() => undefined);
     for (const each of pending) each.cancel.abort();
+    this.#ended.abort();
     await all;
   }
 
-  #enqueue(pod: PodReference, annotations: Annotations): Promise<void> {
+  #enqueue(
+    pod: PodReference,
+    annotations: Annotations,
+    after: Promise<void> | undefined,
+  ): Promise<PublishOutcome> {
     const key = `${keyOf(pod)}/${pod.uid}`;
     const running = this.#pending.get(key);
     if (running !== undefined && !running.cancel.signal.aborted) {
       running.annotations = { ...running.annotations, ...annotations };
       return running.done;
     }
-    const { promise: done, resolve } = Promise.withResolvers<void>();
+    const { promise: done, resolve } = Promise.withResolvers<PublishOutcome>();
     const pending = { pod, annotations, done, cancel: new AbortController(), hasWarned: false };
     this.#pending.set(key, pending);
-    void this.#write(pending, key).finally(resolve);
+    // The API server might apply the older request last.
+    const turn = Promise.all([after, running?.done]);
+    const began = untilAborted(turn, pending.cancel.signal).catch(() => undefined);
+    void began.then(() => this.#write(pending, key)).then(resolve);
     return done;
   }
 
-  async #write(pending: Pending, key: string): Promise<void> {
+  async #write(pending: Pending, key: string): Promise<PublishOutcome> {
     const backoff = new Backoff(this.#options.backoff);
     try {
       while (Object.keys(pending.annotations).length > 0) {
         const taken = pending.annotations;
         pending.annotations = {};
         const { result, retryAfterMs } = await this.#attempt(pending, taken);
-        if (result === "gone" || result === "dropped") return;
+        if (result === "dropped") return "pending";
+        if (result === "gone") return "settled";
         if (result !== "retried") continue;
         pending.annotations = { ...taken, ...pending.annotations };
         await this.#pauseBefore(pending, Math.max(retryAfterMs, backoff.next()));
       }
+      return "settled";
     } finally {
       // In the same turn as the last look at the annotations: a later publish() starts a new write.
       if (this.#pending.get(key) === pending) this.#pending.delete(key);
@@ -134,7 +151,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     const { pod, cancel } = pending;
     try {
       using _slot = await this.#slots.acquire(cancel.signal);
-      await this.#patch(pod, { annotations, signal: cancel.signal });
+      await this.#patch(pod, annotations);
       this.#options.metrics.statusWrite?.("written");
       return { result: "written", retryAfterMs: 0 };
     } catch (thrown) {
@@ -146,11 +163,8 @@ export class ApiStatusPublisher implements StatusPublisher {
     }
   }
 
-  #patch(
-    pod: PodReference,
-    { annotations, signal }: { annotations: Annotations; signal: AbortSignal },
-  ): Promise<unknown> {
-    return this.#options.client.json({
+  #patch(pod: PodReference, annotations: Annotations): Promise<void> {
+    return this.#options.client.write({
       method: "PATCH",
       path: `${apiPaths.pod(pod)}/status`,
       query: { fieldManager: "plexus" },
@@ -158,7 +172,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       accept: metadataOnly,
       body: { metadata: { uid: pod.uid, annotations } },
       timeoutMs: this.#options.requestTimeoutMs,
-      signal,
+      signal: this.#ended.signal,
     });
   }
 

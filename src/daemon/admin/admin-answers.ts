@@ -2,6 +2,7 @@ import type { Cluster } from "#daemon/cluster.ts";
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
 import { lookUpPlugin } from "#daemon/cni-conf/plugin-lookup.ts";
+import { reasonOf } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import type { DaemonFlags } from "#daemon/flags.ts";
@@ -57,6 +58,7 @@ export class AdminAnswers {
       uptimeSeconds: Math.round(process.uptime()),
       notReady: this.#options.readiness(),
       conf: nodeConf?.status(),
+      configProblem: config.problem(),
       sourceProblem: cluster.source.notReadyReason(),
       unseenPaths: unseenPaths(config.current(), view),
       dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },
@@ -79,7 +81,7 @@ export class AdminAnswers {
       node: omitUndefined({
         name: nodeName,
         confState: status?.state,
-        confReason: status?.reason,
+        confReason: status && reasonOf(status),
       }),
       conf: await readPlexusConf(cniConfDir, confFiles),
       searchPath: binDirs,

@@ -14,6 +14,8 @@ export interface NodeStatus {
   readonly notReady: readonly string[];
   /** Absent where it does not write the node's CNI configuration. */
   readonly conf?: NodeConfStatus;
+  /** Why the configuration file cannot be used as it is now; absent when it is in effect. */
+  readonly configProblem?: string;
   /** Why pods and definitions cannot be looked up; absent when they can. */
   readonly sourceProblem?: string;
   /** Configured paths that are not mounted into its container, a sentence each. */

@@ -5,11 +5,22 @@ import type { ConfFiles } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, type Primary, type PrimaryCandidate } from "./candidates.ts";
 
+/** A file that is taken over, and when (ISO 8601). */
+export interface NextPrimary {
+  readonly file: string;
+  readonly at: string;
+}
+
+/** The choice that follows without a change of files. */
+interface NextChoice extends NextPrimary {
+  readonly inMs: number;
+}
+
 /** Which configuration is the primary CNI's. */
 export type PrimaryChoice =
-  | { readonly kind: "primary"; readonly primary: Primary; readonly reconsiderMs?: number }
-  /** There is none yet. `reconsiderMs`: when the choice may change without a change of files. */
-  | { readonly kind: "waiting"; readonly reason: string; readonly reconsiderMs?: number }
+  | { readonly kind: "primary"; readonly primary: Primary; readonly next?: NextChoice }
+  /** There is none yet. */
+  | { readonly kind: "waiting"; readonly reason: string; readonly next?: NextChoice }
   /** The daemon's configuration names the default network itself. */
   | { readonly kind: "not-needed" };
 
@@ -85,12 +96,18 @@ function choosePrimary(
   const isMissing = previous !== undefined && known?.kind !== "usable";
   const leftMs = (isMissing ? input.goneMs : input.settleMs) - input.unchangedMs;
   if (first !== undefined && leftMs <= 0) return { kind: "primary", primary: first };
-  const reconsiderMs = first === undefined ? undefined : leftMs;
+  const next = first && nextChoice(first, leftMs);
   if (known?.kind === "usable") {
-    return omitUndefined({ kind: "primary" as const, primary: known, reconsiderMs });
+    return omitUndefined({ kind: "primary" as const, primary: known, next });
   }
   const reason = isMissing ? problemOf(previous, known) : noneYet(candidates, first);
-  return omitUndefined({ kind: "waiting" as const, reason, reconsiderMs });
+  return omitUndefined({ kind: "waiting" as const, reason, next });
+}
+
+/** In whole seconds, so that it stays the same from round to round. */
+function nextChoice({ file }: Primary, inMs: number): NextChoice {
+  const seconds = Math.round((performance.timeOrigin + performance.now() + inMs) / 1000);
+  return { file, inMs, at: new Date(seconds * 1000).toISOString() };
 }
 
 function problemOf(

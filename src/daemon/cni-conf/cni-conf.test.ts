@@ -7,6 +7,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { startNodeConf } from "./cni-conf.ts";
+import { reasonOf } from "./status.ts";
 
 const calico = JSON.stringify({
   cniVersion: "0.3.1",
@@ -247,6 +248,22 @@ test("keeps its last good file while the primary is incomplete, broken or missin
   conf.reconcileNow();
   await vi.waitFor(() => expect(conf.notReadyReason()).toContain("plexus is not installed"));
   expect(await node.own()).toEqual(written);
+});
+
+test("names the file that it takes over as that of a renamed primary, and when", async () => {
+  const node = await calicoNode();
+  const conf = await node.start({}, { goneMs: 60_000 });
+  expect(conf.status().next).toBeUndefined();
+  const from = Date.now();
+  await rename(join(node.conf, "10-calico.conflist"), join(node.conf, "20-calico.conflist"));
+  await vi.waitFor(() => expect(conf.status().state).toBe("waiting"));
+  const { next } = conf.status();
+  expect(next?.file).toBe("20-calico.conflist");
+  expect(Date.parse(next?.at ?? "") - from).toBeGreaterThan(59_000);
+  expect(Date.parse(next?.at ?? "") - Date.now()).toBeLessThan(61_000);
+  expect(reasonOf(conf.status())).toMatch(
+    /^the primary CNI's configuration 10-calico.conflist is not there; 20-calico.conflist is taken over in [56]\d s$/,
+  );
 });
 
 test.each([

@@ -79,7 +79,7 @@ export class NodeConf {
     this.#sleep.wake();
   }
 
-  /** Keeps the file: only an uninstallation removes it. */
+  /** Keeps the file: a restart must not change the node's network. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#sleep.close();

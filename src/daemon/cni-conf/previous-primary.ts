@@ -1,4 +1,4 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { primaryConfName } from "#lib/files/state-files.ts";
@@ -29,6 +29,12 @@ export class PreviousPrimary {
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     await atomicWrite(join(this.#dir, primaryConfName), `${file}\n`);
     this.#file = file;
+  }
+
+  /** For a node that uses its primary CNI again: Plexus's file is then missing on purpose. */
+  async forget(): Promise<void> {
+    await rm(join(this.#dir, primaryConfName), { force: true });
+    this.#file = undefined;
   }
 }
 

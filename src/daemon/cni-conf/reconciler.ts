@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type PrimaryChoice, PrimaryChooser } from "./choose-primary.ts";
 import {
   type ForeignChange,
@@ -48,8 +49,8 @@ export interface Round {
 }
 
 /**
- * Reconciles the runtime's directory with the specification. Only the uninstaller (`giveBackNode`
- * in src/cli) removes Plexus's file.
+ * Reconciles the runtime's directory with the specification. It never removes Plexus's file:
+ * hand-back.ts does.
  */
 export class NodeConfReconciler {
   readonly #options: ReconcilerOptions;
@@ -138,10 +139,14 @@ export class NodeConfReconciler {
   #round(found: NodeConfStatus, choice: PrimaryChoice): Round {
     const unseen = choice.kind === "primary" ? choice.primary.warning : undefined;
     const warning = [this.#warning, unseen].filter((each) => each !== undefined).join("; ");
-    const status = warning === "" ? found : { ...found, warning };
+    const next = choice.kind === "not-needed" ? undefined : choice.next;
+    const status = omitUndefined({
+      ...found,
+      warning: warning === "" ? undefined : warning,
+      next: next && { file: next.file, at: next.at },
+    });
     const { pollMs, waitingPollMs } = this.#options.timings;
     const dueMs = status.state === "active" ? pollMs : waitingPollMs;
-    const reconsiderMs = choice.kind === "not-needed" ? undefined : choice.reconsiderMs;
-    return { status, atMostMs: Math.min(dueMs, reconsiderMs ?? dueMs) };
+    return { status, atMostMs: Math.min(dueMs, next?.inMs ?? dueMs) };
   }
 }

@@ -1,5 +1,5 @@
 import { plexusConfName } from "#lib/files/default-paths.ts";
-import type { PrimaryChoice } from "./choose-primary.ts";
+import type { NextPrimary, PrimaryChoice } from "./choose-primary.ts";
 import type { CniConfDir } from "./plexus-conf.ts";
 
 /**
@@ -25,8 +25,17 @@ export interface NodeConfStatus {
   readonly reason: string;
   /** The file that the default network is delegated to. */
   readonly primary?: string;
+  /** The file that is taken over as the primary CNI's unless the files change. */
+  readonly next?: NextPrimary;
   /** What plexusd cannot see and therefore assumes to be right, one sentence. */
   readonly warning?: string;
+}
+
+/** The reason of a status, and what happens next. */
+export function reasonOf({ reason, next }: NodeConfStatus): string {
+  if (next === undefined) return reason;
+  const seconds = Math.max(0, Math.ceil((Date.parse(next.at) - Date.now()) / 1000));
+  return `${reason}; ${next.file} is taken over in ${seconds} s`;
 }
 
 /** The status when Plexus's file is as wanted. */

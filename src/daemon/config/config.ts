@@ -1,7 +1,8 @@
 import { basename, dirname } from "node:path";
-import { type EngineConfig, engineConfigFromKeys } from "#engine/config.ts";
+import { engineConfigFromKeys } from "#engine/config.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { CallConfig } from "./call-config.ts";
 import {
   type ListenAddress,
   type MetricsAddress,
@@ -10,12 +11,8 @@ import {
 } from "./listen-address.ts";
 import { type ConfigFile, configSchema } from "./schema.ts";
 
-type SameKeys = "apiTimeoutMs" | "statusWaitMs" | "kubeletDir" | "logLevel";
-
 /** The configuration of plexusd. */
-export interface DaemonConfig extends Pick<ConfigFile, SameKeys> {
-  /** Keys about networks. The runtime's configuration may have those that are absent here. */
-  readonly engine: Partial<EngineConfig>;
+export interface DaemonConfig extends CallConfig, Pick<ConfigFile, "logLevel"> {
   /** Where health and metrics are served, if anywhere. */
   readonly http: ListenAddress | undefined;
   /** Where metrics are served over TLS to authorized callers, if anywhere. */
@@ -49,10 +46,11 @@ export interface NodeConfSpec {
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = file;
   const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs } = file;
+  const budgets = { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs };
   return {
     engine: {
       ...engineConfigFromKeys(file),
-      ...omitUndefined({ delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs }),
+      ...omitUndefined({ ...budgets, publishStatus: file.publishStatus }),
     },
     apiTimeoutMs,
     statusWaitMs,

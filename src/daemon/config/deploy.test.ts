@@ -71,7 +71,13 @@ test("the manifests use the default paths and the default port", () => {
   for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
 });
 
-test("plexusd may only read pods, definitions and claimed devices, patch pod status and record events [S-200] [S-201] [S-210]", () => {
+test("the pod's status has the log's end of a container that failed", () => {
+  for (const container of [...installSpec.initContainers, ...installSpec.containers]) {
+    expect(container.terminationMessagePolicy).toBe("FallbackToLogsOnError");
+  }
+});
+
+test("plexusd may only read pods, definitions, claimed devices and its DaemonSet, patch pod status and record events [S-200] [S-201] [S-210] [S-211]", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],
@@ -83,6 +89,10 @@ test("plexusd may only read pods, definitions and claimed devices, patch pod sta
     { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
     { apiGroups: ["resource.k8s.io"], resources: ["resourceclaims"], verbs: ["get"] },
     { apiGroups: ["resource.k8s.io"], resources: ["resourceslices"], verbs: ["list"] },
+  ]);
+  const { name } = byKind("DaemonSet", install).metadata;
+  expect(byKind("Role", install).rules).toEqual([
+    { apiGroups: ["apps"], resources: ["daemonsets"], resourceNames: [name], verbs: ["get"] },
   ]);
 });
 
@@ -101,9 +111,9 @@ test("the admission policies match plexusd's service account and are bound", () 
   expect(policies.map(({ metadata }) => metadata.name)).toEqual(
     bindings.map(({ spec }) => spec.policyName),
   );
-  expect(byKind("ClusterRoleBinding", install).subjects).toEqual([
-    { kind: "ServiceAccount", name, namespace },
-  ]);
+  for (const kind of ["ClusterRoleBinding", "RoleBinding"]) {
+    expect(byKind(kind, install).subjects).toEqual([{ kind: "ServiceAccount", name, namespace }]);
+  }
 });
 
 const podResourcesDir = `${defaultPaths.kubeletDir}/pod-resources`;

@@ -24,35 +24,35 @@ async function configMap(text: string) {
 
 /** The configuration of a file, with the metrics and log levels that it sets. */
 async function open(config: string, times: { settleMs?: number; pollMs?: number } = {}) {
-  const reads: string[] = [];
+  const reloads: boolean[] = [];
   const levels: string[] = [];
   const effective = await openEffectiveConfig({
     flags: { config, source: { kind: "api" }, socket: "", stateDir: "", http: "off" },
     logger: new FakeLogger(),
-    metrics: { configRead: (result) => reads.push(result) },
+    metrics: { configReloaded: (isValid) => reloads.push(isValid) },
     setLogLevel: (level) => levels.push(level),
     settleMs: 5,
     ...times,
   });
   onTestFinished(() => effective.close());
-  return { effective, reads, levels };
+  return { effective, reloads, levels };
 }
 
 test("the configuration follows a ConfigMap's symlink swap, and flags override it", async () => {
   await using map = await configMap("logLevel: warn\nhttp: 127.0.0.1:1");
-  const { effective, reads, levels } = await open(map.path);
+  const { effective, reloads, levels } = await open(map.path);
   const onChange = vi.fn();
   effective.onChange(onChange);
   expect(effective.current()).toMatchObject({ logLevel: "warn", http: undefined });
   await map.update("logLevel: debug");
   await vi.waitFor(() => expect(effective.current().logLevel).toBe("debug"));
   expect(onChange).toHaveBeenCalledOnce();
-  expect([reads, levels]).toEqual([["ok"], ["warn", "debug"]]);
+  expect([reloads, levels]).toEqual([[true], ["warn", "debug"]]);
 });
 
 test("an invalid configuration is reported once, and the previous one stays in effect", async () => {
   await using map = await configMap("logLevel: warn");
-  const { effective, reads } = await open(map.path);
+  const { effective, reloads } = await open(map.path);
   const onInvalid = vi.fn();
   effective.onInvalid(onInvalid);
   await map.update("logLevle: debug");
@@ -60,9 +60,22 @@ test("an invalid configuration is reported once, and the previous one stays in e
   expect(onInvalid.mock.lastCall?.[0]).toContain("1: logLevle: unknown key");
   expect(effective.current().logLevel).toBe("warn");
   expect(effective.text()).toBe("logLevel: warn");
+  expect(effective.problem()).toContain("1: logLevle: unknown key");
   await map.update("logLevel: error");
   await vi.waitFor(() => expect(effective.current().logLevel).toBe("error"));
-  expect(reads).toEqual(["invalid", "ok"]);
+  expect(effective.problem()).toBeUndefined();
+  expect(reloads).toEqual([false, true]);
+});
+
+test("a file that was missing counts as reloaded when the same text is back", async () => {
+  await using map = await configMap("logLevel: warn");
+  const { effective, reloads } = await open(map.path, { pollMs: 20 });
+  await rename(map.path, `${map.path}.away`);
+  await vi.waitFor(() => expect(reloads).toContain(false));
+  expect(effective.problem()).toContain("ENOENT");
+  await rename(`${map.path}.away`, map.path);
+  await vi.waitFor(() => expect(reloads.at(-1)).toBe(true));
+  expect(effective.problem()).toBeUndefined();
 });
 
 test("polling detects a change that no watch reports", async () => {

@@ -19,6 +19,8 @@ export interface EffectiveConfig {
   onChange(listener: () => void): unknown;
   /** Calls the listener when a changed file cannot be used; the previous one stays in effect. */
   onInvalid(listener: (message: string) => void): unknown;
+  /** Why the file cannot be used as it is now; undefined when it is in effect. */
+  problem(): string | undefined;
   close(): void;
 }
 
@@ -27,7 +29,7 @@ export interface EffectiveConfigOptions {
   readonly flags: DaemonFlags;
   readonly logger: Logger;
   readonly setLogLevel: (level: string) => void;
-  readonly metrics: Pick<Metrics, "configRead">;
+  readonly metrics: Pick<Metrics, "configReloaded">;
   /** How often the file is read without a reported change. @default 30000 */
   readonly pollMs?: number;
   /** Delay between a change and reading: a ConfigMap changes several files. @default 200 */
@@ -44,9 +46,10 @@ async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<Eff
   // With a directory of manifests, nothing listens without --http.
   const http = flags.source.kind === "manifests" ? undefined : defaultConfig.http;
   const config = withFlags({ ...defaultConfig, http }, flags);
-  const never = (): void => undefined;
+  const never = (): undefined => undefined;
+  const current = (): DaemonConfig => config;
   const text = (): string => "";
-  return { current: () => config, text, onChange: never, onInvalid: never, close: never };
+  return { current, text, onChange: never, onInvalid: never, problem: never, close: never };
 }
 
 /** Watches the directory, because a ConfigMap's volume replaces a symlink next to the file. */
@@ -72,6 +75,7 @@ async function followFile(path: string, options: EffectiveConfigOptions): Promis
     text: () => file.text,
     onChange: (listener) => file.events.on("change", listener),
     onInvalid: (listener) => file.events.on("invalid", listener),
+    problem: () => file.problem,
     close: () => {
       clearInterval(poll);
       clearTimeout(pending);
@@ -88,6 +92,8 @@ class FollowedFile {
   /** In effect, with {@link text}. */
   config: DaemonConfig = defaultConfig;
   text = "";
+  /** Why the file was not used when it was last read. */
+  problem: string | undefined;
 
   constructor(path: string, options: EffectiveConfigOptions) {
     this.#path = path;
@@ -96,11 +102,16 @@ class FollowedFile {
 
   /** Returns whether it has changed. @throws ConfigError, or as node:fs does */
   async read(): Promise<boolean> {
-    const text = await readFile(this.#path, "utf8");
+    const text = await readFile(this.#path, "utf8").catch((error: unknown) => {
+      // A file that can be read again has changed, whatever its text.
+      this.#lastRead = undefined;
+      throw error;
+    });
     if (text === this.#lastRead) return false;
     this.#lastRead = text;
     this.config = parseConfig(text, this.#path);
     this.text = text;
+    this.problem = undefined;
     return true;
   }
 
@@ -111,14 +122,15 @@ class FollowedFile {
     try {
       if (!(await this.read())) return;
       logger.info({ path }, "configuration read again");
-      metrics.configRead("ok");
+      metrics.configReloaded(true);
       setLogLevel(this.config.logLevel);
       this.events.emit("change");
     } catch (thrown) {
       const problem = errorMessage(thrown);
+      this.problem = problem;
       const message = "the changed configuration cannot be used; the previous one stays in effect";
       logger.error({ path, problems: problem.split("\n") }, message);
-      metrics.configRead("invalid");
+      metrics.configReloaded(false);
       this.events.emit("invalid", problem);
     }
   }

@@ -7,6 +7,7 @@ import {
   refuseExclusiveKeys,
 } from "#engine/config-keys.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
+import { defaultCallConfig } from "./call-config.ts";
 import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
 
 const fileName = nonEmptyText.refine((file) => !file.includes("/"), {
@@ -81,14 +82,19 @@ export const configSchema = z
         "Grace period for an attachment that never succeeded and whose plugin also fails in DEL. It starts with the sandbox's first failed DEL. After it, Plexus forgets the attachment if its interface is gone. Plexus forgets it at once if the plugin rejects its configuration with the error of its ADD. It first runs the IPAM plugin, and records the event `AttachmentForgotten`.",
       default: defaultEngineConfig.failedAddGraceMs,
     }),
-    apiTimeoutMs: milliseconds.default(5000).meta({
+    apiTimeoutMs: milliseconds.default(defaultCallConfig.apiTimeoutMs).meta({
       description:
         "Timeout of a read from the API. The call then fails with code 11 (try again later).",
       restart: true,
     }),
-    statusWaitMs: pause.default(2000).meta({
+    publishStatus: z.enum(["afterReply", "beforeReply"]).exactOptional().meta({
       description:
-        "How long an ADD waits until `network-status` is written. After that, plexusd writes it in the background.",
+        "When plexusd writes `network-status`. `afterReply`: once the container runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus: the ADD waits for the write, at most `statusWaitMs`. In both cases a failed write is retried and never fails the ADD. plexus-standalone always writes before it answers.",
+      default: defaultEngineConfig.publishStatus,
+    }),
+    statusWaitMs: pause.default(defaultCallConfig.statusWaitMs).meta({
+      description:
+        "How long an ADD with `publishStatus: beforeReply` waits until `network-status` is written. After that, plexusd writes it in the background.",
       restart: true,
     }),
     http: listenAddress.default("127.0.0.1:19500").meta({
@@ -104,7 +110,7 @@ export const configSchema = z
       .enum(["debug", "info", "warn", "error"])
       .default("info")
       .meta({ description: "Minimum severity of log messages." }),
-    kubeletDir: absolutePath.default(defaultPaths.kubeletDir).meta({
+    kubeletDir: absolutePath.default(defaultCallConfig.kubeletDir).meta({
       description:
         "The kubelet's directory. plexusd reads the devices of pods from `pod-resources/kubelet.sock`. Mount that directory at the same path in plexusd's container.",
       restart: true,

@@ -15,6 +15,12 @@ export function kubeMetrics(registry: Registry): KubeMetrics {
     labelNames: ["resource"],
     registers,
   });
+  const updated = new Gauge({
+    name: "plexus_apiserver_cache_updated_timestamp_seconds",
+    help: "When the API server last listed the objects of a resource or sent one, as a Unix time.",
+    labelNames: ["resource"],
+    registers,
+  });
   const restarts = new Counter({
     name: "plexus_apiserver_watch_restarts_total",
     help: "Watches of the API that had to be started again, by reason.",
@@ -40,6 +46,7 @@ export function kubeMetrics(registry: Registry): KubeMetrics {
       synced.set({ resource }, value ? 1 : 0);
       for (const reason of restartReasons) restarts.inc({ resource, reason }, 0);
     },
+    cacheUpdated: (resource) => updated.setToCurrentTime({ resource }),
     watchRestarted: (resource, reason) => restarts.inc({ resource, reason }),
     statusWrite: (result) => statusWrites.inc({ result }),
     eventDropped: (reason) => dropped.inc({ reason }),

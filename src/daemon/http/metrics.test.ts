@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
 async function linesOf(metrics: Metrics, name: string): Promise<string[]> {
@@ -56,7 +56,6 @@ test("exports counters of rare events as 0 before the first event", async () => 
   const { text } = await metrics.render();
   expect(text.split("\n")).toEqual(
     expect.arrayContaining([
-      'plexus_config_reads_total{result="invalid"} 0',
       'plexus_status_writes_total{result="dropped"} 0',
       'plexus_status_writes_total{result="invalid"} 0',
       'plexus_events_dropped_total{reason="queue"} 0',
@@ -71,7 +70,7 @@ test("exports the state of the API caches, the configuration and the node config
   metrics.kube.watchRestarted("pods", "expired");
   metrics.kube.statusWrite("written");
   metrics.kube.eventDropped("rate");
-  metrics.configRead("invalid");
+  metrics.configReloaded(false);
   metrics.nodeConfState("waiting");
   metrics.nodeConfState("active");
   const { text } = await metrics.render();
@@ -81,13 +80,33 @@ test("exports the state of the API caches, the configuration and the node config
       'plexus_apiserver_watch_restarts_total{resource="pods",reason="expired"} 1',
       'plexus_status_writes_total{result="written"} 1',
       'plexus_events_dropped_total{reason="rate"} 1',
-      'plexus_config_reads_total{result="invalid"} 1',
+      "plexus_config_last_reload_successful 0",
       'plexus_conf_state{state="active"} 1',
       'plexus_conf_state{state="waiting"} 0',
       'plexus_conf_state{state="foreign-rename"} 0',
       `plexus_build_info{version="dev",commit="dev",node_version="${process.version}"} 1`,
     ]),
   );
+});
+
+test("timestamps the last valid configuration and the last answer of each resource's watch", async () => {
+  vi.useFakeTimers({ now: 1_800_000_000_000 });
+  onTestFinished(() => void vi.useRealTimers());
+  const metrics = createMetrics({ processMetrics: false });
+  const [reload, cache] = [
+    "plexus_config_last_reload_success_timestamp_seconds",
+    "plexus_apiserver_cache_updated_timestamp_seconds",
+  ];
+  expect(await linesOf(metrics, "plexus_config_last_reload_successful")).toEqual([
+    "plexus_config_last_reload_successful 1",
+  ]);
+  vi.advanceTimersByTime(60_000);
+  metrics.configReloaded(false);
+  metrics.kube.cacheUpdated("pods");
+  expect(await linesOf(metrics, reload)).toEqual([`${reload} 1800000000`]);
+  expect(await linesOf(metrics, cache)).toEqual([`${cache}{resource="pods"} 1800000060`]);
+  metrics.configReloaded(true);
+  expect(await linesOf(metrics, reload)).toEqual([`${reload} 1800000060`]);
 });
 
 test("reads counts at each scrape, and exports Nan if that fails", async () => {

@@ -1,10 +1,4 @@
-import {
-  Counter,
-  collectDefaultMetrics,
-  Gauge,
-  type GaugeConfiguration,
-  Registry,
-} from "prom-client";
+import { collectDefaultMetrics, Gauge, type GaugeConfiguration, Registry } from "prom-client";
 import { type NodeConfState, nodeConfStates } from "#daemon/cni-conf/status.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { buildInfo } from "#lib/build-info.ts";
@@ -16,7 +10,8 @@ export interface Metrics {
   readonly engine: CallMetrics;
   readonly kube: KubeMetrics;
   nodeConfState(state: NodeConfState): void;
-  configRead(result: "ok" | "invalid"): void;
+  /** The changed configuration file was read again, and is in effect or invalid. */
+  configReloaded(isValid: boolean): void;
   render(): Promise<{ text: string; contentType: string }>;
 }
 
@@ -56,13 +51,6 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   for (const [name, count] of Object.entries(options.counts ?? {})) {
     countGauge({ name, help: counted[name as keyof Counts], registers }, count);
   }
-  const confReads = new Counter({
-    name: "plexus_config_reads_total",
-    help: "Readings of a changed configuration file.",
-    labelNames: ["result"],
-    registers,
-  });
-  for (const result of ["ok", "invalid"]) confReads.inc({ result }, 0);
   const nodeConfState = new Gauge({
     name: "plexus_conf_state",
     help: "State of the node's CNI configuration: 1 for the one that it is in.",
@@ -75,9 +63,29 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     nodeConfState: (state) => {
       for (const each of nodeConfStates) nodeConfState.set({ state: each }, each === state ? 1 : 0);
     },
-    configRead: (result) => confReads.inc({ result }),
+    configReloaded: configReloads(registers),
     render: async () => ({ text: await registry.metrics(), contentType: registry.contentType }),
   };
+}
+
+/** Both gauges that Prometheus exports about its own configuration. plexusd starts only with a valid one. */
+function configReloads(registers: Registry[]): Metrics["configReloaded"] {
+  const successful = new Gauge({
+    name: "plexus_config_last_reload_successful",
+    help: "Whether the configuration file is valid and in effect.",
+    registers,
+  });
+  const successTime = new Gauge({
+    name: "plexus_config_last_reload_success_timestamp_seconds",
+    help: "When the configuration in effect was read, as a Unix time.",
+    registers,
+  });
+  const reloaded = (isValid: boolean): void => {
+    successful.set(isValid ? 1 : 0);
+    if (isValid) successTime.setToCurrentTime();
+  };
+  reloaded(true);
+  return reloaded;
 }
 
 /** A gauge that counts when it is read. */

@@ -73,7 +73,13 @@ test("each metric of plexusd is documented, and used in an alert or the dashboar
   expect(own.filter((name) => !used.includes(base(name)))).toEqual([]);
 });
 
-test("every alert says what is wrong and what to do", () => {
-  for (const { alert, annotations } of rules)
-    expect(Object.keys(annotations), alert).toEqual(["summary", "description"]);
+test("every alert says what is wrong and what to do, and links to its section", () => {
+  const page = "docs/operations/alerts.md";
+  for (const { alert, annotations } of rules) {
+    expect(Object.keys(annotations), alert).toEqual(["summary", "description", "runbook_url"]);
+    const url = `https://github.com/OWNER/REPOSITORY/blob/main/${page}#${alert.toLowerCase()}`;
+    expect(annotations.runbook_url).toBe(url);
+  }
+  const sections = [...read(page).matchAll(/^## (.+)$/gm)].map(([, title]) => title);
+  expect(sections).toEqual(rules.map(({ alert }) => alert));
 });

@@ -8,7 +8,7 @@ import { UnattachedPods } from "./unattached-pods.ts";
 
 /** What {@link nodeDuties} works with. */
 export interface NodeDutiesOptions {
-  readonly cluster: Cluster;
+  readonly cluster: Pick<Cluster, "node" | "events">;
   readonly config: Pick<EffectiveConfig, "current">;
   readonly records: RecordStore;
   readonly readiness: () => readonly string[];
@@ -19,6 +19,7 @@ export interface NodeDutiesOptions {
 export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
   readonly removeStartupTaint: () => Promise<void>;
+  readonly findDaemonSet: () => Promise<void>;
 }
 
 /** Returns undefined without a cluster. */
@@ -40,5 +41,6 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
       remove: (key) => node.removeTaint(key),
       logger,
     }),
+    findDaemonSet: async () => node.ownDaemonSet?.find(),
   };
 }

@@ -1,27 +1,12 @@
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
+import { urlToHttpOptions } from "node:url";
+import { deadline } from "#lib/concurrency/deadline.ts";
 import type { Json } from "#lib/json.ts";
 import { type ApiError, asApiError } from "./api-error.ts";
 import type { RereadCredentials } from "./credentials.ts";
-import { failureOf, linesOf, textOf } from "./response.ts";
-
-interface ApiRequest {
-  /** @default GET */
-  readonly method?: "GET" | "POST" | "PATCH";
-  /** Percent-encoded. */
-  readonly path: string;
-  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
-  /** Sent as JSON. */
-  readonly body?: unknown;
-  /** @default application/json */
-  readonly contentType?: string;
-  /** @default application/json */
-  readonly accept?: string;
-  /** For the whole response; of a stream, up to its headers. */
-  readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
-}
+import type { ApiRequest, JsonApi } from "./json-api.ts";
+import { failureOf, linesOf, skipped, textOf } from "./response.ts";
 
 interface SendOptions {
   readonly signal: AbortSignal;
@@ -29,25 +14,36 @@ interface SendOptions {
 }
 
 /** Requests over node:https: the client library's API classes convert objects field by field. */
-export class ApiClient {
+export class ApiClient implements JsonApi {
   readonly #credentials: RereadCredentials;
+  /** The server's protocol, host and port. */
+  readonly #target: RequestOptions;
 
   constructor(credentials: RereadCredentials) {
     this.#credentials = credentials;
+    this.#target = urlToHttpOptions(credentials.server);
   }
 
-  /** The server's address, for messages. */
   get server(): string {
     return this.#credentials.server.origin;
   }
 
-  /** Sends a request and parses the response. @throws ApiError, `ResponseTooLong` above 16 MiB */
   async json(request: ApiRequest): Promise<Json> {
     using limit = deadline(request.timeoutMs, request.signal);
     const headers = { "accept-encoding": "gzip" };
     const response = await this.#send(request, { signal: limit.signal, headers });
     try {
       return JSON.parse(await textOf(response, nameOf(request))) as Json;
+    } catch (error) {
+      throw this.#failed(request, { error, signal: limit.signal });
+    }
+  }
+
+  async write(request: ApiRequest): Promise<void> {
+    using limit = deadline(request.timeoutMs, request.signal);
+    const response = await this.#send(request, { signal: limit.signal });
+    try {
+      await skipped(response);
     } catch (error) {
       throw this.#failed(request, { error, signal: limit.signal });
     }
@@ -114,12 +110,12 @@ export class ApiClient {
 
   async #sendOnce(request: ApiRequest, { signal, headers }: SendOptions): Promise<IncomingMessage> {
     const { agent, headers: credentials } = await this.#credentials.prepare();
-    const url = this.#urlOf(request);
     const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body));
     const options: RequestOptions = {
+      ...this.#target,
       method: request.method ?? "GET",
+      path: this.#pathOf(request),
       agent,
-      signal,
       headers: {
         ...credentials,
         ...headers,
@@ -131,18 +127,23 @@ export class ApiClient {
         }),
       },
     };
-    const response = new Promise<IncomingMessage>((resolve, reject) => {
-      const send = url.protocol === "http:" ? httpRequest : httpsRequest;
-      const outgoing = send(url, options, resolve);
+    signal.throwIfAborted();
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      const send = options.protocol === "http:" ? httpRequest : httpsRequest;
+      const outgoing = send(options, resolve);
       outgoing.on("error", (error: NodeJS.ErrnoException) => {
         const isClosed = error.code === "ECONNRESET" || error.code === "EPIPE";
         const isStale = outgoing.reusedSocket && isClosed;
         reject(isStale ? new StaleConnectionError(error.message, { cause: error }) : error);
       });
+      // Given to Node, the signal would take more steps, and fire late for a request that waits.
+      const onAbort = (): void => {
+        reject(signal.reason);
+        outgoing.destroy();
+      };
+      signal.addEventListener("abort", onAbort, { once: true });
       outgoing.end(body);
     });
-    // Node reports the abort of a request that waits for a connection only when it gets one.
-    return untilAborted(response, signal);
   }
 
   /** After a timeout, also closes the server's idle connections: they are likely as dead. */
@@ -157,13 +158,12 @@ export class ApiClient {
     return asApiError(reason, nameOf(request));
   }
 
-  #urlOf(request: ApiRequest): URL {
-    const base = this.#credentials.server;
-    const url = new URL(base.pathname.replace(/\/$/, "") + request.path, base);
-    for (const [key, value] of Object.entries(request.query ?? {})) {
-      if (value !== undefined) url.searchParams.set(key, String(value));
-    }
-    return url;
+  #pathOf({ path, query = {} }: ApiRequest): string {
+    const pairs = Object.entries(query).flatMap(([key, value]) =>
+      value === undefined ? [] : [`${key}=${encodeURIComponent(value)}`],
+    );
+    const prefix = this.#credentials.server.pathname.replace(/\/$/, "");
+    return `${prefix}${path}${pairs.length === 0 ? "" : `?${pairs.join("&")}`}`;
   }
 }
 

@@ -9,10 +9,7 @@ import { parseYamlDocuments, placeOf, YamlError } from "#lib/parsing/yaml.ts";
  * @throws Error when the text is not a kubeconfig in YAML; the message quotes none of it
  */
 export function kubeconfigForLibrary(text: string, dir: string): string {
-  const documents = documentsOf(text);
-  if (documents.length > 1) throw new Error("it has several YAML documents");
-  const [document] = documents;
-  if (!isJsonObject(document)) throw new Error("it is not a YAML mapping");
+  const document = kubeconfigDocument(text);
   const withMember = (
     { list, member }: { list: string; member: string },
     change: (value: JsonObject) => JsonObject,
@@ -29,6 +26,18 @@ export function kubeconfigForLibrary(text: string, dir: string): string {
   });
 }
 
+/**
+ * The mapping that a kubeconfig consists of.
+ * @throws Error when the text is not one in YAML; the message quotes none of it
+ */
+export function kubeconfigDocument(text: string): JsonObject {
+  const documents = documentsOf(text);
+  if (documents.length > 1) throw new Error("it has several YAML documents");
+  const [document] = documents;
+  if (!isJsonObject(document)) throw new Error("it is not a YAML mapping");
+  return document;
+}
+
 function documentsOf(text: string): unknown[] {
   try {
     return [...parseYamlDocuments(text)];
@@ -42,7 +51,8 @@ function documentsOf(text: string): unknown[] {
   }
 }
 
-function entries(document: JsonObject, key: string): JsonObject[] {
+/** A list of the kubeconfig. @throws Error when it is not one */
+export function entries(document: JsonObject, key: string): JsonObject[] {
   const list = document[key] ?? [];
   if (!Array.isArray(list) || !list.every(isJsonObject)) {
     throw new Error(`${key} is not a list of mappings`);

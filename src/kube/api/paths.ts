@@ -4,14 +4,18 @@ export const apiPaths = {
   nads: "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
   pod: ({ namespace, name }: ObjectName): string =>
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}`,
+  podsOf: (namespace: string): string => `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`,
   nad: ({ namespace, name }: ObjectName): string =>
     `/apis/k8s.cni.cncf.io/v1/namespaces/${encodeURIComponent(namespace)}/network-attachment-definitions/${encodeURIComponent(name)}`,
   events: (namespace: string): string =>
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/events`,
+  daemonSet: ({ namespace, name }: ObjectName): string =>
+    `/apis/apps/v1/namespaces/${encodeURIComponent(namespace)}/daemonsets/${encodeURIComponent(name)}`,
   node: (name: string): string => `/api/v1/nodes/${encodeURIComponent(name)}`,
 } as const;
 
-interface ObjectName {
+/** An object with a namespace. */
+export interface ObjectName {
   readonly namespace: string;
   readonly name: string;
 }

@@ -48,6 +48,13 @@ export async function textOf(response: IncomingMessage, name: string): Promise<s
   return Buffer.concat(chunks).toString("utf8");
 }
 
+/** Receives the rest of a response without keeping it. @throws Error when it is cut off */
+export function skipped(response: IncomingMessage): Promise<void> {
+  return new Promise((resolve, reject) => {
+    response.on("end", resolve).on("error", reject).resume();
+  });
+}
+
 /** Decompresses only as far as it is read, so that a small response cannot fill the memory. */
 function decompressed(response: IncomingMessage): AsyncIterable<unknown> {
   if (response.headers["content-encoding"] !== "gzip") return response;

@@ -1,6 +1,6 @@
 import type { EventRecorder, EventSubject, Logger } from "#engine/ports.ts";
 import { asApiError } from "#kube/api/api-error.ts";
-import type { ApiClient } from "#kube/api/client.ts";
+import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
@@ -25,7 +25,9 @@ export interface NodeEvent {
     | "PlexusConfMissing"
     | "PlexusConfForeignRename"
     | "PrimaryNetworkChanged"
-    | "InvalidConfiguration";
+    | "InvalidConfiguration"
+    | "NodeHandedBack"
+    | "NodeNotHandedBack";
   readonly message: string;
 }
 
@@ -42,7 +44,7 @@ interface Series {
 
 /** Options of an {@link ApiEventRecorder}. */
 export interface EventRecorderOptions {
-  readonly client: ApiClient;
+  readonly client: JsonApi;
   readonly logger: Logger;
   /** This node's name, or how to find the name of a pod's node. */
   readonly nodeName: string | ((pod: EventSubject) => Promise<string | undefined>);
@@ -182,10 +184,10 @@ export class ApiEventRecorder implements EventRecorder {
           ? nodeName
           : await nodeName({ namespace, name: objectName, uid });
       const body = eventObject(series.content, { ...series, name, namespace, nodeName: host });
-      await client.json({ method: "POST", path, body, ...common });
+      await client.write({ method: "POST", path, body, ...common });
       series.name = name;
     } else {
-      await client.json({
+      await client.write({
         method: "PATCH",
         path: `${path}/${series.name}`,
         contentType: "application/merge-patch+json",

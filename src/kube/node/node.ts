@@ -76,7 +76,7 @@ export async function removeTaint(
   ];
   const contentType = "application/json-patch+json";
   const query = { fieldManager: "plexus" };
-  await client.json({ method: "PATCH", path, query, contentType, body, timeoutMs });
+  await client.write({ method: "PATCH", path, query, contentType, body, timeoutMs });
   return true;
 }
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import type { SeenRequest } from "./requests.ts";
 
 const partial = { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1" };
@@ -39,14 +39,32 @@ export function exactVersion(query: URLSearchParams): string | undefined {
   return isExact ? `${version}` : undefined;
 }
 
-/** A field that an object does not have is an empty text, as on the real one. */
+/**
+ * Whether an object has the query's labels and fields of its spec. A field that it does not have is
+ * an empty text, as on the real server.
+ */
 export function isSelected(object: JsonObject, query: URLSearchParams): boolean {
-  const spec = isJsonObject(object.spec) ? object.spec : {};
-  const terms = (query.get("fieldSelector") ?? "").split(",").filter((term) => term !== "");
-  return terms.every((term) => {
-    const [path = "", value] = term.split("=");
-    return (spec[path.replace("spec.", "")] ?? "") === value;
+  const { spec } = object;
+  const { labels } = metadataOf(object);
+  const ofSpec = termsOf(query, "fieldSelector").map(
+    ([path, value]): Term => [path.replace("spec.", ""), value],
+  );
+  return hasAll(spec, ofSpec) && hasAll(labels, termsOf(query, "labelSelector"));
+}
+
+type Term = readonly [key: string, value: string];
+
+function termsOf(query: URLSearchParams, selector: string): Term[] {
+  const terms = (query.get(selector) ?? "").split(",").filter((term) => term !== "");
+  return terms.map((term) => {
+    const [key = "", value = ""] = term.split("=");
+    return [key, value];
   });
+}
+
+function hasAll(object: Json | undefined, terms: readonly Term[]): boolean {
+  const fields = isJsonObject(object) ? object : {};
+  return terms.every(([key, value]) => (fields[key] ?? "") === value);
 }
 
 /** An object's metadata; none is an empty one. */

@@ -227,8 +227,9 @@ export class FakeApiServer implements AsyncDisposable {
     }
     const scripts = [this.#outage ?? [], this.#scripts].flat();
     const script = scripts.find((each) => (each.times ?? 1) > 0 && each.when(request));
-    if (script !== undefined) play(script, response);
-    else this.#answer(request, response);
+    const answer = (): void => this.#answer(request, response);
+    if (script !== undefined) play(script, response, answer);
+    else answer();
   }
 
   #answer(request: SeenRequest, response: http.ServerResponse): void {

@@ -7,16 +7,23 @@ export interface Script {
   readonly when: (request: SeenRequest) => boolean;
   /** @default 1 */
   times?: number;
-  /** A status to answer with; `"hang"` = never answer; `"reset"` = close the connection. */
-  readonly answer: number | "hang" | "reset";
+  /**
+   * A status to answer with; `"hang"` = never answer; `"reset"` = close the connection; a promise =
+   * carry the request out when it resolves, even if the client has gone.
+   */
+  readonly answer: number | "hang" | "reset" | Promise<void>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: unknown;
 }
 
 /** Answers as a script says, and counts that down. */
-export function play(script: Script, response: ServerResponse): void {
+export function play(script: Script, response: ServerResponse, carryOut: () => void): void {
   script.times = (script.times ?? 1) - 1;
   if (script.answer === "hang") return;
+  if (script.answer instanceof Promise) {
+    void script.answer.then(carryOut);
+    return;
+  }
   if (script.answer === "reset") {
     response.socket?.resetAndDestroy();
     return;

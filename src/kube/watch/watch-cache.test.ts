@@ -26,6 +26,7 @@ function startCache(
 ) {
   const restarts: RestartReason[] = [];
   const synced: boolean[] = [];
+  let updates = 0;
   const logger = new FakeLogger();
   const cache = new WatchCache<string>({
     resource: "pods",
@@ -38,6 +39,7 @@ function startCache(
     ...omitUndefined({ mayBeAbsent: options.mayBeAbsent }),
     metrics: {
       cacheSynced: (_, each) => synced.push(each),
+      cacheUpdated: () => updates++,
       watchRestarted: (_, reason) => restarts.push(reason),
     },
   });
@@ -46,6 +48,7 @@ function startCache(
     cache,
     restarts,
     synced,
+    updates: () => updates,
     logger,
     whenSynced: () =>
       vi.waitFor(() => expect(cache.synced).toBe(true), { timeout: 10_000, interval: 5 }),
@@ -97,13 +100,14 @@ test("requests smaller pages when a response is too long", async ({ api, client 
 
 test("resumes from the last bookmark after a server's timeout", async ({ api, client }) => {
   api.put("pods", podObject("a"));
-  await using _started = startCache(client);
+  await using started = startCache(client);
   await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  expect(started.updates()).toBe(1);
   expect(watches(api)[0]?.query.get("allowWatchBookmarks")).toBe("true");
   expect(Number(watches(api)[0]?.query.get("timeoutSeconds"))).toBeGreaterThan(0);
   api.put("nads", podObject("unrelated"));
   api.bookmark("pods");
-  await pause(20);
+  await vi.waitFor(() => expect(started.updates()).toBe(2));
   api.endWatches("pods");
   await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
   expect(watches(api).map((each) => each.query.get("resourceVersion"))).toEqual(["101", "102"]);

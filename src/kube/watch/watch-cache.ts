@@ -130,6 +130,7 @@ export class WatchCache<T> {
     this.#failure = undefined;
     this.#expiries = 0;
     this.#backoff.reset();
+    this.#options.metrics?.cacheUpdated?.(this.#options.resource);
   }
 
   #apply(line: string): void {
@@ -157,6 +158,7 @@ export class WatchCache<T> {
   #setSynced(): void {
     this.#failure = undefined;
     const { resource, metrics } = this.#options;
+    metrics?.cacheUpdated?.(resource);
     if (!this.#synced) metrics?.cacheSynced?.(resource, true);
     this.#synced = true;
   }

@@ -9,6 +9,7 @@ export interface Container {
   readonly args?: readonly string[];
   readonly env?: readonly { readonly name: string; readonly value?: string }[];
   readonly ports?: readonly object[];
+  readonly terminationMessagePolicy?: string;
   readonly startupProbe?: Probe;
   readonly livenessProbe?: Probe;
   readonly readinessProbe?: Probe;
@@ -47,12 +48,21 @@ export interface PodSpec {
 /** The parts of Kubernetes objects that the tests read, whatever the kind. */
 export interface Manifest {
   readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
   readonly data: Readonly<Record<string, string>>;
   readonly rules: readonly object[];
   readonly subjects: readonly object[];
   readonly spec: {
-    readonly template: { readonly spec: PodSpec };
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly updateStrategy: object;
+    readonly template: {
+      readonly metadata: Readonly<Record<"labels" | "annotations", Record<string, string>>>;
+      readonly spec: PodSpec;
+    };
     readonly matchConditions: readonly [{ readonly expression: string }];
     readonly policyName: string;
     readonly names: { readonly shortNames: readonly string[] };

@@ -1,0 +1,66 @@
+import { readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { ConfFiles } from "#engine/ports.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
+import { syncDirectory } from "#lib/files/sync.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { findCandidates } from "./candidates.ts";
+import { isRenamedPlexusConf } from "./plexus-conf.ts";
+import { PreviousPrimary } from "./previous-primary.ts";
+
+/** Where the container runtime's and the primary CNI's configurations are. */
+export interface HandBackPaths {
+  readonly cniConfDir: string;
+  readonly primaryDir: string;
+  readonly stateDir: string;
+}
+
+/** The file that the container runtime uses without Plexus, or why there is none. */
+export type NextPrimary =
+  | { readonly file: string; readonly warning?: string }
+  | { readonly problem: string };
+
+/** Finds the file to hand the node back to: the previous primary, else the first usable one. */
+export async function findNextPrimary(
+  { cniConfDir, primaryDir, stateDir }: HandBackPaths,
+  { binDirs, files }: { readonly binDirs: readonly string[]; readonly files: ConfFiles },
+): Promise<NextPrimary> {
+  const own = await readFile(join(cniConfDir, plexusConfName), "utf8").catch(() => undefined);
+  const previous = new PreviousPrimary(stateDir);
+  await previous.load(own);
+  const candidates = await findCandidates({ dir: primaryDir, binDirs, files });
+  const known = candidates.find((each) => each.file === previous.file);
+  const usable = [known, ...candidates].find((each) => each?.kind === "usable");
+  if (usable?.kind === "usable") {
+    return omitUndefined({ file: usable.file, warning: usable.warning });
+  }
+  const why = known?.kind === "unusable" ? known.problem : "there is none";
+  const problem = `no usable configuration of a primary CNI in ${primaryDir} (${why}): the node would have no network`;
+  return { problem };
+}
+
+/** Copies the primary CNI's file to where the container runtime looks. Returns its path there. */
+export async function restorePrimary(
+  { cniConfDir, primaryDir }: HandBackPaths,
+  file: string,
+): Promise<string | undefined> {
+  if (primaryDir === cniConfDir) return undefined;
+  const text = await readFile(join(primaryDir, file));
+  const target = join(cniConfDir, file);
+  await atomicWrite(target, text, { mode: 0o644 });
+  return target;
+}
+
+/**
+ * Removes Plexus's file and its renamed copies (`.cilium_bak`): an agent may rename them back.
+ * Returns the paths that were removed.
+ */
+export async function removePlexusConf(cniConfDir: string): Promise<string[]> {
+  const isOurs = (name: string): boolean => name === plexusConfName || isRenamedPlexusConf(name);
+  const names = (await readdir(cniConfDir).catch(() => [])).filter(isOurs).toSorted();
+  const paths = names.map((name) => join(cniConfDir, name));
+  for (const path of paths) await rm(path, { force: true });
+  if (paths.length > 0) await syncDirectory(cniConfDir);
+  return paths;
+}

@@ -1,0 +1,122 @@
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { makeNode, silent } from "#daemon/cni-conf/testing/node.ts";
+import { parseConfig } from "#daemon/config/parse.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
+import { handBackNode } from "./hand-back.ts";
+
+type Listed = Awaited<ReturnType<RecordStore["list"]>>;
+
+const calico = '{"cniVersion":"1.0.0","name":"k8s","plugins":[{"type":"calico"}]}';
+const nothing: Listed = { records: [], damaged: [] };
+
+/** Records of pods with these networks, the first of which is the default network. */
+function attached(...networks: readonly string[][]): Listed {
+  const records = networks.map((names, n) => ({
+    containerId: `c-${n}`,
+    pod: { namespace: "default", name: `pod-${n}` },
+    attachments: names.map((_, i) => ({ isDefault: i === 0 })),
+  }));
+  return { records: records as never, damaged: [] };
+}
+
+/** A node that plexusd serves, and that it hands back with these records. */
+async function makeServedNode(primaryDir?: string) {
+  const node = await makeNode();
+  const dir = primaryDir === undefined ? node.conf : join(node.root, primaryDir);
+  await mkdir(dir, { recursive: true });
+  await writeFile(join(dir, "10-calico.conflist"), calico);
+  const running = await node.start({ primaryDir: dir });
+  await running.stop();
+  const events: string[] = [];
+  const finished: string[] = [];
+  const nodeConf = { ...node.config, primaryDir: dir };
+  const handBack = (listed: Listed): Promise<void> =>
+    handBackNode({
+      stateDir: node.state,
+      config: { current: () => ({ ...parseConfig("", "config"), nodeConf }) },
+      records: {
+        list: async () => listed,
+        finish: async ({ containerId }) => void finished.push(containerId),
+      },
+      confFiles: new HostConfFiles(),
+      cluster: {
+        nodeHandedBack: (primary) => events.push(primary),
+        nodeNotHandedBack: (reason) => events.push(reason),
+      },
+      logger: silent,
+    });
+  return { ...node, handBack, events, finished };
+}
+
+test.for([
+  ["nothing is attached", nothing],
+  ["pods have the default network only", attached(["k8s"], ["k8s"])],
+] as const)("handBackNode() leaves the node to its primary CNI if %s", async ([, listed]) => {
+  const { handBack, events, finished, conf, put, state, start } = await makeServedNode();
+  await put("00-plexus.conflist.cilium_bak", "{}");
+  await handBack(listed);
+  expect(events).toEqual(["10-calico.conflist"]);
+  expect(finished).toEqual(listed.records.map(({ containerId }) => containerId));
+  expect(await readdir(conf)).toEqual(["10-calico.conflist"]);
+  expect(await readdir(state)).not.toContain("primary-conf");
+  // Installed again, Plexus does not mistake this for a removal by another agent.
+  expect((await start()).states).toEqual(["active"]);
+});
+
+test("handBackNode() keeps the records for CRI-O, which still calls Plexus to detach them", async () => {
+  const { handBack, finished, conf, root } = await makeServedNode();
+  const crio = createServer();
+  await new Promise<void>((resolve) => crio.listen(join(root, "crio.sock"), resolve));
+  await handBack(attached(["k8s"]));
+  await new Promise((resolve) => crio.close(resolve));
+  expect(await readdir(conf)).toEqual(["10-calico.conflist"]);
+  expect(finished).toEqual([]);
+});
+
+test("handBackNode() copies the primary's configuration from its own directory", async () => {
+  const { handBack, conf } = await makeServedNode("private");
+  await handBack(nothing);
+  expect(await readdir(conf)).toEqual(["10-calico.conflist"]);
+  expect(await readFile(join(conf, "10-calico.conflist"), "utf8")).toBe(calico);
+});
+
+test.for<[string, Listed, RegExp]>([
+  [
+    "a pod has an additional network",
+    attached(["k8s"], ["k8s", "red"]),
+    /attached: 1 \(default\/pod-1\)$/,
+  ],
+  [
+    "a record is damaged",
+    {
+      records: [],
+      damaged: [{ containerId: "c", ifName: "eth0", reason: "checksum", isIncomplete: false }],
+    },
+    /^checksum$/,
+  ],
+])("handBackNode() changes nothing and says why if %s", async ([, listed, reason]) => {
+  const { handBack, events, conf, state } = await makeServedNode();
+  await handBack(listed);
+  expect(events).toEqual([expect.stringMatching(reason)]);
+  expect(await readdir(conf)).toContain("00-plexus.conflist");
+  expect(await readdir(state)).toContain("primary-conf");
+});
+
+test("handBackNode() changes nothing without a usable primary CNI", async () => {
+  const { handBack, events, conf } = await makeServedNode();
+  await rm(join(conf, "10-calico.conflist"));
+  await handBack(nothing);
+  expect(events).toEqual([expect.stringContaining("the node would have no network")]);
+  expect(await readdir(conf)).toEqual(["00-plexus.conflist"]);
+});
+
+test("handBackNode() is silent on a node without Plexus's file", async () => {
+  const { handBack, events, conf } = await makeServedNode();
+  await rm(join(conf, "00-plexus.conflist"));
+  await handBack(nothing);
+  expect(events).toEqual([]);
+});

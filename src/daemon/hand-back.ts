@@ -1,0 +1,63 @@
+import { findNextPrimary, removePlexusConf, restorePrimary } from "#daemon/cni-conf/hand-back.ts";
+import { readCniConfDir } from "#daemon/cni-conf/plexus-conf.ts";
+import { PreviousPrimary } from "#daemon/cni-conf/previous-primary.ts";
+import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
+import type { ConfFiles, Logger } from "#engine/ports.ts";
+import { type AttachmentRecord, sandboxNames } from "#engine/record/record.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
+import { isCrioRunning } from "#host/crio.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { Cluster } from "./cluster.ts";
+
+/** Options of {@link handBackNode}. */
+export interface HandBackOptions {
+  readonly stateDir: string;
+  readonly config: Pick<EffectiveConfig, "current">;
+  readonly records: Pick<RecordStore, "list" | "finish">;
+  readonly confFiles: ConfFiles;
+  readonly cluster: Pick<Cluster, "nodeHandedBack" | "nodeNotHandedBack">;
+  readonly logger: Logger;
+}
+
+/**
+ * Hands the node back to its primary CNI, because Plexus was deleted and plexusd ends: without
+ * plexusd, every ADD would fail. Changes nothing while a sandbox needs its record to be detached,
+ * and says so in an event. The primary CNI detaches the others, so that their records are removed.
+ * CRI-O still calls the shim for them, which stays. Interrupted at any step, the node uses either
+ * Plexus or its primary CNI. Never throws.
+ */
+export async function handBackNode(options: HandBackOptions): Promise<void> {
+  const { stateDir, config, records, confFiles, cluster, logger } = options;
+  const { cniConfDir, primaryDir, binDirs } = config.current().nodeConf;
+  const paths = { cniConfDir, primaryDir, stateDir };
+  try {
+    const { text, renamed } = await readCniConfDir(cniConfDir, confFiles);
+    if (text === undefined && renamed.length === 0) return;
+    const attached = await defaultOnlyRecords(records);
+    const next = await findNextPrimary(paths, { binDirs, files: confFiles });
+    if ("problem" in next) throw new Error(next.problem);
+    await restorePrimary(paths, next.file);
+    await removePlexusConf(cniConfDir);
+    await new PreviousPrimary(stateDir).forget();
+    if (!(await isCrioRunning())) for (const record of attached) await records.finish(record);
+    logger.info({ primary: next.file }, "Plexus was deleted: the node is handed back");
+    cluster.nodeHandedBack(next.file);
+  } catch (error) {
+    const reason = errorMessage(error);
+    logger.warn({ reason }, "Plexus was deleted, but the node is not handed back");
+    cluster.nodeNotHandedBack(reason);
+  }
+}
+
+/** @throws Error naming the sandboxes that the primary CNI cannot detach */
+async function defaultOnlyRecords(
+  records: Pick<RecordStore, "list">,
+): Promise<readonly AttachmentRecord[]> {
+  const listed = await records.list();
+  for (const { reason } of listed.damaged) throw new Error(reason);
+  const needing = listed.records.filter(({ attachments }) =>
+    attachments.some(({ isDefault }) => !isDefault),
+  );
+  if (needing.length === 0) return listed.records;
+  throw new Error(`sandboxes with additional networks are attached: ${sandboxNames(needing)}`);
+}

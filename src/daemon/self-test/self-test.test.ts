@@ -1,0 +1,40 @@
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { selfTest } from "./self-test.ts";
+
+let parent: string;
+let logger: FakeLogger;
+
+beforeEach(async () => {
+  parent = await mkdtemp(join(tmpdir(), "plexus-self-test-"));
+  logger = new FakeLogger();
+});
+
+afterEach(async () => {
+  await rm(parent, { recursive: true });
+});
+
+test("selfTest() serves calls, logs that it passed, and removes its directory", async () => {
+  await selfTest({ dir: join(parent, "test"), logger });
+  expect(logger.lines).toEqual([
+    expect.objectContaining({ level: "debug", message: "the self-test passed" }),
+  ]);
+  expect(await readdir(parent)).toEqual([]);
+});
+
+test("selfTest() replaces what a killed plexusd left in the directory", async () => {
+  const dir = join(parent, "test");
+  await writeFile(dir, "");
+  await selfTest({ dir, logger });
+  expect(logger.at("warn")).toEqual([]);
+  expect(await readdir(parent)).toEqual([]);
+});
+
+test("selfTest() logs a failure", async () => {
+  await writeFile(join(parent, "file"), "");
+  await selfTest({ dir: join(parent, "file", "test"), logger });
+  expect(logger.at("warn")).toEqual(["the self-test failed; the first calls can be slow or fail"]);
+});

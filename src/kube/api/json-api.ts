@@ -1,0 +1,30 @@
+import type { Json } from "#lib/json.ts";
+
+/** A request to the API server. */
+export interface ApiRequest {
+  /** @default GET */
+  readonly method?: "GET" | "POST" | "PATCH" | "DELETE";
+  /** Percent-encoded. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** @default application/json */
+  readonly contentType?: string;
+  /** @default application/json */
+  readonly accept?: string;
+  /** For the whole response; of a stream, up to its headers. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+/** The requests that a call needs. */
+export interface JsonApi {
+  /** The server's address, for messages. */
+  readonly server: string;
+  /** Sends a request and parses the response. @throws ApiError, `ResponseTooLong` above 16 MiB */
+  json(request: ApiRequest): Promise<Json>;
+  /** Sends a change, and skips the response: the changed object. @throws ApiError */
+  write(request: ApiRequest): Promise<void>;
+  close(): void;
+}

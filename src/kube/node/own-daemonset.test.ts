@@ -1,0 +1,87 @@
+import { describe, expect } from "vitest";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { kubeTest } from "#kube/testing/kube-test.ts";
+import { podObject } from "#kube/testing/objects.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { OwnDaemonSet } from "./own-daemonset.ts";
+
+const pod = { namespace: "default", name: "plexus-x" };
+const owner = { kind: "DaemonSet", name: "plexus", uid: "u1" };
+const daemonSet = { metadata: { namespace: "default", name: "plexus" } };
+
+/** What a pod of a DaemonSet knows of it, and whether the watch still has the pod. */
+const test = kubeTest.extend("own", async ({ api, client }) => {
+  api.put("pods", podOwnedBy([owner]));
+  api.put("daemonsets", daemonSet);
+  const isPodListed = (): boolean => api.objects.has("pods/default/plexus-x");
+  const timings = { retryMs: 5, atMostMs: 200 };
+  const own = new OwnDaemonSet({ client, pod, isPodListed, logger: new FakeLogger(), timings });
+  await own.find();
+  return own;
+});
+
+function podOwnedBy(ownerReferences: JsonObject[]): JsonObject {
+  const object = podObject(pod.name);
+  return { ...object, metadata: { ...(object.metadata as JsonObject), ownerReferences } };
+}
+
+/** Answers the next requests with an HTTP status. */
+function refuse(api: FakeApiServer, status: number, { only = "", times = Infinity } = {}): void {
+  api.script({ when: ({ path }) => path.includes(only), answer: status, times });
+}
+
+const deletionTimestamp = "2026-01-01T00:00:00Z";
+
+describe("OwnDaemonSet.isDeleted()", () => {
+  test.for<[string, (api: FakeApiServer) => unknown, boolean]>([
+    ["exists", () => undefined, false],
+    ["was deleted", (api) => api.delete("daemonsets", "default/plexus"), true],
+    [
+      "is deleted in the foreground",
+      (api) => api.put("daemonsets", { metadata: { ...daemonSet.metadata, deletionTimestamp } }),
+      true,
+    ],
+    ["cannot be read, as the server fails", (api) => refuse(api, 500), false],
+    ["cannot be read, as the server is gone", (api) => api.fail("gone"), false],
+    [
+      "cannot be read, as its permission alone is missing",
+      (api) => refuse(api, 403, { only: "daemonsets" }),
+      false,
+    ],
+    ["cannot be read, as every permission is missing", (api) => refuse(api, 403), false],
+    ["was deleted with the service account", (api) => refuse(api, 401), true],
+    [
+      "was deleted with all permissions, and then the service account",
+      (api) => {
+        refuse(api, 403, { times: 6 });
+        refuse(api, 401);
+      },
+      true,
+    ],
+    [
+      "exists, and the pod was deleted by force",
+      (api) => {
+        api.delete("pods", "default/plexus-x");
+        refuse(api, 401);
+      },
+      false,
+    ],
+  ])("when the DaemonSet %s", async ([, change, expected], { api, own }) => {
+    await change(api);
+    expect(await own.isDeleted()).toBe(expected);
+  });
+
+  test("is false for a pod of no DaemonSet, and before the DaemonSet is found", async ({
+    api,
+    client,
+  }) => {
+    const common = { client, pod, isPodListed: () => true, logger: new FakeLogger() };
+    const early = new OwnDaemonSet(common);
+    await expect(early.find()).rejects.toThrow("404");
+    expect(await early.isDeleted()).toBe(false);
+    api.put("pods", podOwnedBy([{ kind: "ReplicaSet", name: "plexus" }]));
+    await early.find();
+    expect(await early.isDeleted()).toBe(false);
+  });
+});

@@ -1,0 +1,178 @@
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { podObject } from "#kube/testing/objects.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { FetchClient } from "./fetch-client.ts";
+import { readPlainKubeconfig } from "./plain-kubeconfig.ts";
+
+const path = "/api/v1/namespaces/default/pods/web";
+const get = { path, timeoutMs: 2000 };
+
+async function scratch(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-once-"));
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+async function serverOf(): Promise<FakeApiServer> {
+  const api = await FakeApiServer.start();
+  onTestFinished(() => api[Symbol.asyncDispose]());
+  api.put("pods", podObject("web"));
+  return api;
+}
+
+function clientOf(kubeconfig: string): FetchClient {
+  return new FetchClient(() => readPlainKubeconfig(kubeconfig));
+}
+
+test("json() sends the token, the query and the body", async () => {
+  const api = await serverOf();
+  const client = clientOf(await api.kubeconfig({ token: "mine" }));
+  await client.json({ ...get, query: { a: 1, b: undefined } });
+  const body = { metadata: { annotations: { a: "b" } } };
+  const contentType = "application/merge-patch+json";
+  await client.json({ ...get, method: "PATCH", path: `${path}/status`, body, contentType });
+  expect(api.seen.map(({ method, query, headers }) => [method, `${query}`, headers])).toMatchObject(
+    [
+      ["GET", "a=1", { authorization: "Bearer mine", accept: "application/json" }],
+      ["PATCH", "", { authorization: "Bearer mine", "content-type": contentType }],
+    ],
+  );
+  expect(api.objects.get("pods/default/web")).toMatchObject(body);
+});
+
+test("json() follows no redirection, which would get the token", async () => {
+  const server = createServer((_request, response) => {
+    response.writeHead(307, { location: "http://127.0.0.1:1/elsewhere" }).end();
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const kubeconfig = await kubeconfigOf({ server: `http://127.0.0.1:${port}` }, { token: "t" });
+  await expect(clientOf(kubeconfig).json(get)).rejects.toMatchObject({ status: 0 });
+});
+
+test("json() rejects a response of more than 16 MiB", async () => {
+  const api = await serverOf();
+  const blanks = " ".repeat(17_000_000);
+  api.put("pods", { ...podObject("web"), blanks });
+  await expect(clientOf(await api.kubeconfig()).json(get)).rejects.toMatchObject({
+    reason: "ResponseTooLong",
+  });
+});
+
+test("json() reads the kubeconfig again, once, when the server rejects the token", async () => {
+  const api = await serverOf();
+  const kubeconfig = await api.kubeconfig({ token: "old" });
+  const client = clientOf(kubeconfig);
+  api.token = "new";
+  await expect(client.json(get)).rejects.toMatchObject({ status: 401 });
+  await writeFile(kubeconfig, (await readFile(kubeconfig, "utf8")).replace('"old"', '"new"'));
+  expect(await client.json(get)).toMatchObject({ metadata: { name: "web" } });
+});
+
+test("json() fails after its time limit", async () => {
+  const api = await serverOf();
+  const client = clientOf(await api.kubeconfig());
+  api.script({ when: () => true, answer: "hang" });
+  await expect(client.json({ ...get, timeoutMs: 100 })).rejects.toMatchObject({
+    message: `GET ${path}: no answer within 100 ms`,
+    transient: true,
+  });
+  await client.json(get);
+});
+
+test("json() reports the status, the reason and the message of an error", async () => {
+  const api = await serverOf();
+  const client = clientOf(await api.kubeconfig());
+  await expect(client.json({ ...get, path: `${path}x` })).rejects.toMatchObject({
+    status: 404,
+    reason: "NotFound",
+  });
+});
+
+test("json() fails when nothing listens", async () => {
+  const api = await serverOf();
+  const client = clientOf(await api.kubeconfig());
+  await api.fail("gone");
+  await expect(client.json(get)).rejects.toMatchObject({ status: 0, transient: true });
+});
+
+/** The kubeconfig of a cluster and a user, as YAML or JSON. */
+async function kubeconfigOf(cluster: JsonObject, user: JsonObject): Promise<string> {
+  const file = join(await scratch(), "kubeconfig");
+  const config = {
+    "current-context": "c",
+    clusters: [{ name: "c", cluster: { server: "https://10.0.0.1:6443/prefix", ...cluster } }],
+    users: [{ name: "u", user }],
+    contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+  };
+  await writeFile(file, JSON.stringify(config));
+  return file;
+}
+
+const encoded = Buffer.from("PEM").toString("base64");
+
+test("readPlainKubeconfig() reads certificates, a token and the TLS settings", async () => {
+  const cluster = {
+    "certificate-authority-data": encoded,
+    "certificate-authority": "/nonexistent",
+    "tls-server-name": "kubernetes",
+    "insecure-skip-tls-verify": true,
+    "proxy-url": "",
+  };
+  const file = await kubeconfigOf(cluster, {
+    token: "t\n",
+    "client-key-data": encoded,
+    exec: null,
+  });
+  expect(readPlainKubeconfig(file)).toEqual({
+    server: new URL("https://10.0.0.1:6443/prefix"),
+    tls: { ca: "PEM", key: "PEM", serverName: "kubernetes", rejectUnauthorized: false },
+    token: "t",
+  });
+});
+
+test("readPlainKubeconfig() reads YAML, and the files of certificates from its directory", async () => {
+  const dir = await scratch();
+  await writeFile(join(dir, "ca.crt"), "authority");
+  const yaml = `apiVersion: v1
+kind: Config
+current-context: main # the only one
+clusters: [{name: main, cluster: {server: "http://host", certificate-authority: ca.crt}}]
+users: [{name: me, user: {}}]
+contexts: [{name: main, context: {cluster: main, user: me, namespace: kube-system}}]
+`;
+  await writeFile(join(dir, "kubeconfig"), yaml);
+  expect(readPlainKubeconfig(join(dir, "kubeconfig"))).toEqual({
+    server: new URL("http://host"),
+    tls: { ca: "authority", rejectUnauthorized: true },
+  });
+});
+
+const onlyPlain = "only a certificate or a token in the file can be used here";
+
+test.each<[string, JsonObject, JsonObject, string]>([
+  ["a program", {}, { exec: { command: "login" } }, onlyPlain],
+  ["a token file", {}, { tokenFile: "/etc/shadow" }, onlyPlain],
+  ["an identity provider", {}, { "auth-provider": { name: "oidc" } }, onlyPlain],
+  ["a password", {}, { username: "admin", password: "x" }, onlyPlain],
+  ["an impersonated user", {}, { token: "t", as: "root" }, onlyPlain],
+  ["a proxy", { "proxy-url": "http://proxy" }, {}, onlyPlain],
+  ["an unknown key", { "new-key": "x" }, {}, onlyPlain],
+  ["a token with a line break", {}, { token: "a\r\nb: c" }, "character that is not allowed"],
+  ["a number as token", {}, { token: 1 }, "token is not a string"],
+  ["another protocol", { server: "file:///etc/shadow" }, {}, "not an http or https URL"],
+  ["a missing file", { "certificate-authority": "none" }, {}, "ENOENT"],
+])("readPlainKubeconfig() rejects %s", async (...row) => {
+  const [, cluster, user, problem] = row;
+  const file = await kubeconfigOf(cluster, user);
+  expect(() => readPlainKubeconfig(file)).toThrow(problem);
+  expect(() => readPlainKubeconfig(file)).toThrow(`kubeconfig ${file}: `);
+});
