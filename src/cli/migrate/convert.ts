@@ -1,14 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
-import type { MultusConfiguration } from "./multus-files.ts";
-import { multusRules, translations } from "./multus-keys.ts";
-
-interface MigrationNote {
-  /** The file or ConfigMap entry with the key. */
-  readonly source: string;
-  readonly key: string;
-  readonly note: string;
-}
+import { type Effective, inEffect } from "./in-effect.ts";
+import type { MultusParts } from "./multus-files.ts";
+import { flagTranslations } from "./multus-flags.ts";
+import { keyTranslations, multusRules } from "./multus-keys.ts";
+import type { MigrationNote, Surroundings, Translation } from "./translation.ts";
 
 /** Plexus's counterpart of a configuration of Multus. */
 export interface Migration {
@@ -16,6 +13,17 @@ export interface Migration {
   readonly notes: readonly MigrationNote[];
 }
 
+/** A value of Plexus's configuration, and the key of Multus that it comes from. */
+interface Converted {
+  readonly value: Json;
+  readonly source: string;
+  readonly key: string;
+}
+
+type Values = Map<string, Converted>;
+
+/** Multus's default, which a release of Plexus in another namespace does not share. */
+const defaults: JsonObject = { plexusNamespace: "kube-system" };
 const rules: JsonObject = Object.fromEntries(
   Object.entries(multusRules).map(([key, { value }]) => [key, value]),
 );
@@ -24,46 +32,96 @@ const ruleNotes = Object.entries(multusRules).map(
 );
 
 /**
- * Converts configurations of Multus. As with Multus, the daemon's file overrides the CNI one; of
- * two of a kind, the later overrides with a note. The result is as lenient ({@link multusRules}).
+ * Converts what Multus uses. As with Multus, the daemon's file overrides the CNI one, and both
+ * override the arguments that one is generated from; of two of a kind, the later overrides with a
+ * note. The result is as lenient ({@link multusRules}).
+ * @throws Error if the parts do not tell what Multus uses
  */
-export function convert(found: readonly MultusConfiguration[]): Migration {
-  const values = new Map<string, { value: Json; source: string }>();
-  const notes: MigrationNote[] = [];
-  const ordered = found.toSorted((a, b) => a.kind.localeCompare(b.kind));
-  for (const { source, keys } of ordered) {
-    for (const [key, value] of Object.entries(keys)) {
-      const translated = translateKey(key, value, keys);
-      if (translated.note !== undefined) notes.push({ source, key, note: translated.note });
-      for (const [name, given] of Object.entries(translated.keys ?? {})) {
-        const before = values.get(name);
-        if (before !== undefined && !isDeepStrictEqual(before.value, given)) {
-          const note = `overrides ${quoteValue(before.value)} in ${before.source}`;
-          notes.push({ source, key, note });
-        }
-        values.set(name, { value: given, source });
-      }
-    }
-  }
+export function convert(parts: MultusParts): Migration {
+  const { effective, notes: unused } = inEffect(parts);
+  const ordered = effective.toSorted((a, b) => a.kind.localeCompare(b.kind));
+  const values: Values = new Map();
+  const notes = ordered.flatMap((each) => convertOne(each, ordered, values));
+  removeDefaultDirectories(values);
+  const all = [...unused, ...notes, ...mountNotes(values), ...confDirNotes(values), ...ruleNotes];
   return {
-    configuration: { ...nest(values), ...rules },
-    notes: [...withoutRepetitions(notes), ...ruleNotes],
+    configuration: { ...defaults, ...nest(values), ...rules },
+    notes: withoutRepetitions(all),
   };
 }
 
-function translateKey(
-  key: string,
-  value: Json,
-  all: JsonObject,
-): { keys?: JsonObject; note?: string } {
-  const translate = Object.hasOwn(translations, key) ? translations[key] : undefined;
-  if (translate === undefined)
+function convertOne(
+  { source, kind, keys, onHost }: Effective,
+  all: readonly Effective[],
+  values: Values,
+): MigrationNote[] {
+  const surroundings = { all: keys, kind, onHost, isGenerated: isGenerated(all) };
+  return Object.entries(keys).flatMap(([name, given]) => {
+    const key = kind === "arguments" ? `--${name}` : name;
+    const translated = translate(name, given, surroundings);
+    const overrides = Object.entries(translated.keys ?? {}).flatMap(([to, value]) => {
+      const before = values.get(to);
+      values.set(to, { value, source, key });
+      if (before === undefined || isDeepStrictEqual(before.value, value)) return [];
+      return [`overrides ${quoteValue(before.value)} in ${before.source}`];
+    });
+    const lines = [...(translated.note === undefined ? [] : [translated.note]), ...overrides];
+    return lines.map((note) => ({ source, key, note }));
+  });
+}
+
+/** Whether the node's CNI configuration is made from the primary CNI's, not copied from a file. */
+function isGenerated(all: readonly Effective[]): boolean {
+  const files = all.flatMap(({ kind, keys }) => {
+    if (kind === "arguments") return keys["multus-conf-file"] ?? [];
+    return kind === "daemon" ? (keys.multusConfigFile ?? []) : [];
+  });
+  return files.every((file) => file === "auto" || file === "");
+}
+
+function translate(name: string, value: Json, surroundings: Surroundings): Translation {
+  const isArgument = surroundings.kind === "arguments";
+  const translations = isArgument ? flagTranslations : keyTranslations;
+  const translation = Object.hasOwn(translations, name) ? translations[name] : undefined;
+  if (translation === undefined) {
     return { note: "Multus 4.3 does not read this key either; left out" };
-  return value === null ? {} : translate(value, all);
+  }
+  if (isArgument && String(value).includes("$(")) {
+    return { note: "left out: it depends on the container's environment" };
+  }
+  return value === null ? {} : translation(value, surroundings);
+}
+
+/** The directories of containers are often the defaults under other names. */
+function removeDefaultDirectories(values: Values): void {
+  const { cniConfDir, cniBinDir } = defaultPaths;
+  const confDir = values.get("cniConfDir")?.value ?? cniConfDir;
+  const byDefault = { "primary.dir": confDir, cniConfDir, cniBinDir };
+  for (const [key, path] of Object.entries(byDefault)) {
+    if (values.get(key)?.value === path) values.delete(key);
+  }
+}
+
+function mountNotes(values: Values): MigrationNote[] {
+  const names = ["primary.dir", "cniConfDir", "confDir", "readinessindicatorfile"];
+  return names.flatMap((name) => {
+    const converted = values.get(name);
+    if (converted === undefined) return [];
+    const { source, key, value } = converted;
+    const what = name === "readinessindicatorfile" ? "the directory of" : "the directory";
+    const note = `plexusd's container needs ${what} ${String(value)} at the same path: the Helm chart mounts it, and the overlays in deploy/ mount those of their distribution`;
+    return [{ source, key, note }];
+  });
+}
+
+function confDirNotes(values: Values): MigrationNote[] {
+  if (values.has("confDir")) return [];
+  const note = `if nodes have files in /etc/cni/multus/net.d, copy them to ${defaultPaths.confDir}: definitions without spec.config refer to them`;
+  return [{ source: "Multus's default", key: "confDir", note }];
 }
 
 /** `primary.conf` becomes `conf` in `primary`. */
-function nest(values: ReadonlyMap<string, { value: Json }>): JsonObject {
+function nest(values: Values): JsonObject {
   const configuration: JsonObject = {};
   for (const [name, { value }] of values) {
     const [outer = name, inner] = name.split(".");

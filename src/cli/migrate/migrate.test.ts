@@ -7,8 +7,7 @@ import { runCli } from "#cli/cli.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { convert } from "./convert.ts";
-import { findMultusConfigurations } from "./multus-files.ts";
-import { translations } from "./multus-keys.ts";
+import { findMultus } from "./multus-files.ts";
 
 async function migrate(files: Record<string, string>, ...flags: string[]) {
   const dir = await mkdtemp(join(tmpdir(), "plexus-migrate-"));
@@ -27,13 +26,20 @@ async function migrate(files: Record<string, string>, ...flags: string[]) {
 
 /** The keys of every result: Plexus is then no stricter than Multus. */
 const likeMultus = {
+  plexusNamespace: "kube-system",
   undeclaredRequests: "cniArgs",
   ignoredRequests: "warn",
   missingDevice: "warn",
 };
 
 const convertOne = (keys: JsonObject) =>
-  convert(findMultusConfigurations(JSON.stringify({ type: "multus", ...keys }), "f.conf"));
+  convert(findMultus(JSON.stringify({ type: "multus", ...keys }), "f.conf"));
+
+/** What the daemon of Multus 4.3 writes. */
+const generatedBy = (clusterNetwork: string): JsonObject => ({
+  ...{ name: "multus-cni-network", type: "multus-shim", cniVersion: "0.3.1" },
+  clusterNetwork,
+});
 
 /** What the thin entry point of Multus 4.3 writes. */
 const thinConf = {
@@ -95,15 +101,20 @@ test("the thick daemon's ConfigMap is converted from its manifest", async () => 
 test("the configuration is as lenient as Multus, and comments tell when to change that", async () => {
   const { out } = await migrate({ "f.conf": '{"type":"multus"}' });
 
-  expect(parseConfig(out, "config.yaml").engine).toEqual(likeMultus);
-  for (const key of Object.keys(likeMultus)) {
+  expect(parseConfig(out, "config.yaml").engine).toMatchObject(likeMultus);
+  const rules = ["undeclaredRequests", "ignoredRequests", "missingDevice"];
+  for (const key of rules) {
     expect(out).toMatch(new RegExp(`# ${key} \\(Multus's behavior\\): .*[Rr]emove this key once`));
   }
 });
 
 test("the daemon's file overrides the CNI configuration, whatever their order", async () => {
   const daemon = { socketDir: "/run/multus", multusNamespace: "net", confDir: "/host/etc/b" };
-  const conf = { type: "multus-shim", multusNamespace: "old", clusterNetwork: "/host/etc/x.conf" };
+  const conf = {
+    type: "multus-shim",
+    multusNamespace: "old",
+    clusterNetwork: "/host/etc/cni/net.d/x.conf",
+  };
   const { out } = await migrate(
     { "daemon-config.json": JSON.stringify(daemon), "00-multus.conf": JSON.stringify(conf) },
     "-o",
@@ -112,10 +123,9 @@ test("the daemon's file overrides the CNI configuration, whatever their order", 
   const { configuration, notes } = JSON.parse(out);
 
   expect(configuration).toEqual({
-    plexusNamespace: "net",
-    clusterNetwork: "/etc/x.conf",
-    confDir: "/etc/b",
     ...likeMultus,
+    plexusNamespace: "net",
+    confDir: "/etc/b",
   });
   expect(notes).toContainEqual({
     source: "daemon-config.json",
@@ -134,6 +144,12 @@ test("-o configmap prints a ConfigMap with a configuration that plexusd accepts"
     "kube-system",
   ]);
   expect(parseConfig(data["config.yaml"], "config.yaml").logLevel).toBe("info");
+});
+
+test("-o values prints the value of the Helm chart", async () => {
+  const { out } = await migrate({ "multus.yaml": thickManifest }, "-o", "values");
+
+  expect(parse(out)).toEqual({ config: { logLevel: "info", ...likeMultus } });
 });
 
 test.each([
@@ -172,38 +188,50 @@ test.each([
   ],
   ["null as absent", { confDir: null }, {}],
   [
+    "auxiliaryCNIChainName",
+    { auxiliaryCNIChainName: "vendor-cni-chain" },
+    { auxiliaryCNIChainName: "vendor-cni-chain" },
+  ],
+  [
+    "a name as clusterNetwork",
+    { type: "multus-shim", clusterNetwork: "n" },
+    { clusterNetwork: "n" },
+  ],
+  ["a generated clusterNetwork", generatedBy("/host/etc/cni/net.d/10-flannel.conflist"), {}],
+  [
+    "a generated clusterNetwork in a separate directory",
+    generatedBy("/host/run/multus/cni/net.d/10-ovn.conf"),
+    { primary: { dir: "/run/multus/cni/net.d" } },
+  ],
+  [
+    "a copied delegate under the primary CNI's own name",
+    { name: "cbr0", delegates: [{ name: "cbr0", plugins: [] }] },
+    {},
+  ],
+  [
     "both of the primary's keys",
     { multusMasterCNI: "a.conf", multusAutoconfigDir: "/p" },
     { primary: { conf: "a.conf", dir: "/p" } },
   ],
 ])("convert() translates %s", (_, keys, configuration) => {
-  expect(convertOne(keys as JsonObject).configuration).toEqual({ ...configuration, ...likeMultus });
+  expect(convertOne(keys as JsonObject).configuration).toEqual({ ...likeMultus, ...configuration });
 });
 
 test.each([
   [{ noSuchKey: 1 }, "Multus 4.3 does not read this key either"],
   [{ toString: 1 }, "Multus 4.3 does not read this key either"],
   [{ logLevel: "loud" }, '"loud" is not a level of Multus'],
-  [{ multusConfigFile: "/etc/multus.conf" }, "give it to plexusctl migrate as well"],
+  [{ multusConfigFile: "/etc/multus.conf" }, "the keys of that file are in this one"],
+  [{ cniConf: "/host/etc/cni/multus/net.d" }, "Multus 4.3 does not read it"],
+  [{ logToStderr: false }, "read it with kubectl logs"],
+  [generatedBy("/host/etc/cni/net.d/10-a.conf"), "Plexus finds the primary CNI's file"],
   [{ metricsPort: 9091 }, "127.0.0.1:19500"],
 ])("convert() lists %j with advice", (keys, note) => {
   const { configuration, notes } = convertOne(keys as unknown as JsonObject);
 
   expect(configuration).toEqual(likeMultus);
-  const own = notes.filter(({ key }) => !Object.hasOwn(likeMultus, key));
+  const own = notes.filter(({ source }) => source === "f.conf");
   expect(own).toEqual([expect.objectContaining({ note: expect.stringContaining(note) })]);
-});
-
-test("every key of Multus is translated or noted, except keys of CNI", () => {
-  const keys = Object.keys(translations).filter((key) => key !== "type");
-  const silent = keys.filter((key) => {
-    const { configuration, notes } = convertOne({ name: "mine", [key]: "something" });
-    const added = Object.keys(likeMultus).length;
-    return Object.keys(configuration).length === added && notes.length === added;
-  });
-
-  const cniKeys = ["cniVersion", "name", "prevResult", "runtimeConfig"];
-  expect(silent).toEqual([...cniKeys, "logToStderr", "overrideNetworkName"]);
 });
 
 test.each([
@@ -218,8 +246,8 @@ test.each([
   ],
   ["an alias without an anchor", "a: *b", /f: /],
   ["a file that is too long", " ".repeat(2 << 20), /longer than 1048576 characters/],
-])("findMultusConfigurations() rejects %s", (_, text, message) => {
-  expect(() => findMultusConfigurations(text, "f")).toThrow(message);
+])("findMultus() rejects %s", (_, text, message) => {
+  expect(() => findMultus(text, "f")).toThrow(message);
 });
 
 test("a value that Plexus cannot use fails with its key and the problem", async () => {
@@ -235,5 +263,5 @@ test("migrate prints the usage without a file or with an unknown output format",
 
   expect([without.code, wrong.code]).toEqual([2, 2]);
   expect(without.err).toMatch(/^plexusctl migrate: takes one or more arguments\nusage: /);
-  expect(wrong.err).toMatch(/: --output must be yaml, configmap or json: "toml"\nusage: /);
+  expect(wrong.err).toMatch(/: --output must be yaml, values, configmap or json: "toml"\nusage: /);
 });

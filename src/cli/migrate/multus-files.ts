@@ -2,6 +2,12 @@ import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { parseYamlDocuments } from "#lib/parsing/yaml.ts";
+import {
+  type ConfigMapEntry,
+  isDynamicNetworksController,
+  type MultusContainer,
+  multusContainers,
+} from "./multus-container.ts";
 
 /** One configuration of Multus, as found in a file. */
 export interface MultusConfiguration {
@@ -10,7 +16,19 @@ export interface MultusConfiguration {
   /** Of the CNI configuration (thin, or the thick shim's), or of the thick daemon. */
   readonly kind: "cni" | "daemon";
   readonly keys: JsonObject;
+  /** Absent for a file: it is in effect on the node that it comes from. */
+  readonly entry?: ConfigMapEntry;
 }
+
+/** What a file has of Multus. */
+export interface MultusParts {
+  readonly configurations: readonly MultusConfiguration[];
+  readonly containers: readonly MultusContainer[];
+  /** Where multus-dynamic-networks-controller was found. */
+  readonly dynamicNetworks: readonly string[];
+}
+
+const nothing: MultusParts = { configurations: [], containers: [], dynamicNetworks: [] };
 
 /** The limit of a file in characters: a ConfigMap cannot be longer. */
 const maxLength = 1 << 20;
@@ -21,20 +39,28 @@ const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
 const daemonKeys = ["chrootDir", "multusConfigFile", "multusAutoconfigDir", "socketDir"];
 
 /**
- * Finds the configurations of Multus in a file: a CNI conf or list, `daemon-config.json`, or
- * ConfigMaps with either (YAML or JSON, several documents, a List). @throws Error naming the file
+ * Finds what a file has of Multus: a CNI conf or list, `daemon-config.json`, or ConfigMaps with
+ * either and DaemonSets (YAML or JSON, several documents, a List). @throws Error naming the file
  */
-export function findMultusConfigurations(text: string, file: string): MultusConfiguration[] {
+export function findMultus(text: string, file: string): MultusParts {
   if (text.length > maxLength) {
     throw new Error(`${file}: longer than ${maxLength} characters: not a configuration of Multus`);
   }
-  const found = parsed(file, () => [...parseYamlDocuments(text)]).flatMap((document) =>
-    inDocument(document, file),
-  );
-  if (found.length > 0) return found;
+  const documents = parsed(file, () => [...parseYamlDocuments(text)]);
+  const found = joinParts(documents.map((document) => inDocument(document, file)));
+  if (found.configurations.length + found.containers.length > 0) return found;
   throw new Error(
-    `${file}: contains no configuration of Multus: expected a CNI configuration with "type": "multus" or "multus-shim", a daemon-config.json, or a ConfigMap with one of them`,
+    `${file}: contains no configuration of Multus: expected a CNI configuration with "type": "multus" or "multus-shim", a daemon-config.json, or a manifest with Multus's ConfigMap and DaemonSet`,
   );
+}
+
+/** The parts of several files together. */
+export function joinParts(parts: readonly MultusParts[]): MultusParts {
+  return {
+    configurations: parts.flatMap(({ configurations }) => configurations),
+    containers: parts.flatMap(({ containers }) => containers),
+    dynamicNetworks: parts.flatMap(({ dynamicNetworks }) => dynamicNetworks),
+  };
 }
 
 function parsed<T>(source: string, parse: () => T): T {
@@ -45,21 +71,30 @@ function parsed<T>(source: string, parse: () => T): T {
   }
 }
 
-function inDocument(document: unknown, file: string): MultusConfiguration[] {
-  if (!isJsonObject(document)) return [];
+function inDocument(document: unknown, file: string): MultusParts {
+  if (!isJsonObject(document)) return nothing;
   if (document.kind === "List" && Array.isArray(document.items)) {
-    return document.items.flatMap((item) => inDocument(item, file));
+    return joinParts(document.items.map((item) => inDocument(item, file)));
   }
-  if (document.kind === "ConfigMap") return inConfigMap(document, file);
-  return inConfiguration(document, file);
+  if (document.kind === "DaemonSet" || document.kind === "Deployment") {
+    const dynamicNetworks = isDynamicNetworksController(document) ? [file] : [];
+    return { ...nothing, containers: multusContainers(document, file), dynamicNetworks };
+  }
+  const isConfigMap = document.kind === "ConfigMap";
+  const configurations = isConfigMap
+    ? inConfigMap(document, file)
+    : inConfiguration(document, file);
+  return { ...nothing, configurations };
 }
 
-function inConfigMap({ data }: JsonObject, file: string): MultusConfiguration[] {
+function inConfigMap({ data, metadata }: JsonObject, file: string): MultusConfiguration[] {
   if (!isJsonObject(data)) return [];
+  const name = isJsonObject(metadata) && typeof metadata.name === "string" ? metadata.name : "";
   return Object.entries(data).flatMap(([key, value]) => {
     const source = `${file}, data.${key}`;
     if (typeof value !== "string") throw new Error(`${source}: must be text: ${quoteValue(value)}`);
-    return inEntry(value, source);
+    const entry = { configMap: name, key };
+    return inEntry(value, source).map((configuration) => ({ ...configuration, entry }));
   });
 }
 

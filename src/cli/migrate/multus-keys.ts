@@ -1,80 +1,73 @@
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json } from "#lib/json.ts";
+import {
+  binDir,
+  ifOn,
+  isOn,
+  kubeconfig,
+  logging,
+  logLevel,
+  note,
+  onHost,
+  primaryConf,
+  type Surroundings,
+  same,
+  silent,
+  type Translate,
+  type Translation,
+} from "./translation.ts";
 
-interface Translation {
-  /** Keys of Plexus's configuration; nested ones are written `primary.conf`. */
-  readonly keys?: JsonObject;
-  /** Why there is no counterpart or what differs, and what to do. */
-  readonly note?: string;
-}
-
-/** Translates the value of one key; `all` are the keys beside it. */
-type Translate = (value: Json, all: JsonObject) => Translation;
-
-const same =
-  (key: string): Translate =>
-  (value) => ({ keys: { [key]: value } });
-
-const note =
-  (text: string): Translate =>
-  () => ({ note: text });
-
-/** Keys of CNI, and keys that the runtime writes: they need no counterpart. */
-const silent: Translate = () => ({});
-
-const logging = note("Plexus logs to stderr: read it with kubectl logs; the kubelet rotates it");
 const socket = note("not needed: the socket is /run/plexus/plexus.sock");
+const unusedByMultus = note("left out: Multus does not use it in its own configuration either");
 
 /** Every key that Multus 4.3 reads, for CNI or for its daemon, and its counterpart. */
-export const translations: Readonly<Record<string, Translate>> = {
+export const keyTranslations: Readonly<Record<string, Translate>> = {
   cniVersion: silent,
   name: silent,
   type: silent,
   prevResult: silent,
   runtimeConfig: silent,
-  clusterNetwork: (value) => ({ keys: { clusterNetwork: onHost(value) } }),
+  "cni.dev/valid-attachments": silent,
+  ipam: unusedByMultus,
+  dns: unusedByMultus,
+  clusterNetwork: translateClusterNetwork,
   delegates: translateDelegates,
   defaultNetworks: translateDefaultNetworks,
   systemNamespaces: same("systemNamespaces"),
   multusNamespace: same("plexusNamespace"),
   namespaceIsolation: same("namespaceIsolation"),
   globalNamespaces: same("globalNamespaces"),
-  confDir: (value) => ({
-    keys: { confDir: onHost(value) },
-    note: "mount the directory into plexusd's container at the same path",
-  }),
-  binDir: (value) => ({
-    keys: { binDir: onHost(value) },
-    note: "/etc/plexus/plugin-dirs on the host must list it (plexusctl install does that), and only root may write there",
-  }),
-  readinessindicatorfile: (value) => ({
-    keys: { readinessindicatorfile: onHost(value) },
-    note: "mount its directory into plexusd's container at the same path",
-  }),
+  auxiliaryCNIChainName: (value) =>
+    value === "" ? {} : { keys: { auxiliaryCNIChainName: value } },
+  confDir: onHost("confDir"),
+  cniConf: note(
+    "left out: Multus's entry point writes this key, but Multus 4.3 does not read it. It reads definitions without spec.config from `confDir`",
+  ),
+  binDir,
+  readinessindicatorfile: onHost("readinessindicatorfile"),
   capabilities: same("capabilities"),
-  multusMasterCNI: (value) => (value === "" ? {} : { keys: { "primary.conf": value } }),
-  multusAutoconfigDir: (value) => withoutDefault("primary.dir", onHost(value)),
-  cniConfigDir: (value) => withoutDefault("cniConfDir", onHost(value)),
-  logLevel: translateLogLevel,
+  multusMasterCNI: primaryConf,
+  multusAutoconfigDir: onHost("primary.dir"),
+  cniConfigDir: onHost("cniConfDir"),
+  logLevel,
   logFile: logging,
   logOptions: logging,
-  logToStderr: silent,
-  kubeconfig: note(
-    "plexusd uses its service account. Only plexus-standalone on nodes without plexusd reads `kubeconfig`, from the CNI configuration (docs/operations/standalone.md)",
-  ),
+  logToStderr: (value, rest) => (isOn(value) === false ? logging(value, rest) : {}),
+  kubeconfig,
   cniDir: note(
     "state is in /var/lib/plexus. The state of pods that Multus attached is in this directory: docs/user/migration.md describes their teardown",
   ),
   retryDeleteOnError: note("always on: Plexus keeps a record until every network is detached"),
-  allowTryDeleteOnErr: note("always on: Plexus keeps a record until every network is detached"),
   socketDir: socket,
   daemonSocketDir: socket,
   chrootDir: note(
     "not needed: the plugins run on the host, as the container runtime would run them",
   ),
   multusConfigFile: translateConfigFile,
-  forceCNIVersion: note("not needed: the primary CNI's own file is never changed"),
-  overrideNetworkName: silent,
+  forceCNIVersion: ifOn(note("not needed: the primary CNI's own file is never changed")),
+  overrideNetworkName: ifOn(
+    note("not needed: the node's configuration always has the primary CNI's network name"),
+  ),
   perNodeCertificate: note(
     "plexusd's token is short-lived and of its service account; deploy/base/admission-policy.yaml limits it to its own node",
   ),
@@ -82,7 +75,7 @@ export const translations: Readonly<Record<string, Translate>> = {
   metricsPort: note(
     "metrics are served at `http` (127.0.0.1:19500), not on every address of the node: docs/user/configuration.md",
   ),
-  enablePprof: note("there is no profiling port"),
+  enablePprof: ifOn(note("there is no profiling port")),
 };
 
 /** Keys that make Plexus as lenient as Multus, so that existing definitions and pods work. */
@@ -101,35 +94,46 @@ export const multusRules: Readonly<Record<string, { value: Json; note: string }>
   },
 };
 
-/** The host's path of a path in Multus's container, which mounts the host at /host. */
-function onHost(value: Json): Json {
-  return typeof value === "string" && value.startsWith("/host/")
-    ? value.slice("/host".length)
-    : value;
+/** Multus's daemon writes the path of the primary CNI's file, which tells its directory. */
+function translateClusterNetwork(value: Json, surroundings: Surroundings): Translation {
+  const { kind, all, isGenerated, onHost: toHost } = surroundings;
+  if (value === "") return {};
+  const path = typeof value === "string" ? toHost(value) : value;
+  const isDaemons = kind === "cni" && all.type === "multus-shim" && isGenerated;
+  if (!isDaemons || typeof path !== "string" || !path.startsWith("/")) {
+    return { keys: { clusterNetwork: path } };
+  }
+  const dir = path.slice(0, path.lastIndexOf("/"));
+  return {
+    keys: { "primary.dir": dir },
+    note: `left out: Multus's daemon found ${path} on this node and wrote its path. Plexus finds the primary CNI's file in ${dir} itself and follows its changes. If Multus's daemon-config.json has \`multusMasterCNI\`, give it to plexusctl migrate as well`,
+  };
 }
 
-function withoutDefault(key: string, value: Json): Translation {
-  return value === "" || value === defaultPaths.cniConfDir ? {} : { keys: { [key]: value } };
-}
-
-function translateDelegates(value: Json, all: JsonObject): Translation {
+function translateDelegates(value: Json, surroundings: Surroundings): Translation {
+  const { all, kind, isGenerated } = surroundings;
   if (Array.isArray(value) && value.length === 0) return {};
   if (typeof all.clusterNetwork === "string" && all.clusterNetwork !== "") {
     return { note: "left out: Multus ignores it beside `clusterNetwork`" };
   }
-  const isGenerated =
-    Array.isArray(value) && value.length === 1 && all.name === "multus-cni-network";
-  if (!isGenerated) return { keys: { delegates: value } };
+  if (kind === "daemon" && isGenerated) {
+    return { note: "left out: Multus's daemon generates a `clusterNetwork`, which overrides it" };
+  }
+  const [first, ...more] = Array.isArray(value) ? value : [];
+  const names = ["multus-cni-network", nameOf(first)];
+  const isCopy = isGenerated && more.length === 0 && names.includes(String(all.name));
+  if (!isCopy) return { keys: { delegates: value } };
+  const name = nameOf(first);
   return {
-    note: `left out: it is the copy of the primary CNI's configuration${nameOf(value[0])} that Multus's entry point wrote. Plexus finds the primary CNI's own file in ${defaultPaths.cniConfDir} and follows its changes; if you wrote it by hand, put it under \`delegates\``,
+    note: `left out: it is the copy of the primary CNI's configuration${name && ` "${name}"`} that Multus's entry point wrote. Plexus finds the primary CNI's own file in ${defaultPaths.cniConfDir} and follows its changes; if you wrote it by hand, put it under \`delegates\``,
   };
 }
 
 function nameOf(conf: Json | undefined): string {
-  return isJsonObject(conf) && typeof conf.name === "string" ? ` "${conf.name}"` : "";
+  return isJsonObject(conf) && typeof conf.name === "string" ? conf.name : "";
 }
 
-function translateDefaultNetworks(value: Json, all: JsonObject): Translation {
+function translateDefaultNetworks(value: Json, { all }: Surroundings): Translation {
   if (Array.isArray(value) && value.length === 0) return {};
   if (Array.isArray(all.delegates) && all.clusterNetwork === undefined) {
     return {
@@ -139,22 +143,7 @@ function translateDefaultNetworks(value: Json, all: JsonObject): Translation {
   return { keys: { defaultNetworks: value } };
 }
 
-const logLevels: Readonly<Record<string, string>> = {
-  panic: "error",
-  error: "error",
-  verbose: "info",
-  debug: "debug",
-};
-
-function translateLogLevel(value: Json): Translation {
-  const level = typeof value === "string" ? logLevels[value] : undefined;
-  if (level !== undefined) return { keys: { logLevel: level } };
-  return { note: `${JSON.stringify(value)} is not a level of Multus; the default is info` };
-}
-
 function translateConfigFile(value: Json): Translation {
-  if (value === "auto") return {};
-  return {
-    note: "plexusd writes the node's configuration: put the keys of that file into this one (give it to plexusctl migrate as well)",
-  };
+  if (value === "auto" || value === "") return {};
+  return { note: "plexusd writes the node's configuration: the keys of that file are in this one" };
 }

@@ -1,0 +1,173 @@
+import { basename } from "node:path/posix";
+import type { JsonObject } from "#lib/json.ts";
+import { hostMountPath, type MultusContainer } from "./multus-container.ts";
+import type { MultusConfiguration, MultusParts } from "./multus-files.ts";
+import { flagDefaults, flagTranslations } from "./multus-flags.ts";
+import type { MigrationNote, Surroundings } from "./translation.ts";
+
+/** A configuration, or a container's arguments, that Multus uses. */
+export interface Effective {
+  readonly source: string;
+  readonly kind: Surroundings["kind"];
+  readonly keys: JsonObject;
+  readonly onHost: (path: string) => string;
+}
+
+interface InEffect {
+  readonly effective: readonly Effective[];
+  readonly notes: readonly MigrationNote[];
+}
+
+const daemonConfig = "/etc/cni/net.d/multus.d/daemon-config.json";
+const generated = "00-multus.conf or 00-multus.conflist";
+const confDir = "/etc/cni/net.d";
+
+/**
+ * Selects what Multus uses: files of a node, the arguments of its containers, and the entries of
+ * ConfigMaps that these containers read.
+ * @throws Error naming the file of a node to give, if the manifests do not tell
+ */
+export function inEffect(parts: MultusParts): InEffect {
+  const { configurations, containers } = parts;
+  const files = configurations.filter(({ entry }) => entry === undefined);
+  const used = containers.flatMap((container) => usedBy(container, parts));
+  const entries = configurations.filter(({ entry }) => entry !== undefined);
+  const alone = containers.length === 0 ? withoutContainer(entries, files) : [];
+  const effective = [...used, ...[...files, ...alone].map((each) => plain(each, containers))];
+  for (const each of effective) checkProvided(each, effective);
+  const unused = entries.filter(({ source }) => !effective.some((each) => each.source === source));
+  return {
+    effective,
+    notes: [...unused.map(unusedNote), ...parts.dynamicNetworks.map(hotPlugNote)],
+  };
+}
+
+function plain(
+  { source, kind, keys }: MultusConfiguration,
+  containers: readonly MultusContainer[],
+): Effective {
+  const thick = containers.find((container) => container.kind === "thick");
+  return { source, kind, keys, onHost: thick?.onHost ?? hostMountPath };
+}
+
+function usedBy(container: MultusContainer, parts: MultusParts): Effective[] {
+  return container.kind === "thin" ? usedByThin(container, parts) : usedByThick(container, parts);
+}
+
+function usedByThin(container: MultusContainer, { configurations }: MultusParts): Effective[] {
+  const { source, flags, onHost } = container;
+  const hasNodeFile = configurations.some(({ kind, entry }) => kind === "cni" && !entry);
+  if (flags === undefined) {
+    if (hasNodeFile) return [];
+    throw undecided(container, "a shell script starts Multus, so its arguments are not known");
+  }
+  const unreadable = Object.entries(flags).find(([name, value]) => {
+    return !Object.hasOwn(flagTranslations, name) || String(value).includes("$(");
+  });
+  if (unreadable !== undefined && !hasNodeFile) {
+    const [name, value] = unreadable;
+    const known = Object.hasOwn(flagTranslations, name);
+    const why = known ? `depends on the container's environment: ${value}` : "is not in Multus 4.3";
+    throw undecided(container, `--${name} ${why}`);
+  }
+  const keys = { ...flagDefaults, ...flags };
+  const own: Effective = { source, kind: "arguments", keys, onHost };
+  const path = String(keys["multus-conf-file"]);
+  if (path === "auto") return [own];
+  const file = entryOf(container, path, configurations);
+  if (file === undefined && !hasNodeFile) throw missing(container, path, fileOnNode(container));
+  return [own, ...(file === undefined ? [] : [plain(file, [])])];
+}
+
+function usedByThick(container: MultusContainer, { configurations }: MultusParts): Effective[] {
+  const { source, flags, script = "", onHost } = container;
+  const keys = { "cni-bin-dir": binDir(onHost) };
+  const own: Effective = { source, kind: "arguments", keys, onHost };
+  if (configurations.some(({ kind, entry }) => kind === "daemon" && !entry)) return [own];
+  if (/--?config\b/.test(script)) {
+    throw undecided(container, "a shell script selects its file", "daemon-config.json");
+  }
+  const path = String(flags?.config ?? daemonConfig);
+  const file = entryOf(container, path, configurations);
+  if (file === undefined) throw missing(container, path, onHost(path));
+  const daemon = { ...plain(file, []), onHost };
+  const provided = providedFile(file.keys);
+  const cni = provided && entryOf(container, provided, configurations);
+  return [own, daemon, ...(cni ? [{ ...plain(cni, []), onHost }] : [])];
+}
+
+/** Where the daemon's container has the plugin directory: its host path is the same, or /host is. */
+function binDir(onHost: MultusContainer["onHost"]): string {
+  const host = onHost(flagDefaults["cni-bin-dir"]);
+  return host === hostMountPath(flagDefaults["cni-bin-dir"]) ? onHost(host) : host;
+}
+
+function entryOf(
+  container: MultusContainer,
+  path: string,
+  configurations: readonly MultusConfiguration[],
+): MultusConfiguration | undefined {
+  const at = container.entryAt(path);
+  return configurations.find(({ entry }) => {
+    return at && entry?.configMap === at.configMap && entry.key === at.key;
+  });
+}
+
+function missing(container: MultusContainer, path: string, onNode: string): Error {
+  const at = container.entryAt(path);
+  const uses = `Multus uses ${path}`;
+  if (at === undefined) return undecided(container, uses, onNode);
+  return new Error(
+    `${container.source}: ${uses}, the entry ${at.key} of ConfigMap ${at.configMap}. Give this ConfigMap as well`,
+  );
+}
+
+/** Without a DaemonSet: the daemon's only file is in effect, but a CNI configuration may be unused. */
+function withoutContainer(
+  entries: readonly MultusConfiguration[],
+  files: readonly MultusConfiguration[],
+): MultusConfiguration[] {
+  const daemons = entries.filter(({ kind }) => kind === "daemon");
+  if (files.length > 0 || (daemons.length === 1 && daemons.length === entries.length))
+    return daemons;
+  const sources = entries.map(({ source }) => source).join("; ");
+  throw new Error(
+    `${sources}: cannot tell whether Multus uses this: its DaemonSet decides. Give the DaemonSet as well, or a node's ${confDir}/${generated}`,
+  );
+}
+
+/** The file that the daemon copies to the node, unless it generates one. */
+function providedFile({ multusConfigFile: file }: JsonObject): string | undefined {
+  return typeof file === "string" && file !== "auto" && file !== "" ? file : undefined;
+}
+
+function checkProvided({ kind, source, keys }: Effective, all: readonly Effective[]): void {
+  const file = kind === "daemon" ? providedFile(keys) : undefined;
+  if (file === undefined || all.some((each) => each.kind === "cni")) return;
+  throw new Error(
+    `${source}: multusConfigFile: Multus uses ${file}. Give its ConfigMap and the DaemonSet as well, or a node's ${confDir}/${basename(file)}`,
+  );
+}
+
+function undecided(container: MultusContainer, why: string, file = fileOnNode(container)): Error {
+  const { source } = container;
+  return new Error(`${source}: ${why}. Give the file that a node has as well: ${file}`);
+}
+
+function fileOnNode({ flags, onHost }: MultusContainer): string {
+  const { "cni-conf-dir": dir, "multus-conf-file": path } = { ...flagDefaults, ...flags };
+  const name = path === "auto" ? generated : basename(path);
+  return `${onHost(dir)}/${name}`;
+}
+
+function unusedNote({ source }: MultusConfiguration): MigrationNote {
+  return { source, key: "all keys", note: "left out: Multus does not use this entry" };
+}
+
+function hotPlugNote(source: string): MigrationNote {
+  const key = "multus-dynamic-networks-controller";
+  return {
+    ...{ source, key },
+    note: "no counterpart: Plexus attaches networks when a pod starts, not to a running pod",
+  };
+}

@@ -1,0 +1,157 @@
+import { join } from "node:path/posix";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { booleanFlags } from "./multus-flags.ts";
+
+/** An entry of a ConfigMap. */
+export interface ConfigMapEntry {
+  readonly configMap: string;
+  readonly key: string;
+}
+
+/** A container of a DaemonSet that runs Multus: the thin entry point, or the thick daemon. */
+export interface MultusContainer {
+  /** `FILE, DaemonSet NAMESPACE/NAME`. */
+  readonly source: string;
+  readonly kind: "thin" | "thick";
+  /** Without dashes. Absent if a shell script has them. */
+  readonly flags?: JsonObject;
+  /** The text of that script. */
+  readonly script?: string;
+  /** The host's path of a path in the container. */
+  readonly onHost: (path: string) => string;
+  /** The entry that the container sees at a path. */
+  readonly entryAt: (path: string) => ConfigMapEntry | undefined;
+}
+
+/** The containers of Multus in a DaemonSet. */
+export function multusContainers(daemonSet: JsonObject, file: string): MultusContainer[] {
+  const podSpec = child(child(child(daemonSet, "spec"), "template"), "spec");
+  const { name, namespace } = child(daemonSet, "metadata");
+  const source = `${file}, DaemonSet ${[namespace, name].filter(Boolean).join("/")}`;
+  const volumes = objects(podSpec.volumes);
+  return objects(podSpec.containers).flatMap((container) => {
+    const words = [...texts(container.command), ...texts(container.args)];
+    const kind = kindOf(container, words.join(" "));
+    if (kind === undefined) return [];
+    const mounts = mountsOf(objects(container.volumeMounts), volumes);
+    return [
+      {
+        ...{ source, kind },
+        ...(isScript(words) ? { script: words.join(" ") } : { flags: parseFlags(words) }),
+        onHost: (path) => onHost(mounts, path),
+        entryAt: (path) => entryAt(mounts, path),
+      },
+    ];
+  });
+}
+
+/** Images start the thin entry point without a command; the thick ones have it in their tag. */
+function kindOf({ command, image }: JsonObject, text: string): MultusContainer["kind"] | undefined {
+  const isMultusImage = typeof image === "string" && /\bmultus(-cni|-thick)?([:@]|$)/.test(image);
+  if (/\bmultus-daemon\b/.test(text)) return "thick";
+  if (/\bthin_entrypoint\b|--multus-conf-file\b/.test(text)) return "thin";
+  if (!isMultusImage || (command !== undefined && !/\bentrypoint\.sh\b/.test(text))) return;
+  return command === undefined && /thick/.test(image) ? "thick" : "thin";
+}
+
+function isScript([program = "", ...words]: readonly string[]): boolean {
+  return /(^|\/)(ba|da)?sh$/.test(program) && words.some((word) => /^-[a-z]*c[a-z]*$/.test(word));
+}
+
+/** As pflag reads them: `--name=value`, `--name value`, and `--name` for a boolean. */
+function parseFlags(words: readonly string[]): JsonObject {
+  const flags: JsonObject = {};
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? "";
+    if (!word.startsWith("-")) continue;
+    const text = word.slice(word.startsWith("--") ? 2 : 1);
+    const end = text.indexOf("=");
+    const name = end < 0 ? text : text.slice(0, end);
+    const isBoolean = booleanFlags.has(name);
+    if (end >= 0) flags[name] = text.slice(end + 1);
+    else flags[name] = isBoolean ? "true" : (words[++at] ?? "");
+  }
+  return flags;
+}
+
+interface Mount {
+  readonly path: string;
+  readonly subPath?: string;
+  readonly volume: JsonObject;
+}
+
+/** The innermost mounts first. */
+function mountsOf(mounts: readonly JsonObject[], volumes: readonly JsonObject[]): Mount[] {
+  const found = mounts.flatMap(({ name, mountPath, subPath }) => {
+    const volume = volumes.find((each) => each.name === name);
+    if (volume === undefined || typeof mountPath !== "string") return [];
+    return [
+      {
+        path: withoutSlash(join(mountPath)),
+        volume,
+        ...(typeof subPath === "string" ? { subPath } : {}),
+      },
+    ];
+  });
+  return found.toSorted((a, b) => b.path.length - a.path.length);
+}
+
+/** The host's path of a path in Multus's container by its convention: the host is at /host. */
+export function hostMountPath(path: string): string {
+  return path.startsWith("/host/") ? path.slice("/host".length) : path;
+}
+
+function onHost(mounts: readonly Mount[], path: string): string {
+  for (const { path: from, volume, subPath = "" } of mounts) {
+    const { path: to } = child(volume, "hostPath");
+    const rest = below(from, path);
+    if (rest !== undefined && typeof to === "string") return withoutSlash(join(to, subPath, rest));
+  }
+  return hostMountPath(path);
+}
+
+function entryAt(mounts: readonly Mount[], path: string): ConfigMapEntry | undefined {
+  for (const { path: from, volume, subPath } of mounts) {
+    const rest = below(from, path);
+    if (rest === undefined) continue;
+    const { name: configMap, items } = child(volume, "configMap");
+    if (typeof configMap !== "string") return;
+    const file = subPath ?? rest;
+    const key = objects(items).find((item) => item.path === file)?.key ?? file;
+    return typeof key === "string" ? { configMap, key } : undefined;
+  }
+  return;
+}
+
+/** What of a path is below a directory: `""` for the directory itself. */
+function below(directory: string, path: string): string | undefined {
+  const normal = withoutSlash(join(path));
+  if (normal === directory) return "";
+  const prefix = directory === "/" ? "/" : `${withoutSlash(directory)}/`;
+  return normal.startsWith(prefix) ? normal.slice(prefix.length) : undefined;
+}
+
+function withoutSlash(path: string): string {
+  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
+}
+
+function child(object: JsonObject, key: string): JsonObject {
+  const value = object[key];
+  return isJsonObject(value) ? value : {};
+}
+
+function objects(value: Json | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+}
+
+function texts(value: Json | undefined): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
+}
+
+/** Whether a DaemonSet or Deployment is multus-dynamic-networks-controller. */
+export function isDynamicNetworksController(object: JsonObject): boolean {
+  const podSpec = child(child(child(object, "spec"), "template"), "spec");
+  return objects(podSpec.containers).some(({ image }) => {
+    return typeof image === "string" && /dynamic-networks-controller([:@]|$)/.test(image);
+  });
+}

@@ -1,0 +1,91 @@
+import {
+  binDir,
+  ifOn,
+  isOn,
+  kubeconfig,
+  logging,
+  logLevel,
+  note,
+  onHost,
+  primaryConf,
+  silent,
+  type Translate,
+} from "./translation.ts";
+
+const installs = note("not needed: plexusctl install writes Plexus's own executables");
+
+const isolation: Translate = (value) => ({ keys: { namespaceIsolation: isOn(value) } });
+
+/** Arguments that also matter if Multus does not generate its configuration. */
+const always: Readonly<Record<string, Translate>> = {
+  "cni-bin-dir": onHost("cniBinDir"),
+  "cni-conf-dir": onHost("cniConfDir"),
+  "multus-conf-file": silent,
+  "multus-bin-file": installs,
+  "skip-multus-binary-copy": ifOn(installs),
+  "cleanup-config-on-exit": ifOn(
+    note(
+      "plexusd leaves the node's configuration when it stops, so that an upgrade does not change the node's network; plexusctl uninstall removes it",
+    ),
+  ),
+  "skip-tls-verify": ifOn(
+    note("plexusd verifies the API server's certificate with its service account's CA"),
+  ),
+  "multus-cni-conf-dir": note(
+    "Multus 4.3 creates this directory, but reads definitions without spec.config from `confDir`",
+  ),
+};
+
+/** Arguments that matter only with --multus-conf-file=auto. */
+const generating: Readonly<Record<string, Translate>> = {
+  "cni-version": note("not needed: Plexus answers in the version of the primary CNI"),
+  "multus-kubeconfig-file-host": kubeconfig,
+  "multus-master-cni-file-name": primaryConf,
+  "namespace-isolation": isolation,
+  "global-namespaces": (value) => (value === "" ? {} : { keys: { globalNamespaces: value } }),
+  "multus-autoconfig-dir": onHost("primary.dir"),
+  "multus-log-to-stderr": (value, rest) => (isOn(value) ? {} : logging(value, rest)),
+  "multus-log-level": (value, rest) => (value === "" ? {} : logLevel(value, rest)),
+  "multus-log-file": logging,
+  "override-network-name": ifOn(
+    note("not needed: the node's configuration always has the primary CNI's network name"),
+  ),
+  "skip-config-watch": ifOn(note("plexusd always follows changes of the primary CNI's file")),
+  "rename-conf-file": ifOn(
+    note(
+      "Multus renamed the primary CNI's configuration on every node to NAME.old, where Plexus does not find it: rename it back before Plexus starts there",
+    ),
+  ),
+  "readiness-indicator-file": onHost("readinessindicatorfile"),
+  "additional-bin-dir": (value, rest) => (value === "" ? {} : binDir(value, rest)),
+  "force-cni-version": ifOn(note("not needed: the primary CNI's own file is never changed")),
+};
+
+const unused = note("left out: Multus uses it only with --multus-conf-file=auto");
+
+function onlyIfGenerating(translate: Translate): Translate {
+  return (value, rest) => (rest.isGenerated ? translate(value, rest) : unused(value, rest));
+}
+
+/** Every argument of the thin entry point of Multus 4.3. */
+export const flagTranslations: Readonly<Record<string, Translate>> = {
+  ...always,
+  ...Object.fromEntries(
+    Object.entries(generating).map(([name, each]) => [name, onlyIfGenerating(each)]),
+  ),
+};
+
+/** What the entry point uses without an argument. */
+export const flagDefaults = {
+  "cni-bin-dir": "/host/opt/cni/bin",
+  "cni-conf-dir": "/host/etc/cni/net.d",
+  "multus-autoconfig-dir": "/host/etc/cni/net.d",
+  "multus-conf-file": "auto",
+} as const;
+
+/** Flags that take no value, or one after `=`. */
+export const booleanFlags: ReadonlySet<string> = new Set([
+  ...["skip-multus-binary-copy", "namespace-isolation", "multus-log-to-stderr"],
+  ...["override-network-name", "cleanup-config-on-exit", "skip-config-watch"],
+  ...["rename-conf-file", "skip-tls-verify", "force-cni-version"],
+]);

@@ -1,0 +1,99 @@
+import type { Json, JsonObject } from "#lib/json.ts";
+
+/** A key of Multus, or an argument of its container, in Plexus's terms. */
+export interface Translation {
+  /** Keys of Plexus's configuration; nested ones are written `primary.conf`. */
+  readonly keys?: JsonObject;
+  /** Why there is no counterpart or what differs, and what to do. */
+  readonly note?: string;
+}
+
+/** A line about a key or argument of Multus. */
+export interface MigrationNote {
+  /** The file, its ConfigMap entry or its DaemonSet. */
+  readonly source: string;
+  readonly key: string;
+  readonly note: string;
+}
+
+/** What a translation depends on besides the value. */
+export interface Surroundings {
+  /** The keys or arguments beside it. */
+  readonly all: JsonObject;
+  readonly kind: "arguments" | "cni" | "daemon";
+  /** Whether Multus generates its CNI configuration from the primary CNI's. */
+  readonly isGenerated: boolean;
+  /** The host's path of a path in Multus's container. */
+  readonly onHost: (path: string) => string;
+}
+
+/** Translates one value. */
+export type Translate = (value: Json, surroundings: Surroundings) => Translation;
+
+/** Copies the value to a key of Plexus. */
+export const same =
+  (key: string): Translate =>
+  (value) => ({ keys: { [key]: value } });
+
+/** Leaves the value out, and says why. */
+export const note =
+  (text: string): Translate =>
+  () => ({ note: text });
+
+/** Leaves the value out without a word: nothing is lost. */
+export const silent: Translate = () => ({});
+
+/** A switch, also as text for Go's flags. Anything else counts as on, and is refused or noted. */
+export function isOn(value: Json): Json {
+  if (typeof value !== "string") return value;
+  if (/^(1|t|true)$/i.test(value)) return true;
+  return /^(0|f|false)$/i.test(value) ? false : value;
+}
+
+/** Leaves out a switch that is off without a word. */
+export const ifOn =
+  (translate: Translate): Translate =>
+  (value, surroundings) =>
+    isOn(value) === false ? {} : translate(value, surroundings);
+
+/** A path in Multus's container becomes the host's; `""` is absent. */
+export const onHost =
+  (key: string): Translate =>
+  (value, { onHost: toHost }) => {
+    if (value === "") return {};
+    return { keys: { [key]: typeof value === "string" ? toHost(value) : value } };
+  };
+
+/** File name of the primary CNI's configuration. */
+export const primaryConf: Translate = (value) =>
+  value === "" ? {} : { keys: { "primary.conf": value } };
+
+/** A plugin directory that is searched first. */
+export const binDir: Translate = (value, surroundings) => ({
+  ...onHost("binDir")(value, surroundings),
+  note: "/etc/plexus/plugin-dirs on the host must list it (plexusctl install does that), and only root may write there",
+});
+
+/** Where Multus logs. */
+export const logging = note(
+  "Plexus logs to stderr: read it with kubectl logs; the kubelet rotates it",
+);
+
+const logLevels: Readonly<Record<string, string>> = {
+  panic: "error",
+  error: "error",
+  verbose: "info",
+  debug: "debug",
+};
+
+/** Multus's level, with its name in Plexus. */
+export const logLevel: Translate = (value) => {
+  const level = typeof value === "string" ? logLevels[value.toLowerCase()] : undefined;
+  if (level !== undefined) return { keys: { logLevel: level } };
+  return { note: `${JSON.stringify(value)} is not a level of Multus; the default is info` };
+};
+
+/** What Multus's kubeconfig is for. */
+export const kubeconfig = note(
+  "plexusd uses its service account. Only plexus-standalone on nodes without plexusd reads `kubeconfig`, from the CNI configuration (docs/operations/standalone.md)",
+);
