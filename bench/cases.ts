@@ -1,4 +1,5 @@
 import { type Delegates, noops, realPlugins } from "./delegates.ts";
+import type { Effort } from "./effort.ts";
 
 /** One case of the comparison. */
 export interface Case {
@@ -12,23 +13,23 @@ export interface Case {
   readonly crowd?: { readonly nads: number; readonly pods: number };
 }
 
-/** How much is measured. */
-export interface Effort {
-  readonly quick: boolean;
-  /** Rounds of one pod at a time. */
-  readonly rounds: number;
-}
-
 export const noop = noops(2, "noop");
 export const real = realPlugins(1, "real");
 const five = realPlugins(4, "five");
 const none = realPlugins(0, "none");
 
+/** All that pods are attached to in the cases. */
+export const sets = [noop, real, five, none];
+
 /** Longer than Plexus's deferred fsync and than the kernel's grace periods. */
 const pauseMs = 700;
 
-/** The cases, in their order. */
-export function casesFor({ quick, rounds }: Effort): Case[] {
+/** The cases that are wanted, in their order. */
+export function casesFor(effort: Effort): Case[] {
+  return allCases(effort).filter(({ id }) => effort.wants(id));
+}
+
+function allCases({ quick, rounds }: Effort): Case[] {
   const one = { width: 1, rounds };
   const many = (width: number, full: number): Case => ({
     id: `real-${width}`,
@@ -37,7 +38,7 @@ export function casesFor({ quick, rounds }: Effort): Case[] {
     width,
     rounds: quick ? 1 : Math.ceil((full * rounds) / 200),
   });
-  const few = Math.ceil(rounds / 2);
+  const few = quick ? Math.ceil(rounds / 2) : Math.min(rounds, 100);
   return [
     { id: "noop", title: "two plugins that do nothing", set: noop, ...one },
     { id: "real", title: "ptp and macvlan, both with host-local", set: real, ...one },

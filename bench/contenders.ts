@@ -1,24 +1,12 @@
 import { join } from "node:path";
-import { cniEnvironment } from "../e2e/support/node/cni-environment.ts";
-import { type Delegates, singleConf } from "./delegates.ts";
+import { type Call, cniVariables } from "./calls.ts";
+import { singleConf } from "./delegates.ts";
+import { listed } from "./effort.ts";
 import { CpuGroup } from "./measure/accounting.ts";
 import { type Job, Runner, type Step } from "./measure/runner.ts";
-import { namespace, podName, podUid } from "./objects.ts";
 import type { Multus } from "./peers/multus.ts";
-import { namespaces, type Place } from "./place.ts";
-import { multusThick, multusThin, type Program, plexus, standalone } from "./programs.ts";
-
-/** One call for one pod. */
-interface Call {
-  readonly command: "ADD" | "DEL";
-  readonly set: Delegates;
-  /** The pod's number; its namespace is `bench-N`, and round again from the first when there are more pods. */
-  readonly sandbox: number;
-  /** Has Plexus print its phases on stderr. */
-  readonly trace?: boolean;
-  /** Where inspect.c is to report the memory of each process of the call. */
-  readonly inspect?: string;
-}
+import type { Place } from "./place.ts";
+import { floor, multusThick, multusThin, type Program, plexus, standalone } from "./programs.ts";
 
 /** A way to attach a pod to its networks. */
 export interface Contender {
@@ -30,69 +18,92 @@ export interface Contender {
   job(call: Call): Job;
 }
 
-export type ContenderId = "direct" | "plexus" | "plexus-standalone" | "multus" | "multus-thick";
+export type ContenderId =
+  | "direct"
+  | "floor"
+  | "plexus"
+  | "plexus-before"
+  | "plexus-other"
+  | "plexus-standalone"
+  | "multus"
+  | "multus-thick";
 
-/** The contenders in the order of their first turn. Requests to the API carry their ID as a token. */
+/**
+ * The contenders in the order of their first turn; with BENCH_ONLY, those that it lists. Requests to the API carry
+ * their ID as a token.
+ */
 export function contendersOf(place: Place, multus: Multus | undefined): Contender[] {
-  const runnerFor = (id: ContenderId): Pick<Contender, "id" | "runner" | "cpu"> => {
-    const runner = new Runner(place.runner, join(place.dir, "jobs", id));
-    const cpu = CpuGroup.create(place.cpuGroups, id);
-    cpu?.add(runner.pid);
-    return { id, runner, cpu };
+  const makers: Partial<Record<ContenderId, (id: ContenderId) => Contender>> = {
+    direct: (id) => ({
+      ...started(place, id),
+      name: "delegates alone",
+      job: (call) => job(id, call, directSteps(place, call)),
+    }),
   };
-  const by = (id: ContenderId, name: string, program: Program): Contender => ({
-    ...runnerFor(id),
-    name,
-    job: (call) => job(id, call, [step(place, call, { id, program })]),
-  });
-  const direct: Contender = {
-    ...runnerFor("direct"),
-    name: "delegates alone",
-    job: (call) => job("direct", call, directSteps(place, call)),
+  const add = (id: ContenderId, name: string, program: Program): void => {
+    makers[id] = () => ({
+      ...started(place, id),
+      name,
+      job: (call) => job(id, call, [step(place, call, { id, program })]),
+    });
   };
-  const ours = [
-    direct,
-    by("plexus", "Plexus", plexus(place)),
-    by("plexus-standalone", "Plexus standalone", standalone(place)),
-  ];
-  if (multus === undefined) return ours;
-  return [
-    ...ours,
-    by("multus", "Multus thin", multusThin(place, multus)),
-    by("multus-thick", "Multus thick", multusThick(place, multus)),
-  ];
+  add("floor", "floor", floor(place));
+  for (const build of place.builds) add(build.id, build.name, plexus(build));
+  add("plexus-standalone", "Plexus standalone", standalone(place));
+  if (multus !== undefined) {
+    add("multus", "Multus thin", multusThin(place, multus));
+    add("multus-thick", "Multus thick", multusThick(place, multus));
+  }
+  const only = listed("BENCH_ONLY");
+  const ids = (Object.keys(makers) as ContenderId[]).filter((id) => only?.includes(id) ?? true);
+  return ids.map((id) => makers[id]?.(id) as Contender);
+}
+
+/** A separate runner, in the contender's control group. */
+function started(place: Place, id: ContenderId): Pick<Contender, "id" | "runner" | "cpu"> {
+  const runner = new Runner(place.runner, join(place.dir, "jobs", id));
+  const cpu = CpuGroup.create(place.cpuGroups, id);
+  cpu?.add(runner.pid);
+  return { id, runner, cpu };
 }
 
 /** A job's name is what its files are kept by: whatever makes it another job is in it. */
 function job(id: ContenderId, call: Call, steps: Step[]): Job {
-  const variant = `${call.trace === true ? "t" : ""}${call.inspect === undefined ? "" : "i"}`;
+  const marks = {
+    t: call.trace === true,
+    i: call.inspect !== undefined,
+    s: call.socket !== undefined,
+  };
+  const variant = Object.entries(marks)
+    .map(([mark, is]) => (is ? mark : ""))
+    .join("");
   return { name: [id, call.set.name, call.sandbox, call.command, variant].join("-"), steps };
 }
 
 /** The plugins one after the other, as a runtime starts a plugin: the least that there can be. */
-function directSteps(place: Place, call: Call): Step[] {
-  const steps = call.set.plugins.map((plugin, nth): Step => {
-    const ifName = nth === 0 ? "eth0" : `net${nth}`;
-    return {
-      program: join(place.plugins, plugin.type),
-      env: environment(place, call, { id: "direct", ifName }),
+function directSteps({ plugins }: Place, call: Call): Step[] {
+  const steps = call.set.plugins.map(
+    (plugin, nth): Step => ({
+      program: join(plugins, plugin.type),
+      env: withPath(cniVariables("direct", call, { plugins, nth })),
       stdin: JSON.stringify(singleConf(call.set, nth)),
-    };
-  });
+    }),
+  );
   return call.command === "ADD" ? steps : steps.toReversed();
 }
 
 function step(
-  place: Place,
+  { plugins, inspect: inspector }: Place,
   call: Call,
   { id, program }: { id: ContenderId; program: Program },
 ): Step {
-  const { inspect } = call;
+  const { inspect, socket } = call;
   return {
-    program: inspect === undefined ? program.path : place.inspect,
+    program: inspect === undefined ? program.path : inspector,
     env: {
-      ...environment(place, call, { id, ifName: "eth0" }),
+      ...withPath(cniVariables(id, call, { plugins })),
       ...program.env,
+      ...(socket !== undefined && { PLEXUS_SOCKET: socket }),
       ...(call.trace === true && { PLEXUS_TRACE: "1" }),
       ...(inspect !== undefined && { INSPECT_PROGRAM: program.path, INSPECT_REPORT: inspect }),
     },
@@ -100,20 +111,6 @@ function step(
   };
 }
 
-function environment(
-  place: Place,
-  { command, set, sandbox }: Call,
-  { id, ifName }: { id: ContenderId; ifName: string },
-): Record<string, string> {
-  const name = podName(set, sandbox);
-  const call = {
-    containerId: `${id}-${name}`,
-    netns: `/run/netns/bench-${sandbox % namespaces}`,
-    ifName,
-    pod: { namespace, name, uid: podUid(name) },
-  };
-  return {
-    PATH: process.env.PATH ?? "",
-    ...cniEnvironment({ command, cniPath: place.plugins, sandbox: call }),
-  };
+function withPath(variables: Record<string, string>): Record<string, string> {
+  return { PATH: process.env.PATH ?? "", ...variables };
 }

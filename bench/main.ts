@@ -1,12 +1,14 @@
 import { execa } from "execa";
+import { differences, expectedCounts, writeExpectedCounts } from "./counts/compare.ts";
 import { removeCpuGroups } from "./measure/accounting.ts";
 import { publish, readResults } from "./report/output.ts";
+import type { Results } from "./results.ts";
 import { runBenchmark } from "./run.ts";
 
 /**
  * Measures Plexus against the delegates alone and against Multus: `make bench`. It works in private network,
- * mount and process namespaces. `--write` updates bench/performance.json and docs/operations/, `--from FILE` makes tables
- * and charts of an earlier run's results. The variables are listed in docs/operations/performance.md.
+ * mount and process namespaces. `--write` updates bench/performance.json and docs/operations/, `--write-counts` the
+ * counts that later runs must have, `--from FILE` makes tables and charts of an earlier run's results. The variables are listed in docs/operations/performance.md.
  */
 async function reExecute(): Promise<number> {
   const namespaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -24,6 +26,18 @@ async function reExecute(): Promise<number> {
   }
 }
 
+/** Compares the counts, or with --write-counts makes them those that are expected. */
+function countsAreExpected({ counts }: Results): boolean {
+  if (counts === undefined) return true;
+  if (process.argv.includes("--write-counts")) writeExpectedCounts(counts);
+  const changed = differences(expectedCounts(), counts);
+  if (changed.length === 0) return true;
+  const how = "BENCH_CASES=counts BENCH_ONLY=plexus node bench/main.ts --write-counts";
+  const lines = ["bench: an ADD or a DEL does not come to what it is expected to:", ...changed];
+  process.stderr.write(`${lines.join("\n  ")}\nIf that is right: ${how}\n`);
+  return false;
+}
+
 const from = process.argv.indexOf("--from");
 const write = process.argv.includes("--write");
 if (from >= 0) {
@@ -35,5 +49,6 @@ if (process.getuid?.() !== 0) {
   process.exit(1);
 }
 if (process.env.PLEXUS_BENCH_INSIDE !== "1") process.exit(await reExecute());
-publish(await runBenchmark(), { write });
-process.exit(0);
+const results = await runBenchmark();
+publish(results, { write });
+process.exit(countsAreExpected(results) ? 0 : 1);

@@ -1,7 +1,8 @@
 import type { Daemon } from "../e2e/support/daemon.ts";
-import type { Effort } from "./cases.ts";
 import type { Contender, ContenderId } from "./contenders.ts";
+import type { Effort } from "./effort.ts";
 import { memoryOf } from "./measure/accounting.ts";
+import { startFloor } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
 import { startThickMultus } from "./peers/multus-daemon.ts";
 import { type Place, startDaemon } from "./place.ts";
@@ -30,11 +31,11 @@ export class Daemons {
     contenders: readonly Contender[],
   ): Promise<Daemons> {
     const running = new Map<ContenderId, Daemon>();
-    running.set("plexus", await startDaemon(place));
-    if (multus !== undefined) running.set("multus-thick", await startThickMultus(place, multus));
     for (const { id, cpu } of contenders) {
-      const pid = running.get(id)?.pid;
-      if (pid !== undefined) cpu?.add(pid);
+      const daemon = await startFor(id, place, multus);
+      if (daemon === undefined) continue;
+      running.set(id, daemon);
+      cpu?.add(daemon.pid);
     }
     return new Daemons(running);
   }
@@ -46,7 +47,7 @@ export class Daemons {
   memory(contenders: readonly Contender[], when: string): ProcessMemory[] {
     return contenders.flatMap(({ id, name }) => {
       const daemon = this.#running.get(id);
-      if (daemon === undefined) return [];
+      if (daemon === undefined || id === "floor") return [];
       return [{ contender: name, process: daemon.name, when, memory: memoryOf(daemon.pid) }];
     });
   }
@@ -55,4 +56,16 @@ export class Daemons {
   async stop(): Promise<void> {
     await Promise.all([...this.#running.values()].map((daemon) => daemon.stop("SIGKILL")));
   }
+}
+
+async function startFor(
+  id: ContenderId,
+  place: Place,
+  multus: Multus | undefined,
+): Promise<Daemon | undefined> {
+  const build = place.builds.find((each) => each.id === id);
+  if (build !== undefined) return await startDaemon(place, build);
+  if (id === "floor") return await startFloor(place);
+  if (id === "multus-thick" && multus !== undefined) return await startThickMultus(place, multus);
+  return undefined;
 }

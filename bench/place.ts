@@ -1,13 +1,26 @@
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { execa } from "execa";
 import type { Daemon } from "../e2e/support/daemon.ts";
 import { setUpNode } from "../e2e/support/node-setup.ts";
 import { cniPluginDir, distPath, repositoryRoot } from "../e2e/support/paths.ts";
 import { smallMemory, startPlexusd } from "../e2e/support/plexusd.ts";
 import { ApiServer } from "./api-server/client.ts";
+import { namespaces } from "./calls.ts";
 import { nodeName } from "./objects.ts";
+
+/** A build of Plexus with its configuration, and a separate daemon, socket and state directory. */
+export interface Build {
+  readonly id: "plexus" | "plexus-before" | "plexus-other";
+  readonly name: string;
+  /** Keys of plexusd's configuration. @default none */
+  readonly config?: object;
+  readonly shim: string;
+  readonly plexusd: string;
+  readonly socket: string;
+  readonly state: string;
+}
 
 /** Where the benchmark works: a directory, and namespaces that end with the process. */
 export interface Place {
@@ -16,10 +29,9 @@ export interface Place {
   readonly plugins: string;
   readonly runner: string;
   readonly inspect: string;
-  readonly shim: string;
   readonly standalone: string;
-  readonly socket: string;
-  readonly state: string;
+  /** Plexus, the same with another configuration, and with BENCH_PLEXUS another build of it. */
+  readonly builds: readonly [Build, ...Build[]];
   readonly api: ApiServer;
   /** Multus's daemon: its socket's directory, and that of the default networks' configurations. */
   readonly thick: { readonly sockets: string; readonly primaries: string };
@@ -27,10 +39,10 @@ export interface Place {
   readonly cpuGroups: string;
 }
 
-const addNamespaces = "seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -";
+/** The contenders that have a kubeconfig: the API server counts their requests by it. */
+const tokens = ["plexus", "plexus-before", "plexus-other", "plexus-standalone", "multus"];
 
-/** How many network namespaces of pods there are: `bench-0` and on. */
-export const namespaces = 100;
+const addNamespaces = "seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -";
 
 /** Builds the C parts, starts the API server and prepares the node and the pods' namespaces. */
 export async function preparePlace(): Promise<Place> {
@@ -53,24 +65,55 @@ export async function preparePlace(): Promise<Place> {
     dir,
     plugins,
     ...programs,
-    shim: distPath("plexus"),
     standalone: distPath("plexus-standalone"),
-    socket: join(dir, "run/plexus.sock"),
-    state: join(dir, "state"),
-    api: await ApiServer.start(join(dir, "api"), ["plexus", "plexus-standalone", "multus"]),
+    builds: buildsIn(dir),
+    api: await ApiServer.start(join(dir, "api"), tokens),
     thick,
     cpuGroups: process.env.PLEXUS_BENCH_CGROUPS ?? "plexus-bench",
   };
 }
 
+function buildsIn(dir: string): [Build, ...Build[]] {
+  const [shim, plexusd] = [distPath("plexus"), distPath("plexusd.js")];
+  const own = placed(dir, { id: "plexus", name: "Plexus", shim, plexusd });
+  const config = { publishStatus: "beforeReply" };
+  const name = "Plexus, status first";
+  const before = placed(dir, { id: "plexus-before", name, shim, plexusd, config });
+  const other = process.env.BENCH_PLEXUS ?? "";
+  if (other === "") return [own, before];
+  const files = { shim: resolve(other, "plexus"), plexusd: resolve(other, "plexusd.js") };
+  return [own, before, placed(dir, { id: "plexus-other", name: "Plexus (other)", ...files })];
+}
+
+function placed(dir: string, build: Omit<Build, "socket" | "state">): Build {
+  return { ...build, socket: join(dir, `${build.id}.sock`), state: join(dir, `${build.id}-state`) };
+}
+
 /** Starts plexusd as deploy/base/daemonset.yaml does, and waits until it serves. */
-export function startDaemon(place: Place): Promise<Daemon> {
+export function startDaemon(
+  place: Place,
+  build: Build,
+  nodeFlags: readonly string[] = [],
+): Promise<Daemon> {
+  const { id, plexusd, socket, state } = build;
+  const flags = ["--kubeconfig", place.api.kubeconfig(id), "--node", nodeName];
   return startPlexusd({
-    socket: place.socket,
-    stateDir: place.state,
-    logFile: join(place.dir, "plexusd.log"),
-    nodeFlags: smallMemory.flags,
+    program: plexusd,
+    socket,
+    stateDir: state,
+    logFile: join(place.dir, `${id}.log`),
+    nodeFlags: [...smallMemory.flags, ...nodeFlags],
     env: { PATH: process.env.PATH ?? "", ...smallMemory.env },
-    flags: ["--kubeconfig", place.api.kubeconfig("plexus"), "--node", nodeName],
+    flags: [...flags, ...configFlags(place, build)],
   });
+}
+
+/** plexusd watches the directory of its configuration, so nothing else is written there. */
+function configFlags({ dir }: Place, { id, config }: Build): string[] {
+  if (config === undefined) return [];
+  const own = join(dir, `${id}-config`);
+  const file = join(own, "config.yaml");
+  mkdirSync(join(own, "net.d"), { recursive: true });
+  writeFileSync(file, JSON.stringify(config));
+  return ["--config", file, "--cni-conf-dir", join(own, "net.d")];
 }

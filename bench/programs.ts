@@ -1,8 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { cniVersion, type Delegates, network, singleConf } from "./delegates.ts";
+import { floorSocket } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
-import type { Place } from "./place.ts";
+import type { Build, Place } from "./place.ts";
 
 /** What a contender executes, and with what. */
 export interface Program {
@@ -13,23 +14,21 @@ export interface Program {
 }
 
 /** The shim, with plexusd at its socket. */
-export function plexus(place: Place): Program {
-  return {
-    path: place.shim,
-    env: {
-      PLEXUS_SOCKET: place.socket,
-      PLEXUS_STATE_DIR: place.state,
-      PLEXUS_STANDALONE: "",
-    },
-    stdin: plexusConf,
-  };
+export function plexus({ shim, socket, state }: Omit<Build, "id" | "name" | "plexusd">): Program {
+  const env = { PLEXUS_SOCKET: socket, PLEXUS_STATE_DIR: state, PLEXUS_STANDALONE: "" };
+  return { path: shim, env, stdin: plexusConf };
+}
+
+/** The same shim, with an engine that has its orders ready (peers/floor-engine.ts). */
+export function floor({ dir, builds: [{ shim }] }: Place): Program {
+  return plexus({ shim, socket: floorSocket(dir), state: join(dir, "floor-state") });
 }
 
 /** The shim without a daemon: it starts plexus-standalone. */
 export function standalone(place: Place): Program {
   const kubeconfig = place.api.kubeconfig("plexus-standalone");
   return {
-    path: place.shim,
+    path: place.builds[0].shim,
     env: {
       PLEXUS_SOCKET: join(place.dir, "no-daemon.sock"),
       PLEXUS_STATE_DIR: join(place.dir, "standalone-state"),

@@ -2,28 +2,34 @@ import { readFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
-import { type Case, casesFor, noop, real } from "./cases.ts";
-import { type Contender, contendersOf } from "./contenders.ts";
+import { namespaces } from "./calls.ts";
+import { type Case, casesFor, noop, real, sets } from "./cases.ts";
+import { contendersOf } from "./contenders.ts";
+import { measureCounts } from "./counts/counts.ts";
+import { effortWanted } from "./effort.ts";
 import { measureGrowth } from "./growth.ts";
-import { diskUse, hasStrace } from "./measure/disk.ts";
+import { diskUse } from "./measure/disk.ts";
 import { measure } from "./measure/measure.ts";
 import { callMemory } from "./measure/memory.ts";
 import { timelines } from "./measure/phases.ts";
+import { profilePlexusd } from "./measure/profile.ts";
 import { installedSizes } from "./measure/sizes.ts";
+import { measureStart } from "./measure/start.ts";
+import { hasStrace } from "./measure/strace.ts";
 import { type Bench, Daemons } from "./node.ts";
 import { nads, otherNads, pods } from "./objects.ts";
 import { findMultus } from "./peers/multus.ts";
-import { namespaces, type Place, preparePlace } from "./place.ts";
-import type { CaseResult, DiskUse, Results } from "./results.ts";
+import { type Place, preparePlace } from "./place.ts";
+import type { CaseResult, DiskUse, ProcessMemory, Results } from "./results.ts";
 import { verify } from "./verify.ts";
 
 /** As many as the kubelet allows. */
 const podsOfNode = 110;
 
-/** Runs all cases; BENCH_ROUNDS and QUICK say how much of each. */
+/** Runs all cases, or those that BENCH_CASES lists; BENCH_ROUNDS and QUICK say how much of each. */
 export async function runBenchmark(): Promise<Results> {
-  const quick = (process.env.QUICK ?? "") !== "";
-  const effort = { quick, rounds: Number(process.env.BENCH_ROUNDS ?? (quick ? 8 : 200)) };
+  const effort = effortWanted();
+  const { quick, rounds } = effort;
   const [loadBefore = 0] = loadavg();
   const multus = await findMultus();
   const place = await preparePlace();
@@ -31,44 +37,80 @@ export async function runBenchmark(): Promise<Results> {
   const bench = { place, multus, contenders: contendersOf(place, multus), effort };
   const { compared, memory } = await compareAll(bench);
   const { stdout: stateFileSystem } = await execa("stat", ["-f", "-c", "%T", place.dir]);
-  return {
+  const results = {
     date: new Date().toISOString(),
-    ...effort,
+    quick,
+    rounds,
     machine: machine(),
     loadBefore,
     stateFileSystem,
     versions: { Multus: multus?.version ?? "not compared", Node: process.version },
     ...compared,
+    ...(effort.wants("profile") && (await profileIn(bench))),
     memory,
-    sizes: await installedSizes(place, multus),
-    growth: await measureGrowth(bench),
+    start: effort.wants("start") ? await measureStart(bench) : [],
+    sizes: effort.wants("sizes") ? await installedSizes(place, multus) : [],
+    ...(effort.wants("counts") && (await countsIn(bench))),
+    growth: effort.wants("growth") ? await measureGrowth(bench) : [],
   };
+  return { ...results, seconds: Math.round(performance.now() / 1000) };
 }
 
-type Compared = Pick<Results, "cases" | "phases" | "disk">;
+type Compared = Pick<Results, "cases" | "phases" | "traces" | "disk">;
 
 async function compareAll(
   bench: Bench,
 ): Promise<{ compared: Compared; memory: Results["memory"] }> {
   const { place, multus, contenders, effort } = bench;
   const cases = casesFor(effort);
-  await place.api.replace("network-attachment-definitions", nads(cases.map(({ set }) => set)));
+  await place.api.replace("network-attachment-definitions", nads(sets));
   const daemons = await Daemons.start(place, multus, contenders);
-  const memory = daemons.memory(contenders, "after its start");
+  const withMemory = effort.wants("memory");
+  const memory = withMemory ? daemons.memory(contenders, "after its start") : [];
   for (const contender of contenders) await verify(place.api, contender, real);
   const compared: CaseResult[] = [];
   for (const each of cases) compared.push(await compare(bench, each));
-  memory.push(...daemons.memory(contenders, "after all cases"));
-  const [plexus] = contenders.filter(({ id }) => id === "plexus") as [Contender];
-  await settlePods(place, real);
-  const phases = await timelines(plexus, { set: real, rounds: Math.ceil(effort.rounds / 4) });
+  if (withMemory) memory.push(...daemons.memory(contenders, "after all cases"));
+  const traced = await tracedIn(bench);
   await settlePods(place, noop);
-  const disk = await diskUses(bench, daemons);
-  for (const contender of contenders.filter(({ id }) => id !== "direct")) {
-    memory.push(...(await callMemory(place, contender, noop)));
-  }
+  const disk = effort.wants("disk") ? await diskUses(bench, daemons) : [];
+  if (withMemory) memory.push(...(await callMemories(bench)));
   await daemons.stop();
-  return { compared: { cases: compared, phases, disk }, memory };
+  return { compared: { cases: compared, ...traced, disk }, memory };
+}
+
+async function tracedIn(bench: Bench): Promise<Pick<Results, "phases" | "traces">> {
+  const { place, contenders, effort } = bench;
+  const plexus = contenders.find(({ id }) => id === "plexus");
+  if (plexus === undefined || !effort.wants("phases"))
+    return { phases: { ADD: [], DEL: [] }, traces: {} };
+  await settlePods(place, real);
+  const rounds = Math.ceil(effort.rounds / 4);
+  const { ADD, DEL } = await timelines(plexus, { set: real, rounds });
+  return {
+    phases: { ADD: ADD.phases, DEL: DEL.phases },
+    traces: { ADD: ADD.trace, DEL: DEL.trace },
+  };
+}
+
+async function countsIn(bench: Bench): Promise<Pick<Results, "counts">> {
+  if (!(await hasStrace()) || !bench.contenders.some(({ id }) => id === "plexus")) return {};
+  return { counts: await measureCounts(bench) };
+}
+
+async function profileIn(bench: Bench): Promise<Pick<Results, "profile">> {
+  const { place, contenders, effort } = bench;
+  const contender = contenders.find(({ id }) => id === "plexus");
+  if (contender === undefined) return {};
+  await settlePods(place, real);
+  return { profile: await profilePlexusd(place, { contender, set: real, rounds: effort.rounds }) };
+}
+
+async function callMemories({ place, contenders }: Bench): Promise<ProcessMemory[]> {
+  const memory: ProcessMemory[] = [];
+  for (const contender of contenders.filter(({ id }) => !["direct", "floor"].includes(id)))
+    memory.push(...(await callMemory(place, contender, noop)));
+  return memory;
 }
 
 async function settlePods(place: Place, set: Case["set"], count = 1): Promise<void> {
@@ -77,14 +119,11 @@ async function settlePods(place: Place, set: Case["set"], count = 1): Promise<vo
 }
 
 /** One case: its objects first, and time for the daemons' caches to learn of them. */
-async function compare({ place, contenders, effort }: Bench, each: Case): Promise<CaseResult> {
+async function compare({ place, contenders }: Bench, each: Case): Promise<CaseResult> {
   const seconds = Math.round(performance.now() / 1000);
   process.stderr.write(`bench: after ${seconds} s: ${each.title}\n`);
   const { id, title, set, crowd } = each;
-  const allNads = [
-    ...nads(casesFor(effort).map((other) => other.set)),
-    ...otherNads(crowd?.nads ?? 0),
-  ];
+  const allNads = [...nads(sets), ...otherNads(crowd?.nads ?? 0)];
   if (crowd !== undefined) await place.api.replace("network-attachment-definitions", allNads);
   await settlePods(place, set, crowd?.pods ?? podsOfNode);
   const warmUp = Math.ceil(each.rounds / 10);

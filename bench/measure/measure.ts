@@ -5,7 +5,7 @@ import type { Contender } from "../contenders.ts";
 import type { Delegates } from "../delegates.ts";
 import type { Row } from "../results.ts";
 import type { Outcome } from "./runner.ts";
-import { summarize } from "./statistics.ts";
+import { median, summarize } from "./statistics.ts";
 
 /** How one case is measured. */
 export interface Plan {
@@ -29,9 +29,13 @@ export interface Plan {
 class Tally {
   readonly add: number[] = [];
   readonly del: number[] = [];
+  /** How long all pods of a round took together; of the rounds in which none failed. */
+  readonly whole = { add: [] as number[], del: [] as number[] };
   readonly failures: string[] = [];
 
   take(command: "add" | "del", outcomes: readonly Outcome[]): void {
+    const longest = Math.max(...outcomes.map(({ milliseconds }) => milliseconds));
+    if (outcomes.every(({ error }) => error === undefined)) this.whole[command].push(longest);
     for (const { milliseconds, error } of outcomes) {
       if (error === undefined) this[command].push(milliseconds);
       else this.failures.push(error);
@@ -40,7 +44,7 @@ class Tally {
 }
 
 /** Without these there is nothing to compare; what fails of others is a result. */
-const mustSucceed = new Set<string>(["direct", "plexus"]);
+const mustSucceed = new Set<string>(["direct", "floor", "plexus", "plexus-before", "plexus-other"]);
 
 /**
  * Lets the contenders attach and detach pods, taking turns: whatever else the machine does in the
@@ -58,7 +62,7 @@ export async function measure(
   const after = { cpu: contenders.map(cpuMs), requests: await settledCounts(api) };
   const pods = plan.rounds * plan.width;
   return contenders.map((contender, index) => {
-    const { add, del, failures } = tallies[index] as Tally;
+    const { add, del, whole, failures } = tallies[index] as Tally;
     const [first] = failures;
     if (first !== undefined && mustSucceed.has(contender.id)) throw new Error(first);
     const spent = (after.cpu[index] ?? Number.NaN) - (before.cpu[index] ?? Number.NaN);
@@ -67,6 +71,7 @@ export async function measure(
       name: contender.name,
       add: summarize(add),
       del: summarize(del),
+      ...(plan.width > 1 && { burst: { add: median(whole.add), del: median(whole.del) } }),
       cpuMs: Number.isNaN(spent) ? undefined : spent / pods,
       requests: requestsPerPod(before.requests, after.requests, { id: contender.id, pods }),
       failures: failures.length,

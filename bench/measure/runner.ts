@@ -20,6 +20,8 @@ export interface Job {
 
 /** How a job went. */
 export interface Outcome {
+  /** When the first job of the run was started, in microseconds since 1970. */
+  readonly startedUs: number;
   readonly milliseconds: number;
   /** What it printed, when it failed. */
   readonly error: string | undefined;
@@ -51,15 +53,24 @@ export class Runner implements Disposable {
       ),
     );
     this.#process.stdin.write(`${lines.join("")}go\n`);
-    const outcomes: Outcome[] = [];
+    const outcomes: Omit<Outcome, "startedUs">[] = [];
     for await (const [line] of lineEvents(this.#lines)) {
-      if (line === "end") break;
-      const [index = 0, status, microseconds = 0] = (line as string).split(" ").map(Number);
+      const words = (line as string).split(" ");
+      const startedUs = Number(words[1]);
+      if (words[0] === "end") return outcomes.map((outcome) => ({ ...outcome, startedUs }));
+      const [index = 0, status, microseconds = 0] = words.map(Number);
       const job = jobs[index] as Job;
       const error = status === 0 ? undefined : `${job.name} failed: ${this.#printed(job)}`;
       outcomes[index] = { milliseconds: microseconds / 1000, error };
     }
-    return outcomes;
+    throw new Error("the runner has ended");
+  }
+
+  /** Runs one job. @throws Error with what it printed when it fails */
+  async runOne(job: Job): Promise<Outcome> {
+    const [outcome] = await this.run([job]);
+    if (outcome === undefined || outcome.error !== undefined) throw new Error(outcome?.error);
+    return outcome;
   }
 
   /** What the first step of a job printed on stderr. */

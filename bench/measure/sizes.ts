@@ -11,7 +11,7 @@ export async function installedSizes(
 ): Promise<Results["sizes"]> {
   const image = `${repositoryRoot}/dist/plexus-image.tar`;
   const files: [string, string][] = [
-    ["plexus (on the host)", place.shim],
+    ["plexus (on the host)", place.builds[0].shim],
     ["plexus-standalone (on the host, optional)", place.standalone],
     ["plexusd.js (in the image)", distPath("plexusd.js")],
     ["Node (in the image)", process.execPath],

@@ -12,3 +12,8 @@ export function summarize(times: readonly number[]): Summary {
     sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)] ?? 0;
   return { count: sorted.length, p50: at(0.5), p90: at(0.9), p99: at(0.99) };
 }
+
+/** Undefined of none. */
+export function median(values: readonly number[]): number | undefined {
+  return values.length === 0 ? undefined : summarize(values).p50;
+}

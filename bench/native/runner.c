@@ -5,8 +5,10 @@
  * A job is a row of steps, one after the other, as a runtime runs plugins. Lines on stdin:
  *   step JOB DIR PROGRAM   adds a step: DIR holds `env` (NAME=VALUE, NUL-terminated each) and `stdin`;
  *                          stdout and stderr go to `stdout` and `stderr` there
- *   go                     starts all jobs at once and answers `JOB STATUS MICROSECONDS` for each, then `end`
- * STATUS is the wait status of the step that failed, else 0; a failed step ends its job. */
+ *   go                     starts all jobs at once and answers `JOB STATUS MICROSECONDS` for each, then `end MICROSECONDS`,
+ *                          which is when it started the first one, by CLOCK_REALTIME
+ * Every time begins with the first fork of all, so that the longest is that of all jobs together. STATUS is the wait
+ * status of the step that failed, else 0; a failed step ends its job. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -27,16 +29,16 @@ struct job {
 	struct step steps[STEPS];
 	int count, next;
 	pid_t pid;
-	int64_t began;
 };
 static struct job jobs[JOBS];
 static int used;
+static int64_t began, began_at;
 
-static int64_t now_us(void)
+static int64_t clock_us(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
@@ -84,8 +86,10 @@ static void start_step(struct job *job)
 	int out = open_in(step->dir, "stdout", O_WRONLY | O_CREAT | O_TRUNC);
 	int err = open_in(step->dir, "stderr", O_WRONLY | O_CREAT | O_TRUNC);
 
-	if (!job->began)
-		job->began = now_us();
+	if (!began) {
+		began_at = clock_us(CLOCK_REALTIME);
+		began = clock_us(CLOCK_MONOTONIC);
+	}
 	job->pid = vfork();
 	if (job->pid == 0) {
 		dup2(in, 0);
@@ -109,7 +113,7 @@ static void go(void)
 		start_step(&jobs[j]);
 	while (running) {
 		pid_t pid = wait(&status);
-		int64_t ended = now_us();
+		int64_t ended = clock_us(CLOCK_MONOTONIC);
 
 		for (int j = 0; j < used; j++) {
 			struct job *job = &jobs[j];
@@ -120,14 +124,15 @@ static void go(void)
 				start_step(job);
 				break;
 			}
-			printf("%d %d %lld\n", j, status, (long long)(ended - job->began));
+			printf("%d %d %lld\n", j, status, (long long)(ended - began));
 			running--;
 		}
 	}
-	puts("end");
+	printf("end %lld\n", (long long)began_at);
 	fflush(stdout);
 	memset(jobs, 0, sizeof jobs);
 	used = 0;
+	began = 0;
 }
 
 int main(void)

@@ -14,6 +14,7 @@ export interface Multus {
 const module = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4";
 const version = "v4.3.0";
 const commands = ["multus", "multus-shim", "multus-daemon"];
+const installers = ["thin_entrypoint", "install_multus", "passthru-cni"];
 
 /**
  * Multus as BENCH_MULTUS has it (a directory of its executables), else built from its released module
@@ -24,7 +25,7 @@ const commands = ["multus", "multus-shim", "multus-daemon"];
 export async function findMultus(): Promise<Multus | undefined> {
   if (process.env.BENCH_PEERS === "none") return undefined;
   try {
-    const dir = process.env.BENCH_MULTUS ?? (await build());
+    const dir = process.env.BENCH_MULTUS ?? (await buildCommands("multus", commands));
     const [thin = "", shim = "", daemon = ""] = commands.map((name) => join(dir, name));
     const missing = [thin, shim, daemon].find((path) => !existsSync(path));
     if (missing !== undefined) throw new Error(`${missing} is missing`);
@@ -38,16 +39,27 @@ export async function findMultus(): Promise<Multus | undefined> {
   }
 }
 
-async function build(): Promise<string> {
+/** The directory with what Multus's images have besides: the thin entry point and what installs the plugin. */
+export async function buildMultusInstallers(): Promise<string> {
+  return buildCommands("multus-installers", installers);
+}
+
+/** A cached directory of executables of the module. */
+async function buildCommands(name: string, of: readonly string[]): Promise<string> {
   const { stdout: go } = await execa("go", ["version"]);
-  return cachedDirectory("multus", [go, module, version], async (directory) => {
-    process.stderr.write(`building Multus ${version} from source, once: this takes minutes\n`);
-    const { stdout } = await execa("go", ["mod", "download", "-json", `${module}@${version}`]);
-    const { Dir: cwd } = JSON.parse(stdout) as { Dir: string };
+  return cachedDirectory(name, [go, module, version], async (directory) => {
+    process.stderr.write(`building ${name} ${version} from source, once: this takes minutes\n`);
+    const cwd = await multusSource();
     // As its own build does: static, with symbols.
     const flags = ["-trimpath", "-ldflags", `-X ${module}/pkg/multus.version=${version}`];
-    const packages = commands.map((name) => `./cmd/${name}`);
+    const packages = of.map((command) => `./cmd/${command}`);
     const env = { CGO_ENABLED: "0" };
     await execa("go", ["build", ...flags, "-o", `${directory}/`, ...packages], { cwd, env });
   });
+}
+
+/** The directory of the released module's source, which Go's module cache has or gets. */
+export async function multusSource(): Promise<string> {
+  const { stdout } = await execa("go", ["mod", "download", "-json", `${module}@${version}`]);
+  return (JSON.parse(stdout) as { Dir: string }).Dir;
 }

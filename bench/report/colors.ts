@@ -1,6 +1,8 @@
 const colors: Readonly<Record<string, string>> = {
   "delegates alone": "#80868b",
+  floor: "#bdc1c6",
   Plexus: "#1a73e8",
+  "Plexus, status first": "#8ab4f8",
   "Plexus standalone": "#129eaf",
   "Multus thin": "#f29900",
   "Multus thick": "#d93025",

@@ -42,10 +42,10 @@ export function comparisonChart(results: Results): string {
 
 function casePanel({ title, rows }: CaseResult): Panel {
   return {
-    title,
-    rows: rows.map(({ name, add, del, failures }) => ({
+    title: rows.some(({ burst }) => burst !== undefined) ? `${title}: all of them` : title,
+    rows: rows.map(({ name, add, del, burst, failures }) => ({
       name,
-      values: [add.p50, del.p50],
+      values: [burst?.add ?? add.p50, burst?.del ?? del.p50],
       ...(failures > 0 && { warning: `${failures} failed` }),
     })),
   };

@@ -2,7 +2,9 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { repositoryRoot } from "../../e2e/support/paths.ts";
 import type { Results } from "../results.ts";
+import { callChart } from "./call-chart.ts";
 import { comparisonChart } from "./comparison-chart.ts";
+import { flameChart } from "./flame-chart.ts";
 import { growthChart } from "./growth-chart.ts";
 import { formatReport } from "./report.ts";
 
@@ -17,8 +19,10 @@ export function readResults(path: string): Results {
 /**
  * Prints the tables and writes the results and the charts to dist/bench/. With `write` the results also
  * go to bench/, charts and tables to docs/operations/.
+ * @throws Error when a part of the run is to be written there
  */
 export function publish(results: Results, { write }: { write: boolean }): void {
+  if (write && isPartial(results)) throw new Error("a run with BENCH_CASES cannot be --written");
   const text = formatReport(results);
   process.stdout.write(text);
   const built = join(repositoryRoot, "dist/bench");
@@ -27,10 +31,20 @@ export function publish(results: Results, { write }: { write: boolean }): void {
   if (write) folders.push({ data: join(repositoryRoot, "bench"), charts: docs });
   for (const { data, charts } of folders) {
     writeFileSync(join(data, "performance.json"), `${JSON.stringify(results, undefined, 1)}\n`);
+    if (results.traces.ADD !== undefined)
+      writeFileSync(join(charts, "performance-call.svg"), callChart(results));
+    const flames = flameChart(results);
+    if (flames !== undefined) writeFileSync(join(charts, "performance-flame.svg"), flames);
+    if (isPartial(results)) continue;
     writeFileSync(join(charts, "performance.svg"), comparisonChart(results));
     writeFileSync(join(charts, "performance-growth.svg"), growthChart(results));
   }
   if (write) writePage(text);
+}
+
+/** True of a run with BENCH_CASES: the charts need every part. */
+function isPartial({ growth, sizes }: Results): boolean {
+  return growth.length === 0 || sizes.length === 0;
 }
 
 /** The tables stand between two marks; what is around them is written by hand. */

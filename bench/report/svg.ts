@@ -15,6 +15,11 @@ export function text(content: string, at: { x: number; y: number } & Attributes)
   return element("text", at, escapeText(content));
 }
 
+/** What is shown when the pointer is on the element that has it. */
+export function tooltip(content: string): string {
+  return element("title", {}, escapeText(content));
+}
+
 /** A whole picture, on white: it is looked at on pages of any colour. */
 export function picture(
   size: { width: number; height: number; title: string },
@@ -31,8 +36,7 @@ export function picture(
     fill: "#202124",
   };
   const background = element("rect", { width, height, fill: "#ffffff" });
-  const named = element("title", {}, escapeText(title));
-  return `${element("svg", attributes, named, background, ...children.map((c) => `\n${c}`))}\n`;
+  return `${element("svg", attributes, tooltip(title), background, ...children.map((c) => `\n${c}`))}\n`;
 }
 
 function round(value: number): string {

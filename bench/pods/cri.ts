@@ -1,0 +1,82 @@
+import { integer, message, part, text } from "#grpc/message.ts";
+import { openUnaryClient } from "#grpc/open-client.ts";
+import { type UnaryClient, type UnaryMethod, unaryMethod } from "#grpc/unary-method.ts";
+
+/*
+ * What a kubelet asks of a container runtime for a sandbox: runtime.v1 (k8s.io/cri-api,
+ * pkg/apis/runtime/v1/api.proto).
+ */
+
+const metadata = message({ name: text(1), uid: text(2), namespace: text(3), attempt: integer(4) });
+const linux = message({ cgroupParent: text(1) });
+const config = message({
+  metadata: part(1, metadata),
+  hostname: text(2),
+  logDirectory: text(3),
+  linux: part(8, linux),
+});
+const runRequest = message({ config: part(1, config), runtimeHandler: text(2) });
+const sandboxId = message({ id: text(1) });
+const nothing = message({});
+
+const service = "/runtime.v1.RuntimeService";
+const runPodSandbox = unaryMethod(`${service}/RunPodSandbox`, {
+  request: runRequest,
+  response: sandboxId,
+});
+const idOnly = { request: sandboxId, response: nothing };
+const stopPodSandbox = unaryMethod(`${service}/StopPodSandbox`, idOnly);
+const removePodSandbox = unaryMethod(`${service}/RemovePodSandbox`, idOnly);
+
+const timeoutMs = 60_000;
+
+/** A pod whose sandbox is started. */
+export interface SandboxPod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  readonly cgroupParent: string;
+}
+
+/** A container runtime, called as the kubelet does. */
+export class Runtime implements Disposable {
+  readonly #client: UnaryClient;
+
+  private constructor(client: UnaryClient) {
+    this.#client = client;
+  }
+
+  static async open(socketPath: string): Promise<Runtime> {
+    return new Runtime(await openUnaryClient(socketPath, { maxResponseBytes: 1 << 20 }));
+  }
+
+  /** Starts a pod's sandbox with a handler, and returns its ID. */
+  async run({ cgroupParent, ...identity }: SandboxPod, runtimeHandler: string): Promise<string> {
+    const { id } = await this.#call(runPodSandbox, {
+      config: {
+        metadata: { ...identity, attempt: 0 },
+        hostname: identity.name,
+        logDirectory: "/tmp",
+        linux: { cgroupParent },
+      },
+      runtimeHandler,
+    });
+    return id;
+  }
+
+  async stop(id: string): Promise<void> {
+    await this.#call(stopPodSandbox, { id });
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#call(removePodSandbox, { id });
+  }
+
+  [Symbol.dispose](): void {
+    this.#client[Symbol.dispose]();
+  }
+
+  #call<Q, R>(method: UnaryMethod<Q, R>, request: Partial<Q>): Promise<R> {
+    return this.#client.call(method, request, { timeoutMs });
+  }
+}

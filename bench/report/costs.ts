@@ -1,0 +1,81 @@
+import type { Results } from "../results.ts";
+import { table } from "./tables.ts";
+
+const requestCases = ["none", "real", "real-pause", "five"];
+
+/** Requests to the API for one pod. */
+export function requestTable({ cases }: Results): string[] {
+  const shown = cases.filter(({ id }) => requestCases.includes(id));
+  const rows = shown.flatMap(({ title, rows: own }) =>
+    own
+      .filter(({ id }) => !["direct", "floor"].includes(id))
+      .map(({ name, requests }) => {
+        const sum = (pattern: RegExp): string =>
+          Object.entries(requests)
+            .filter(([what]) => pattern.test(what))
+            .reduce((total, [, count]) => total + count, 0)
+            .toFixed(1);
+        const columns = [/^GET pods/, /^GET network/, /^(PATCH|PUT) pods/, /events$/, /./];
+        return [`${name}: ${title}`, ...columns.map(sum)];
+      }),
+  );
+  return table(["", "pod reads", "definition reads", "status writes", "events", "all"], rows);
+}
+
+/** Memory of each process. */
+export function memoryTable({ memory }: Results): string[] {
+  return table(
+    ["", "peak RSS", "anonymous"],
+    memory.map(({ contender, process, when, memory: own }) => [
+      `${contender}: ${process}, ${when}`,
+      own.peak.toFixed(1),
+      own.anonymous.toFixed(1),
+    ]),
+  );
+}
+
+/** fsyncs and bytes of one ADD and one DEL. */
+export function diskTable({ disk }: Results): string[] {
+  if (disk.length === 0) return [];
+  return table(
+    ["", "fsyncs of ADD", "bytes written", "fsyncs of DEL", "bytes written"],
+    disk.map(({ name, add, del }) => [
+      name,
+      ...[add.fsyncs, add.bytes, del.fsyncs, del.bytes].map(String),
+    ]),
+  );
+}
+
+/** What one ADD and one DEL of Plexus come to. */
+export function countTable({ counts }: Results): string[] {
+  if (counts === undefined) return [];
+  return table(
+    [
+      "",
+      "waits of the shim for plexusd",
+      "frames from the shim",
+      "to the shim",
+      "bytes of frames",
+      "system calls of the shim",
+      "API requests",
+      "fsyncs",
+      "bytes written",
+    ],
+    Object.entries(counts).map(([command, { systemCalls, ...of }]) => {
+      const calls = Object.values(systemCalls).reduce((sum, count) => sum + count, 0);
+      const frames = [of.waits, of.framesOfShim, of.framesOfEngine, of.bytesOfFrames];
+      return [
+        command,
+        ...[...frames, calls, of.apiRequests, of.fsyncs, of.bytesWritten].map(String),
+      ];
+    }),
+  );
+}
+
+/** What is installed. */
+export function sizeTable({ sizes }: Results): string[] {
+  return table(
+    ["", "MiB"],
+    sizes.map(({ what, bytes }) => [what, (bytes / 2 ** 20).toFixed(1)]),
+  );
+}
