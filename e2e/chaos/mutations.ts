@@ -33,7 +33,7 @@ export const mutations: readonly Mutation[] = [
     name: "killing a delegate kills its process group",
     file: "shim/exec.c",
     find: "kill(-d->pid, SIGKILL);",
-    replace: "",
+    replace: "(void)d;",
     scenario: "ADD net2/bridge:ipam grandchild hang",
   },
   {
@@ -46,15 +46,15 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a delegate that outlives its shim is killed",
     file: "shim/lock.c",
-    find: "end_holders(call->lock, field_number(text(group)));",
+    find: "end_holders(call->lock, group);",
     replace: "(void)end_holders;",
     scenario: "DEL eth0/ptp:ipam-done shim kill-while-hung",
   },
   {
     name: "the plan records which attachments were attempted",
     file: "src/engine/add/attach-networks.ts",
-    find: 'await ctx.trace.phase("record", () => record.update());',
-    replace: "",
+    find: "() => record.updateAhead()",
+    replace: "async () => undefined",
     // While the namespace is there, the pod's annotation is a second safeguard.
     scenario: "ADD net2/bridge:after plexusd kill; netns removed",
   },
@@ -101,7 +101,8 @@ export const mutations: readonly Mutation[] = [
     name: "a record that another process finished is not restored",
     file: "src/records/file-store.ts",
     find: 'throw new Error("the sandbox was detached meanwhile")',
-    replace: "return void this.#open.put(path, formatRecord(record, plan))",
+    replace:
+      "return void this.#open.put(path, { bytes: formatRecord(record, plan), value: { record, plan } })",
     scenario: "DEL net1/macvlan:before plexusd stop; repaired after DEL",
   },
 ];

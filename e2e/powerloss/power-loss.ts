@@ -81,10 +81,7 @@ export function someRemains(
   const wanted = pick([...new Set(filters.map(({ survives }) => survives))]);
   const { survives, filter } = pick(filters.filter((each) => each.survives === wanted));
   // Nor do other changes of metadata survive a lease that was removed before them: the journal is in order.
-  const begun = Math.max(
-    beginOfSyncs(recording.operations, operations.length),
-    ...operations.map((operation) => (operation.kind === "sync" ? operation.covers : 0)),
-  );
+  const begun = beginOfSyncs(recording.operations, operations.length);
   const inOrder: Filter = (operation, index) =>
     index >= begun && isMetadata(operation) && survives !== "everything"
       ? "no"
@@ -92,9 +89,9 @@ export function someRemains(
   return { survives, files: survivors(operations, inOrder) };
 }
 
-/** What a file system's journal contains. */
+/** What a file system's journal contains. Files are only appended to, so writes change a length. */
 function isMetadata(operation: DiskOperation): boolean {
-  return "entry" in operation || operation.kind === "truncate";
+  return "entry" in operation || operation.kind === "truncate" || operation.kind === "write";
 }
 
 /** Whether a file is read after a restart. Locks, temporary files and host-local's last address are not. */
@@ -125,7 +122,7 @@ function filtersAt(
   { operations, start }: Recording,
   after: number,
 ): { survives: Survival; filter: Filter }[] {
-  const covered = coverage(operations.slice(0, after));
+  const covered = coverage([...operations.slice(0, after), ...overtaken(operations, after)]);
   const leases = leaseInodes(operations);
   const isDurable: (operation: DiskOperation, index: number) => boolean = (operation, index) =>
     index < start || isLease(operation, leases) || index < (covered.get(targetOf(operation)) ?? 0);
@@ -183,13 +180,24 @@ function coverage(operations: readonly DiskOperation[]): Map<number, number> {
 
 /**
  * When the first of the fsyncs began that the power loss interrupted. The journal of a file system keeps the order: a
- * lease that was made since then is durable only with what the fsync covers.
+ * lease that was made since then is durable only with what the fsync covers, or one that has ended.
  */
 function beginOfSyncs(operations: readonly DiskOperation[], after: number): number {
   const begun = operations
     .slice(after)
     .flatMap((o) => (o.kind === "sync" && o.covers <= after ? o.covers : []));
-  return Math.min(...begun);
+  const ended = operations.slice(0, after).map((o) => (o.kind === "sync" ? o.covers : 0));
+  return Math.max(Math.min(...begun), ...ended);
+}
+
+/**
+ * The interrupted fsyncs that began before one that has ended: its commit of the journal has waited
+ * for what they write.
+ */
+function overtaken(operations: readonly DiskOperation[], after: number): DiskOperation[] {
+  const coversOf = (o: DiskOperation): number => (o.kind === "sync" ? o.covers : 0);
+  const ended = Math.max(0, ...operations.slice(0, after).map(coversOf));
+  return operations.slice(after).filter((o) => o.kind === "sync" && o.covers < ended);
 }
 
 /** The inodes of the leases' directory and of all that was ever in it. */

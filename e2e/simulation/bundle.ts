@@ -24,14 +24,15 @@ const replaced: Readonly<Record<string, string>> = {
   [join(product, "kube/api/kubeconfig.ts")]: join(standIns, "kubeconfig.ts"),
 };
 
-/** Only the product's imports are redirected: a stand-in may use what it stands for. */
+/** Node's modules are redirected in the product only: a stand-in may use what it stands for. */
 const redirect: Plugin = {
   name: "redirect",
   setup(bundler) {
     bundler.onResolve({ filter: /^(node:|#|\.)/ }, ({ path, importer, resolveDir }) => {
       if (importer.includes("node_modules")) return undefined;
       const target = fileOf(path, resolveDir);
-      const standIn = importer.startsWith(product) ? replaced[target] : undefined;
+      const mayStandIn = importer.startsWith(product) || target.startsWith(product);
+      const standIn = mayStandIn ? replaced[target] : undefined;
       if (standIn !== undefined) return { path: standIn };
       return path.startsWith("node:") ? undefined : { path: target };
     });

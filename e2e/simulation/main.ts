@@ -7,6 +7,7 @@ import { repositoryRoot } from "../support/paths.ts";
 import { bundleSimulation } from "./bundle.ts";
 import type { LeftOut, Simulation } from "./entry.ts";
 import { mutationsReport } from "./mutation-search.ts";
+import { Progress } from "./progress.ts";
 import { runWorker } from "./run-worker.ts";
 import type { WorkerReport } from "./worker.ts";
 
@@ -27,6 +28,9 @@ const { values } = parseArgs({
     workers: { type: "string", default: String(availableParallelism()) },
   },
 });
+
+/** A processor stops when so many of its histories lack a property. */
+const findingsMax = 5;
 
 const dir = await mkdtemp(join(tmpdir(), "plexus-simulation-"));
 const file = join(dir, "simulation.cjs");
@@ -60,15 +64,18 @@ async function search(): Promise<number> {
   const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 48));
   const histories = values.histories && Math.ceil(Number(values.histories) / workers);
   const orders = Array.from({ length: workers }, (_, index) => ({
-    ...{ file, firstSeed: seed + index, step: workers },
+    ...{ file, firstSeed: seed + index, step: workers, findings: findingsMax },
     ...(histories && { histories }),
     ...(values.seconds && { seconds: Number(values.seconds) }),
   }));
-  const reports = await Promise.all(orders.map(runWorker));
+  const progress = new Progress(say);
+  const reports = await Promise.all(
+    orders.map((order, worker) => runWorker(order, (count) => progress.note(worker, count))),
+  );
   const sum = (of: (report: WorkerReport) => number): number =>
     reports.reduce((total, report) => total + of(report), 0);
   const perSecond = Math.round(sum((r) => r.histories / r.seconds) / workers);
-  const findings = reports.flatMap(({ finding }) => finding ?? []);
+  const findings = reports.flatMap((report) => report.findings);
   for (const { seed: found, violation, leftOut } of findings) {
     say(`seed ${found}: "${violation.property}": ${violation.details}`);
     say(`  make simulate SEED=${found} PRINT=1 WITHOUT="${formatLeftOut(leftOut)}"`);

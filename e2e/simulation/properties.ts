@@ -38,8 +38,11 @@ const leftoverUs = 5e6;
 const garbageUs = 10e6;
 /** For what else a call does. */
 const slackUs = 5e6;
-/** From here on delegates are the reason that a call takes long. */
-const hangingUs = 30e6;
+/**
+ * From here on delegates are the reason that a call takes long: the runtime ends a cleanup after 60 s,
+ * and the shim waits 30 s for a plexusd that hangs.
+ */
+const hangingUs = 28e6;
 
 /** What the properties need to know of one sandbox. */
 interface Watched {
@@ -61,6 +64,8 @@ export class Properties implements Observer {
   /** Whether a sandbox runs, as the runtime knows it. */
   readonly #isRunning: (containerId: string) => boolean;
   violation: Violation | undefined;
+  /** Whether a process has ended that alone knew a network-status, which may then stay unwritten. */
+  hasLostStatus = false;
   #disturbedUs = Number.NEGATIVE_INFINITY;
   readonly #inFlight = new Map<string, number>();
 
@@ -106,6 +111,12 @@ export class Properties implements Observer {
     const watched = this.#sandboxes.get(identityOf(call).id);
     if (watched?.running.delete(process) !== true || watched.running.size > 0) return;
     watched.delegateUs += world().schedule.nowUs - watched.startedUs;
+  }
+
+  statusNotRecorded(process: Process): void {
+    process.onEnd(() => {
+      this.hasLostStatus = true;
+    });
   }
 
   callStarted(command: string, sandbox: Sandbox | undefined): void {

@@ -5,6 +5,7 @@ import { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { repositoryRoot } from "../support/paths.ts";
 import { bundleSimulation } from "./bundle.ts";
+import { mutations } from "./mutations.ts";
 import { properties } from "./properties.ts";
 
 const seeds = { first: 1, count: 150 };
@@ -52,4 +53,14 @@ test("the page about the simulation has the properties as they are declared", as
   const page = await readFile(join(repositoryRoot, "docs/operations/simulation.md"), "utf8");
   const rows = Object.entries(properties).map(([name, text]) => `| ${name} | ${text} |`);
   expect(page.split("\n").filter((line) => rows.includes(line))).toEqual(rows);
+});
+
+test("the page about past defects names safeguards that the search takes out", async () => {
+  const page = await readFile(join(repositoryRoot, "docs/operations/past-defects.md"), "utf8");
+  const rows = page.split("\n").filter((line) => /^\| (leak|lost|hang|growth|the same)/.test(line));
+  const safeguards = rows.map((row) => row.split(" | ").at(-1)?.replace(/ \|$/, "") ?? "");
+  const named = safeguards.filter((text) => !text.startsWith("[test]"));
+  const known = mutations.map(({ name }) => name);
+  expect(named.filter((name) => !known.includes(name))).toEqual([]);
+  expect(named.length).toBeGreaterThan(15);
 });

@@ -11,6 +11,8 @@ export interface WorkerOrder {
   readonly step: number;
   readonly seconds?: number;
   readonly histories?: number;
+  /** It ends after so many findings. @default 1 */
+  readonly findings?: number;
 }
 
 /** A seed whose history lacks a property. */
@@ -25,32 +27,38 @@ export interface WorkerReport {
   readonly histories: number;
   readonly events: number;
   readonly seconds: number;
-  readonly finding: Finding | undefined;
+  readonly findings: readonly Finding[];
 }
 
-/** Runs histories until one lacks a property. */
-export async function runSeeds(order: WorkerOrder): Promise<WorkerReport> {
+const progressEvery = 1000;
+
+/** Runs histories. `tell` gets the number of those that have ended, from time to time. */
+export async function runSeeds(
+  order: WorkerOrder,
+  tell: (histories: number) => void,
+): Promise<WorkerReport> {
   const { simulate, scenarioOf } = (await import(order.file)) as Simulation;
   const { firstSeed, step, seconds = Number.POSITIVE_INFINITY } = order;
   const most = order.histories ?? Number.POSITIVE_INFINITY;
   const started = performance.now();
   const elapsed = (): number => (performance.now() - started) / 1000;
   let [histories, events] = [0, 0];
-  let finding: Finding | undefined;
-  while (histories < most && elapsed() < seconds && finding === undefined) {
+  const findings: Finding[] = [];
+  while (histories < most && elapsed() < seconds && findings.length < (order.findings ?? 1)) {
     const seed = firstSeed + histories * step;
     const end = await simulate(seed);
     histories += 1;
     events += end.events;
+    if (histories % progressEvery === 0) tell(histories);
     if (end.violation === undefined) continue;
     const leftOut = await shorten({ simulate, scenarioOf }, seed, end.violation);
-    finding = { seed, violation: end.violation, leftOut };
+    findings.push({ seed, violation: end.violation, leftOut });
   }
-  return { histories, events, seconds: elapsed(), finding };
+  return { histories, events, seconds: elapsed(), findings };
 }
 
 /** Leaves out of a history all that it does not need to lack the same property. */
-export async function shorten(
+async function shorten(
   { simulate, scenarioOf }: Simulation,
   seed: number,
   { property }: Violation,
@@ -72,5 +80,6 @@ export async function shorten(
 if (parentPort !== null) {
   // Every error of a history would have one. A history that is printed shows them.
   Error.stackTraceLimit = 0;
-  parentPort.postMessage(await runSeeds(workerData as WorkerOrder));
+  const port = parentPort;
+  port.postMessage(await runSeeds(workerData as WorkerOrder, (count) => port.postMessage(count)));
 }

@@ -50,6 +50,8 @@ export async function plexus(
     apiTimeoutMs: 500,
     statusWaitMs: 200,
     missingPluginGraceMs: 1000,
+    // The faults meet the write of the status in each run only if it is part of the call.
+    publishStatus: options.hurried === false ? "afterReply" : "beforeReply",
   };
   writeFileSync(config, JSON.stringify({ ...timeouts, primary: { settleMs: 0 } }));
   const paths = { socket, stateDir: place.stateDir };

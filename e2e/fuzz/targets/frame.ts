@@ -12,7 +12,7 @@ import {
 import { must, refusing, type Target } from "../target.ts";
 
 const field = fc.oneof(
-  fc.constantFrom("2", "0", "1500", "exited", "found", "done", "CNI_COMMAND=ADD", "/a:/b"),
+  fc.constantFrom("3", "0", "1500", "exited", "found", "done", "CNI_COMMAND=ADD", "/a:/b"),
   fc.string({ maxLength: 20 }),
 );
 

@@ -7,7 +7,9 @@ import { type Answer, answer, watch } from "./requests.ts";
 import type { WatchStream } from "./watch-stream.ts";
 
 /** In place of the real client (src/kube/api/client.ts): speaks to the history's API server. */
-export class ApiClient implements Pick<RealApiClient, "server" | "json" | "lines" | "close"> {
+export class ApiClient
+  implements Pick<RealApiClient, "server" | "json" | "write" | "lines" | "close">
+{
   get server(): string {
     return "https://api.simulation";
   }
@@ -15,6 +17,11 @@ export class ApiClient implements Pick<RealApiClient, "server" | "json" | "lines
   /** @throws ApiError */
   async json(request: ApiRequest): Promise<Json> {
     return (await exchange<Answer>(request, answer)).body;
+  }
+
+  /** @throws ApiError */
+  async write(request: ApiRequest): Promise<void> {
+    await this.json(request);
   }
 
   /** @throws ApiError, also when nothing arrives for `idleMs` */

@@ -14,8 +14,12 @@ export function restoreDefinitions(api: ApiServer, { mischief }: Scenario): void
   for (const each of mischief) if ("network" in each) putDefinition(api, each.network);
 }
 
+const configs = new Map<string, string>();
+
 /** Creates or restores a network's definition, perhaps with the plugins of another one. */
 export function putDefinition(api: ApiServer, name: NetworkName, like = name): void {
-  const config = JSON.stringify(conflist(name, like));
+  const key = `${name} ${like}`;
+  const config = configs.get(key) ?? JSON.stringify(conflist(name, like));
+  configs.set(key, config);
   api.putNad({ namespace: "default", name, spec: { config } });
 }

@@ -1,20 +1,24 @@
 import { tryParseJson } from "#cni/document.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { decodeRecord } from "#protocol/plan.ts";
 import type { networks } from "../node/networks.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
 import { inProcess } from "../world/remote.ts";
-import type { Mischief } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
 
+/** Names of files that stay when all pods are gone. */
+const mayStayFile = /\.detached$|^default\.plan$|\.record$|\.damaged$/;
 /** A status write waits at most this long before it is tried again. */
 const statusUs = 150e6;
+/** Older than any file that plexusd keeps. */
+const oldMs = 24 * 3_600_000;
+/** Longer than a sweep takes on a disk that is busy. */
+const sweepUs = 10e6;
 
 /** What holds for the pods that run once everything is repaired. */
 export async function checkRunning(stage: Stage): Promise<void> {
-  const { kubelet, runtime, properties, faults, scenario } = stage;
+  const { kubelet, runtime, properties } = stage;
   if (kubelet.pods.length === 0) return;
   for (const sandbox of runningSandboxes(stage)) checkAttached(stage, sandbox);
   const isOk = await inProcess(runtime.process, () => runtime.check()).catch(() => true);
@@ -26,10 +30,8 @@ export async function checkRunning(stage: Stage): Promise<void> {
       .map((sandbox) => statusProblem(stage, sandbox))
       .find((each) => each !== undefined),
   );
-  // Nothing remembers a status that neither the API server nor the disk took.
-  const isForgotten = faults.hasRefused && scenario.mischief.some(isOfApi);
-  if (isForgotten) return;
-  if (problem !== undefined) stage.properties.violate("status eventually", problem);
+  if (problem !== undefined && !properties.hasLostStatus)
+    properties.violate("status eventually", problem);
 }
 
 /** Waits until there is no problem, as long as writes and watches may take. */
@@ -37,8 +39,8 @@ async function lastProblem(
   { world }: Stage,
   problem: () => string | undefined,
 ): Promise<string | undefined> {
-  const endUs = world.schedule.nowUs + statusUs;
-  while (problem() !== undefined && world.schedule.nowUs < endUs) await world.schedule.sleep(1e6);
+  const { schedule } = world;
+  await schedule.until(() => problem() === undefined, schedule.nowUs + statusUs);
   return problem();
 }
 
@@ -48,10 +50,6 @@ function watchProblem({ plexusd, api }: Stage): string | undefined {
     .toSorted()
     .join();
   return seen === there ? undefined : `plexusd sees the pods ${seen}, there are ${there}`;
-}
-
-function isOfApi({ kind }: Mischief): boolean {
-  return ["API down", "API restart", "request", "watch"].includes(kind);
 }
 
 /** The sandboxes of pods that are to run. */
@@ -66,7 +64,7 @@ function runningSandboxes({ api, runtime, kubelet, world }: Stage): Sandbox[] {
   );
 }
 
-/** Everything that is to be attached for a pod: `INTERFACE NETWORK`. */
+/** What a pod should have, each as `INTERFACE NETWORK`. */
 function expected({ scenario }: Stage, { pod }: Sandbox): string[] {
   const requested = scenario.pods[Number(pod.uid.split("-").at(-1))]?.networks ?? [];
   return [
@@ -109,13 +107,15 @@ export async function checkEnd(stage: Stage): Promise<void> {
   const left = kernel.attached().filter((made) => !properties.mayStay(made));
   if (left.length > 0) properties.violate("in the end", `still there: ${JSON.stringify(left)}`);
   await schedule.sleep(2e6);
-  const names = stateFiles(disk);
-  const records = usableRecords(disk);
+  const records = recordNames(disk);
   if (records.length > 0) properties.violate("in the end", `still recorded: ${records.join()}`);
-  const others = names.filter((name) => !/\.detached$|^default\.plan$|\.record$/.test(name));
   // What is killed leaves at most a temporary file, and a lock per pod, which are swept later.
-  if (others.length > (1 + scenario.pods.length) * scenario.mischief.length)
-    properties.violate("bounded", `files remain: ${others.join()}`);
+  const mayRemain = (1 + scenario.pods.length) * scenario.mischief.length;
+  const remaining = await lastProblem(stage, () => {
+    const others = stateFiles(disk).filter((name) => !mayStayFile.test(name));
+    return others.length > mayRemain ? `files remain: ${others.join()}` : undefined;
+  });
+  if (remaining !== undefined) properties.violate("bounded", remaining);
   const openFiles = (): number => (plexusd === undefined ? 0 : disk.openCount(plexusd.process));
   // A disk that is busy takes seconds for a sync.
   for (let tries = 0; tries < 20 && openFiles() > 0; tries++) await schedule.sleep(0.3e6);
@@ -126,26 +126,33 @@ export async function checkEnd(stage: Stage): Promise<void> {
     return count === 0 ? undefined : `${count} writes of statuses wait`;
   });
   if (waiting !== undefined) properties.violate("bounded", waiting);
+  if (scenario.isSwept && sweepable(disk).length > 0) await checkSwept(stage);
+}
+
+/**
+ * What holds a day later, or after the clock was set back: plexusd has swept its directory. A file
+ * that a crash or a full disk left with content is emptied first, and removed when it is old again.
+ */
+async function checkSwept({ world, properties, plexusd }: Stage): Promise<void> {
+  const ageMs = world.random.chance(0.5) ? oldMs : -oldMs;
+  for (const _ of ["emptied", "removed"]) {
+    world.clockOffsetMs += ageMs;
+    plexusd?.runHousekeeping();
+    await world.schedule.sleep(sweepUs);
+  }
+  const left = sweepable(world.disk);
+  if (left.length > 0) properties.violate("bounded", `not swept: ${left.join()}`);
+}
+
+function sweepable(disk: Disk): string[] {
+  return stateFiles(disk).filter((name) => !/^default\.plan$|\.damaged$/.test(name));
 }
 
 function stateFiles(disk: Disk): string[] {
   return disk.list(defaultPaths.stateDir).map(([name]) => name);
 }
 
-/**
- * The records with content. One whose content was lost with the power, during an ADD that the
- * runtime then forgot, stays until an administrator removes it: nothing is attached for it.
- */
-export function usableRecords(disk: Disk): string[] {
-  const isRecord = (name: string): boolean => name.endsWith(".record");
-  return stateFiles(disk).filter((name) => isRecord(name) && isUsable(disk, name));
-}
-
-function isUsable(disk: Disk, name: string): boolean {
-  try {
-    decodeRecord(disk.readFile(`${defaultPaths.stateDir}/${name}`));
-    return true;
-  } catch {
-    return false;
-  }
+/** The names of all records. */
+export function recordNames(disk: Disk): string[] {
+  return stateFiles(disk).filter((name) => name.endsWith(".record"));
 }

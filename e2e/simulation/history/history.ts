@@ -13,7 +13,7 @@ import { inProcess } from "../world/remote.ts";
 import { Process, Schedule } from "../world/schedule.ts";
 import { enterWorld, type World } from "../world/world.ts";
 import { putDefinitions, restoreDefinitions } from "./definitions.ts";
-import { checkEnd, checkRunning, usableRecords } from "./end.ts";
+import { checkEnd, checkRunning, recordNames } from "./end.ts";
 import { losePower, startMachine } from "./machine.ts";
 import { makeMischief } from "./mischief.ts";
 import { PlannedFaults } from "./planned-faults.ts";
@@ -29,7 +29,7 @@ export interface HistoryEnd {
 }
 
 /** How long the first part may take, with all that goes wrong, and the repair at the end. */
-const limitUs = { first: 900e6, repair: 3600e6 };
+const limitUs = { first: 900e6, repair: 3600e6, whole: 2 * 3600e6 };
 
 let present: Properties | undefined;
 
@@ -58,7 +58,10 @@ export async function runHistory(
   };
   // Node reports no rejection while events run.
   schedule.at(1, () => void direct().catch(unexpected));
-  await schedule.run(() => isOver || stage.properties.violation !== undefined);
+  await schedule.run(() => {
+    if (schedule.nowUs > limitUs.whole) stage.properties.violate("in the end", "it never ends");
+    return isOver || stage.properties.violation !== undefined;
+  });
   // Node reports promises that nothing handles between two turns.
   await new Promise((resolve) => globalThis.setImmediate(resolve));
   const fingerprint = `${schedule.count} ${schedule.nowUs} ${random.next()}`;
@@ -118,12 +121,8 @@ async function playFirstPart(stage: Stage): Promise<void> {
   });
   const lastUs = makeMischief(stage);
   const endsMs = scenario.pods.map(({ startMs, lifeMs = 0 }) => startMs + lifeMs + 1);
-  const firstUs = 1000 * Math.max(...endsMs, 0);
-  for (;;) {
-    await schedule.sleep(500_000);
-    const isDone = schedule.nowUs > Math.max(lastUs, firstUs) && kubelet.unsettled === 0;
-    if (isDone || schedule.nowUs > limitUs.first) return;
-  }
+  await schedule.sleep(Math.max(lastUs, 1000 * Math.max(...endsMs, 0)) + 500_000);
+  await schedule.until(() => kubelet.unsettled === 0, limitUs.first);
 }
 
 function nameIndex(pods: readonly PodScenario[], index: number): number {
@@ -173,21 +172,17 @@ async function repair(stage: Stage): Promise<void> {
   properties.disturb(120e6);
   const endUs = schedule.nowUs + limitUs.repair;
   const isStopped = (): boolean => stage.plexusd?.process.delayed !== undefined;
-  while (!stage.isOn || world.daemon === undefined || isStopped() || kubelet.unsettled > 0) {
-    if (schedule.nowUs > endUs)
-      return properties.violate("in the end", `${kubelet.unsettled} pods are not settled`);
-    await schedule.sleep(500_000);
-  }
+  const isReady = (): boolean =>
+    stage.isOn && world.daemon !== undefined && !isStopped() && kubelet.unsettled === 0;
+  if (!(await schedule.until(isReady, endUs)))
+    return properties.violate("in the end", `${kubelet.unsettled} pods are not settled`);
   await checkRunning(stage);
   for (const pod of kubelet.pods) kubelet.delete(pod);
-  for (let nextNudgeUs = 0; kubelet.unsettled > 0 || hasChildren() || hasLeftovers(stage); ) {
-    if (schedule.nowUs > endUs) break;
-    await schedule.sleep(500_000);
-    if (schedule.nowUs < nextNudgeUs) continue;
+  const isEmpty = (): boolean => kubelet.unsettled === 0 && !hasChildren() && !hasLeftovers(stage);
+  await schedule.until(isEmpty, endUs, async () => {
     runtime.writeList();
     await inProcess(runtime.process, () => runtime.nudge()).catch(() => undefined);
-    nextNudgeUs = schedule.nowUs + 30e6;
-  }
+  });
   await checkEnd(stage);
 }
 
@@ -199,5 +194,5 @@ function hasChildren(): boolean {
 /** Whether something is attached, or recorded, for a sandbox that the runtime does not have. */
 function hasLeftovers({ world, properties }: Stage): boolean {
   const left = world.kernel.attached().filter((made) => !properties.mayStay(made));
-  return left.length > 0 || usableRecords(world.disk).length > 0;
+  return left.length > 0 || recordNames(world.disk).length > 0;
 }

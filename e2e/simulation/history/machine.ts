@@ -38,7 +38,7 @@ function keepList(stage: Stage): void {
 function startPlexusd(stage: Stage): void {
   if (!stage.isOn || stage.plexusd !== undefined) return;
   const { schedule, random } = stage.world;
-  const plexusd = Plexusd.start(stage.runtime, () => {
+  const plexusd = Plexusd.start(stage.runtime, stage.scenario, () => {
     stage.properties.disturb(120e6);
     if (stage.plexusd !== plexusd) return;
     stage.plexusd = undefined;

@@ -1,9 +1,9 @@
 import { defaultEngineConfig } from "#engine/config.ts";
 import { inProcess } from "../world/remote.ts";
-import { Process } from "../world/schedule.ts";
+import type { Process } from "../world/schedule.ts";
 import { putDefinition } from "./definitions.ts";
+import type { Mischief } from "./draw-mischief.ts";
 import { upgradePlexusd } from "./machine.ts";
-import type { Mischief, Victim } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
 
 const { missingPluginGraceMs } = defaultEngineConfig;
@@ -14,12 +14,14 @@ const disturbanceUs = 60e6;
 /** Plans everything that does not happen at a port. @returns when the last of it is over, in µs */
 export function makeMischief(stage: Stage): number {
   const { scenario, world } = stage;
+  const { schedule } = world;
   let lastUs = 0;
   for (const each of scenario.mischief) {
     const { atMs, forMs } = timesOf(each);
     lastUs = Math.max(lastUs, (atMs + forMs) * 1000);
-    if ("event" in each) world.schedule.beforeEvent(each.event, () => happen(stage, each));
-    else if (!("nth" in each)) world.schedule.at(atMs * 1000, () => happen(stage, each));
+    if ("event" in each) schedule.beforeEvent(each, (owner) => happen(stage, each, owner));
+    else if (!("nth" in each))
+      schedule.at(atMs * 1000, () => happen(stage, each, schedule.outside));
     // What happens at a port may make any later call slow.
     else stage.properties.disturb(Number.POSITIVE_INFINITY);
   }
@@ -32,7 +34,8 @@ function timesOf(mischief: Mischief): { atMs: number; forMs: number } {
   return { atMs: "atMs" in mischief ? mischief.atMs : 0, forMs };
 }
 
-function happen(stage: Stage, mischief: Mischief): void {
+/** `owner` is the process whose event is the moment. */
+function happen(stage: Stage, mischief: Mischief, owner: Process): void {
   const { world, properties, api, faults } = stage;
   const { schedule } = world;
   if (faults.isOver) return;
@@ -40,7 +43,9 @@ function happen(stage: Stage, mischief: Mischief): void {
   properties.disturb(timesOf(mischief).forMs * 1000 + disturbanceUs);
   switch (mischief.kind) {
     case "kill":
-      kill(stage, mischief.who);
+      kill(stage, owner);
+      faults.nextDelegateMs = mischief.slowMs;
+      if (mischief.slowMs !== undefined) properties.disturb(Number.POSITIVE_INFINITY);
       break;
     case "power loss":
       world.losePower();
@@ -89,6 +94,8 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
     case "API down":
       api.stop();
       return () => {
+        if (mischief.killsPlexusd && stage.plexusd !== undefined)
+          kill(stage, stage.plexusd.process);
         if (api.isDown) api.start();
       };
     default:
@@ -151,20 +158,12 @@ function removePod({ api, kubelet, world }: Stage, forMs: number): void {
   schedule.at(forMs * 1000, () => kubelet.delete(pod), schedule.outside);
 }
 
-function kill(stage: Stage, who: Victim): void {
-  const { world, runtime } = stage;
+/** Who starts plexusd and the agent starts them again. */
+function kill(stage: Stage, victim: Process): void {
+  const { runtime, world } = stage;
   const { schedule, random } = world;
   if (!stage.isOn) return;
-  if (who === "plexusd") {
-    if (stage.plexusd !== undefined) schedule.kill(stage.plexusd.process);
-    return;
-  }
-  if (who === "runtime") {
-    schedule.kill(runtime.process);
-    schedule.at(random.duration(100_000, 5e6), () => stage.isOn && runtime.restart());
-    return;
-  }
-  // The kubelet starts the agent again, when there is one.
-  const candidates = [...Process.alive].filter(({ name }) => name.startsWith(who));
-  if (candidates.length > 0) schedule.kill(random.pick(candidates));
+  schedule.kill(victim);
+  if (victim !== runtime.process) return;
+  schedule.at(random.duration(100_000, 5e6), () => stage.isOn && runtime.restart());
 }

@@ -1,7 +1,7 @@
 import type { DelegateFault, DiskFault, Faults, RequestFault } from "../world/faults.ts";
 import { ground } from "../world/ground.ts";
 import type { Random } from "../world/random.ts";
-import type { Mischief } from "./scenario.ts";
+import type { Mischief } from "./draw-mischief.ts";
 
 const singleObject = /\/namespaces\/[^/]+\/[^/]+\/[^/]+/;
 
@@ -19,14 +19,14 @@ export class PlannedFaults implements Faults {
   readonly #delegates = new Map<number, DelegateMischief>();
   readonly #requests = new Map<number, Mischief & { kind: "request" }>();
   readonly #watches = new Map<number, Mischief & { kind: "watch" }>();
-  readonly #disk = new Map<number, Mischief & { kind: "disk" }>();
+  readonly #disk: (Mischief & { kind: "disk" })[] = [];
+  readonly #diskCounts = new Map<string, number>();
   #delegateCount = 0;
   #requestCount = 0;
   #watchCount = 0;
-  #diskCount = 0;
   isDiskFull = false;
-  /** Whether the disk has refused a change. */
-  hasRefused = false;
+  /** How long the next delegate takes, unless something else is planned for it. */
+  nextDelegateMs: number | undefined;
   /** Whether nothing goes wrong any more. */
   isOver = false;
 
@@ -36,14 +36,15 @@ export class PlannedFaults implements Faults {
       if (isOfDelegate(each)) this.#delegates.set(each.nth, each);
       else if (each.kind === "request") this.#requests.set(each.nth, each);
       else if (each.kind === "watch") this.#watches.set(each.nth, each);
-      else if (each.kind === "disk") this.#disk.set(each.nth, each);
+      else if (each.kind === "disk") this.#disk.push(each);
     }
   }
 
   delegate(): DelegateFault {
     const durationUs = this.#random.duration(1000, 100_000);
     const fault = this.#delegates.get(++this.#delegateCount);
-    if (fault === undefined || this.isOver) return { behaviour: "works", durationUs };
+    if (this.isOver) return { behaviour: "works", durationUs };
+    if (fault === undefined) return { behaviour: "works", durationUs: this.#next(durationUs) };
     if (fault.kind === "delegate") return { behaviour: fault.behaviour, durationUs };
     if (fault.kind === "slow delegate")
       return { behaviour: "works", durationUs: fault.durationMs * 1000 };
@@ -51,6 +52,12 @@ export class PlannedFaults implements Faults {
     const shim = schedule.current;
     schedule.at(fault.afterMs * 1000, () => schedule.kill(shim), schedule.outside);
     return { behaviour: "hangs with a child", durationUs };
+  }
+
+  #next(durationUs: number): number {
+    const slowMs = this.nextDelegateMs;
+    this.nextDelegateMs = undefined;
+    return slowMs === undefined ? durationUs : slowMs * 1000;
   }
 
   request(method: string, path: string): RequestFault {
@@ -70,11 +77,17 @@ export class PlannedFaults implements Faults {
   }
 
   disk(operation: string): DiskFault {
-    const fault = this.#disk.get(++this.#diskCount);
     if (this.isOver) return "none";
+    const fault = this.#disk.length === 0 ? undefined : this.#diskFault(operation);
     const isFull = this.isDiskFull && /^(open|write|mkdir)/.test(operation);
-    const outcome = fault?.fault ?? (isFull ? "ENOSPC" : "none");
-    this.hasRefused ||= /^E/.test(outcome);
-    return outcome;
+    return fault ?? (isFull ? "ENOSPC" : "none");
+  }
+
+  #diskFault(operation: string): DiskFault | undefined {
+    const counts = this.#diskCounts;
+    for (const of of ["any", operation]) counts.set(of, (counts.get(of) ?? 0) + 1);
+    return this.#disk.find(
+      ({ of, nth }) => (of === "any" || of === operation) && counts.get(of) === nth,
+    )?.fault;
   }
 }

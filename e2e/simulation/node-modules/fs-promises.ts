@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { ProcessEndedError, systemError } from "../world/disk/errors.ts";
 import type { InodeStats } from "../world/disk/inode.ts";
 import { world } from "../world/world.ts";
-import { flagsOf, fsync, rmSync } from "./fs.ts";
+import { flagsOf, fsync, rmSync, SimulatedDirent } from "./fs.ts";
 
 /*
  * In place of node:fs/promises: the same after the time that Node's thread pool takes. When the
@@ -116,31 +116,6 @@ export function stat(path: string): Promise<InodeStats> {
 
 export function lstat(path: string): Promise<InodeStats> {
   return later((disk) => disk.stat(path, "lstat"));
-}
-
-/** An entry of a directory. */
-class SimulatedDirent {
-  readonly name: string;
-  readonly parentPath: string;
-  readonly #isDirectory: boolean;
-
-  constructor(parentPath: string, [name, isDirectory]: [string, boolean]) {
-    this.name = name;
-    this.parentPath = parentPath;
-    this.#isDirectory = isDirectory;
-  }
-
-  isFile(): boolean {
-    return !this.#isDirectory;
-  }
-
-  isDirectory(): boolean {
-    return this.#isDirectory;
-  }
-
-  isSymbolicLink(): boolean {
-    return false;
-  }
 }
 
 export function readdir(path: string): Promise<string[]>;

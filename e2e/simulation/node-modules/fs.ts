@@ -1,5 +1,4 @@
 import { constants } from "node:fs";
-import { promisify } from "node:util";
 import { ProcessEndedError, systemError } from "../world/disk/errors.ts";
 import type { InodeStats } from "../world/disk/inode.ts";
 import { world } from "../world/world.ts";
@@ -38,11 +37,45 @@ export function closeSync(fd: number): void {
 }
 
 export function readFileSync(file: string | number): Buffer;
-export function readFileSync(file: string | number, encoding: "utf8"): string;
-export function readFileSync(file: string | number, encoding?: "utf8"): Buffer | string {
+export function readFileSync(file: string | number, options: { readonly encoding: "utf8" }): string;
+export function readFileSync(
+  file: string | number,
+  options?: { readonly encoding: "utf8" },
+): Buffer | string {
   const { disk } = world();
   const bytes = typeof file === "number" ? disk.read(file) : disk.readFile(file);
-  return encoding === undefined ? bytes : bytes.toString(encoding);
+  return options === undefined ? bytes : bytes.toString(options.encoding);
+}
+
+/** An entry of a directory. */
+export class SimulatedDirent {
+  readonly name: string;
+  readonly parentPath: string;
+  readonly #isDirectory: boolean;
+
+  constructor(parentPath: string, [name, isDirectory]: [string, boolean]) {
+    this.name = name;
+    this.parentPath = parentPath;
+    this.#isDirectory = isDirectory;
+  }
+
+  isFile(): boolean {
+    return !this.#isDirectory;
+  }
+
+  isDirectory(): boolean {
+    return this.#isDirectory;
+  }
+
+  isSymbolicLink(): boolean {
+    return false;
+  }
+}
+
+export function readdirSync(path: string): SimulatedDirent[] {
+  return world()
+    .disk.list(path)
+    .map((entry) => new SimulatedDirent(path, entry));
 }
 
 /** @returns how many bytes were written: all */
@@ -78,6 +111,11 @@ export function lstatSync(
   return throwIfNoEntry ? disk.stat(path, "lstat") : disk.lstat(path);
 }
 
+export function statSync(path: string): InodeStats | undefined {
+  const { disk } = world();
+  return disk.exists(path) ? disk.stat(path) : undefined;
+}
+
 export function existsSync(path: string): boolean {
   return world().disk.exists(path);
 }
@@ -98,9 +136,6 @@ export function rmSync(path: string, { force = false }: { force?: boolean } = {}
 export function fsync(fd: number, done: (error: Error | null) => void): void {
   synced(fd).then(() => done(null), done);
 }
-
-/** What promisify returns for it. */
-Object.defineProperty(fsync, promisify.custom, { value: synced });
 
 async function synced(fd: number): Promise<void> {
   try {

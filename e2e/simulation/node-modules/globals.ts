@@ -70,7 +70,21 @@ function simulatedRandom(): number {
   return world().random.next();
 }
 
+/** Node keeps what listens to its own `any` forever if a process was killed, so a worker would grow. */
+const SimulatedAbortSignal = {
+  any(signals: readonly AbortSignal[]): AbortSignal {
+    const controller = new AbortController();
+    for (const signal of signals) {
+      const abort = (): void => controller.abort(signal.reason);
+      if (signal.aborted) abort();
+      else signal.addEventListener("abort", abort, { once: true });
+    }
+    return controller.signal;
+  },
+};
+
 export {
+  SimulatedAbortSignal as AbortSignal,
   SimulatedDate as Date,
   simulatedClearTimeout as clearTimeout,
   simulatedHrtime,

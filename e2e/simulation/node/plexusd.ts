@@ -4,13 +4,20 @@ import { nodeDuties } from "#daemon/pods/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { readCall } from "#engine/call/call.ts";
 import type { EngineMetrics } from "#engine/call/deps.ts";
+import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
-import { HostGoneError, type Logger, type RuntimeSandboxes } from "#engine/ports.ts";
+import {
+  type ConfFiles,
+  HostGoneError,
+  type Logger,
+  type RuntimeSandboxes,
+} from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
-import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import { type KubeAdapter, startKube } from "#kube/adapter.ts";
-import { openKubeOnce } from "#kube/one-shot.ts";
+import { ApiClient } from "#kube/api/client.ts";
+import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
 import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -31,14 +38,28 @@ const { apiTimeoutMs, statusWaitMs } = defaultConfig;
 const config = { current: () => defaultConfig, text: () => "" };
 const now = (): string => new Date().toISOString();
 
+/** No CNI configuration files: the part that writes them is left out. */
+const confFiles: ConfFiles = {
+  list: async () => [],
+  read: () => Promise.reject(new Error("there are no CNI configuration files")),
+  kind: async () => "absent",
+  sees: () => true,
+};
+
 /** Tasks that need sockets, credentials or devices, which the simulation has not. */
 const leftOut =
   /^(the sockets|the configuration and credentials|the sweep of device|the removal of the start-up)/;
 
+/** What src/engine/add/finish-add.ts logs. */
+const unrecordedStatus = "cannot record the network-status that is still to be published";
+
 const logger: Logger = {
   debug: () => undefined,
   info: () => undefined,
-  warn: (fields, message) => world().note(() => `log: ${message} ${shown(fields)}`),
+  warn: (fields, message) => {
+    world().note(() => `log: ${message} ${shown(fields)}`);
+    if (message === unrecordedStatus) world().observer.statusNotRecorded(world().schedule.current);
+  },
   error: (fields, message) => world().note(() => `log: ${message} ${shown(fields)}`),
   child: () => logger,
 };
@@ -57,7 +78,6 @@ const metrics: EngineMetrics = {
 
 /** Both engines have these parts. */
 const common = {
-  config: () => ({}),
   deviceSources: [],
   logger,
   metrics,
@@ -69,19 +89,30 @@ const common = {
 export class Plexusd {
   readonly process = new Process("plexusd");
   readonly #runtimeSandboxes: RuntimeSandboxes;
+  readonly #config: Pick<EngineConfig, "publishStatus">;
   readonly #sessions = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   #kube: KubeAdapter | undefined;
   #housekeeping: Housekeeping | undefined;
   #records: FileRecordStore | undefined;
+  #isOpen = false;
+  #isSignalled = false;
 
-  private constructor(runtimeSandboxes: RuntimeSandboxes) {
+  private constructor(
+    runtimeSandboxes: RuntimeSandboxes,
+    { publishStatus }: Pick<EngineConfig, "publishStatus">,
+  ) {
     this.#runtimeSandboxes = runtimeSandboxes;
+    this.#config = { publishStatus };
   }
 
   /** Begins its start, which takes a while. `onEnd` is called when it has ended in any way. */
-  static start(runtimeSandboxes: RuntimeSandboxes, onEnd: () => void): Plexusd {
-    const plexusd = new Plexusd(runtimeSandboxes);
+  static start(
+    runtimeSandboxes: RuntimeSandboxes,
+    config: Pick<EngineConfig, "publishStatus">,
+    onEnd: () => void,
+  ): Plexusd {
+    const plexusd = new Plexusd(runtimeSandboxes, config);
     const { schedule, random } = world();
     world().note(() => "plexusd starts");
     plexusd.process.onEnd(() => {
@@ -94,9 +125,20 @@ export class Plexusd {
     return plexusd;
   }
 
-  /** Begins its stop by SIGTERM: it serves the calls that it has and ends. */
+  /** Begins its stop by SIGTERM: it serves the calls that it has and ends; at once while it starts. */
   stop(): void {
-    world().schedule.at(1, () => void this.#stop(), this.process);
+    const { schedule } = world();
+    this.#isSignalled = true;
+    const stop = (): void => {
+      if (this.#isOpen) void this.#stop();
+      else schedule.kill(this.process);
+    };
+    schedule.at(1, stop, this.process);
+  }
+
+  /** Has it run its regular tasks, as it does when its configuration has changed. */
+  runHousekeeping(): void {
+    world().schedule.at(1, () => this.#housekeeping?.runNow(), this.process);
   }
 
   /** How many writes of statuses wait. */
@@ -114,32 +156,34 @@ export class Plexusd {
     const records = await FileRecordStore.open(stateDir);
     const kube = await startKube({ kubeconfig, nodeName, apiTimeoutMs, statusWaitMs, logger });
     const bootId = await readBootId();
-    const confFiles = new HostConfFiles();
     const engine = new Engine({
       ...common,
       ...{ records, confFiles, source: kube.source, publisher: kube.publisher },
       events: kube.events,
       multusFiles: new HostMultusFiles(cniStateDir),
       deviceInfo: new HostDeviceInfoFiles(),
+      config: () => this.#config,
       runtimeSandboxes: this.#runtimeSandboxes,
       bootId: () => bootId,
       repeatsTeardowns: true,
     });
     this.#kube = kube;
     this.#records = records;
-    const cluster = { ...kube, node: kube };
     const tasks = housekeepingTasks({
       ...{ nodeName, config, engine, records, confFiles, logger, sockets: [] },
       flags: { stateDir, socket: defaultPaths.socket, source: { kind: "api", kubeconfig } },
       duties: nodeDuties({
         ...{ config, records, logger, readiness: () => [] },
-        cluster: { ...cluster, nodeConfChanged() {}, configInvalid() {}, close: kube.stop },
+        cluster: { node: kube, events: kube.events },
       }),
     });
     this.#housekeeping = new Housekeeping(
       tasks.filter(({ name }) => !leftOut.test(name)),
       logger,
     );
+    // The real start needs several turns of the event loop from here, in which it heeds the signal.
+    if (this.#isSignalled) return world().schedule.kill(this.process);
+    this.#isOpen = true;
     listen(this, {
       process: this.process,
       accept: (session) => this.#accept(engine, session),
@@ -158,8 +202,8 @@ export class Plexusd {
       if (isAgent(call)) {
         return await serveAgent(engine, call, { host: session, stopping: this.#stopping.signal });
       }
-      const { answer, log } = await engine.handle(call, session);
-      await session.done(answer).finally(log);
+      const { answer, afterAnswer } = await engine.handle(call, session);
+      await session.done(answer).finally(afterAnswer);
     } catch (error) {
       if (!(error instanceof HostGoneError)) throw error;
     }
@@ -188,8 +232,10 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
 /** plexus-standalone, which the shim starts for one call. */
 export function startStandalone(): EngineProcess {
   const process = new Process("plexus-standalone");
-  const open = (): ReturnType<typeof openKubeOnce> =>
-    openKubeOnce({ kubeconfig, nodeName, apiTimeoutMs, statusWaitMs, logger });
+  const open = async (): Promise<OneShotKube> => {
+    const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
+    return openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
+  };
   const accept = (session: EngineSession): void => {
     const serving = serveOneCall({
       session: {

@@ -168,7 +168,7 @@ describe("a session", () => {
     await lab.run(() => lab.call({ CNI_NETNS: "/gone" }));
     const common = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0" };
     expect(seen).toEqual([
-      { ...common, CNI_NETNS: netns, PLEXUS_NETNS: "ok" },
+      { ...common, CNI_NETNS: netns, PLEXUS_NETNS: "ok", PLEXUS_LINKS: "lo/" },
       { ...common, CNI_NETNS: "/gone", PLEXUS_NETNS: "gone" },
     ]);
   });
@@ -240,17 +240,20 @@ describe("a session", () => {
 test("a DEL removes Multus's files of its container once there is a record or a tombstone", async () => {
   const { disk } = lab.world;
   const dir = "/var/lib/cni/multus";
-  for (const path of [dir, `${dir}/results`]) disk.mkdir(path);
+  const runtime = "/var/lib/cni/results";
+  for (const path of [dir, `${dir}/results`, runtime]) disk.mkdir(path);
   for (const name of ["c1", "c2", "results/n-c1-eth0", "results/n-c2-eth0"])
     disk.writeFile(`${dir}/${name}`, "{}");
+  for (const name of ["m-c1-eth0", "m-c2-eth0"]) disk.writeFile(`${runtime}/${name}`, "{}");
   lab.listen(serveOk);
   const names = (): string[] =>
-    [dir, `${dir}/results`].flatMap((path) => disk.list(path).map(([name]) => name));
+    [dir, `${dir}/results`, runtime].flatMap((path) => disk.list(path).map(([name]) => name));
+  const others = ["c2", "m-c2-eth0", "n-c2-eth0", "results"];
   await lab.run(() => lab.call(del));
-  expect(names().toSorted()).toEqual(["c1", "c2", "n-c1-eth0", "n-c2-eth0", "results"]);
+  expect(names().toSorted()).toEqual(["c1", "m-c1-eth0", "n-c1-eth0", ...others].sort());
   lab.writePlan(["x"]);
   await lab.run(() => lab.call(del));
-  expect(names().toSorted()).toEqual(["c2", "n-c2-eth0", "results"]);
+  expect(names().toSorted()).toEqual(others);
 });
 
 test("an agent carries out DELs, and connects to the next plexusd when one dies", async () => {
@@ -297,8 +300,7 @@ describe.each(["an event", "a change of the disk"])("a shim that is killed befor
     dying(["eth0"]);
     return lab.run(async () => {
       const { process, ended } = lab.start();
-      if (where === "an event")
-        schedule.beforeEvent(schedule.count + nth, () => schedule.kill(process));
+      if (where === "an event") schedule.beforeEvent({ event: nth }, () => schedule.kill(process));
       let changes = 0;
       lab.disk = () =>
         where !== "an event" && schedule.current === process && changes++ === nth

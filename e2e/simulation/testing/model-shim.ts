@@ -28,7 +28,7 @@ const behaviours: Readonly<Record<IfName, DelegateBehaviour>> = {
 /** How long a delegate runs that ends. */
 const durationUs = 1000;
 
-/** Until what is to be killed is killed, in microseconds. */
+/** When the test kills a process, in microseconds after its start. */
 const killUs = 100_000;
 
 /** Until a call's end is known, in microseconds. */
@@ -101,8 +101,13 @@ class ModelCall {
   async #serve(session: EngineSession): Promise<void> {
     const { call, paths, answers } = this.#options;
     const { orders = [], isPipelined = false, isFinding = false, end = "done" } = call.engine ?? {};
+    const { requires = [] } = call.engine ?? {};
     const send = async (order: (typeof orders)[number]): Promise<void> => {
-      const { outcome, code } = await session.exec(orderOf(order, paths));
+      const required = order === orders[0] ? requires : [];
+      const { outcome, code } = await session.exec({
+        ...orderOf(order, paths),
+        requires: required,
+      });
       answers.push(`${outcome} ${code}`);
     };
     if (isFinding) {

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSy
 import type { Server } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { bootId } from "../../shim/lab/frames.ts";
+import { bootId, FrameType } from "../../shim/lab/frames.ts";
 import { Bench, type Script } from "../../shim/lab/harness.ts";
 import {
   type CallCase,
@@ -108,6 +108,7 @@ class RealCall {
   #script(): Script {
     const { call, paths, answers } = this.#options;
     const { orders = [], isPipelined = false, isFinding = false, end = "done" } = call.engine ?? {};
+    const { requires = [] } = call.engine ?? {};
     return async (engine) => {
       const encoded = orders.map((order) => orderOf(order, paths));
       const all = encoded.map(({ group, searchPath, env, ...order }) => ({
@@ -124,6 +125,8 @@ class RealCall {
         const found = await engine.find(paths.bin, "tuning", "absent");
         answers.push(found.map(([outcome]) => outcome).join());
       }
+      if (orders.length > 0 && requires.length > 0)
+        engine.send(FrameType.require, [paths.bin, ...requires]);
       if (isPipelined) await sendAll();
       else for (const order of all) await send(order);
       if (end === "done") engine.done(0, "{}");
@@ -157,8 +160,10 @@ function linesOf(path: string): string[] {
 function filesOf(dir: string): string[] {
   return readdirSync(dir)
     .map((name) => {
-      const { mode, size } = statSync(join(dir, name));
-      return `${name} ${(mode & 0o777).toString(8)}${size === 0 ? " empty" : ""}`;
+      const path = join(dir, name);
+      // Zeros are a lock file that names no process group.
+      const isEmpty = /^0*$/.test(readFileSync(path, "latin1"));
+      return `${name} ${(statSync(path).mode & 0o777).toString(8)}${isEmpty ? " empty" : ""}`;
     })
     .toSorted();
 }

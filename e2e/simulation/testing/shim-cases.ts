@@ -36,6 +36,8 @@ interface OrderCase {
 interface EngineCase {
   /** Whether it looks up plugins first. */
   readonly isFinding: boolean;
+  /** What its first order requires besides its own plugin. */
+  readonly requires: readonly string[];
   readonly orders: readonly OrderCase[];
   /** Whether it sends all orders at once. */
   readonly isPipelined: boolean;
@@ -127,6 +129,7 @@ function callCase(random: Random): CallCase {
   });
   const engine = (): EngineCase => ({
     isFinding: random.chance(0.3),
+    requires: random.pick([[], [], ["tuning"], ["tuning", "absent"]]),
     orders: Array.from({ length: random.integer(0, 3) }, order),
     isPipelined: random.chance(0.3),
     end: random.weighted({ done: 4, fails: 1, dies: 4, "is silent": 1 }),

@@ -9,7 +9,7 @@ import type { DelegateBehaviour, DelegateFault, DiskFault } from "../world/fault
 import { Kernel } from "../world/kernel.ts";
 import { Random } from "../world/random.ts";
 import { Process, Schedule } from "../world/schedule.ts";
-import { type EngineSession, enterWorld, type World } from "../world/world.ts";
+import { type EngineSession, enterWorld, type Observer, type World } from "../world/world.ts";
 
 const { stateDir } = defaultPaths;
 const conf = { cniVersion: "1.0.0", name: "n", type: "plexus" };
@@ -70,7 +70,11 @@ export class ShimLab {
       },
       disk: (operation: string, path: string) => this.disk(operation, path),
     };
-    const observer = { delegateStarted: () => undefined, delegateEnded: () => undefined };
+    const observer: Observer = {
+      delegateStarted: () => undefined,
+      delegateEnded: () => undefined,
+      statusNotRecorded: () => undefined,
+    };
     this.world = {
       ...{ random, schedule, faults, observer, disk, kernel: new Kernel(random, disk) },
       ...{ daemon: undefined, onDaemonChange: new Set(), missingPlugins: new Set() },

@@ -90,7 +90,7 @@ export class Disk {
     const delayUs = random.chance(0.02)
       ? random.duration(syncMaxUs, busySyncUs)
       : random.duration(syncMinUs, syncMaxUs);
-    if (failure === undefined) this.#files.sync(inode, schedule.nowUs + delayUs);
+    this.#files.sync(inode, failure === undefined ? schedule.nowUs + delayUs : Infinity);
     return new Promise((resolve, reject) => {
       schedule.at(delayUs, () => {
         if (failure === undefined) resolve();

@@ -31,7 +31,7 @@ export interface DelegateFault {
   readonly durationUs: number;
 }
 
-/** What becomes of one request to the API server. */
+/** How one request to the API server ends. */
 export type RequestOutcome =
   | "answered"
   /** The request, or only its answer, is lost: nothing comes until the client gives up. */

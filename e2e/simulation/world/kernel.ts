@@ -49,6 +49,11 @@ export class Kernel {
     return this.#links.has(netns);
   }
 
+  /** The names of a namespace's links. */
+  linkNames(netns: string): string[] {
+    return ["lo", ...(this.#links.get(netns)?.keys() ?? [])];
+  }
+
   /** Answers rtnetlink requests as `DelegateHost.netlink` does. @throws NetnsError */
   netlink(netns: string, messages: Uint8Array): Uint8Array {
     return this.#rtnetlink.answer(netns, messages);

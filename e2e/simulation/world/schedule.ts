@@ -9,6 +9,14 @@ interface ScheduledEvent {
   run: (() => void) | undefined;
 }
 
+/** Something that happens before an event. */
+interface Mark {
+  /** Events until then. */
+  left: number;
+  readonly of: string;
+  readonly run: (owner: Process) => void;
+}
+
 /** A running process of the simulated machine. When it ends, nothing that it began continues. */
 export class Process {
   /** All that have not ended, in the order of their beginning. */
@@ -56,12 +64,12 @@ export class Schedule {
   #nowUs = 0;
   #current: Process = this.outside;
   #count = 0;
-  /** Gets what the code of a process that goes on has thrown in an event. */
+  /** Called with an error that an event of a live process throws. */
   onError: (error: unknown) => void = (error) => {
     throw error;
   };
-  /** What happens before the event of a number, by number. */
-  readonly #marks = new Map<number, () => void>();
+  /** What happens before events of certain numbers. */
+  #marks: Mark[] = [];
 
   /** Ends what an earlier history has left. */
   constructor(random: Random) {
@@ -107,14 +115,34 @@ export class Schedule {
     });
   }
 
+  /**
+   * Resolves when a condition holds, or at a time. Looks less and less often, and calls `meanwhile`
+   * each time that it does not hold after a pause.
+   * @returns whether it holds
+   */
+  async until(
+    isSo: () => boolean,
+    endUs: number,
+    meanwhile?: () => Promise<void>,
+  ): Promise<boolean> {
+    for (let pauseUs = 500_000; !isSo(); pauseUs = Math.min(2 * pauseUs, 30e6)) {
+      if (this.#nowUs > endUs) return false;
+      await this.sleep(pauseUs);
+      if (meanwhile !== undefined && !isSo()) await meanwhile();
+    }
+    return true;
+  }
+
   /** Runs events until `isOver`, or until there are none. */
   async run(isOver: () => boolean): Promise<void> {
+    const ready = Promise.resolve();
     await new Promise<void>((resolve) => {
       const next = (): void => {
         if (isOver() || !this.#step()) resolve();
-        // Runs after every promise that the event has made ready.
-        else queueMicrotask(() => process.nextTick(next));
+        // Runs after every promise that the event has made ready. queueMicrotask() is slower.
+        else void ready.then(whenDrained);
       };
+      const whenDrained = (): void => process.nextTick(next);
       next();
     });
   }
@@ -124,9 +152,15 @@ export class Schedule {
     return this.#count;
   }
 
-  /** Has something happen before the event of that number, which may be any event. */
-  beforeEvent(number: number, run: () => void): void {
-    this.#marks.set(number, run);
+  /**
+   * Has something happen before the event of that number from now on, of all, or of processes whose
+   * names begin so. `run` gets the process whose event it is.
+   */
+  beforeEvent(
+    { event, of = "" }: { readonly event: number; readonly of?: string | undefined },
+    run: (owner: Process) => void,
+  ): void {
+    this.#marks.push({ left: event, of, run });
   }
 
   /** Ends a process as SIGKILL does. What waits for its end runs later. */
@@ -165,7 +199,7 @@ export class Schedule {
       event.run = undefined;
       this.#nowUs = atUs;
       this.#count += 1;
-      this.#mark();
+      this.#mark(owner);
       if (!owner.isAlive) continue;
       this.#current = owner;
       try {
@@ -177,11 +211,13 @@ export class Schedule {
     }
   }
 
-  #mark(): void {
-    const mark = this.#marks.get(this.#count);
-    if (mark === undefined) return;
+  #mark(owner: Process): void {
+    if (this.#marks.length === 0) return;
+    const due = this.#marks.filter((mark) => owner.name.startsWith(mark.of) && --mark.left === 0);
+    if (due.length === 0) return;
+    this.#marks = this.#marks.filter(({ left }) => left > 0);
     this.#current = this.outside;
-    mark();
+    for (const { run } of due) run(owner);
   }
 
   #push(event: ScheduledEvent): void {

@@ -25,6 +25,8 @@ export interface Observer {
   /** A delegate begins its work, or has ended in any way; `process` is its group. */
   delegateStarted(call: DelegateCall, process: Process): void;
   delegateEnded(call: DelegateCall, process: Process): void;
+  /** A network-status was neither written nor recorded: only the process knows it. */
+  statusNotRecorded(process: Process): void;
 }
 
 /** The machine and all around it, during one history. */

@@ -1,4 +1,4 @@
-import { gatewayOf } from "../../world/leases.ts";
+import { gatewayOf, type LeaseOwner } from "../../world/leases.ts";
 import { world } from "../../world/world.ts";
 import { isOwner, type PluginCall, pluginError } from "./call.ts";
 
@@ -7,6 +7,8 @@ export interface AllocatedAddress {
   readonly address: string;
   readonly gateway: string;
 }
+
+type Lease = Pick<LeaseOwner, "containerId" | "ifName">;
 
 /** The networks of a configuration, one for each address. @throws CniError when there is none */
 function subnetsOf({ conf: { ipam } }: PluginCall): readonly string[] {
@@ -49,9 +51,15 @@ function requestedIn({ conf }: PluginCall, subnet: string): string | undefined {
   return requested?.replace(/\/.*/, "");
 }
 
-/** host-local's DEL. @throws Error of the disk */
+/**
+ * host-local's DEL. If it finds no lease of the interface, it releases one that names only the
+ * container: of an earlier version of host-local, or written in part.
+ * @throws Error of the disk
+ */
 export function releaseAddresses(call: PluginCall): void {
-  releaseIf(call, (lease) => isOwner(lease, call));
+  const isPartial = (lease: Lease): boolean =>
+    lease.containerId === call.containerId && lease.ifName === "";
+  if (releaseIf(call, (lease) => isOwner(lease, call)) === 0) releaseIf(call, isPartial);
 }
 
 /** @throws CniError when it has none */
@@ -68,11 +76,10 @@ export function collectAddresses(call: PluginCall): void {
   );
 }
 
-function releaseIf(
-  { network }: PluginCall,
-  isUnused: (lease: { readonly containerId: string; readonly ifName: string }) => boolean,
-): void {
+/** @returns how many it releases */
+function releaseIf({ network }: PluginCall, isUnused: (lease: Lease) => boolean): number {
   const { kernel, note } = world();
   const released = kernel.leases.release(network, isUnused);
   if (released.length > 0) note(() => `  - lease ${network} ${released.join(" ")}`);
+  return released.length;
 }

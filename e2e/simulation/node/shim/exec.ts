@@ -7,7 +7,7 @@ import { startDelegate } from "../delegates.ts";
 import type { ProcessGroup } from "../locks.ts";
 import { pluginTypes } from "../plugins.ts";
 import type { ShimCall } from "./call.ts";
-import { stragglerNote } from "./lock.ts";
+import { lockOther, release, stragglerNote } from "./lock.ts";
 
 /* Models shim/exec.c. */
 
@@ -68,13 +68,33 @@ export async function execOrder(
   order: DelegateCall,
   timeoutMs = order.timeoutMs,
 ): Promise<DelegateOutcome> {
+  for (const required of order.requires ?? []) {
+    const lookup = findPlugin(required);
+    if (lookup.outcome !== "found") return unstarted(lookup.outcome, lookup.message);
+  }
   const refusal = call.refusal(order);
   if (refusal !== undefined) return unstarted("refused", refusal);
   const found = findPlugin(order.type);
   if (found.outcome !== "found") return unstarted(found.outcome, found.message);
-  const outcome = await attend(call, { ...order, env: { ...call.env, ...order.env } }, timeoutMs);
+  const complete = { ...order, env: { ...call.env, ...order.env } };
+  return runLocked(call, complete, timeoutMs);
+}
+
+/** `run_locked` */
+async function runLocked(
+  call: ShimCall,
+  order: DelegateCall,
+  timeoutMs: number,
+): Promise<DelegateOutcome> {
+  const { CNI_COMMAND, CNI_CONTAINERID: id = "" } = order.env;
+  const isOwn = id === call.containerId || CNI_COMMAND !== "DEL";
+  const locked = isOwn ? call : lockOther(call, id);
+  if (locked === undefined)
+    return unstarted("refused", `another operation on container ${id} is running`);
+  const outcome = await attend(call, order, { timeoutMs, locked });
   call.delegate = undefined;
-  stragglerNote(call, undefined);
+  stragglerNote(locked, undefined);
+  if (!isOwn) release(locked);
   return outcome;
 }
 
@@ -83,13 +103,17 @@ function unstarted(outcome: "refused" | "missing", message: string): DelegateOut
 }
 
 /** `attend`: waits for the delegate's end and for its pipes, and kills it after the time limit. */
-function attend(call: ShimCall, order: DelegateCall, timeoutMs: number): Promise<DelegateOutcome> {
+function attend(
+  call: ShimCall,
+  order: DelegateCall,
+  { timeoutMs, locked }: { readonly timeoutMs: number; readonly locked: ShimCall },
+): Promise<DelegateOutcome> {
   const { schedule } = world();
-  const { inherited } = call;
+  const { inherited } = locked;
   const begunUs = schedule.nowUs;
   const group = new DelegateGroup(order.type);
   call.delegate = group;
-  stragglerNote(call, group);
+  stragglerNote(locked, group);
   inherited?.pass(group.leader);
   return new Promise((resolve, reject) => {
     let hasEnded = false;

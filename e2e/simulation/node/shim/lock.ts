@@ -1,7 +1,7 @@
 import { CniErrorCode } from "#cni/error.ts";
 import { world } from "../../world/world.ts";
 import { InheritedLock, type LockedFile, type LockKind, type ProcessGroup } from "../locks.ts";
-import type { ShimCall } from "./call.ts";
+import { ShimCall } from "./call.ts";
 import { makeEmpty } from "./empty-file.ts";
 
 /* Models shim/lock.c. */
@@ -59,12 +59,36 @@ export function release(call: ShimCall): void {
   const { lock, inherited, process } = call;
   if (lock === undefined || inherited === undefined) return;
   inherited.close(process);
-  if (lock.isInherited) return;
   try {
-    world().disk.unlink(call.lockFile);
+    if (!lock.isInherited) world().disk.unlink(call.lockFile);
   } catch {
     // plexusd sweeps what remains.
   }
+  lock.unlock(call);
+}
+
+/**
+ * `lock_other`: locks another sandbox for a delegate that detaches it.
+ * @returns a call of that sandbox, without a lock where there is no room; undefined while it is in use
+ */
+export function lockOther(call: ShimCall, containerId: string): ShimCall | undefined {
+  const { process, runtime, stdin } = call;
+  const env = { ...call.env, CNI_CONTAINERID: containerId };
+  const other = new ShimCall({ env, stdin }, { process, runtime });
+  const { disk, kernel } = world();
+  try {
+    if (!disk.exists(other.lockFile)) makeEmpty(other.lockFile);
+  } catch (error) {
+    if (!process.isAlive) throw error;
+    return other;
+  }
+  const file = kernel.locks.file(disk.stat(other.lockFile).ino);
+  if (!file.tryLock(other, "exclusive")) return undefined;
+  other.lock = file;
+  other.inherited = new InheritedLock(file, process);
+  if (file.tryInherited(other.inherited)) return other;
+  release(other);
+  return undefined;
 }
 
 /** `wait_for` @throws ShimExit with code 11 after the limit */

@@ -88,7 +88,7 @@ function reasonOf({ message, stdout, stderr }: DelegateOutcome): string {
   return message || stdout || stderr || "it failed without a message";
 }
 
-/** `run_steps` @returns the failures, of which each skips the rest of its group */
+/** `run_steps`: a failure skips the rest of its group. @returns the failures */
 async function runSteps(call: ShimCall, plan: PlanMessage, attempted: number): Promise<string[]> {
   const { schedule } = world();
   const deadline = schedule.nowUs + call.settingMs("PLEXUS_REPLAY_MS", 90_000) * 1000;
@@ -176,11 +176,18 @@ export function multusClean(call: ShimCall): void {
   const path = multusPath(call);
   if (!disk.exists(path)) return;
   if (!disk.exists(recordPath(call)) && !disk.exists(tombstonePath(call))) return;
-  const results = `${defaultPaths.cniStateDir}/multus/results`;
-  const own = disk.exists(results)
-    ? disk.list(results).filter(([name]) => name.includes(`-${call.containerId}-`))
-    : [];
-  for (const each of [...own.map(([name]) => `${results}/${name}`), path]) {
+  const directories = ["multus/results", "results"].map(
+    (dir) => `${defaultPaths.cniStateDir}/${dir}`,
+  );
+  const own = directories
+    .filter((dir) => disk.exists(dir))
+    .flatMap((dir) => {
+      const names = disk.list(dir).map(([name]) => name);
+      return names
+        .filter((name) => name.includes(`-${call.containerId}-`))
+        .map((name) => `${dir}/${name}`);
+    });
+  for (const each of [...own, path]) {
     try {
       disk.unlink(each);
     } catch (error) {

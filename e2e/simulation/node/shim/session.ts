@@ -11,9 +11,14 @@ import { lockShare } from "./lock.ts";
 export type SessionEnd = ShimAnswer | "unreachable" | "lost";
 
 /** `session_request`: the input and the CNI variables. */
-function sessionRequest({ env, netns, stdin }: ShimCall): Connection["request"] {
+function sessionRequest({ command, env, netns, stdin }: ShimCall): Connection["request"] {
   const variables: Record<string, string> = {};
   if (netns !== "") variables.PLEXUS_NETNS = netnsState(netns);
+  if (command === "ADD" && variables.PLEXUS_NETNS === "ok")
+    variables.PLEXUS_LINKS = world()
+      .kernel.linkNames(netns)
+      .map((name) => `${name}/`)
+      .join("");
   for (const name in env) if (name.startsWith("CNI_")) variables[name] = env[name] as string;
   return { env: variables, stdin };
 }

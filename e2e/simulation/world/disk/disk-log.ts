@@ -19,7 +19,10 @@ export class DiskLog {
     this.#operations.push(operation);
   }
 
-  /** Makes what was done to an inode so far durable at a time, unless the power fails before. */
+  /**
+   * Makes what was done to an inode so far durable at a time, unless the power fails before. A sync
+   * that fails never ends: nothing later is durable before the next one that succeeds.
+   */
   sync(inode: number, endsAtUs: number): void {
     const covers = this.#operations.length;
     this.#syncs.push({ operation: { kind: "sync", inode, covers }, endsAtUs });
@@ -27,14 +30,13 @@ export class DiskLog {
 
   /** What a power loss at a time leaves. */
   remains(lostAtUs: number, random: Random): { survives: Survival; files: NamedInode[] } {
-    const syncs = (isOver: boolean): DiskOperation[] =>
-      this.#syncs
-        .filter(({ endsAtUs }) => endsAtUs <= lostAtUs === isOver)
-        .map(({ operation }) => operation);
-    const operations = [...this.#operations, ...syncs(true)];
-    return someRemains({ operations, start: this.#start }, syncs(false), (items) =>
-      random.pick(items),
-    );
+    const over = this.#syncs.filter(({ endsAtUs }) => endsAtUs <= lostAtUs).map(operationOf);
+    const durable = Math.max(0, ...over.map(({ covers }) => covers));
+    const isPending = ({ endsAtUs, operation }: Sync): boolean =>
+      endsAtUs > lostAtUs && (endsAtUs < Infinity || operation.covers >= durable);
+    const operations = [...this.#operations, ...over];
+    const pending = this.#syncs.filter(isPending).map(operationOf);
+    return someRemains({ operations, start: this.#start }, pending, (items) => random.pick(items));
   }
 
   /** Begins again with files that are durable. */
@@ -53,4 +55,8 @@ export class DiskLog {
     }
     this.#start = this.#operations.length;
   }
+}
+
+function operationOf({ operation }: Sync): Sync["operation"] {
+  return operation;
 }

@@ -13,7 +13,7 @@ interface FailedCall {
   readonly dest?: string | undefined;
 }
 
-/** Code of a process goes on for a moment after the process was killed: its system calls throw this. */
+/** Thrown by system calls of a killed process, whose code still runs until its next event. */
 export class ProcessEndedError extends Error {
   override readonly name = "ProcessEndedError";
 

@@ -1,0 +1,251 @@
+import { type NetworkName, networks, requestable } from "../node/networks.ts";
+import type { DelegateBehaviour, DiskFault, RequestOutcome } from "../world/faults.ts";
+import type { Random } from "../world/random.ts";
+
+/** Something that goes wrong. Numbers of calls, requests and operations count from 1. */
+export type Mischief =
+  | { readonly kind: "delegate"; readonly nth: number; readonly behaviour: DelegateBehaviour }
+  /** It hangs with a child, and its shim is killed. */
+  | { readonly kind: "abandoned delegate"; readonly nth: number; readonly afterMs: number }
+  | { readonly kind: "slow delegate"; readonly nth: number; readonly durationMs: number }
+  | { readonly kind: "request"; readonly nth: number; readonly outcome: RequestOutcome }
+  | { readonly kind: "watch"; readonly nth: number; readonly what: "ends" | "expires" | "silent" }
+  | {
+      readonly kind: "disk";
+      readonly of: DiskChange;
+      /** Of these changes. */
+      readonly nth: number;
+      readonly fault: DiskFault;
+    }
+  | ({ readonly kind: "disk full" } & Window)
+  /** The next plugin may then take long. */
+  | ({ readonly kind: "kill"; readonly of: Victim; readonly slowMs: number | undefined } & Moment)
+  /** SIGSTOP. */
+  | ({ readonly kind: "stop"; readonly of: "plexusd"; readonly forMs: number } & Moment)
+  | ({ readonly kind: "power loss" } & Moment)
+  | ({ readonly kind: "plugin missing"; readonly type: string } & Window)
+  | ({ readonly kind: "definition removed"; readonly network: NetworkName } & Window)
+  | ({ readonly kind: "definition changed"; readonly network: NetworkName } & Window)
+  /** A pod is removed from the API; only later its sandbox is stopped. */
+  | ({ readonly kind: "pod removed" } & Window)
+  /** Just before its end, plexusd may be killed. */
+  | ({ readonly kind: "API down"; readonly killsPlexusd: boolean } & Window)
+  | { readonly kind: "API restart"; readonly atMs: number }
+  | { readonly kind: "clock step"; readonly atMs: number; readonly byMs: number }
+  | { readonly kind: "plexusd restart"; readonly atMs: number }
+  /** The next plexusd starts while this one ends. */
+  | { readonly kind: "plexusd upgrade"; readonly atMs: number }
+  | { readonly kind: "call"; readonly atMs: number; readonly command: "GC" | "STATUS" | "CHECK" }
+  /** The namespace of a pod's sandbox disappears before its DEL. */
+  | { readonly kind: "namespace gone"; readonly atMs: number }
+  /** A pod is deleted from the API at once, and its sandbox forgotten by the runtime. */
+  | { readonly kind: "sandbox forgotten"; readonly atMs: number };
+
+/** Before the event of that number among those of such processes; undefined: of all processes. */
+interface Moment {
+  readonly of: Victim | undefined;
+  readonly event: number;
+}
+
+interface Window {
+  readonly fromMs: number;
+  readonly forMs: number;
+}
+
+/** Processes by the first word of their names, and how many events each pod brings them. */
+const victims = { plexusd: 45, shim: 22, runtime: 8, delegate: 16, agent: 6 } as const;
+type Victim = keyof typeof victims;
+/** The events that each pod brings all processes. */
+const podEvents = 110;
+
+/** Changes of the disk, and how many each pod brings. */
+const diskChanges = { any: 45, create: 5, write: 9, rename: 2, unlink: 4, fsync: 6 } as const;
+type DiskChange = keyof typeof diskChanges;
+
+const behaviours: Readonly<Record<Exclude<DelegateBehaviour, "works">, number>> = {
+  "fails before its work": 3,
+  "fails after its work": 3,
+  "fails between": 3,
+  "dies before its work": 1,
+  "dies after its work": 2,
+  "hangs before its work": 1,
+  "hangs after its work": 1,
+  "says nothing": 1,
+  "says nonsense": 1,
+  "leaves a child": 1,
+  "hangs with a child": 1,
+};
+
+const outcomes: Readonly<Record<Exclude<RequestOutcome, "answered">, number>> = {
+  "request lost": 1,
+  "answer lost": 1,
+  refused: 1,
+  broken: 1,
+  conflict: 1,
+  "too many requests": 1,
+  "internal error": 1,
+  unavailable: 1,
+  old: 1,
+};
+
+type Kinds = Readonly<Record<Mischief["kind"], number>>;
+
+const kinds: Kinds = {
+  delegate: 12,
+  "slow delegate": 3,
+  "abandoned delegate": 1,
+  request: 5,
+  watch: 3,
+  disk: 8,
+  "disk full": 2,
+  kill: 12,
+  stop: 2,
+  "power loss": 5,
+  "plugin missing": 2,
+  "definition removed": 1,
+  "definition changed": 1,
+  "pod removed": 1,
+  "API down": 2,
+  "API restart": 1,
+  "clock step": 1,
+  "plexusd restart": 2,
+  "plexusd upgrade": 1,
+  call: 3,
+  "namespace gone": 2,
+  "sandbox forgotten": 1,
+};
+
+/** Plugins that may be missing for a time. */
+const mayBeMissing: ReadonlySet<string> = new Set([
+  "ptp",
+  "macvlan",
+  "bridge",
+  "host-route",
+  "host-device",
+]);
+
+/** What faults concern: a part of the scenario. */
+interface Node {
+  readonly pods: readonly {
+    readonly networks: readonly NetworkName[];
+    readonly startMs: number;
+    readonly lifeMs: number | undefined;
+  }[];
+  readonly defaultNetwork: NetworkName;
+  readonly hasAgent: boolean;
+}
+
+/** Which kinds a history may have: all, or some, which then meet more often. */
+export function drawKinds(random: Random): Kinds {
+  if (random.chance(0.5)) return kinds;
+  const some = Array.from({ length: 3 }, () => [random.weighted(kinds), 1]);
+  return Object.fromEntries(some) as Kinds;
+}
+
+export function drawMischief(random: Random, among: Kinds, node: Node): Mischief {
+  const kind = random.weighted(among);
+  const nth = drawUpTo(random, 2 + 7 * node.pods.length);
+  const nthCall = drawUpTo(random, delegateCalls(node));
+  const atMs = drawTimeMs(random, node);
+  const window = { fromMs: atMs, forMs: random.duration(100, 120_000) };
+  switch (kind) {
+    case "delegate":
+      return { kind, nth: nthCall, behaviour: random.weighted(behaviours) };
+    case "slow delegate":
+      return { kind, nth: nthCall, durationMs: random.duration(1000, 50_000) };
+    case "abandoned delegate":
+      return { kind, nth: nthCall, afterMs: random.duration(10, 5000) };
+    case "request":
+      return { kind, nth, outcome: random.weighted(outcomes) };
+    case "watch":
+      return { kind, nth, what: random.pick(["ends", "expires", "silent"]) };
+    case "disk": {
+      const of = random.weighted({ any: 4, create: 1, write: 1, rename: 1, unlink: 1, fsync: 2 });
+      const most = diskChanges[of] * node.pods.length;
+      return { kind, of, nth: drawUpTo(random, most), fault: drawDiskFault(random) };
+    }
+    case "kill":
+      return {
+        ...{ kind, ...drawMoment(random, drawVictim(random, node), node) },
+        slowMs: random.chance(0.25) ? random.duration(1000, 60_000) : undefined,
+      };
+    case "power loss": {
+      const of = random.chance(0.5) ? drawVictim(random, node) : undefined;
+      return { kind, ...drawMoment(random, of, node) };
+    }
+    case "stop":
+      return {
+        ...{ kind, ...drawMoment(random, "plexusd", node) },
+        forMs: random.duration(1000, 600_000),
+      };
+    case "plugin missing":
+      return drawMissingPlugin(random, window, node);
+    case "definition removed":
+    case "definition changed":
+      return { kind, network: random.pick(requestable), ...window };
+    case "API down":
+      return { kind, killsPlexusd: random.chance(0.5), ...window };
+    case "disk full":
+    case "pod removed":
+      return { kind, ...window };
+    case "clock step":
+      return { kind, atMs, byMs: random.duration(1000, 1e9) * (random.chance(0.5) ? 1 : -1) };
+    case "call":
+      return { kind, atMs, command: random.pick(["GC", "STATUS", "CHECK"]) };
+    default:
+      return { kind, atMs };
+  }
+}
+
+function drawVictim(random: Random, { hasAgent }: Node): Victim {
+  const names = Object.keys(victims) as Victim[];
+  return random.pick(hasAgent ? names : names.filter((name) => name !== "agent"));
+}
+
+/** A moment that most histories with so many pods reach. */
+function drawMoment<Of extends Victim | undefined>(
+  random: Random,
+  of: Of,
+  node: Node,
+): { of: Of; event: number } {
+  const perPod = of === undefined ? podEvents : victims[of];
+  return { of, event: drawUpTo(random, perPod * node.pods.length) };
+}
+
+/** Any number or, as often, rather a small one. */
+function drawUpTo(random: Random, most: number): number {
+  return random.chance(0.5) ? random.integer(1, most) : random.duration(1, most);
+}
+
+/** How many delegates run for all ADDs and DELs. */
+function delegateCalls({ pods, defaultNetwork }: Node): number {
+  const names = pods.flatMap((pod) => [defaultNetwork, ...pod.networks]);
+  return names.reduce((sum, name) => sum + 2 * networks[name].length, 0);
+}
+
+/** Often when a pod starts or ends: most faults matter then. */
+function drawTimeMs(random: Random, { pods }: Node): number {
+  const anyMs = random.duration(50, 20_000);
+  const { startMs, lifeMs = anyMs } = random.pick(pods);
+  const moment = random.weighted({ any: 2, start: 1, end: 2 });
+  if (moment === "any") return anyMs;
+  return Math.max(1, startMs + (moment === "end" ? lifeMs : 0) + random.integer(-300, 300));
+}
+
+/** One that a pod uses. Seldom for longer than Plexus waits for it. */
+function drawMissingPlugin(
+  random: Random,
+  { fromMs, forMs }: Window,
+  { pods, defaultNetwork }: Node,
+): Mischief {
+  const used = [defaultNetwork, ...pods.flatMap((pod) => pod.networks)].flatMap(
+    (name): readonly string[] => networks[name],
+  );
+  const type = random.pick(used.filter((each) => mayBeMissing.has(each)));
+  const isLost = random.chance(0.1);
+  return { kind: "plugin missing", type, fromMs, forMs: isLost ? 400_000 + forMs : forMs };
+}
+
+function drawDiskFault(random: Random): DiskFault {
+  return random.weighted({ "process killed": 6, "power lost": 6, ENOSPC: 2, EIO: 2, EROFS: 1 });
+}
