@@ -3,44 +3,65 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, openSync } from "node:fs";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { repositoryRoot } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
-import { startCluster } from "./kubernetes/cluster.ts";
-import { prepareTools } from "./kubernetes/tools.ts";
-import { cacheRoot } from "./machine/cache.ts";
-import type { Command } from "./machine/run.ts";
+import { type Cluster, startCluster } from "./kubernetes/cluster.ts";
+import { kubernetesDirectory, prepareTools } from "./kubernetes/tools.ts";
+import { type Command, run } from "./machine/run.ts";
 
 const usage = `usage: node e2e/cluster/main.ts COMMAND
-  prepare        builds and downloads the programs of the cluster, if they are not in the cache yet
-  up             starts a cluster of one node
-  load FILE      makes the images in an archive known to the node
-  kubectl ...    runs kubectl as the cluster's administrator
-  shell          starts a shell in which kubectl, with its plugins, is the administrator's
-  node ...       runs a command on the node, or a shell
-  down           stops the cluster and removes all that is left of it
+  prepare                  builds and downloads the programs of the cluster, if they are not in the cache yet
+  up [--nodes N] [FILE...] starts a cluster of one node or N, unless it is up, and loads the images in archives
+  kubectl ...              runs kubectl as the cluster's administrator
+  node ...                 runs a command on the first node, or a shell; node-2 ... on the second
+  down                     stops the cluster and removes all that is left of it
 `;
 
 /** What the process that holds the cluster writes down for the other commands. */
 interface State {
   readonly pid: number;
   readonly directory: string;
-  readonly kubectl: Command;
-  readonly shell: Command;
-  readonly node: Command;
-  readonly import: Command;
+  /** Of each node, the command that imports images. */
+  readonly imports: readonly Command[];
 }
 
-const stateFile = join(cacheRoot(), "cluster.json");
+/** Of this checkout's cluster. */
+const home = join(repositoryRoot, ".cluster");
+const stateFile = join(home, "state.json");
+/** For the PATH of a shell: kubectl and on-node. */
+const programs = join(home, "bin");
 
-async function up(): Promise<void> {
-  if (existsSync(stateFile)) {
-    throw new Error(`a cluster is up already, or has died: see ${stateFile}, or run "down"`);
+const howToUse = `The cluster is up. To use it in this shell:
+  export PATH=${programs}:$PATH
+It has kubectl, and on-node, which runs a command on the node. To stop the cluster: make cluster-down
+`;
+
+async function up(args: readonly string[]): Promise<void> {
+  const { values, positionals: archives } = parseArgs({
+    args: [...args],
+    options: { nodes: { type: "string", default: "1" } },
+    allowPositionals: true,
+  });
+  if (!/^[1-9]$/.test(values.nodes)) {
+    throw new Error(`--nodes must be 1 to 9, not ${values.nodes}`);
   }
+  if (!(await isUp())) await start(values.nodes);
+  for (const command of (await readState()).imports) {
+    for (const archive of archives) await run([...command, resolve(archive)]);
+  }
+  process.stdout.write(howToUse);
+}
+
+async function start(nodes: string): Promise<void> {
   await prepareTools();
-  const logPath = join(cacheRoot(), "cluster.log");
+  await rm(home, { recursive: true, force: true });
+  await mkdir(programs, { recursive: true });
+  const logPath = join(home, "cluster.log");
   const log = openSync(logPath, "w");
-  const holder = spawn(process.execPath, [import.meta.filename, "hold"], {
+  const holder = spawn(process.execPath, [import.meta.filename, "hold", nodes], {
     stdio: ["ignore", log, log],
     detached: true,
   });
@@ -59,21 +80,18 @@ async function up(): Promise<void> {
     throw new Error("cannot start the cluster");
   }
   holder.unref();
-  console.log("The cluster is up. Next: node e2e/cluster/main.ts kubectl get nodes");
 }
 
 /** Starts the cluster and holds it until a SIGTERM: the cluster ends with this process. */
-async function hold(): Promise<void> {
-  await using cluster = await startCluster();
+async function hold(nodes: number): Promise<void> {
+  await using cluster = await startCluster({ nodes });
+  await writePrograms(cluster);
   const state: State = {
     pid: process.pid,
     directory: cluster.directory,
-    kubectl: cluster.kubectlCommand(),
-    shell: cluster.administratorCommand("bash"),
-    node: cluster.node.host.command([]),
-    import: cluster.node.host.command(cluster.node.importCommand()),
+    imports: cluster.nodes.map((node) => node.host.command(node.importCommand())),
   };
-  // Only one cluster at a time is held for the command line.
+  // One checkout holds one cluster.
   await writeFile(stateFile, JSON.stringify(state), { flag: "wx" });
   const alive = setInterval(() => undefined, 60_000);
   await once(process, "SIGTERM");
@@ -81,7 +99,25 @@ async function hold(): Promise<void> {
   await rm(stateFile);
 }
 
+/** kubectl enters the network namespace of the control plane, as the API server is reached from nowhere else. */
+async function writePrograms({ controlPlane, node, nodes }: Cluster): Promise<void> {
+  const kubectl = join(await kubernetesDirectory(), "kubectl");
+  const enter = `nsenter --target=${controlPlane.host.pid} -n`;
+  const scripts = {
+    kubectl: `KUBECONFIG='${controlPlane.kubeconfig}' exec ${enter} '${kubectl}' "$@"`,
+    "on-node": `exec ${node.host.command([]).join(" ")} "$@"`,
+    ...Object.fromEntries(
+      nodes.map(({ name, host }) => [`on-${name}`, `exec ${host.command([]).join(" ")} "$@"`]),
+    ),
+  };
+  for (const [name, script] of Object.entries(scripts)) {
+    await writeFile(join(programs, name), `#!/bin/sh\n${script}\n`);
+    await chmod(join(programs, name), 0o755);
+  }
+}
+
 async function down(): Promise<void> {
+  if (!existsSync(stateFile)) return;
   const { pid, directory } = await readState();
   if (!(await isHolder(pid))) {
     await rm(stateFile);
@@ -104,42 +140,39 @@ async function isHolder(pid: number): Promise<boolean> {
   }
 }
 
+async function isUp(): Promise<boolean> {
+  return existsSync(stateFile) && (await isHolder((await readState()).pid));
+}
+
 async function readState(): Promise<State> {
-  if (!existsSync(stateFile)) {
-    throw new Error('no cluster is up: run "up" first');
-  }
   return JSON.parse(await readFile(stateFile, "utf8")) as State;
 }
 
-function passOn([file, ...prefix]: Command, args: readonly string[]): void {
-  const { status } = spawnSync(file, [...prefix, ...args], { stdio: "inherit" });
+async function passOn(program: string, args: readonly string[]): Promise<void> {
+  if (!(await isUp())) throw new Error("no cluster is up: run `make cluster` first");
+  const path = join(programs, program);
+  if (!existsSync(path)) throw new Error(`the cluster has no ${program.replace("on-", "")}`);
+  const { status } = spawnSync(path, args, { stdio: "inherit" });
   process.exitCode = status ?? 1;
 }
 
 async function main([command = "", ...args]: readonly string[]): Promise<void> {
-  await mkdir(cacheRoot(), { recursive: true });
   switch (command) {
     case "prepare":
       await prepareTools();
       break;
     case "up":
-      return up();
+      return up(args);
     case "hold":
-      return hold();
+      return hold(Number(args[0]));
     case "down":
       return down();
-    case "load":
-      return passOn(
-        (await readState()).import,
-        args.map((file) => resolve(file)),
-      );
     case "kubectl":
-      return passOn((await readState()).kubectl, args);
-    case "shell":
-      return passOn((await readState()).shell, args);
+      return passOn("kubectl", args);
     case "node":
-      return passOn((await readState()).node, args.length > 0 ? args : ["sh"]);
+      return passOn("on-node", args);
     default:
+      if (/^node-\d+$/.test(command)) return passOn(`on-${command}`, args);
       process.stderr.write(usage);
       process.exitCode = 2;
   }

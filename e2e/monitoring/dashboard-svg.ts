@@ -37,15 +37,15 @@ export function dashboardSvg(panels: readonly FilledPanel[]): string {
   ].join("\n");
 }
 
-type Drawing = (box: Box, lines: readonly Line[], unit: string) => string[];
+type Drawing = (box: Box, filled: FilledPanel) => string[];
 
 const drawings: Readonly<Record<string, Drawing>> = { stat, timeseries };
 
-function panelSvg({ panel, lines }: FilledPanel): string {
+function panelSvg(filled: FilledPanel): string {
+  const { panel } = filled;
   const { x, y, w, h } = panel.gridPos;
   const box = { x: 0, y: 0, width: w * column - gap, height: h * row - gap };
-  const { unit } = panel.fieldConfig.defaults;
-  const drawn = (drawings[panel.type] ?? table)(box, lines, unit);
+  const drawn = (drawings[panel.type] ?? table)(box, filled);
   return [
     `<g transform="translate(${x * column + gap / 2} ${y * row + gap / 2})">`,
     `<rect width="${box.width}" height="${box.height}" fill="#fff" stroke="#d8d9da" rx="3"/>`,
@@ -55,21 +55,53 @@ function panelSvg({ panel, lines }: FilledPanel): string {
   ].join("\n");
 }
 
-function stat({ width, height }: Box, [line]: readonly Line[], unit: string): string[] {
-  const shown = line?.points.at(-1);
+function stat({ width, height }: Box, { panel, lines }: FilledPanel): string[] {
+  const shown = lines[0]?.points.at(-1);
+  const { unit } = panel.fieldConfig.defaults;
   const value = shown === undefined ? "no data" : valueText(shown[1], unit);
   const at = { x: width / 2, y: height / 2 + 24 };
   return [text(at, value, 'font-size="40" text-anchor="middle" fill="#3274d9"')];
 }
 
-function table(_: Box, lines: readonly Line[], unit: string): string[] {
-  return lines.map(({ name, points }, n) =>
-    text({ x: 10, y: 50 + n * 18 }, `${name}: ${valueText(points.at(-1)?.[1] ?? 0, unit)}`),
-  );
+/** A row for each name, and a column for each query. */
+function table({ width }: Box, { panel, lines }: FilledPanel): string[] {
+  const rows = [...new Set(lines.map(({ name }) => name))];
+  const atX = (column: number): number => width * ((column + 1.4) / (panel.targets.length + 1));
+  const cell = (at: { x: number; y: number }, words: string): string =>
+    text(at, words, 'text-anchor="middle"');
+  return [
+    ...rows.map((name, n) => text({ x: 10, y: 66 + n * 18 }, name)),
+    ...panel.targets.flatMap(({ refId }, n) => {
+      const { title, unit } = columnOf(panel, refId);
+      const values = lines.filter((line) => line.refId === refId);
+      return [
+        cell({ x: atX(n), y: 46 }, title),
+        ...values.map(({ name, points }) =>
+          cell(
+            { x: atX(n), y: 66 + rows.indexOf(name) * 18 },
+            valueText(points.at(-1)?.[1] ?? 0, unit),
+          ),
+        ),
+      ];
+    }),
+  ];
+}
+
+/** Title and unit of the column of a table that a query fills. */
+function columnOf(
+  { fieldConfig, transformations = [] }: FilledPanel["panel"],
+  refId: string,
+): { title: string; unit: string } {
+  const titles = transformations.map(({ options }) => options.renameByName?.[`Value #${refId}`]);
+  const title = titles.find((each) => each !== undefined) ?? "";
+  const own = fieldConfig.overrides.find(({ matcher }) => matcher.options === title);
+  const unit = own?.properties.find(({ id }) => id === "unit")?.value;
+  return { title, unit: unit ?? fieldConfig.defaults.unit };
 }
 
 /** Lines over time, with three lines of the scale, the times at both ends, and a legend of as many names as fit. */
-function timeseries({ width, height }: Box, lines: readonly Line[], unit: string): string[] {
+function timeseries({ width, height }: Box, { panel, lines }: FilledPanel): string[] {
+  const { unit } = panel.fieldConfig.defaults;
   const plot = { x: 66, y: 34, width: width - 82, height: height - 92 };
   const points = lines.flatMap((line) => line.points);
   const times = points.map(([time]) => time);

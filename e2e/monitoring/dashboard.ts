@@ -6,6 +6,8 @@ import type { Panel } from "./shipped.ts";
 /** A line of a panel: a point for each time, or one for the last. */
 export interface Line {
   readonly name: string;
+  /** The query of the panel that it answers. */
+  readonly refId: string;
   readonly points: readonly (readonly [time: number, value: number])[];
 }
 
@@ -30,19 +32,19 @@ export async function fillPanels(
   const filled: FilledPanel[] = [];
   for (const panel of panels) {
     const lines: Line[] = [];
-    for (const { expr, legendFormat } of panel.targets) {
+    for (const { expr, legendFormat, refId } of panel.targets) {
       const series =
         panel.type === "timeseries"
           ? await prometheus.queryRange(expr, range)
           : await prometheus.query(expr);
-      lines.push(...series.map((each) => lineOf(each, legendFormat)));
+      lines.push(...series.map((each) => ({ ...lineOf(each, legendFormat), refId })));
     }
     filled.push({ panel, lines });
   }
   return filled;
 }
 
-function lineOf({ metric, value, values }: Series, legendFormat: string): Line {
+function lineOf({ metric, value, values }: Series, legendFormat: string): Omit<Line, "refId"> {
   const name = legendFormat.replaceAll(/\{\{(\w+)\}\}/g, (_, label) => metric[label] ?? "");
   const samples = values ?? (value === undefined ? [] : [value]);
   const points = samples.map(([time, text]) => [time, Number(text)] as const);

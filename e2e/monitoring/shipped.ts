@@ -16,6 +16,13 @@ export interface Rules {
   readonly groups: readonly { readonly rules: readonly Alert[] }[];
 }
 
+/** A query of a panel. */
+interface Target {
+  readonly expr: string;
+  readonly legendFormat: string;
+  readonly refId: string;
+}
+
 /** A panel of Grafana's model. */
 export interface Panel {
   readonly title: string;
@@ -26,8 +33,19 @@ export interface Panel {
     readonly w: number;
     readonly h: number;
   };
-  readonly fieldConfig: { readonly defaults: { readonly unit: string } };
-  readonly targets: readonly { readonly expr: string; readonly legendFormat: string }[];
+  readonly fieldConfig: {
+    readonly defaults: { readonly unit: string };
+    /** Of single columns, by their title. */
+    readonly overrides: readonly {
+      readonly matcher: { readonly options: string };
+      readonly properties: readonly { readonly id: string; readonly value: string }[];
+    }[];
+  };
+  readonly targets: readonly Target[];
+  /** What Grafana does with the answers. `organize` names the columns of a table. */
+  readonly transformations?: readonly {
+    readonly options: { readonly renameByName?: Readonly<Record<string, string>> };
+  }[];
 }
 
 /** The rules as a file of Prometheus has them, without the object of the operator around. */

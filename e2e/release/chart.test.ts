@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { execa } from "execa";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -16,9 +17,9 @@ import {
   root,
 } from "#daemon/config/testing/manifests.ts";
 import { viewOf } from "#host/host-view.ts";
-import { valuesSchema } from "../../scripts/release/values-schema.ts";
+import { startKeys, valuesSchema } from "../../scripts/release/values-schema.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
-import { chartDir, renderChart } from "./chart.ts";
+import { chartDir, copyChart, renderChart } from "./chart.ts";
 import { byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
 import { releaseTool } from "./tools.ts";
 
@@ -28,21 +29,27 @@ beforeAll(async () => {
   await Promise.all([releaseTool("helm"), kubernetesDirectory()]);
 });
 
-test("helm lint accepts the chart", async () => {
+test("helm lint accepts the chart without its links, and prints no warning", async () => {
+  await using work = await mkdtempDisposable(join(tmpdir(), "plexus-chart-"));
+  const chart = await copyChart(join(work.path, "plexus"));
   const flags = ["--strict", "--kube-version", "1.30.0"];
-  const { stdout } = await execa(await releaseTool("helm"), ["lint", chartDir, ...flags]);
+  const { stdout, stderr } = await execa(await releaseTool("helm"), ["lint", chart, ...flags]);
   expect(stdout).toContain("1 chart(s) linted, 0 chart(s) failed");
+  expect(stderr).toBe("");
 });
 
-test("the chart has the version of package.json and the schema of plexusd's configuration", async () => {
+test("the chart has the version of package.json, and its generated files and README are up to date", async () => {
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
   const chart = parse(await readFile(join(chartDir, "Chart.yaml"), "utf8"));
   expect(chart).toMatchObject({ version, appVersion: version });
   const schema = await readFile(join(chartDir, "values.schema.json"), "utf8");
   expect(schema, "run `npx node scripts/chart-schema.ts`").toBe(valuesSchema());
+  expect(await readFile(join(chartDir, "start-keys.yaml"), "utf8")).toBe(startKeys());
   const values = parse(await readFile(join(chartDir, "values.yaml"), "utf8"));
   const { global: _, ...documented } = JSON.parse(schema).properties;
   expect(Object.keys(values)).toEqual(Object.keys(documented));
+  const rows = (await readFile(join(chartDir, "README.md"), "utf8")).matchAll(/^\| `([^`]+)` \|/gm);
+  expect([...rows].map(([, path]) => path)).toEqual(leavesOf(values));
 });
 
 describe("the chart renders the same objects as kustomize", () => {
@@ -125,6 +132,7 @@ describe("the chart's values", () => {
       confDir: "/srv/networks",
       kubeletDir: "/data/kubelet",
       primary: { dir: "/etc/cni/net.d/primary.d" },
+      binDir: "/srv/plugins",
       http: "[::1]:9000",
     };
     const all = await renderChart({ values: { config } });
@@ -157,6 +165,53 @@ describe("the chart's values", () => {
     expect(sockets).toContain("/run/k3s/containerd/containerd.sock");
   });
 
+  test("set what pods and containers of the DaemonSets have beside that", async () => {
+    const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: {} } };
+    const pods = { affinity, priorityClassName: "network" };
+    const metadata = { podAnnotations: { team: "a" }, podLabels: { cost: "b" } };
+    const containers = {
+      resources: { limits: { memory: "1Gi" } },
+      initResources: { limits: { cpu: "1" } },
+      extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy:3128" }],
+    };
+    const updateStrategy = { type: "OnDelete" };
+    const additions = { agent: { enabled: true }, sandboxes: { enabled: true } };
+    const values = { ...pods, ...metadata, ...containers, ...additions, updateStrategy };
+    const made = (await renderChart({ values })).filter(({ kind }) => kind === "DaemonSet");
+    expect(made).toHaveLength(3);
+    for (const { spec } of made) {
+      expect(spec.template).toMatchObject({
+        metadata: { annotations: metadata.podAnnotations, labels: metadata.podLabels },
+        spec: pods,
+      });
+      expect(spec.template.metadata.labels).toMatchObject(spec.selector.matchLabels);
+    }
+    const plexus = made.find(({ metadata: { name } }) => name === "plexus");
+    const { initContainers, containers: [plexusd] = [] } = plexus?.spec.template.spec ?? {};
+    expect(plexus?.spec.updateStrategy).toEqual(updateStrategy);
+    expect(initContainers?.[0]).toMatchObject({ resources: containers.initResources });
+    expect(plexusd).toMatchObject({ resources: containers.resources });
+    expect(plexusd?.env?.map(({ name }) => name)).toEqual([
+      "NODE_NAME",
+      "POD_NAMESPACE",
+      "POD_NAME",
+      "MALLOC_ARENA_MAX",
+      "HTTPS_PROXY",
+    ]);
+  });
+
+  test("replace plexusd's pods after a change of keys that it reads only when it starts", async () => {
+    const checksum = async (config: object): Promise<string> => {
+      const { template } = byKind("DaemonSet", await renderChart({ values: { config } })).spec;
+      return template.metadata.annotations["checksum/config"] ?? "";
+    };
+    const before = await checksum({});
+    expect(before).toMatch(/^[0-9a-f]{64}$/);
+    expect(await checksum({ logLevel: "debug", primary: { settleMs: 1 } })).toBe(before);
+    expect(await checksum({ apiTimeoutMs: 1000 })).not.toBe(before);
+    expect(await checksum({ primary: { dir: "/srv/primary" } })).not.toBe(before);
+  });
+
   test("pass the directory of the primary CNI's configuration to the uninstaller", async () => {
     const config = { primary: { dir: "/srv/primary" } };
     const all = await renderChart({
@@ -167,6 +222,32 @@ describe("the chart's values", () => {
     const { spec } = byKind("DaemonSet", all).spec.template;
     expect(spec.initContainers[0].args).toEqual(["--primary-dir=/srv/primary"]);
     expectSameNames(spec);
+  });
+
+  test("reach the hook that hands the nodes back before helm uninstall deletes plexusd", async () => {
+    const nodeSelector = { pool: "a" };
+    const config = { primary: { dir: "/srv/primary" } };
+    const values = { platform: "talos", nodeSelector, config };
+    const namespace = "networking";
+    const all = await renderChart({ values, namespace, hooks: true });
+    const hooks = all.filter(isUninstallHook);
+    const kinds = ["ServiceAccount", "Role", "RoleBinding", "DaemonSet", "Job"];
+    const names = kinds.map((kind) => `${kind}/plexus-uninstall`);
+    expect(hooks.map(({ kind, metadata }) => `${kind}/${metadata.name}`)).toEqual(names);
+    const checks = byKind("DaemonSet", hooks).spec.template.spec;
+    // The Job removes the first argument.
+    expect(checks.initContainers[0].args).toEqual(["--check", "--primary-dir=/srv/primary"]);
+    const { spec } = byKind("Job", hooks).spec.template;
+    expect(spec).toMatchObject({ hostNetwork: true, nodeSelector });
+    expect(spec.containers[0].args).toContain("--namespace=networking");
+    expect(spec.containers[0].env).toContainEqual({
+      name: "KUBERNETES_SERVICE_PORT",
+      value: "7445",
+    });
+    const subjects = [{ kind: "ServiceAccount", name: "plexus-uninstall", namespace }];
+    expect(byKind("RoleBinding", hooks).subjects).toEqual(subjects);
+    const uninstalling = await renderChart({ values: { uninstall: true }, hooks: true });
+    expect(uninstalling.filter(isUninstallHook)).toEqual([]);
   });
 
   test("let plexusd remove only the configured taint", async () => {
@@ -186,11 +267,28 @@ describe("the chart's values", () => {
       { config: { delBudgetMs: "1s" } },
       "delBudgetMs",
     ],
+    [
+      "a label that selects the pods",
+      { podLabels: { "app.kubernetes.io/name": "mine" } },
+      "podLabels",
+    ],
     ["an invalid image digest", { image: { digest: "latest" } }, "digest"],
   ])("reject %s", async (_name, values, key) => {
     await expect(renderChart({ values })).rejects.toThrow(key);
   });
 });
+
+/** The paths of all values: `image.tag`. An empty object is one value. */
+function leavesOf(values: object, prefix = ""): string[] {
+  return Object.entries(values).flatMap(([name, value]) => {
+    const isSection = typeof value === "object" && value !== null && Object.keys(value).length > 0;
+    return isSection ? leavesOf(value, `${prefix}${name}.`) : [prefix + name];
+  });
+}
+
+function isUninstallHook({ metadata: { annotations } }: Manifest): boolean {
+  return annotations?.["helm.sh/hook"] === "pre-delete";
+}
 
 /** deploy/base with one of deploy/components. */
 async function withComponent(name: string): Promise<Manifest[]> {
@@ -213,13 +311,17 @@ function expectSame(made: readonly Manifest[], expected: readonly Manifest[]): v
   expect(byName(made.map(comparable))).toEqual(byName(expected.map(comparable)));
 }
 
-/** Normalizes the order of volumes and mounts, and the formatting of YAML. */
+/** Normalizes the order of volumes and mounts, and the formatting of YAML. The checksum is the chart's own. */
 function comparable(each: Manifest): Manifest {
   const text = each.data?.["config.yaml"];
   if (text !== undefined) return { ...each, data: parse(text) };
   if (each.kind !== "DaemonSet") return each;
   const copy = structuredClone(each);
-  const { spec } = copy.spec.template as unknown as { spec: Sortable };
+  const { spec, metadata } = copy.spec.template as unknown as {
+    spec: Sortable;
+    metadata: { annotations?: Record<string, string> };
+  };
+  delete metadata.annotations?.["checksum/config"];
   spec.volumes?.sort(byText);
   for (const { volumeMounts } of [...spec.containers, ...(spec.initContainers ?? [])])
     volumeMounts?.sort(byText);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { cp, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -12,20 +12,29 @@ export interface Installation {
   readonly values?: object;
   /** @default kube-system */
   readonly namespace?: string;
+  /** Whether to return the objects of hooks, too. */
+  readonly hooks?: boolean;
 }
 
 export const chartDir = join(root, "deploy/chart");
+
+/** Copies the chart without its links, as `make chart` and a release do: Helm reports each link. */
+export async function copyChart(to: string): Promise<string> {
+  await cp(chartDir, to, { recursive: true, dereference: true });
+  return to;
+}
 
 /** The objects that the chart makes, without the labels that say that Helm made them. @throws Error of Helm */
 export async function renderChart({
   values = {},
   namespace = "kube-system",
+  hooks = false,
 }: Installation): Promise<Manifest[]> {
   await using work = await mkdtempDisposable(join(tmpdir(), "plexus-chart-"));
   const file = join(work.path, "values.json");
   await writeFile(file, JSON.stringify(values));
   const flags = ["--namespace", namespace, "--kube-version", "1.30.0", "--values", file];
-  const template = ["template", "plexus", chartDir, ...flags];
+  const template = ["template", "plexus", chartDir, ...flags, ...(hooks ? [] : ["--no-hooks"])];
   const { stdout } = await execa(await releaseTool("helm"), template);
   return loadManifests(stdout).map(withoutHelmLabels);
 }

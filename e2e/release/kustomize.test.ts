@@ -134,8 +134,13 @@ test("overlay openshift puts everything into its own namespace, and the policies
   for (const { spec } of all.filter(({ kind }) => kind === "ValidatingAdmissionPolicy")) {
     expect(spec.matchConditions[0].expression).toContain(`'${account}'`);
   }
-  expect(byKind("SecurityContextConstraints", all)).toMatchObject({ users: [account] });
-  expect(byKind("ClusterRoleBinding", all).subjects).toMatchObject([{ namespace: "plexus" }]);
+  const uninstaller = "system:serviceaccount:plexus:plexus-uninstall";
+  expect(byKind("SecurityContextConstraints", all)).toMatchObject({
+    users: [account, uninstaller],
+  });
+  for (const kind of ["ClusterRoleBinding", "RoleBinding"]) {
+    expect(byKind(kind, all).subjects).toMatchObject([{ namespace: "plexus" }]);
+  }
 });
 
 test("overlay agent adds a DaemonSet, with the plugin directories of every distribution", async () => {

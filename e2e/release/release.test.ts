@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, mkdtempDisposable, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse } from "yaml";
 import { loadManifests, root } from "#daemon/config/testing/manifests.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
 import { nodeBinary } from "../support/paths.ts";
@@ -14,11 +15,12 @@ import { releaseTool } from "./tools.ts";
 const version = "1.2.3-rc.1";
 const digest = `sha256:${"0".repeat(64)}`;
 const pinned = `registry.example.org:5000/plexus@${digest}`;
+const repository = "https://example.org/plexus";
 let out: string;
 
 /** Makes a release as `make release` does. */
 async function makeRelease(image: string): Promise<void> {
-  const flags = ["--version", version, "--image", image, "--out", out];
+  const flags = ["--version", version, "--image", image, "--repository", repository, "--out", out];
   await execa(nodeBinary(), ["scripts/release.ts", ...flags], { cwd: root });
 }
 
@@ -27,7 +29,7 @@ async function read(name: string): Promise<string> {
 }
 
 beforeAll(async () => {
-  await Promise.all([releaseTool("helm"), kubernetesDirectory()]);
+  await Promise.all([releaseTool("helm"), releaseTool("krew"), kubernetesDirectory()]);
   out = await mkdtemp(join(tmpdir(), "plexus-release-"));
   await makeRelease(`registry.example.org:5000/plexus:v${version}@${digest}`);
 });
@@ -38,6 +40,8 @@ test("sha256sum verifies every file of a release", async () => {
   const { stdout } = await execa("sha256sum", ["--check", "SHA256SUMS"], { cwd: out });
   expect(stdout.split("\n").toSorted()).toEqual([
     "install.yaml: OK",
+    "krew.yaml: OK",
+    "kubectl-plexus.tar.gz: OK",
     "kubectl-plexus: OK",
     "network-attachment-definitions.yaml: OK",
     `plexus-${version}.tgz: OK`,
@@ -58,17 +62,40 @@ test.each([
   },
 );
 
-test("the chart has the version and the image of the release, and no symbolic links", async () => {
+test("the chart has the version, the image and the links of the release, and no symbolic links", async () => {
   const archive = join(out, `plexus-${version}.tgz`);
   const helm = await releaseTool("helm");
   const { stdout: about } = await execa(helm, ["show", "chart", archive]);
   expect(about).toContain(`version: ${version}\n`);
-  expect(about).toContain(`appVersion: ${version}\n`);
-  const flags = ["--namespace=kube-system", "--kube-version=1.30.0", "--set=agent.enabled=true"];
-  const { stdout, stderr } = await execa(helm, ["template", "plexus", archive, ...flags]);
-  expect(stderr).not.toContain("symbolic link");
+  const { appVersion, annotations } = parse(about);
+  expect(appVersion).toBe(version);
+  expect(parse(annotations["artifacthub.io/images"])).toEqual([{ name: "plexus", image: pinned }]);
+  expect(annotations["artifacthub.io/prerelease"]).toBe("true");
+  const enabled = ["agent.enabled=true", "metrics.enabled=true", "metrics.monitoring=true"];
+  const flags = ["--namespace=kube-system", "--kube-version=1.30.0", "--skip-tests"];
+  const values = enabled.map((value) => `--set=${value}`);
+  const template = ["template", "plexus", archive, ...flags, ...values];
+  const { stdout, stderr } = await execa(helm, template);
+  expect(stderr).toBe("");
   const images = [...stdout.matchAll(/image: (.*)/g)].flatMap(([, image]) => image);
   expect(new Set(images)).toEqual(new Set([pinned]));
+  expect(stdout).toContain(`${repository}/blob/v${version}/docs/operations/alerts.md#plexusdown`);
+  const { stdout: all } = await execa(helm, ["show", "all", archive]);
+  expect(all + stdout).not.toContain("OWNER/REPOSITORY");
+});
+
+test("krew accepts its manifest, and installs kubectl plexus from the archive of the release", async () => {
+  await using krewRoot = await mkdtempDisposable(join(tmpdir(), "plexus-krew-"));
+  const manifest = parse(await read("krew.yaml"));
+  const [{ uri }] = manifest.spec.platforms;
+  expect(uri).toBe(`${repository}/releases/download/v${version}/kubectl-plexus.tar.gz`);
+  const files = ["--manifest", join(out, "krew.yaml"), "--archive", join(out, basename(uri))];
+  const env = { KREW_ROOT: krewRoot.path };
+  await execa(await releaseTool("krew"), ["install", ...files], { env });
+  const { stdout } = await execa(join(krewRoot.path, "bin/kubectl-plexus"), ["help"]);
+  expect(stdout).toContain("usage: kubectl plexus explain");
+  const installed = await readdir(join(krewRoot.path, "store/plexus", `v${version}`));
+  expect(installed).toEqual(["LICENSE", "kubectl-plexus"]);
 });
 
 test("the SBOM lists the bundled packages, Node and musl, and is reproducible", async () => {

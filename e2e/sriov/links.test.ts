@@ -70,7 +70,7 @@ test.for(["ipvlan", "vlan-up0"])(
     await pod.mustAdd();
     await pod.mustCheck();
     const got = (await pod.links()).net1?.address;
-    expect((await pod.status())?.[1]).toMatchObject({
+    expect((await pod.status())[1]).toMatchObject({
       "plexus.dev/ignored-requests": [{ key: "mac", asked: mac, got }],
     });
     await pod.mustDel();

@@ -21,6 +21,8 @@ export interface PlexusdPaths {
 export interface PlexusdOptions extends PlexusdPaths {
   /** The file that its log is appended to. */
   readonly logFile: string;
+  /** The bundle. @default the built one */
+  readonly program?: string;
   /** Flags of Node itself. */
   readonly nodeFlags?: readonly string[];
   /** More flags, which come last and so prevail. */
@@ -46,13 +48,14 @@ export function shimEnvironment({ socket, stateDir }: PlexusdPaths): Record<stri
 export async function startPlexusd(options: PlexusdOptions): Promise<Daemon> {
   const {
     logFile,
+    program = distPath("plexusd.js"),
     nodeFlags = [],
     flags = [],
     env,
     enter = (file: string, ...args: string[]) => [file, ...args],
   } = options;
-  const program = [nodeBinary(), ...nodeFlags, distPath("plexusd.js")] as [string, ...string[]];
-  const command = enter(...program, ...plexusdFlags(options), ...flags) as [string, ...string[]];
+  const node = [nodeBinary(), ...nodeFlags, program] as [string, ...string[]];
+  const command = enter(...node, ...plexusdFlags(options), ...flags) as [string, ...string[]];
   const daemon = Daemon.start({ name: "plexusd", command, logFile, ...(env && { env }) });
   await daemon.waitUntil("plexusd serves", () => daemon.log.includes("plexusd serves"));
   return daemon;

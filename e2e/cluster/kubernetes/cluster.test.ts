@@ -8,12 +8,12 @@ import { basename, dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { waitUntil } from "../../support/wait.ts";
 import { run } from "../machine/run.ts";
-import { addresses, controlPlaneBridge, nodeInterface } from "./addresses.ts";
+import { addresses, controlPlaneBridge, nodeAddresses, nodeInterface } from "./addresses.ts";
 
 /** Includes a build of Kubernetes from source if the cache has none. */
 const coldBuildMs = 40 * 60_000;
 
-const networkLinks = ["cni0", "node-1", controlPlaneBridge, nodeInterface];
+const networkLinks = ["cni0", "node-1", "node-2", controlPlaneBridge, nodeInterface];
 
 /**
  * Lists what a cluster left on the machine outside of its hosts: everything with its name or its addresses.
@@ -21,12 +21,13 @@ const networkLinks = ["cni0", "node-1", controlPlaneBridge, nodeInterface];
 async function tracesOf(directory: string): Promise<string[]> {
   const name = basename(directory);
   const links = networkLinks.join("|");
+  const used = [1, 2].flatMap((index) => Object.values(nodeAddresses(index))).join("|");
   const listings: readonly (readonly [string, RegExp])[] = [
     [await readFile("/proc/self/mountinfo", "utf8"), new RegExp(name)],
     [(await readdir("/sys/fs/cgroup", { recursive: true })).join("\n"), new RegExp(name)],
     [(await readdir(dirname(directory))).join("\n"), new RegExp(name)],
     [await run(["ip", "-oneline", "link"]), new RegExp(`: (${links})[@:]`)],
-    [await run(["ip", "route"]), new RegExp(`${addresses.podRange}|${addresses.node}`)],
+    [await run(["ip", "route"]), new RegExp(used)],
     [await run(["nft", "list", "ruleset"]), new RegExp(addresses.apiService)],
   ];
   const files = ["/etc/cni/net.d/10-primary.conflist", "/var/lib/kubelet/pods"];
@@ -54,8 +55,9 @@ test(
   async () => {
     const script = `
     import { startCluster } from ${JSON.stringify(join(import.meta.dirname, "cluster.ts"))};
-    const { directory, controlPlane, node } = await startCluster();
-    console.log(JSON.stringify({ directory, pids: [controlPlane.host.pid, node.host.pid] }));
+    const { directory, controlPlane, nodes } = await startCluster({ nodes: 2 });
+    const hosts = [controlPlane.host, ...nodes.map(({ host }) => host)];
+    console.log(JSON.stringify({ directory, pids: hosts.map(({ pid }) => pid) }));
     setInterval(() => undefined, 1_000);`;
     const holder = spawn(process.execPath, ["--input-type=module", "--eval", script], {
       stdio: ["ignore", "pipe", "inherit"],

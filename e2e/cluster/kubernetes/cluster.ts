@@ -3,26 +3,31 @@
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { Crio } from "../../crio/crio.ts";
-import { prepareCrioTools } from "../../crio/tools.ts";
 import { waitUntil } from "../../support/wait.ts";
 import { writeBusyboxImage, writePauseImage } from "../machine/images.ts";
 import { Reaper } from "../machine/reaper.ts";
 import type { Command, RunOptions } from "../machine/run.ts";
-import { Containerd } from "./containerd.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { Kubectl } from "./kubectl.ts";
-import { ClusterNode } from "./node.ts";
+import type { ClusterNode } from "./node.ts";
+import { type CreateNode, type NewNode, nodeCreator } from "./node-creator.ts";
 import { CertificateAuthority } from "./pki.ts";
-import type { NodeRuntime } from "./runtime.ts";
 import { prepareTools, type Tools } from "./tools.ts";
 
 interface ClusterParts {
   readonly directory: string;
   readonly tools: Tools;
   readonly controlPlane: ControlPlane;
-  readonly node: ClusterNode;
+  readonly createNode: CreateNode;
   readonly reaper: Reaper;
+}
+
+/** How a cluster is started. */
+export interface ClusterOptions {
+  /** @default 1 */
+  readonly nodes?: number;
+  /** Image archives that every node has from the start, in addition to those of its pods. @default none */
+  readonly images?: readonly string[];
 }
 
 interface PodList {
@@ -39,23 +44,38 @@ function nearApiServer({ host }: ControlPlane, ...command: Command): Command {
   return ["nsenter", `--target=${host.pid}`, "-n", ...command];
 }
 
-/** A Kubernetes cluster of one node, in private namespaces, directories and control groups. */
+/** A Kubernetes cluster, of one node if not said otherwise, in private namespaces, directories and control groups. */
 export class Cluster extends Kubectl {
   /** Everything that the cluster keeps on disk. Goes with the cluster. */
   readonly directory: string;
   readonly controlPlane: ControlPlane;
-  readonly node: ClusterNode;
   readonly #tools: Tools;
   readonly #reaper: Reaper;
+  readonly #createNode: CreateNode;
+  readonly #nodes: ClusterNode[] = [];
+  /** How many nodes there have been: the name of a removed node is not used again. */
+  #created = 0;
 
-  constructor({ directory, tools, controlPlane, node, reaper }: ClusterParts) {
+  constructor({ directory, tools, controlPlane, createNode, reaper }: ClusterParts) {
     const kubectl = join(tools.kubernetes, "kubectl");
     super(nearApiServer(controlPlane, kubectl, `--kubeconfig=${controlPlane.kubeconfig}`));
     this.directory = directory;
     this.controlPlane = controlPlane;
-    this.node = node;
+    this.#createNode = createNode;
     this.#tools = tools;
     this.#reaper = reaper;
+  }
+
+  /** The nodes that have not been removed, in the order of their names. */
+  get nodes(): readonly ClusterNode[] {
+    return this.#nodes;
+  }
+
+  /** The first node. Throws if the cluster has none. */
+  get node(): ClusterNode {
+    const [first] = this.#nodes;
+    if (first === undefined) throw new Error("the cluster has no node");
+    return first;
   }
 
   get nodeName(): string {
@@ -69,14 +89,34 @@ export class Cluster extends Kubectl {
     return nearApiServer(this.controlPlane, "env", path, kubeconfig, ...command);
   }
 
-  /** Runs a program on the node, in its namespaces. Throws if it fails. */
+  /** Adds a node and waits until it is ready. */
+  async addNode(options?: NewNode): Promise<ClusterNode> {
+    const node = await this.#nextNode(options);
+    await this.#boot(node);
+    return node;
+  }
+
+  /** Adds nodes, which boot at the same time, and waits until they are ready. */
+  async addNodes(count: number): Promise<void> {
+    const added: ClusterNode[] = [];
+    while (added.length < count) added.push(await this.#nextNode());
+    await Promise.all(added.map((node) => this.#boot(node)));
+  }
+
+  /** Ends a node for good: a power cut, after which the node's object is deleted. */
+  async removeNode(node: ClusterNode): Promise<void> {
+    await node.kill();
+    this.#nodes.splice(this.#nodes.indexOf(node), 1);
+    await this.kubectl("delete", "node", node.name);
+  }
+
+  /** Runs a program on the first node, in its namespaces. Throws if it fails. */
   async inNode(command: Command, options: RunOptions = {}): Promise<string> {
     return this.node.host.run(command, options);
   }
 
-  /** Waits until the API server knows that the node is ready in its current boot. */
-  async waitForNode(): Promise<void> {
-    const { name, bootId } = this.node;
+  /** Waits until the API server knows that a node is ready in its current boot. */
+  async waitForNode({ name, bootId } = this.node): Promise<void> {
     const ready = '{.status.conditions[?(@.type=="Ready")].status}';
     const path = `{.status.nodeInfo.bootID} ${ready}`;
     const read = ["get", "node", name, `--output=jsonpath=${path}`];
@@ -88,7 +128,7 @@ export class Cluster extends Kubectl {
   }
 
   /**
-   * Restarts the kubelet, and waits until the API server has given it its pods again: until then it answers exec and
+   * Restarts the first node's kubelet, and waits until the API server has given it its pods again: until then it answers exec and
    * logs with "not found", and has not looked at any of them.
    */
   async restartKubelet(): Promise<void> {
@@ -108,16 +148,27 @@ export class Cluster extends Kubectl {
     );
   }
 
-  /** Ends everything on the node at once and boots it again, with the files that it had. */
+  /** Ends everything on the first node at once and boots it again, with the files that it had. */
   async rebootNode(): Promise<void> {
     await this.node.kill();
-    await this.node.start();
-    await this.waitForNode();
+    await this.#boot(this.node);
+  }
+
+  async #nextNode(options?: NewNode): Promise<ClusterNode> {
+    this.#created += 1;
+    const node = await this.#createNode(this.#created, options);
+    this.#nodes.push(node);
+    return node;
+  }
+
+  async #boot(node: ClusterNode): Promise<void> {
+    await node.start();
+    await this.waitForNode(node);
   }
 
   /** Kills all of it and removes what it has left on the machine. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.node.kill();
+    await Promise.all(this.#nodes.map((node) => node.kill()));
     await this.controlPlane.host.kill();
     await this.#reaper.reap();
   }
@@ -133,51 +184,45 @@ export async function waitForServiceAccount(cluster: Kubectl, namespace: string)
   );
 }
 
-/** The container runtime that PLEXUS_E2E_RUNTIME names. */
-async function nodeRuntime(tools: Tools): Promise<NodeRuntime> {
-  const name = process.env.PLEXUS_E2E_RUNTIME || "containerd";
-  if (name === "containerd") return new Containerd(tools);
-  if (name === "crio") return new Crio(await prepareCrioTools());
-  throw new Error(`no such container runtime: ${name}; there are containerd and crio`);
-}
-
-/**
- * Starts a cluster and waits until its node is ready and pods can be made. If that fails, or this process dies,
- * nothing is left of it but logs that were written to another directory ($PLEXUS_E2E_LOGS).
- */
-export async function startCluster(): Promise<Cluster> {
+/** The control plane and what nodes are made with, without any node. */
+async function startControlPlane(archives: readonly string[]): Promise<Cluster> {
   const tools = await prepareTools();
   const directory = await mkdtemp(join(tmpdir(), "plexus-e2e-"));
   const cgroup = basename(directory);
   const reaper = new Reaper({ directory, cgroup });
-  const hosts = new AsyncDisposableStack();
   try {
     const logs = process.env.PLEXUS_E2E_LOGS ?? join(directory, "logs");
     const authority = await CertificateAuthority.create(join(directory, "pki"));
+    const images = [
+      ...archives,
+      await writePauseImage(tools.init, directory),
+      await writeBusyboxImage(tools.busybox, directory),
+    ];
     const controlPlane = await ControlPlane.start({ tools, directory, logs, authority });
-    hosts.defer(() => controlPlane.host.kill());
-    const node = await ClusterNode.create({
-      tools,
-      runtime: await nodeRuntime(tools),
-      root: join(directory, "node"),
-      logs,
-      cgroup,
-      authority,
-      controlPlane: controlPlane.host,
-      images: [
-        await writePauseImage(tools.init, directory),
-        await writeBusyboxImage(tools.busybox, directory),
-      ],
-    });
-    hosts.defer(() => node.kill());
-    const cluster = new Cluster({ directory, tools, controlPlane, node, reaper });
-    await node.start();
-    await cluster.waitForNode();
+    const shared = { tools, logs, cgroup, authority, images, controlPlane: controlPlane.host };
+    const createNode = nodeCreator(shared, directory);
+    return new Cluster({ directory, tools, controlPlane, createNode, reaper });
+  } catch (error) {
+    await reaper.reap();
+    throw error;
+  }
+}
+
+/**
+ * Starts a cluster and waits until its nodes are ready and pods can be made. If that fails, or this process dies,
+ * nothing is left of it but logs that were written to another directory ($PLEXUS_E2E_LOGS).
+ */
+export async function startCluster({
+  nodes = 1,
+  images = [],
+}: ClusterOptions = {}): Promise<Cluster> {
+  const cluster = await startControlPlane(images);
+  try {
+    await cluster.addNodes(nodes);
     await waitForServiceAccount(cluster, "default");
     return cluster;
   } catch (error) {
-    await hosts.disposeAsync();
-    await reaper.reap();
+    await cluster[Symbol.asyncDispose]();
     throw error;
   }
 }

@@ -19,12 +19,12 @@ export interface ControlPlaneOptions {
 
 const admin = { commonName: "e2e-admin", organization: "system:masters" };
 
-/** A bridge, so that the address is there before any node is plugged in. */
+/** A bridge, so that the address is there before any node is plugged in. This host routes between the nodes' pods. */
 const network = `
 ip link add ${controlPlaneBridge} type bridge
 ip address add ${addresses.controlPlane}/${addresses.linkPrefix} dev ${controlPlaneBridge}
 ip link set ${controlPlaneBridge} up
-ip route add ${addresses.podRange} via ${addresses.node}
+echo 1 >/proc/sys/net/ipv4/ip_forward
 `;
 
 const etcdUrl = "http://127.0.0.1:2379";

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { addresses } from "./addresses.ts";
+import { addresses, type NodeAddresses } from "./addresses.ts";
 import type { KeyPair } from "./pki.ts";
 
 /**
- * The cluster's primary network, made of the reference plugins. Addresses are translated by nftables: the
+ * A node's primary network, made of the reference plugins. Addresses are translated by nftables: the
  * iptables that the plugins prefer need not be on the machine.
  */
-export function primaryNetwork(): string {
+export function primaryNetwork({ podRange }: NodeAddresses): string {
   const ipam = {
     type: "host-local",
-    ranges: [[{ subnet: addresses.podRange }]],
+    ranges: [[{ subnet: podRange }]],
     routes: [{ dst: "0.0.0.0/0" }],
   };
   const plugins = [
@@ -36,6 +36,12 @@ export const serviceRules = ["prerouting", "output"]
   )
   .join("");
 
+/** A taint of a Node. */
+export interface Taint {
+  readonly key: string;
+  readonly effect: "NoSchedule" | "NoExecute";
+}
+
 /** What differs between the kubelets of clusters. */
 interface KubeletOptions {
   readonly cgroup: string;
@@ -43,15 +49,23 @@ interface KubeletOptions {
   readonly socket: string;
   readonly server: KeyPair;
   readonly clientCAFile: string;
+  readonly registerWithTaints: readonly Taint[];
 }
 
 /** The kubelet's configuration. */
-export function kubeletConfig({ cgroup, socket, server, clientCAFile }: KubeletOptions): string {
+export function kubeletConfig({
+  cgroup,
+  socket,
+  server,
+  clientCAFile,
+  registerWithTaints,
+}: KubeletOptions): string {
   const config = {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
     kind: "KubeletConfiguration",
     containerRuntimeEndpoint: `unix://${socket}`,
     authentication: { x509: { clientCAFile } },
+    registerWithTaints,
     tlsCertFile: server.certificate,
     tlsPrivateKeyFile: server.key,
     volumePluginDir: "/var/lib/kubelet/volume-plugins",

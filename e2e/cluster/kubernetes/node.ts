@@ -7,8 +7,14 @@ import type { Daemon } from "../../support/daemon.ts";
 import { clearCgroups, makeCgroups } from "../machine/cgroups.ts";
 import { Host } from "../machine/host.ts";
 import { type Command, run } from "../machine/run.ts";
-import { addresses, controlPlaneBridge, nodeInterface } from "./addresses.ts";
-import { kubeletConfig, primaryNetwork, serviceRules } from "./node-config.ts";
+import {
+  addresses,
+  controlPlaneBridge,
+  type NodeAddresses,
+  nodeAddresses,
+  nodeInterface,
+} from "./addresses.ts";
+import { kubeletConfig, primaryNetwork, serviceRules, type Taint } from "./node-config.ts";
 import type { CertificateAuthority } from "./pki.ts";
 import type { NodeRuntime } from "./runtime.ts";
 import { programPath, type Tools } from "./tools.ts";
@@ -17,33 +23,41 @@ import { programPath, type Tools } from "./tools.ts";
 export interface NodeOptions {
   readonly tools: Tools;
   readonly runtime: NodeRuntime;
+  /** 1 for the first node of the cluster, 2 for the second, and so on. */
+  readonly index: number;
   /** The directory that keeps what a reboot leaves. */
   readonly root: string;
   readonly logs: string;
-  /** The control group to keep pods in. */
+  /** The control group to keep the node's pods in. */
   readonly cgroup: string;
   readonly authority: CertificateAuthority;
   /** The host at the other end of the node's network link. */
   readonly controlPlane: Host;
   /** Image archives to have from the start. */
   readonly images: readonly string[];
+  /** What the node registers with. @default none */
+  readonly taints?: readonly Taint[];
 }
 
 const kubeletHealth = "http://127.0.0.1:10248/healthz";
 
 /** A container runtime and the kubelet, on a separate host that can be killed and started again. */
 export class ClusterNode {
-  readonly name = "node-1";
+  /** `node-1` for the first node, and so on. */
+  readonly name: string;
   /** What a reboot keeps, seen from outside: the node's /etc/cni is `${root}/etc/cni`, and so on. */
   readonly root: string;
   readonly #options: NodeOptions;
+  readonly #addresses: NodeAddresses;
   #host: Host | undefined;
   #kubelet: Daemon | undefined;
   #kubeconfig = "";
   #bootId = "";
 
   private constructor(options: NodeOptions) {
+    this.name = `node-${options.index}`;
     this.root = options.root;
+    this.#addresses = nodeAddresses(options.index);
     this.#options = options;
   }
 
@@ -52,7 +66,7 @@ export class ClusterNode {
     const node = new ClusterNode(options);
     await mkdir(node.cniConfDir, { recursive: true });
     await cp(options.tools.cniPlugins, node.cniBinDir, { recursive: true });
-    await writeFile(join(node.cniConfDir, "10-primary.conflist"), primaryNetwork());
+    await writeFile(join(node.cniConfDir, "10-primary.conflist"), primaryNetwork(node.#addresses));
     await writeFile(join(node.root, "machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
     await options.runtime.writeFiles(node.root);
     await node.#writeKubeletFiles();
@@ -127,7 +141,7 @@ export class ClusterNode {
       `--config=${this.#kubeletConfig}`,
       `--kubeconfig=${this.#kubeconfig}`,
       `--hostname-override=${this.name}`,
-      `--node-ip=${addresses.node}`,
+      `--node-ip=${this.#addresses.node}`,
     ]);
     this.#kubelet = daemon;
     const ask: Command = [this.#options.tools.busybox, "wget", "-qO-", kubeletHealth];
@@ -163,14 +177,16 @@ export class ClusterNode {
     });
   }
 
-  /** Plugs the cable in, and makes the API server's Service known. */
+  /** Plugs the cable in, and makes the node's pods and the API server's Service known. */
   async #connect(host: Host): Promise<void> {
     const { controlPlane } = this.#options;
     const peer = ["peer", "name", nodeInterface, "netns", String(host.pid)];
-    const outside = ["nsenter", `--target=${controlPlane.pid}`, "-n", "ip", "link"] as const;
-    await run([...outside, "add", this.name, "type", "veth", ...peer]);
-    await run([...outside, "set", this.name, "master", controlPlaneBridge, "up"]);
-    const address = `${addresses.node}/${addresses.linkPrefix}`;
+    const outside = ["nsenter", `--target=${controlPlane.pid}`, "-n", "ip"] as const;
+    await run([...outside, "link", "add", this.name, "type", "veth", ...peer]);
+    await run([...outside, "link", "set", this.name, "master", controlPlaneBridge, "up"]);
+    const { node, podRange } = this.#addresses;
+    await run([...outside, "route", "replace", podRange, "via", node]);
+    const address = `${node}/${addresses.linkPrefix}`;
     await host.run(["ip", "address", "add", address, "dev", nodeInterface]);
     await host.run(["ip", "link", "set", nodeInterface, "up"]);
     await host.run(["ip", "route", "add", "default", "via", addresses.controlPlane]);
@@ -182,13 +198,19 @@ export class ClusterNode {
   }
 
   async #writeKubeletFiles(): Promise<void> {
-    const { authority, cgroup, runtime } = this.#options;
+    const { authority, cgroup, runtime, taints = [] } = this.#options;
     const identity = { commonName: `system:node:${this.name}`, organization: "system:nodes" };
     this.#kubeconfig = await authority.kubeconfig(identity);
-    const altNames = [`IP:${addresses.node}`, `DNS:${this.name}`];
+    const altNames = [`IP:${this.#addresses.node}`, `DNS:${this.name}`];
     const server = await authority.issue({ commonName: this.name, altNames });
     const clientCAFile = authority.certificate;
-    const config = kubeletConfig({ cgroup, socket: runtime.socket, server, clientCAFile });
+    const config = kubeletConfig({
+      cgroup,
+      socket: runtime.socket,
+      server,
+      clientCAFile,
+      registerWithTaints: taints,
+    });
     await writeFile(this.#kubeletConfig, config);
   }
 }

@@ -10,6 +10,8 @@ import { run } from "./run.ts";
 export interface ImageOptions {
   /** Name and tag: `plexus.dev/e2e/busybox:1`. A tag other than latest keeps the kubelet from pulling it. */
   readonly reference: string;
+  /** Another name and tag of it. */
+  readonly alias?: string;
   /** The directory that becomes the image's root. */
   readonly root: string;
   readonly entrypoint?: readonly string[];
@@ -30,7 +32,7 @@ const architectures: Partial<Record<NodeJS.Architecture, string>> = {
 
 /** Writes an image archive that `ctr images import` reads, and returns its path. No registry is needed. */
 export async function writeImage(options: ImageOptions): Promise<string> {
-  const { archive, root, reference } = options;
+  const { archive, root, reference, alias } = options;
   await using scratch = await mkdtempDisposable(join(tmpdir(), "plexus-image-"));
   const layer = join(scratch.path, "layer.tar");
   const same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
@@ -38,7 +40,8 @@ export async function writeImage(options: ImageOptions): Promise<string> {
   const digest = hash("sha256", await readFile(layer));
   const config = JSON.stringify(imageConfig(options, digest));
   await writeFile(join(scratch.path, "config.json"), config);
-  const manifest = [{ Config: "config.json", RepoTags: [reference], Layers: ["layer.tar"] }];
+  const names = alias === undefined ? [reference] : [reference, alias];
+  const manifest = [{ Config: "config.json", RepoTags: names, Layers: ["layer.tar"] }];
   await writeFile(join(scratch.path, "manifest.json"), JSON.stringify(manifest));
   const parts = ["manifest.json", "config.json", "layer.tar"];
   await run(["tar", "-C", scratch.path, "-cf", archive, ...parts]);
@@ -67,6 +70,9 @@ export const pauseImage = "plexus.dev/e2e/pause:1";
 /** The image for test pods: busybox, with all its commands. */
 export const busyboxImage = "plexus.dev/e2e/busybox:1";
 
+/** The image of the documents' pods. The clusters' nodes have Debian's busybox under this name. */
+const documentedImage = "docker.io/library/busybox:1.37";
+
 /** Writes the image archive for sandboxes into a directory. */
 export async function writePauseImage(init: string, directory: string): Promise<string> {
   return withRoot({ pause: init }, async (root) =>
@@ -81,9 +87,22 @@ export async function writePauseImage(init: string, directory: string): Promise<
 }
 
 /** Writes the image archive for test pods into a directory. */
-export async function writeBusyboxImage(busybox: string, directory: string): Promise<string> {
+export function writeBusyboxImage(busybox: string, directory: string): Promise<string> {
+  return writeImageOnBusybox(busybox, {
+    reference: busyboxImage,
+    alias: documentedImage,
+    archive: join(directory, "busybox.tar"),
+    files: {},
+  });
+}
+
+/** Writes the archive of an image that has busybox with all its commands, and more files at the given paths. */
+export async function writeImageOnBusybox(
+  busybox: string,
+  { files, ...names }: Pick<ImageOptions, "reference" | "alias" | "archive"> & FileOptions,
+): Promise<string> {
   const commands = (await run([busybox, "--list"])).trim().split("\n");
-  return withRoot({ "bin/busybox": busybox }, async (root) => {
+  return withRoot({ "bin/busybox": busybox, ...files }, async (root) => {
     for (const name of commands.filter((command) => command !== "busybox")) {
       await symlink("busybox", join(root, "bin", name));
     }
@@ -92,18 +111,22 @@ export async function writeBusyboxImage(busybox: string, directory: string): Pro
     await writeFile(join(root, "etc/group"), "root:x:0:\n");
     await mkdir(join(root, "tmp"), { mode: 0o1777 });
     return writeImage({
-      reference: busyboxImage,
+      ...names,
       root,
       command: ["sh"],
       // The first process of a container ignores SIGTERM unless it handles it, and each pod would take its grace period.
       stopSignal: "SIGKILL",
-      archive: join(directory, "busybox.tar"),
     });
   });
 }
 
+/** Files of an image: the file to copy, by the path in the image. */
+interface FileOptions {
+  readonly files: Readonly<Record<string, string>>;
+}
+
 /** Makes a directory with copies of files at the given paths, for as long as `use` takes. */
-async function withRoot(
+export async function withRoot(
   files: Readonly<Record<string, string>>,
   use: (root: string) => Promise<string>,
 ): Promise<string> {

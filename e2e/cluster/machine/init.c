@@ -2,7 +2,7 @@
 
 /*
  * The first process of a PID namespace: waits, and reaps what is left to it. It is the init of the cluster's
- * two hosts and the pause process of every pod sandbox. Called with an argument it also ends when its standard
+ * hosts and the pause process of every pod sandbox. Called with an argument it also ends when its standard
  * input does, so that a host goes away with the process that started it, however that one ended.
  */
 #include <errno.h>

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Removes what a cluster leaves outside of its namespaces, as soon as standard input ends: that is when the
-# cluster is stopped, or when the process that started it has died. $1: the cluster's directory, $2: the name
-# of its control groups. The cluster's processes are being killed at the same time: hence the second tries.
+# cluster is stopped, or when the process that started it has died. $1: the cluster's directory, $2: what the
+# names of its control groups begin with. The cluster's processes are being killed at the same time: hence the second tries.
 
 cat >/dev/null
 
 remove() {
-	find /sys/fs/cgroup/"$2" /sys/fs/cgroup/*/"$2" -depth -type d -exec rmdir {} + 2>/dev/null
+	find /sys/fs/cgroup/"$2"* /sys/fs/cgroup/*/"$2"* -depth -type d -exec rmdir {} + 2>/dev/null
 	rm -rf "$1" 2>/dev/null
-	for left in "$1" /sys/fs/cgroup/"$2" /sys/fs/cgroup/*/"$2"; do
+	for left in "$1" /sys/fs/cgroup/"$2"* /sys/fs/cgroup/*/"$2"*; do
 		[ ! -e "$left" ] || return 1
 	done
 }

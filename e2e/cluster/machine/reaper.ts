@@ -8,7 +8,7 @@ import { join } from "node:path";
 /** What a cluster leaves outside of its namespaces. */
 export interface Leftovers {
   readonly directory: string;
-  /** The name of its control groups. */
+  /** What the names of its control groups begin with. */
   readonly cgroup: string;
 }
 

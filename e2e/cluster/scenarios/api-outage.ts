@@ -99,7 +99,8 @@ async function replaceSandbox({ target }: Scene, seconds: string): Promise<void>
 
 /** Expects `count` networks, and waits until network-status describes the new sandbox. */
 async function expectStatusOfNewSandbox(scene: Scene, name: string, count: number): Promise<void> {
-  expect(networkStatus(await scene.waitForPod(name))).toHaveLength(count);
+  await scene.waitForPod(name);
+  expect(await scene.networkStatus(name)).toHaveLength(count);
   expect(Object.keys(await scene.interfaces(name))).toHaveLength(count + 1);
   await eventually(`the network-status of ${name} is that of its new sandbox`, async () => {
     const [eth0] = networkStatus(await scene.pod(name));

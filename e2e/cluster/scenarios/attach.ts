@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { nad } from "../../support/node/manifests.ts";
-import { elsewhere, home, networkStatus, networks } from "./target/objects.ts";
+import { elsewhere, home, networks } from "./target/objects.ts";
 import type { Scene } from "./target/scene.ts";
 import { asksForPorts } from "./target/target.ts";
 
@@ -26,7 +26,7 @@ export function attachScenarios(scene: () => Scene): void {
       const interfaces = await scene().interfaces("plain");
       expect(Object.keys(interfaces)).toEqual(["lo", "eth0"]);
       expect(interfaces.eth0).toContain(`${pod.status.podIP}/`);
-      expect(networkStatus(pod)).toEqual([
+      expect(await scene().networkStatus("plain")).toEqual([
         expect.objectContaining({ default: true, interface: "eth0", ips: [pod.status.podIP] }),
       ]);
       expect((await scene().waitForEvent("plain", "AddedInterface")).message).toContain("Add eth0");
@@ -36,7 +36,7 @@ export function attachScenarios(scene: () => Scene): void {
 
     test("gets two requested networks, and reaches other pods and the gateway over them", async () => {
       const asked = [{ name: "red" }, { name: "blue", interface: "lan0" }];
-      const pod = await scene().startPod("one", { networks: asked });
+      await scene().startPod("one", { networks: asked });
       const interfaces = await scene().interfaces("one");
       expect(Object.keys(interfaces)).toEqual(["lo", "eth0", "net1", "lan0"]);
       expect(interfaces).toMatchObject({
@@ -44,7 +44,7 @@ export function attachScenarios(scene: () => Scene): void {
         lan0: expect.stringMatching(/^10\.162\.0\.\d+\/24$/),
       });
       const address = (link: string): string | undefined => interfaces[link]?.replace("/24", "");
-      expect(networkStatus(pod)).toEqual([
+      expect(await scene().networkStatus("one")).toEqual([
         expect.objectContaining({ default: true, interface: "eth0" }),
         expect.objectContaining({ name: red, interface: "net1", ips: [address("net1")] }),
         expect.objectContaining({ name: blue, interface: "lan0", ips: [address("lan0")] }),
@@ -74,8 +74,8 @@ export function attachScenarios(scene: () => Scene): void {
       const mac = "02:00:00:00:a4:07";
       const green = { name: "green", namespace: elsewhere };
       const fixed = { name: "fixed", ips: ["10.164.0.7/24"], mac };
-      const pod = await scene().startPod("particular", { networks: [green, fixed] });
-      expect(networkStatus(pod).slice(1)).toMatchObject([
+      await scene().startPod("particular", { networks: [green, fixed] });
+      expect((await scene().networkStatus("particular")).slice(1)).toMatchObject([
         { name: `${elsewhere}/green`, ips: [expect.stringMatching(/^10\.163\./)] },
         { ips: ["10.164.0.7"], mac },
       ]);
@@ -95,15 +95,16 @@ export function attachScenarios(scene: () => Scene): void {
       expect(containerStatuses?.[0]?.state?.waiting?.reason).toBe("ContainerCreating");
       expect(await scene().added("attachment records")).toEqual([]);
       await scene().target.apply(nad("late", networks.late, { namespace: home }));
-      const pod = await scene().waitForPod("early");
-      expect(networkStatus(pod)[1]).toMatchObject({ name: `${home}/late`, interface: "net1" });
+      await scene().waitForPod("early");
+      const [, late] = await scene().networkStatus("early");
+      expect(late).toMatchObject({ name: `${home}/late`, interface: "net1" });
       await scene().kubectl("delete", "network-attachment-definition", "late");
     });
 
     test("with an invalid annotation starts, with the error in its network-status and an event", async () => {
-      const pod = await scene().startPod("confused", { networks: "red@@net1" });
+      await scene().startPod("confused", { networks: "red@@net1" });
       expect(Object.keys(await scene().interfaces("confused"))).toEqual(["lo", "eth0"]);
-      expect(networkStatus(pod)).toEqual([
+      expect(await scene().networkStatus("confused")).toEqual([
         expect.objectContaining({
           "plexus.dev/annotation-error": expect.stringContaining("red@@net1"),
         }),

@@ -4,9 +4,11 @@ import { chmod, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { nad } from "../../support/node/manifests.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import { type RunResult, tryRun } from "../machine/run.ts";
-import { home } from "./target/objects.ts";
+import { home, networks } from "./target/objects.ts";
+import { plexusPod, readConfig, waitForPlexus, writeConfig } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, skipGiven, type Target } from "./target/target.ts";
 
@@ -16,7 +18,8 @@ export function explainScenarios(scene: () => Scene): void {
     test("explains pods and the next step, checks the node, and names a missing permission", async () => {
       const { target } = scene();
       await scene().startPod("found", { networks: "red" });
-      const found = await kubectlPlexus(target, ["explain", `${home}/found`]);
+      const flags = ["-n", home, "--request-timeout=60s"];
+      const found = await kubectlPlexus(target, ["explain", "found", ...flags]);
       expect(found.stdout.split("\n")[0]).toMatch(
         new RegExp(`^All networks are attached: eth0=\\S+, net1=${home}/red\\.$`),
       );
@@ -27,9 +30,12 @@ export function explainScenarios(scene: () => Scene): void {
       const lost = await kubectlPlexus(target, ["explain", `${home}/lost`]);
       expect(lost.exitCode).toBe(1);
       expect(lost.stdout.split("\n")[0]).toContain(
-        `there is no NetworkAttachmentDefinition ${home}/nowhere, which the pod asks for): create the definition`,
+        `Could not attach ${home}/nowhere: there is no NetworkAttachmentDefinition ${home}/nowhere, which the pod asks for. Create the definition`,
       );
-      expect(lost.stdout).toMatch(/^LAST EVENT +REASON +MESSAGE\n.* MissingDefinition /ms);
+      expect(lost.stdout).toMatch(/^LAST EVENT +REASON +MESSAGE\n/m);
+      for (const reason of ["Scheduled", "MissingDefinition"]) {
+        expect(lost.stdout).toMatch(new RegExp(`^\\d{4}-\\d\\d-\\d\\dT[0-9:]{8}Z ${reason} `, "m"));
+      }
       expect(await findingOf(target, "lost")).toBe("MissingDefinition");
       const asked = await kubectlPlexus(target, ["explain", `${home}/lost`], "--as=nobody");
       expect(asked).toMatchObject({
@@ -42,10 +48,58 @@ export function explainScenarios(scene: () => Scene): void {
       const verdicts = findings.map(({ check, verdict }) => [check, verdict]);
       expect(Object.fromEntries(verdicts)).toMatchObject({
         plexusd: "ok",
+        configuration: "ok",
         "node configuration": "ok",
         "pods and definitions": "ok",
         shim: "ok",
       });
+    });
+
+    test("reports an unknown key, and a definition that was deleted while the pod runs", async () => {
+      const { target } = scene();
+      await target.apply(nad("late", networks.late, { namespace: home }));
+      await scene().startPod("kept", { networks: [{ name: "late", ip: ["10.165.0.77/24"] }] });
+      const { type, message } = await scene().waitForEvent("kept", "UnknownKey");
+      expect(type).toBe("Warning");
+      expect(message).toContain('key "ip": unknown key, ignored');
+      await scene().kubectl("delete", "network-attachment-definition", "late");
+      const says =
+        "The pod runs, but will not start again: there is no NetworkAttachmentDefinition";
+      await eventually("explain finds that the definition is gone", async () => {
+        const { stdout } = await kubectlPlexus(target, ["explain", `${home}/kept`]);
+        return stdout.startsWith(says);
+      });
+    });
+
+    test("doctor reports an invalid configuration, plexusd that does not start with it, and a renamed primary", async (context) => {
+      skipGiven(context);
+      const { target } = scene();
+      const doctorSays = (...words: string[]): Promise<true> =>
+        eventually(`doctor says ${words.join(" and ")}`, async () => {
+          const { exitCode, stdout } = await kubectlPlexus(target, ["doctor"]);
+          return exitCode === 1 && words.every((each) => stdout.includes(each));
+        });
+      const dir = "/etc/cni/net.d";
+      const rename = (from: string, to: string): Promise<string> =>
+        target.inNode(["mv", `${dir}/${from}`, `${dir}/${to}`]);
+      await rename("10-primary.conflist", "20-primary.conflist");
+      try {
+        await doctorSays("20-primary.conflist is taken over in ");
+      } finally {
+        await rename("20-primary.conflist", "10-primary.conflist");
+      }
+      const config = await readConfig(target);
+      await writeConfig(target, `${config}\nlogLevle: debug\n`);
+      try {
+        await syncVolumes(target);
+        await doctorSays("PROBLEM  configuration", "logLevle: unknown key");
+        await deletePlexusPod(target);
+        await doctorSays(" -c install (", "logLevle: unknown key");
+      } finally {
+        await writeConfig(target, config);
+        await deletePlexusPod(target);
+        await waitForPlexus(target);
+      }
     });
 
     test("reports that another CNI configuration shadows Plexus, and a pod started meanwhile", async (context) => {
@@ -73,6 +127,17 @@ export function explainScenarios(scene: () => Scene): void {
       await waitForFinding("of-the-host", "HostNetwork");
     });
   });
+}
+
+/** The kubelet updates the volumes of a pod that changes at once, else within a minute. */
+async function syncVolumes(target: Target): Promise<void> {
+  const { name } = (await plexusPod(target)).metadata;
+  await target.kubectl("--namespace=kube-system", "annotate", "pod", name, "plexus-e2e/sync=1");
+}
+
+async function deletePlexusPod(target: Target): Promise<void> {
+  const { name } = (await plexusPod(target)).metadata;
+  await target.kubectl("--namespace=kube-system", "delete", "pod", name);
 }
 
 async function findingOf(target: Target, pod: string): Promise<string> {

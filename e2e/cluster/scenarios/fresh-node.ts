@@ -50,9 +50,7 @@ export function freshNodeScenarios(scene: () => Scene): void {
         "NotAttached",
       );
       await scene().deletePods("early", "of-the-host");
-      await scene().waitForNothingLeft({ except: "cached results" });
-      // The runtime's cache is keyed by the network's name, which has changed, so that entry stays.
-      await scene().remember();
+      await scene().waitForNothingLeft();
     });
 
     // The first recommendation of docs/operations/fresh-nodes.md.
@@ -77,7 +75,8 @@ export function freshNodeScenarios(scene: () => Scene): void {
       await scene().createPod("early", { networks: "red" });
       await unparkPlexus(target);
       await waitForPlexus(target);
-      expect(networkStatus(await scene().waitForPod("early"))).toHaveLength(2);
+      await scene().waitForPod("early");
+      expect(await scene().networkStatus("early")).toHaveLength(2);
       expect(await inConfDir(target, "ls")).toBe(`${own}\nprimary.d`);
     });
 
@@ -89,7 +88,8 @@ export function freshNodeScenarios(scene: () => Scene): void {
       expect(await taintsOf(target)).toContain(taint);
       await target.apply(await kustomize(target, "examples/startup-taint"));
       await restartPlexus(target);
-      expect(networkStatus(await scene().waitForPod("waits"))).toHaveLength(2);
+      await scene().waitForPod("waits");
+      expect(await scene().networkStatus("waits")).toHaveLength(2);
       expect(await taintsOf(target)).not.toContain(taint);
 
       await target.apply({ apiVersion: "v1", kind: "Node", metadata: { name: other } });

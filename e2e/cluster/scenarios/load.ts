@@ -40,9 +40,10 @@ export function loadScenarios(scene: () => Scene): void {
       await restartPlexus(target);
     });
 
-    test("a rolling update loses no ADD and no DEL", async () => {
+    test("a rolling update loses no ADD and no DEL, and never hands the node back", async () => {
       const { target } = scene();
       const before = await plexusPod(target);
+      const conf = await target.inNode(["stat", plexusConf]);
       let updating = true;
       const churn = [0, 1, 2].map((worker) => comeAndGo(scene(), worker, () => updating));
       const update = updateAndBack(target).finally(() => {
@@ -51,11 +52,15 @@ export function loadScenarios(scene: () => Scene): void {
       const [marker, ...rounds] = await Promise.all([update, ...churn]);
       console.log(`pods that came and went during the update: ${rounds.join(" + ")}`);
       expect((await plexusPod(target)).metadata.uid).not.toBe(before.metadata.uid);
+      expect(await target.inNode(["stat", plexusConf])).toBe(conf);
       await scene().waitForNothingLeft();
       expect(marker).toBe(isGiven ? undefined : "next");
     });
   });
 }
+
+/** Its inode and times change when it is written again. */
+const plexusConf = "/etc/cni/net.d/00-plexus.conflist";
 
 const isRecord = (name: string): boolean => name.endsWith(".record");
 
@@ -74,7 +79,11 @@ async function createDeployment(scene: Scene, replicas: number): Promise<void> {
 }
 
 /** Starts and deletes one pod after the other; each must come up and go. Returns how many did. */
-async function comeAndGo(scene: Scene, worker: number, goOn: () => boolean): Promise<number> {
+export async function comeAndGo(
+  scene: Scene,
+  worker: number,
+  goOn: () => boolean,
+): Promise<number> {
   let rounds = 0;
   while (goOn()) {
     const name = `churn-${worker}-${rounds}`;

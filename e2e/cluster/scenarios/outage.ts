@@ -36,7 +36,8 @@ export function outageScenarios(scene: () => Scene): void {
       await waitForRecords(target, 0);
       await unparkPlexus(target);
       await waitForPlexus(target);
-      expect(networkStatus(await scene().waitForPod("waits"))).toHaveLength(3);
+      await scene().waitForPod("waits");
+      expect(await scene().networkStatus("waits")).toHaveLength(3);
     });
 
     test("of plexusd with CNI 1.1 makes the node not ready until plexusd is back", async (context) => {

@@ -12,7 +12,7 @@ import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
 import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
-import { quickstartScenarios } from "./quickstart.ts";
+import { networkPageScenarios } from "./pages/networks.ts";
 import { securityScenarios } from "./security.ts";
 import { GivenTarget } from "./target/given-target.ts";
 import { writePlexusImage } from "./target/images.ts";
@@ -66,6 +66,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   claimScenarios(scene);
   deviceScenarios(scene);
   explainScenarios(scene);
+  networkPageScenarios(scene);
   monitoringScenarios(scene);
   apiOutageScenario(scene);
   securityScenarios(scene);
@@ -73,7 +74,6 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
   outageScenarios(scene);
   freshNodeScenarios(scene);
   uninstallScenarios(scene);
-  quickstartScenarios(scene);
 });
 
 async function report({ target }: Scene): Promise<string> {

@@ -34,9 +34,14 @@ interface Access {
   readonly group?: string;
   readonly resource: string;
   readonly subresource?: string;
+  readonly namespace?: string;
+  readonly name?: string;
 }
 
 const nads = { group: "k8s.cni.cncf.io", resource: "network-attachment-definitions" };
+
+const daemonSets = { group: "apps", resource: "daemonsets", namespace: "kube-system" };
+const ownDaemonSet = { ...daemonSets, name: "plexus" };
 
 const allowed: readonly Access[] = [
   { verb: "list", resource: "pods" },
@@ -45,6 +50,7 @@ const allowed: readonly Access[] = [
   { verb: "create", resource: "events" },
   { verb: "get", resource: "resourceclaims", group: "resource.k8s.io" },
   { verb: "list", resource: "resourceslices", group: "resource.k8s.io" },
+  { verb: "get", ...ownDaemonSet },
 ];
 
 const refused: readonly Access[] = [
@@ -61,6 +67,10 @@ const refused: readonly Access[] = [
   { verb: "get", resource: "nodes" },
   { verb: "patch", ...nads },
   { verb: "list", resource: "events" },
+  { verb: "get", ...daemonSets, name: "plexus-agent" },
+  { verb: "list", ...daemonSets },
+  { verb: "patch", ...ownDaemonSet },
+  { verb: "delete", ...ownDaemonSet },
 ];
 
 /** Checks what plexusd's credential allows. Every request is sent from plexusd's container. */
@@ -78,7 +88,7 @@ export function securityScenarios(scene: () => Scene): void {
       });
     });
 
-    test("may read pods, networks and resource claims, patch the status of pods and create events [S-200] [S-210]", async () => {
+    test("may read pods, networks, resource claims and its DaemonSet, patch the status of pods and create events [S-200] [S-210] [S-211]", async () => {
       expect(await answers(scene().target, allowed)).toEqual(allowed.map(() => true));
     });
 

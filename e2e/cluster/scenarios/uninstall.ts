@@ -1,49 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { parse } from "yaml";
+import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
+import { copyChart } from "../../release/chart.ts";
 import { releaseTool } from "../../release/tools.ts";
+import { codeBlocks } from "../../support/markdown.ts";
 import { repositoryRoot } from "../../support/paths.ts";
-import { run } from "../machine/run.ts";
+import { type RunResult, run, tryRun } from "../machine/run.ts";
+import { expectShown, type Step, stepsOf } from "./pages/steps.ts";
+import { podImage } from "./target/images.ts";
 import { nodeState, recordsOf } from "./target/node-state.ts";
-import { networkStatus } from "./target/objects.ts";
+import { home, networkStatus } from "./target/objects.ts";
 import { installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, isCrio, ownCluster, skipGiven, type Target } from "./target/target.ts";
 
 const system = "--namespace=kube-system";
+const base = join(repositoryRoot, "deploy/base");
+const ignoreMissing = ["--ignore-not-found", "--timeout=120s"];
 const uninstallPods = "--selector=app.kubernetes.io/component=uninstall";
-
-const release = ["plexus", join(repositoryRoot, "deploy/chart"), ...[system, "--timeout=240s"]];
-
-const allowDefaultOnly = "--allow-default-only";
 
 /** A pod with only the default network, which may stay. CRI-O would call Plexus to detach it later. */
 const stays = isCrio ? [] : ["default-only"];
-
-/** The part of a DaemonSet that is changed before it is applied. */
-interface DaemonSet {
-  readonly spec: {
-    readonly template: {
-      readonly spec: { readonly initContainers: readonly [{ readonly command: string[] }] };
-    };
-  };
-}
 
 /** Returns to the cluster's primary CNI, and then to Plexus again. */
 export function uninstallScenarios(scene: () => Scene): void {
   describe("uninstalling", () => {
     test("waits until pods with secondary networks are deleted, restores the node, and allows a new installation", async (context) => {
       const { target } = scene();
-      const foreign = await recordsOf(target);
-      const reason = `not run: ${foreign.length} sandboxes that are not ours are attached`;
-      context.skip(foreign.length > 0, reason);
-      const pod = await scene().startPod("attached", { networks: "red,blue" });
-      expect(networkStatus(pod)).toHaveLength(3);
+      await skipWithForeignPods(context, target);
+      await scene().startPod("attached", { networks: "red,blue" });
+      expect(await scene().networkStatus("attached")).toHaveLength(3);
       for (const name of stays) await scene().startPod(name);
       await target.kubectl(system, "delete", "daemonset", "plexus", "--timeout=120s");
-      await target.apply(await uninstallManifest(target, allowDefaultOnly));
+      await target.apply(await kustomize(target, "deploy/uninstall"));
       await waitForLog(target, /plexus-e2e\/attached.*delete these pods.*nothing was changed/s);
       expect(await filesOfPlexus(target)).toEqual(["00-plexus.conflist", "plexus"]);
       expect(await recordsOf(target)).toHaveLength(1 + stays.length);
@@ -67,11 +58,45 @@ export function uninstallScenarios(scene: () => Scene): void {
       await installPlexus(target);
       // It was attached without Plexus; its DEL must release its address nevertheless.
       await scene().deletePods("primary-only");
-      await scene().waitForNothingLeft({ except: "cached results" });
-      // The runtime's cache is keyed by the network's name, which has changed, so that entry stays.
-      await scene().remember();
-      const again = await scene().startPod("again", { networks: "red,blue" });
-      expect(networkStatus(again)).toHaveLength(3);
+      await scene().waitForNothingLeft();
+      await scene().startPod("again", { networks: "red,blue" });
+      expect(await scene().networkStatus("again")).toHaveLength(3);
+    });
+
+    test("plexusd hands the node back when its manifests are deleted", async (context) => {
+      const { target } = scene();
+      await skipWithForeignPods(context, target);
+      await scene().startPod("attached-by-plexus");
+      // This deletes the permissions of plexusd before its DaemonSet.
+      await target.kubectl("delete", "-k", base, ...ignoreMissing);
+      await eventually(
+        "the container runtime uses the primary CNI",
+        async () => (await filesOfPlexus(target)).join() === "plexus",
+      );
+      const plain = await scene().startPod("attached-by-primary", { networks: "red" });
+      expect(networkStatus(plain)).toEqual([]);
+      // CRI-O calls the shim for the first one, which has no plexusd any more.
+      await scene().deletePods("attached-by-plexus", "attached-by-primary");
+      await scene().waitForNothingLeft();
+      await installPlexus(target);
+    });
+
+    test("docs/operations/troubleshooting.md recovers a node whose plexusd was deleted too early", async (context) => {
+      skipGiven(context);
+      const { target } = scene();
+      onTestFinished(() => installPlexus(target));
+      await scene().startPod("web", { networks: "red,blue" });
+      // plexusd has recorded its event when its pod is gone.
+      const untilPodsAreGone = ["--cascade=foreground", "--timeout=120s"];
+      await target.kubectl(system, "delete", "daemonset", "plexus", ...untilPodsAreGone);
+      for (const step of await recoverySteps()) {
+        const shell = ["-euxo", "pipefail", "-c", step.text];
+        const command = ownCluster({ target }).administratorCommand("bash", ...shell);
+        expectShown(step, await run(command, { cwd: repositoryRoot }));
+      }
+      expect(await filesOfPlexus(target)).toEqual([]);
+      await scene().startPod("replacement", { networks: "red" });
+      expect(Object.keys(await scene().interfaces("replacement"))).toEqual(["lo", "eth0"]);
     });
 
     // Follows docs/operations/helm.md; afterwards Plexus is installed from the manifests again.
@@ -80,50 +105,69 @@ export function uninstallScenarios(scene: () => Scene): void {
       const { target } = scene();
       await uninstallPlexus(target);
       onTestFinished(() => installPlexus(target));
+      const { directory } = ownCluster(scene());
+      const chart = await copyChart(join(directory, "chart"));
+      const release = ["plexus", chart, system, "--timeout=240s"];
       // The CRD is already installed, because the scenarios' networks stay.
-      await helm(target, "install", ...release, "--set=crds.enabled=false", "--wait");
+      const values = ["--set=crds.enabled=false", `--set=test.image=${podImage}`];
+      const installed = await helm(target, "install", ...release, ...values);
+      expect(installed.stderr).toBe("");
+      expect(installed.stdout).toContain("kubectl plexus doctor");
       await waitForPlexus(target);
-      const pod = await scene().startPod("by-the-chart", { networks: "red,blue" });
-      expect(networkStatus(pod)).toHaveLength(3);
+      const tested = await helm(target, "test", "plexus", system, "--timeout=120s");
+      expect(tested.stdout).toMatch(/TEST SUITE: +plexus-test\n.*Phase: +Succeeded/s);
+      await scene().startPod("by-the-chart", { networks: "red,blue" });
+      expect(await scene().networkStatus("by-the-chart")).toHaveLength(3);
+
+      const uninstall = ["uninstall", "plexus", system, "--wait"];
+      const refused = await tryHelm(target, ...uninstall);
+      expect(refused.exitCode).toBe(1);
+      expect(refused.stdout + refused.stderr).toMatch(
+        new RegExp(`${target.nodeName}: .*${home}/by-the-chart.*nothing was changed`, "s"),
+      );
+      expect(await filesOfPlexus(target)).toEqual(["00-plexus.conflist", "plexus"]);
       await scene().deletePods("by-the-chart");
       await scene().waitForNothingLeft();
-
-      await helm(
-        target,
-        "upgrade",
-        ...release,
-        "--reset-then-reuse-values",
-        "--set=uninstall=true",
-      );
-      await waitForUninstallation(target);
+      await helm(target, ...uninstall);
       expect(await filesOfPlexus(target)).toEqual([]);
-      await helm(target, "uninstall", "plexus", system, "--wait");
       const definitions = ["get", "network-attachment-definitions", "--all-namespaces"];
       expect(await target.kubectl(...definitions)).toContain("red");
     });
   });
 }
 
+/** Leaves a scenario out where pods of others need Plexus. */
+async function skipWithForeignPods(context: TestContext, target: Target): Promise<void> {
+  const { length } = await recordsOf(target);
+  context.skip(length > 0, `not run: ${length} sandboxes that are not ours are attached`);
+}
+
 /** Uninstalls Plexus from a cluster without pods of the tests. */
 export async function uninstallPlexus(target: Target): Promise<void> {
   await target.kubectl(system, "delete", "daemonset", "plexus", "--ignore-not-found");
-  await target.apply(await uninstallManifest(target, allowDefaultOnly));
+  await target.apply(await kustomize(target, "deploy/uninstall"));
   await waitForUninstallation(target);
   await deleteManifests(target);
 }
 
-/** deploy/uninstall, with further flags of `plexusctl uninstall`. */
-async function uninstallManifest(target: Target, ...flags: string[]): Promise<object> {
-  const daemonSet = parse(await kustomize(target, "deploy/uninstall")) as DaemonSet;
-  const [uninstall] = daemonSet.spec.template.spec.initContainers;
-  uninstall.command.push(...flags);
-  return daemonSet;
+async function deleteManifests(target: Target): Promise<void> {
+  const uninstaller = join(repositoryRoot, "deploy/uninstall");
+  await target.kubectl("delete", "-k", uninstaller, ...ignoreMissing);
+  await target.kubectl("delete", "-k", base, ...ignoreMissing);
 }
 
-async function deleteManifests(target: Target): Promise<void> {
-  const ignore = ["--ignore-not-found", "--timeout=120s"];
-  await target.kubectl("delete", "-k", join(repositoryRoot, "deploy/uninstall"), ...ignore);
-  await target.kubectl("delete", "-k", join(repositoryRoot, "deploy/base"), ...ignore);
+/** The commands of the section about a Plexus that was deleted too early, for the scenarios' pod. */
+async function recoverySteps(): Promise<Step[]> {
+  const page = await readFile(join(repositoryRoot, "docs/operations/troubleshooting.md"), "utf8");
+  const [, after = ""] = page.split("\n## Plexus was deleted too early\n");
+  const [section = ""] = after.split("\n## ");
+  const steps = stepsOf(codeBlocks(section));
+  expect(steps.length).toBeGreaterThan(0);
+  return steps.map(({ info, text, shown }) => ({
+    info,
+    text: text.replace("delete pod web", `delete --namespace=${home} pod web`),
+    shown: shown.map((line) => line.replace("default/web", `${home}/web`)),
+  }));
 }
 
 /** Waits until every node is restored. */
@@ -145,7 +189,14 @@ async function filesOfPlexus(target: Target): Promise<string[]> {
   return listed.split("\n").filter((name) => name.includes("plexus"));
 }
 
-/** Runs Helm as the administrator. */
-async function helm(target: Target, ...args: string[]): Promise<string> {
-  return run(ownCluster({ target }).administratorCommand(await releaseTool("helm"), ...args));
+async function tryHelm(target: Target, ...args: string[]): Promise<RunResult> {
+  const helm = await releaseTool("helm");
+  return tryRun(ownCluster({ target }).administratorCommand(helm, ...args));
+}
+
+/** Runs Helm as the administrator. Throws if it fails. */
+async function helm(target: Target, ...args: string[]): Promise<RunResult> {
+  const result = await tryHelm(target, ...args);
+  expect(result, result.stderr).toMatchObject({ exitCode: 0 });
+  return result;
 }

@@ -16,9 +16,9 @@ test.beforeAll(async ({ node }) => {
 const names = async (pod: { links(): Promise<object> }): Promise<string[]> =>
   Object.keys(await pod.links());
 const statusNames = async (pod: {
-  status(): Promise<Record<string, unknown>[] | undefined>;
+  status(): Promise<Record<string, unknown>[]>;
 }): Promise<unknown[]> =>
-  ((await pod.status()) ?? []).map((entry) => [entry.name, entry.interface, entry.default]);
+  (await pod.status()).map((entry) => [entry.name, entry.interface, entry.default]);
 
 test("comma form: networks of the pod's and another namespace, with and without an interface name [N-4.1a] [N-4.1.1a] [N-4.1.1b] [N-4.2a] [N-4.2b] [N-4a] [N-6a]", async ({
   node,
@@ -69,7 +69,7 @@ test("an invalid annotation is ignored and reported [N-4.1.2.1.4b]", async ({ no
   const pod = await node.newPod({ networks: '[{"name":"macvlan","mac":"02:00:00:00:00"}]' });
   await pod.mustAdd();
   expect(await names(pod)).toEqual(["eth0"]);
-  const [entry, ...others] = (await pod.status()) ?? [];
+  const [entry, ...others] = await pod.status();
   expect(entry?.["plexus.dev/annotation-error"]).toMatch(/network selection annotation/);
   expect(others).toEqual([]);
   expect(node.log).toContain("the pod gets its default network only");

@@ -85,7 +85,7 @@ test("two networks get the default route of one family each, shown by traffic, r
   expect(await pod.run("ip", "route", "get", "198.51.100.1")).toContain("via 10.71.0.1 dev net1");
   await pod.ping("198.51.100.1");
   expect(result.routes ?? [], "the default network has no route left").toEqual([]);
-  const [main, plain, routed] = (await pod.status()) ?? [];
+  const [main, plain, routed] = await pod.status();
   expect(main).not.toHaveProperty("gateway");
   expect(main).not.toHaveProperty("default-route");
   expect(plain).toMatchObject({ "default-route": ["10.71.0.1"], default: false });
@@ -104,6 +104,6 @@ test("an unreachable gateway fails the ADD with its address, and nothing stays a
   expect(error.code).toBe(100);
   expect(error.msg).toMatch(/gateway 192\.0\.2\.1/);
   expect(await pod.links()).toEqual({});
-  expect(await pod.status()).toBeUndefined();
+  expect(await pod.currentStatus()).toBeUndefined();
   expect(await node.changesSince(before, fileKinds)).toEqual([]);
 });

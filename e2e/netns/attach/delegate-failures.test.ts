@@ -27,7 +27,7 @@ test("a failing delegate stops the ADD, which is rolled back in reverse and repo
     msg: 'network default/beta (net2): plugin type="beta" failed (add): no address is left',
     details: "of 254",
   });
-  expect(await pod.status()).toBeUndefined();
+  expect(await pod.currentStatus()).toBeUndefined();
 });
 
 const endings: { name: string; script: Script; code: number; message: RegExp }[] = [

@@ -27,7 +27,7 @@ test("the pod gets the requested addresses and MAC, reports them in its status a
     await pod.mustAdd();
     expect(await pod.addresses("net1")).toEqual(ips);
     expect((await pod.links()).net1?.address).toBe(mac.toLowerCase());
-    expect((await pod.status())?.[1]).toMatchObject({
+    expect((await pod.status())[1]).toMatchObject({
       name: "default/macvlan-static",
       ips: ips.map((ip) => ip.split("/")[0]),
       mac: mac.toLowerCase(),
@@ -82,7 +82,7 @@ test("the default-network annotation replaces the default network and can carry 
   expect(result.routes).toEqual([{ dst: "0.0.0.0/0", gw: "10.97.0.1" }]);
   expect((await pod.links()).eth0?.address).toBe(request.mac);
   expect(await pod.defaultRoutes(4)).toEqual(["via 10.97.0.1 dev eth0"]);
-  expect((await pod.status())?.[0]).toMatchObject({
+  expect((await pod.status())[0]).toMatchObject({
     name: "default/macvlan-static",
     default: true,
   });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Result } from "execa";
 import { expect } from "vitest";
 import { begunTeardown } from "#engine/record/record.ts";
-import { formatRecord, parsePlan, parseRecord } from "#records/record-file.ts";
+import { formatRecord, parseRecord } from "#records/record-file.ts";
 import { Daemon } from "../../support/daemon.ts";
 import { errorOf, type RunningCall } from "../../support/node/cni-call.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
@@ -205,11 +205,11 @@ async function endBackoff(
   await node.stopDaemon();
   const place = { path, key: { containerId, ifName: "eth0" } };
   const file = await readFile(path);
-  const record = parseRecord(file, place);
+  const { record, plan } = parseRecord(file, place);
   const failedAt = new Date(Date.now() - 3_600_000).toISOString();
   // A record that is only marked says nothing of a teardown.
   const teardown = { ...(record.teardown ?? begunTeardown(failedAt)), failedAt };
-  await writeFile(path, formatRecord({ ...record, teardown }, parsePlan(file, place)));
+  await writeFile(path, formatRecord({ ...record, teardown }, plan));
   await node.startDaemon();
 }
 

@@ -43,7 +43,7 @@ test("20 parallel ADDs give each sandbox its addresses and status; 20 parallel D
   await Promise.all(pods.map((pod, n) => pod.mustAdd({ runtimeConfig: mapping(9000 + n) })));
   const addresses = new Set<unknown>();
   for (const pod of pods) {
-    const status = (await pod.status()) ?? [];
+    const status = await pod.status();
     expect(status.map((entry) => entry.interface)).toEqual(["eth0", "net1", "net2"]);
     for (const entry of status) {
       expect(await pod.addresses(String(entry.interface))).toEqual([

@@ -33,7 +33,8 @@ test("DEL without plexusd makes the same calls as with it, with and without a re
     await plugins.clear();
     await pod.mustDel();
     const executions = await plugins.executions();
-    return JSON.stringify(executions.map(({ cni, stdin }) => ({ cni, stdin })));
+    const sorted = (cni: object): object => Object.fromEntries(Object.entries(cni).toSorted());
+    return JSON.stringify(executions.map(({ cni, stdin }) => ({ cni: sorted(cni), stdin })));
   };
   const byDaemon = await inputsOfDel(a);
   const unrecordedByDaemon = await inputsOfDel(unrecorded);
@@ -91,6 +92,8 @@ test("after a reboot, DEL releases what is left although /run and the namespaces
   const pod = await real.pod("rebooted", { networks: "m,p" });
   const before = await real.hostState();
   await pod.mustAdd();
+  // A write that is killed leaves a temporary file.
+  await pod.status();
   await real.stopDaemon("SIGKILL");
   await real.lab.deleteNetns(pod.netns);
   await rm(join(real.lab.dir, "run"), { recursive: true });

@@ -58,7 +58,10 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "a master that the node does not have": {
     net: macvlan("net", 92, { master: "eth7" }),
-    ...{ finding: "MasterMissing", quotes: /Link not found/ },
+    ...{
+      finding: "MasterMissing",
+      quotes: /Link not found \(the configuration names master "eth7"\)/,
+    },
   },
   "a disk that is read-only for a plugin": {
     net: bridge("net", 93, { ipam: { ...hostLocal(93), dataDir: "/sys/leases" } }),

@@ -6,7 +6,7 @@ import { cniVersion, network, result, type Trial } from "../trial.ts";
 const mac = "02:00:00:00:00:0b";
 const dns = { nameservers: ["10.9.0.1", "fd00:9::1"], domain: "a.b", search: ["a.b", "b"] };
 
-/** An interface of the host, then two of the pod, the first of which is the attachment's. */
+/** Three interfaces: one of the host, the attachment's, and another one of the pod. */
 const fullResult: JsonObject = {
   cniVersion,
   interfaces: [

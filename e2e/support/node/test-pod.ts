@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { execa, type Result } from "execa";
+import { waitUntil } from "../wait.ts";
 import type { CallOutcome, CniCall } from "./cni-call.ts";
 import type { NetnsLab } from "./netns-lab.ts";
 
@@ -212,7 +213,13 @@ export class TestPod {
     await this.run("ping", "-n", "-c", "1", "-w", "20", ...source, address);
   }
 
-  status(): Promise<Record<string, unknown>[] | undefined> {
+  /** The network-status, which is published after the ADD. @throws Error when it is not published */
+  status(): Promise<Record<string, unknown>[]> {
+    return waitUntil("the network-status is published", () => this.currentStatus());
+  }
+
+  /** The network-status as it is now. */
+  currentStatus(): Promise<Record<string, unknown>[] | undefined> {
     return this.#node.networkStatus(`${this.namespace}/${this.name}`);
   }
 }

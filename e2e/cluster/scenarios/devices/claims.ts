@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { home, networkStatus } from "../target/objects.ts";
+import { home } from "../target/objects.ts";
 import type { Scene } from "../target/scene.ts";
 import { isGiven, ownCluster, skipGiven } from "../target/target.ts";
 import { DraDriver } from "./dra-driver.ts";
@@ -88,7 +88,7 @@ export function claimScenarios(scene: () => Scene): void {
         "ResourceClaim link",
         `ResourceClaim ${generated?.resourceClaimName}`,
       ]);
-      const [, ...macs] = networkStatus(pod).map(({ mac }) => mac);
+      const [, ...macs] = (await scene().networkStatus("claims")).map(({ mac }) => mac);
       expect(macs).toEqual(devices.map(({ id }) => addresses[id]));
       expect(await scene().exec("claims", "ip", "link", "show", "net2")).toContain(
         addresses[devices[1]?.id ?? ""],
@@ -110,7 +110,7 @@ export function claimScenarios(scene: () => Scene): void {
         resourceName: extendedName,
         source: `ResourceClaim ${resourceClaimName}`,
       });
-      expect(networkStatus(pod)[1]?.mac).toBe(addresses[device?.id ?? ""]);
+      expect((await scene().networkStatus("extended"))[1]?.mac).toBe(addresses[device?.id ?? ""]);
       await scene().deletePods("extended");
       expect(await addressesOf(scene())).toEqual(addresses);
     });

@@ -42,12 +42,12 @@ export interface DevicePluginOptions {
 
 /** A device plugin of the tests: hands out names, and has nothing done for them. */
 export class DevicePlugin implements Disposable {
-  readonly #options: DevicePluginOptions;
+  readonly options: DevicePluginOptions;
   readonly #socket: string;
   #server: Server | undefined;
 
   constructor(given: DevicePluginOptions) {
-    this.#options = given;
+    this.options = given;
     this.#socket = `${given.resourceName.replace("/", "-")}.sock`;
   }
 
@@ -57,7 +57,7 @@ export class DevicePlugin implements Disposable {
    */
   async start(): Promise<void> {
     this[Symbol.dispose]();
-    const { kubeletDir, resourceName } = this.#options;
+    const { kubeletDir, resourceName } = this.options;
     const directory = join(kubeletDir, "device-plugins");
     const path = join(directory, this.#socket);
     this.#server = await serveUnix(path, service, this.#handlers());
@@ -68,7 +68,7 @@ export class DevicePlugin implements Disposable {
   }
 
   async #waitForKubelet(): Promise<void> {
-    const { kubeletDir, resourceName, ids } = this.#options;
+    const { kubeletDir, resourceName, ids } = this.options;
     using resources = await openUnaryClient(join(kubeletDir, "pod-resources/kubelet.sock"), limits);
     await waitUntil(`the kubelet has the devices of ${resourceName}`, async () => {
       const { devices } = await resources.call(allocatable, {}, { timeoutMs });
@@ -83,7 +83,7 @@ export class DevicePlugin implements Disposable {
   }
 
   #handlers() {
-    const list = this.#options.ids.map((id) => ({ id, health: "Healthy" }));
+    const list = this.options.ids.map((id) => ({ id, health: "Healthy" }));
     return {
       GetDevicePluginOptions: (_: unknown, done: Done<object>) => done(null, {}),
       // Stays open: a stream that ends takes the devices away.

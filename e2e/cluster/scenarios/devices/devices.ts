@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { repositoryRoot } from "../../../support/paths.ts";
-import { home, networkStatus } from "../target/objects.ts";
+import { home } from "../target/objects.ts";
 import { kustomize, plexusctl, waitForPlexus } from "../target/plexus.ts";
 import type { PodOptions, Scene } from "../target/scene.ts";
 import { eventually, isGiven, ownCluster, skipGiven } from "../target/target.ts";
@@ -15,6 +15,7 @@ import {
   addressesOf,
   linkNetwork,
   links,
+  offerDevices,
   recordOf,
   removeLinks,
 } from "./link-devices.ts";
@@ -59,7 +60,7 @@ export function deviceScenarios(scene: () => Scene): void {
 
     test("are moved into the pod, one per network in order, and back after the kubelet restarts [D-3] [D-7] [D-11]", async () => {
       const addresses = await addressesOf(scene());
-      const pod = await scene().startPod("devices", twoDevices);
+      await scene().startPod("devices", twoDevices);
       const shown = await plexusctl(scene().target, "devices", `${home}/devices`);
       const rows = [...shown.matchAll(/^(dev-\S+) +(\S+) +(\S+) \((\S+)\) +(.+)$/gm)];
       const source = "the kubelet's pod-resources API";
@@ -69,14 +70,14 @@ export function deviceScenarios(scene: () => Scene): void {
       ]);
       const ids = rows.map(([, id = ""]) => id);
       expect(ids).toEqual(ids.toSorted());
-      const [, ...macs] = networkStatus(pod).map(({ mac }) => mac);
+      const [, ...macs] = (await scene().networkStatus("devices")).map(({ mac }) => mac);
       expect(macs).toEqual(ids.map((id) => addresses[id]));
       expect(await scene().exec("devices", "ip", "link", "show", "net2")).toContain(
         addresses[ids[1] ?? ""],
       );
       expect(Object.keys(await addressesOf(scene()))).not.toContain(ids[0]);
       await ownCluster(scene()).restartKubelet();
-      await offerDevices(scene(), devicePlugin);
+      if (devicePlugin !== undefined) await offerDevices(scene(), devicePlugin);
       await scene().deletePods("devices");
       expect(await addressesOf(scene())).toEqual(addresses);
     });
@@ -125,17 +126,6 @@ export function deviceScenarios(scene: () => Scene): void {
       await target.inNode(["rm", "-f", "/run/plexus/sandboxes.json"]);
     }
   });
-}
-
-/** Registers the plugin's devices with the kubelet, and waits until the scheduler sees them. */
-async function offerDevices(scene: Scene, plugin: DevicePlugin | undefined): Promise<void> {
-  await plugin?.start();
-  const path = `--output=jsonpath={.status.allocatable.${resourceName.replaceAll(".", "\\.")}}`;
-  const read = ["get", "node", scene.target.nodeName, path] as const;
-  await eventually(
-    "the node offers the devices",
-    async () => (await scene.target.kubectl(...read)) === `${links.length}`,
-  );
 }
 
 /** deploy/components/device-checkpoint on the DaemonSet that runs. */

@@ -7,7 +7,8 @@ import { nad } from "../../../support/node/manifests.ts";
 import { home } from "../target/objects.ts";
 import { plexusctl } from "../target/plexus.ts";
 import type { Scene } from "../target/scene.ts";
-import { ownCluster } from "../target/target.ts";
+import { eventually, ownCluster } from "../target/target.ts";
+import type { DevicePlugin } from "./device-plugin.ts";
 
 /**
  * host-device takes PCI addresses for devices, or the name of a link that is in its configuration: this
@@ -61,4 +62,15 @@ export async function recordOf({ target }: Scene, name: string): Promise<Attachm
   const found = records.find(({ pod }) => pod?.name === name);
   if (found === undefined) throw new Error(`there is no record of pod ${name}`);
   return found;
+}
+
+/** Registers the plugin's devices with the kubelet, and waits until the scheduler sees them. */
+export async function offerDevices({ target }: Scene, plugin: DevicePlugin): Promise<void> {
+  await plugin.start();
+  const { resourceName, ids } = plugin.options;
+  const path = `--output=jsonpath={.status.allocatable.${resourceName.replaceAll(".", "\\.")}}`;
+  await eventually(
+    "the node offers the devices",
+    async () => (await target.kubectl("get", "node", target.nodeName, path)) === `${ids.length}`,
+  );
 }

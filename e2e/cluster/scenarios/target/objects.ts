@@ -26,8 +26,8 @@ export const networks = {
   late: bridge("late", 165),
 } as const;
 
-/** The bridges of these networks and of the quickstart's, which the bridge plugin leaves behind on purpose. */
-export const bridges = "cni0 br77 br161 br162 br163 br164 br165 br-red br-blue".split(" ");
+/** The bridges of these networks, which the bridge plugin leaves behind on purpose. */
+export const bridges = "cni0 br77 br161 br162 br163 br164 br165".split(" ");
 
 /** A namespace. */
 export function namespaceObject(name: string, labels = {}): object {
@@ -40,6 +40,7 @@ export interface PodObject {
     readonly name: string;
     readonly namespace: string;
     readonly uid: string;
+    readonly creationTimestamp: string;
     readonly annotations?: Readonly<Record<string, string>>;
   };
   readonly status: {
@@ -50,7 +51,11 @@ export interface PodObject {
       readonly resourceClaimName?: string;
     }[];
     readonly extendedResourceClaimStatus?: { readonly resourceClaimName: string };
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly lastTransitionTime: string;
+    }[];
     readonly containerStatuses?: readonly {
       readonly restartCount: number;
       readonly state?: { readonly waiting?: { readonly reason?: string } };

@@ -9,9 +9,11 @@ import {
   elsewhere,
   home,
   namespaceObject,
+  networkStatus,
   networks,
   networksKey,
   type PodObject,
+  type StatusEntry,
 } from "./objects.ts";
 import { eventually, type Target } from "./target.ts";
 
@@ -71,9 +73,9 @@ export class Scene {
     return linesAdded(this.#before, await nodeState(this.target), kind);
   }
 
-  /** Waits until the node has what it had before the first pod of the tests; one kind may differ. */
-  async waitForNothingLeft(options: { except?: HostStateKind } = {}): Promise<void> {
-    await waitForNodeState(this.target, { expected: this.#before, ...options });
+  /** Waits until the node has what it had before the first pod of the tests. */
+  async waitForNothingLeft(): Promise<void> {
+    await waitForNodeState(this.target, this.#before);
   }
 
   /** Deletes the scenarios' pods and waits until nothing of them is left on the node. */
@@ -116,6 +118,14 @@ export class Scene {
   /** Deletes pods and waits until they are gone from the API. */
   async deletePods(...names: string[]): Promise<void> {
     await this.kubectl("delete", "pod", ...names, deadline);
+  }
+
+  /** The network-status of a pod that Plexus attached: it is published after the container runtime has its answer. */
+  async networkStatus(name: string): Promise<StatusEntry[]> {
+    return eventually(`pod ${name} has a network-status`, async () => {
+      const status = networkStatus(await this.pod(name));
+      return status.length > 0 && status;
+    });
   }
 
   async pod(name: string): Promise<PodObject> {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { networkStatus } from "../scenarios/target/objects.ts";
+import { kustomize } from "../scenarios/target/plexus.ts";
+import type { Lab } from "./lab.ts";
+
+const both = { networks: "red,blue" };
+const uninstaller = ["--namespace=kube-system", "daemonset/plexus-uninstall"];
+
+/** The part of a DaemonSet that is changed before it is applied. */
+interface DaemonSet {
+  readonly spec: { readonly template: { readonly spec: { nodeSelector: Record<string, string> } } };
+}
+
+/** A node returns to its primary CNI, as in docs/user/migration.md, while Plexus stays on the other. */
+export function handBackScenarios(lab: () => Lab): void {
+  test("one node is handed back to its primary CNI, and Plexus attaches pods on the other", async () => {
+    const { one, two } = lab();
+    await lab().unlabel(two);
+    const daemonSet = parse(await kustomize(two.target, "deploy/uninstall")) as DaemonSet;
+    daemonSet.spec.template.spec.nodeSelector["kubernetes.io/hostname"] = two.target.nodeName;
+    await two.target.apply(daemonSet);
+    await two.target.kubectl("rollout", "status", ...uninstaller, "--timeout=240s");
+    const files = await two.target.inNode(["ls", "/etc/cni/net.d", "/opt/cni/bin"]);
+    expect(files).not.toContain("plexus");
+    expect(networkStatus(await two.startPod("primary-only", both))).toEqual([]);
+    await one.startPod("attached", both);
+    expect(await one.networkStatus("attached")).toHaveLength(3);
+    await two.target.kubectl("delete", ...uninstaller);
+  });
+}

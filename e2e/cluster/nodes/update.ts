@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { expect, test } from "vitest";
+import { comeAndGo } from "../scenarios/load.ts";
+import type { PodObject } from "../scenarios/target/objects.ts";
+import { plexusPod } from "../scenarios/target/plexus.ts";
+import type { Scene } from "../scenarios/target/scene.ts";
+import { eventually } from "../scenarios/target/target.ts";
+import { type Lab, readyTime } from "./lab.ts";
+
+/** The DaemonSet's rolling update, with the start-up taint that the scenarios after it need. */
+export function updateScenarios(lab: () => Lab): void {
+  test("a rolling update goes node by node and loses no ADD and no DEL", async () => {
+    const scenes = [lab().one, lab().two];
+    const plexusPods = (): Promise<PodObject[]> =>
+      Promise.all(scenes.map(({ target }) => plexusPod(target)));
+    const before = await plexusPods();
+    let updating = true;
+    const churn = scenes.map((scene, n) => comeAndGo(scene, n, () => updating));
+    const changes = ["--set=startupTaint.enabled=true", "--set=resources.requests.cpu=21m"];
+    const update = lab()
+      .helm("upgrade", ...changes)
+      .finally(() => {
+        updating = false;
+      });
+    await Promise.all([update, ...churn]);
+    const pods = await plexusPods();
+    const old = before.map(({ metadata }) => metadata.uid);
+    expect(pods.filter(({ metadata }) => old.includes(metadata.uid))).toEqual([]);
+    const firstReady = Math.min(...pods.map((pod) => readyTime(pod) ?? Number.NaN));
+    const lastCreated = Math.max(...pods.map(createdTime));
+    expect(lastCreated).toBeGreaterThanOrEqual(firstReady);
+  });
+
+  test("a rollout whose image is missing stops at its first node, and the other node attaches pods", async () => {
+    const { one, two, cluster } = lab();
+    const daemonSet = ["--namespace=kube-system", "daemonset/plexus"];
+    await cluster.kubectl("set", "image", ...daemonSet, "plexusd=localhost/plexus:missing");
+    const stuck = await eventually("plexusd has no image on one node", async () =>
+      (await lacksImage(one)) ? one : (await lacksImage(two)) && two,
+    );
+    const other = stuck === one ? two : one;
+    await other.startPod("served", { networks: "red,blue" });
+    expect(await other.networkStatus("served")).toHaveLength(3);
+    expect(readyTime(await plexusPod(other.target))).toBeDefined();
+    await cluster.kubectl("rollout", "undo", ...daemonSet);
+    await cluster.kubectl("rollout", "status", ...daemonSet, "--timeout=240s");
+  });
+}
+
+async function lacksImage({ target }: Scene): Promise<boolean> {
+  const { containerStatuses = [] } = (await plexusPod(target)).status;
+  return /^(Err)?ImagePull/.test(containerStatuses[0]?.state?.waiting?.reason ?? "");
+}
+
+function createdTime({ metadata }: PodObject): number {
+  return Date.parse(metadata.creationTimestamp);
+}
