@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck e2e e2e-crio bench image clean docs fuzz chaos powerloss simulate soak docker docker-plugin e2e-docker e2e-sriov fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-crio bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -79,6 +79,14 @@ fuzz-shim-%:
 fuzz-%:
 	node e2e/fuzz/main.ts $* --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED))
 
+# NODES: one if not given. The first run builds Kubernetes, for ten minutes.
+cluster: image ## start a Kubernetes cluster on this machine, load the image, and print how to use it (Debian, root)
+	@scripts/system-deps.sh cluster
+	@node e2e/cluster/main.ts up $(if $(NODES),--nodes $(NODES)) dist/plexus-image.tar
+
+cluster-down: ## stop that cluster
+	@node e2e/cluster/main.ts down
+
 e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME=crio: CRI-O; KUBECONFIG=…: yours)
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	PLEXUS_E2E_RUNTIME=$(RUNTIME) vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
@@ -124,6 +132,9 @@ bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: 
 	@scripts/system-deps.sh bench || echo "continuing: the results name what is missing"
 	node bench/main.ts
 
+bench-pods: build ## measure how long containerd takes to start and stop a pod's sandbox, without and with Plexus
+	node bench/pods/main.ts
+
 docs: deps ## regenerate the generated pages
 	node scripts/conformance.ts
 	node scripts/config-docs.ts
@@ -142,11 +153,15 @@ e2e-docker: docker-plugin ## containers of two releases of Docker Engine on Plex
 	@scripts/system-deps.sh docker
 	vitest run --project docker
 
-release: deps ## build the files of a release into dist/release (IMAGE=…: for that image; needs Go, for Helm)
-	@scripts/system-deps.sh release
-	node scripts/release.ts --version $(VERSION) $(if $(IMAGE),--image "$(IMAGE)")
+chart: ## write the Helm chart with copies in place of its links into dist/chart, for `helm install plexus dist/chart`
+	@rm -rf dist/chart && mkdir -p dist && cp -rL deploy/chart dist/chart
 
-test-release: release ## the chart against kustomize, the files of a release, the workflows of .github, the alerts, the systemd unit
+release: deps ## build the files of a release into dist/release (IMAGE=…: for that image; REPOSITORY=URL; needs Go, for Helm)
+	@scripts/system-deps.sh release
+	node scripts/release.ts --version $(VERSION) $(if $(IMAGE),--image "$(IMAGE)") \
+		$(if $(REPOSITORY),--repository "$(REPOSITORY)")
+
+test-release: build release ## the chart against kustomize, the files of a release, the workflows of .github, the alerts, the systemd unit
 	vitest run --project release
 
 clean: ## remove what was built

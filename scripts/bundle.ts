@@ -1,4 +1,4 @@
-import { chmod, mkdir, rm } from "node:fs/promises";
+import { chmod, rm } from "node:fs/promises";
 import { isBuiltin } from "node:module";
 import { parseArgs } from "node:util";
 import { type BuildOptions, build, type Plugin } from "esbuild";
@@ -6,11 +6,13 @@ import { execa } from "execa";
 
 /**
  * Builds dist/plexusd.js and dist/plexusctl.js (for the pinned Node), or with --standalone the
- * one-file executable dist/plexus-standalone (compiled by Bun).
+ * one-file executable dist/plexus-standalone (compiled by Bun). With --readable DIR it builds the former
+ * there, with the names of all functions and the path of each module, for a profile (bench/measure/profile.ts).
  */
 const { values } = parseArgs({
   options: {
     standalone: { type: "boolean", default: false },
+    readable: { type: "string" },
     version: { type: "string", default: "0.0.0" },
     commit: { type: "string", default: "unknown" },
   },
@@ -84,6 +86,38 @@ const builtinsAsObjects: Plugin = {
   },
 };
 
+/**
+ * plexus-standalone lives for one call. What most calls do not use, and Bun's modules of Node, are loaded
+ * when one of their exports is read for the first time, instead of at start.
+ */
+const loadedWhenUsed: Plugin = {
+  name: "loaded-when-used",
+  setup(bundler) {
+    const namespace = "loaded-when-used";
+    bundler.onResolve({ filter: /./ }, async ({ path, ...from }) => {
+      if (from.namespace === namespace || from.kind !== "import-statement") return undefined;
+      if (isBuiltin(path)) return { path: path.replace(/^(node:)?/, "node:"), namespace };
+      if (!/^(zod|yaml|netlink\/.+)$|config-keys\.ts$/.test(path)) return undefined;
+      const { path: found } = await bundler.resolve(path, {
+        ...{ ...from, namespace },
+        // A CommonJS module does nothing before it is required; an ES module defines its exports.
+        kind: "require-call",
+      });
+      return { path: found, namespace };
+    });
+    bundler.onLoad({ filter: /./, namespace }, async ({ path }) => {
+      if (path === "node:process") return { contents: "export default globalThis.process;" };
+      const getters = Array.from(
+        await exportsOf(path),
+        (name) => `get ${JSON.stringify(name)}() { return ${sourceOf(path, name)}; }`,
+      );
+      // Inherited, because esbuild copies the own properties of a module for each file that imports it.
+      const contents = `module.exports = Object.create({ ${getters.join(", ")} });`;
+      return { contents, resolveDir: import.meta.dirname };
+    });
+  },
+};
+
 const plugins = [noNativeAddons, kubeConfigAlone];
 
 const common: BuildOptions = {
@@ -102,27 +136,42 @@ const common: BuildOptions = {
   },
 };
 
-await mkdir("dist", { recursive: true });
 if (values.standalone) await buildStandalone();
 else {
-  await rm("dist/chunks", { recursive: true, force: true });
+  const outdir = values.readable ?? "dist";
+  await rm(`${outdir}/chunks`, { recursive: true, force: true });
   await build({
     ...common,
+    minify: values.readable === undefined,
     plugins: [...plugins, builtinsAsObjects],
     entryPoints: { plexusd: "src/daemon/main.ts", plexusctl: "src/cli/main.ts" },
-    outdir: "dist",
+    outdir,
     // Dynamic imports, such as most of the Kubernetes client, are loaded when they are needed.
     splitting: true,
     chunkNames: "chunks/[name]-[hash]",
   });
 }
 
+/** The exports of a module; those of a CommonJS module are all members of its default export. */
+async function exportsOf(path: string): Promise<Iterable<string>> {
+  const exports: Record<string, unknown> = await import(path);
+  return new Set([exports, exports.default ?? {}].flatMap((each) => Object.keys(each)));
+}
+
+/** What is read for an export. Bun has its own fast checksum, and `node:zlib` takes milliseconds to load. */
+function sourceOf(path: string, name: string): string {
+  if (path === "node:zlib" && name === "crc32") return "Bun.hash.crc32";
+  return `require(${JSON.stringify(path)})[${JSON.stringify(name)}]`;
+}
+
 async function buildStandalone(): Promise<void> {
   const bundle = "dist/.standalone.cjs";
   await build({
     ...common,
-    plugins: [...plugins, plainKubeconfigs],
+    plugins: [...plugins, plainKubeconfigs, loadedWhenUsed],
     format: "cjs",
+    // The names of all functions and classes would be set at start.
+    keepNames: false,
     entryPoints: ["src/standalone/main.ts"],
     outfile: bundle,
   });
@@ -131,6 +180,9 @@ async function buildStandalone(): Promise<void> {
     "--compile",
     "--minify",
     "--bytecode",
+    // The working directory is the container runtime's: nothing is read from there.
+    "--no-compile-autoload-dotenv",
+    "--no-compile-autoload-bunfig",
     bundle,
     "--outfile",
     "dist/plexus-standalone",

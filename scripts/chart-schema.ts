@@ -1,5 +1,8 @@
 import { writeFileSync } from "node:fs";
-import { valuesSchema } from "./release/values-schema.ts";
+import { startKeys, valuesSchema } from "./release/values-schema.ts";
 
-/** Writes deploy/chart/values.schema.json: `npx node scripts/chart-schema.ts`. */
-writeFileSync(new URL("../deploy/chart/values.schema.json", import.meta.url), valuesSchema());
+const chart = new URL("../deploy/chart/", import.meta.url);
+
+/** Writes the chart's generated files: `npx node scripts/chart-schema.ts`. */
+writeFileSync(new URL("values.schema.json", chart), valuesSchema());
+writeFileSync(new URL("start-keys.yaml", chart), startKeys());

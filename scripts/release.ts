@@ -4,23 +4,27 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
+import { parse, stringify } from "yaml";
 import { releaseTool } from "../e2e/release/tools.ts";
 import { deployImage, imageKustomization, plainReference } from "./release/image.ts";
+import { packKrewPlugin } from "./release/krew.ts";
+import { linkToRelease } from "./release/links.ts";
 import { plainManifest } from "./release/manifest.ts";
 import { makeSbom } from "./release/sbom.ts";
 
 /**
- * Writes the files of a release: manifests and chart for its image, the CRD, the kubectl plugin, the SBOM, and
- * their checksums.
+ * Writes the files of a release: manifests and chart for its image, the CRD, the kubectl plugin, also for krew,
+ * the SBOM, and their checksums.
  */
 const { values } = parseArgs({
   options: {
     version: { type: "string", default: "0.0.0" },
     image: { type: "string", default: deployImage() },
+    repository: { type: "string", default: "https://github.com/OWNER/REPOSITORY" },
     out: { type: "string", default: "dist/release" },
   },
 });
-const { version, out } = values;
+const { version, repository, out } = values;
 const image = plainReference(values.image);
 
 await rm(out, { recursive: true, force: true });
@@ -36,18 +40,27 @@ for (const [name, folder] of [
 for (const path of ["crds/network-attachment-definitions.yaml", "deploy/kubectl-plexus"]) {
   await copyFile(path, join(out, path.slice(path.indexOf("/") + 1)));
 }
+await writeFile(join(out, "krew.yaml"), await packKrewPlugin(out, { version, repository }));
 await packChart();
 await writeFile(join(out, "sbom.cdx.json"), await makeSbom(version));
 await writeFile(join(out, "SHA256SUMS"), await checksums());
 process.stdout.write(`${out}: Plexus ${version} with ${image}\n`);
 
-/** The chart with copies in place of its links, and the release's image. */
+/** The chart with copies in place of its links, the release's image, and links to its repository. */
 async function packChart(): Promise<void> {
   const work = await mkdtemp(join(tmpdir(), "plexus-release-"));
   try {
     const chart = join(work, "plexus");
     await cp("deploy/chart", chart, { recursive: true, dereference: true });
     await writeFile(join(chart, "files/image/kustomization.yaml"), kustomization);
+    for (const name of ["Chart.yaml", "README.md", "files/monitoring/rules.yaml"]) {
+      const text = await readFile(join(chart, name), "utf8");
+      await writeFile(join(chart, name), linkToRelease(text, { version, repository }));
+    }
+    const metadata = parse(await readFile(join(chart, "Chart.yaml"), "utf8"));
+    metadata.annotations["artifacthub.io/images"] = stringify([{ name: "plexus", image }]);
+    metadata.annotations["artifacthub.io/prerelease"] = String(version.includes("-"));
+    await writeFile(join(chart, "Chart.yaml"), stringify(metadata));
     const versions = ["--version", version, "--app-version", version];
     await execa(await releaseTool("helm"), ["package", chart, "--destination", out, ...versions]);
   } finally {

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { parse } from "yaml";
+import { parse, stringify } from "yaml";
 import * as z from "zod";
 import { configSchema } from "#daemon/config/schema.ts";
 
@@ -8,6 +8,11 @@ type Schema = Readonly<Record<string, unknown>>;
 const chart = new URL("../../deploy/chart/", import.meta.url);
 const text: Schema = { type: "string" };
 const enabled: Schema = { type: "boolean" };
+const object: Schema = { type: "object" };
+const texts: Schema = { type: "object", additionalProperties: text };
+
+/** The DaemonSets select their pods by these, so that no value may change them. */
+const selectorLabels = { "app.kubernetes.io/name": false, "app.kubernetes.io/component": false };
 
 /**
  * The text of deploy/chart/values.schema.json. It rejects unknown values, and checks plexusd's configuration as
@@ -36,12 +41,23 @@ export function valuesSchema(): string {
       agent: closed({ enabled }),
       sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
       deviceCheckpoint: closed({ enabled }),
-      resources: { type: "object" },
-      nodeSelector: { type: "object", additionalProperties: text },
-      tolerations: listOf({ type: "object" }),
+      resources: object,
+      initResources: object,
+      extraEnv: listOf({ ...object, required: ["name"] }),
+      updateStrategy: object,
+      nodeSelector: texts,
+      tolerations: listOf(object),
+      affinity: object,
+      priorityClassName: text,
+      podAnnotations: texts,
+      podLabels: { ...texts, properties: selectorLabels },
+      test: closed({
+        image: { type: "string", minLength: 1 },
+        plugin: { enum: ["ptp", "bridge"] },
+      }),
       uninstall: enabled,
       // Helm sets it for charts that depend on this one.
-      global: { type: "object" },
+      global: object,
     }),
   };
   return `${JSON.stringify(schema, undefined, 2)}\n`;
@@ -59,6 +75,25 @@ function configuration(): Schema {
     },
   });
   return schema;
+}
+
+/** The text of deploy/chart/start-keys.yaml: the keys that plexusd reads only when it starts. */
+export function startKeys(): string {
+  const schema = z.toJSONSchema(configSchema, { io: "input", unrepresentable: "any" });
+  const head = "# Made by scripts/chart-schema.ts. plexusd reads these keys only when it starts.\n";
+  return head + stringify(startKeysOf(schema as NestedSchema));
+}
+
+interface NestedSchema {
+  readonly properties?: Readonly<Record<string, NestedSchema>>;
+  readonly restart?: boolean;
+}
+
+function startKeysOf({ properties = {} }: NestedSchema): string[] {
+  return Object.entries(properties).flatMap(([name, value]) => [
+    ...(value.restart === true ? [name] : []),
+    ...startKeysOf(value).map((key) => `${name}.${key}`),
+  ]);
 }
 
 function platforms(): string[] {

@@ -41,6 +41,20 @@
 {{- mergeOverwrite $config (deepCopy .Values.config) | toYaml -}}
 {{- end -}}
 
+{{/* A checksum of the keys that plexusd reads only when it starts, so that their change replaces its pods. */}}
+{{- define "plexus.startChecksum" -}}
+{{- $config := include "plexus.config" . | fromYaml -}}
+{{- $read := dict -}}
+{{- range $path := .Files.Get "start-keys.yaml" | fromYamlArray -}}
+{{- $value := $config -}}
+{{- range splitList "." $path -}}
+{{- $value = get ($value | default dict) . -}}
+{{- end -}}
+{{- $_ := set $read $path $value -}}
+{{- end -}}
+{{- $read | toJson | sha256sum -}}
+{{- end -}}
+
 {{/* The directory that the shim is installed in: of several, the first. */}}
 {{- define "plexus.shimDir" -}}
 {{- if kindIs "slice" .cniBinDir }}{{ first .cniBinDir }}{{ else }}{{ .cniBinDir }}{{ end -}}

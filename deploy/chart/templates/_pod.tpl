@@ -8,13 +8,25 @@
 {{- with $values.tolerations -}}
 {{- $_ := set $pod "tolerations" . -}}
 {{- end -}}
-{{- with $values.imagePullSecrets -}}
-{{- $_ := set $pod "imagePullSecrets" . -}}
+{{- range $name := list "affinity" "priorityClassName" "imagePullSecrets" -}}
+{{- with get $values $name -}}
+{{- $_ := set $pod $name . -}}
+{{- end -}}
 {{- end -}}
 {{- if $values.image.pullPolicy -}}
 {{- range concat ($pod.initContainers | default list) $pod.containers -}}
 {{- $_ := set . "imagePullPolicy" $values.image.pullPolicy -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the values add to the metadata of a DaemonSet's pods. Takes (list ROOT DAEMONSET). */}}
+{{- define "plexus.annotatePods" -}}
+{{- $values := (index . 0).Values -}}
+{{- $metadata := (index . 1).spec.template.metadata -}}
+{{- $_ := set $metadata "labels" (merge $metadata.labels $values.podLabels) -}}
+{{- with $values.podAnnotations -}}
+{{- $_ := set $metadata "annotations" (merge ($metadata.annotations | default dict) .) -}}
 {{- end -}}
 {{- end -}}
 
