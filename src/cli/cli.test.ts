@@ -290,15 +290,18 @@ test("records lists pods and their networks", async ({ node, store }) => {
 });
 
 test("records --orphans lists leftovers and the reasons", async ({ node, store }) => {
-  const current = { bootId: await readBootId() };
-  const web = { ...recordOf("web", ["cbr0"]), ...current };
-  const db = { ...recordOf("db", ["cbr0"]), ...current };
-  const plan = { bootId: "", attempted: 1, steps: [] };
-  await store.create(web, plan);
-  await store.create(db, plan);
-  await store.update({ ...db, teardown: busy }, plan);
-  await store.create({ ...recordOf("old", ["cbr0"]), bootId: "earlier" }, plan);
-  await store.create({ ...recordOf("upgraded", ["cbr0"]), bootId: "" }, plan);
+  const current = await readBootId();
+  const planOf = (bootId: string) => ({ bootId, attempted: 1, steps: [] });
+  const create = async (name: string, bootId: string): Promise<AttachmentRecord> => {
+    const record = { ...recordOf(name, ["cbr0"]), bootId };
+    await store.create(record, planOf(bootId));
+    return record;
+  };
+  await create("web", current);
+  const db = await create("db", current);
+  await store.update({ ...db, teardown: busy }, planOf(current));
+  await create("old", "earlier");
+  await create("upgraded", "");
   const { out } = await run("records", "--orphans", "--state-dir", node.at("state"));
   expect(out.split("\n").map((line) => line.replaceAll(/ {2,}/g, " | "))).toEqual([
     "POD | CONTAINER | NETWORKS | SINCE | REASON",
@@ -344,13 +347,12 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
   store,
 }) => {
   await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);
-  await store.create({ ...recordOf("typo", ["cbr0"]), teardown: busy }, emptyPlan);
+  await store.create({ ...recordOf("typo", ["cbr0", "red"]), teardown: busy }, emptyPlan);
   const { code, out, err } = await node.uninstall();
   expect([code, out]).toEqual([1, ""]);
   expect(err).toMatch(/attached through Plexus: 1 \(default\/web\); delete these pods/);
   expect(err).toMatch(/teardown failed: 1 \(default\/typo\); .*busy; .*gc --forget.*--force/);
   expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
-  expect((await node.uninstall("--allow-default-only")).code).toBe(1);
   await store.finish(recordOf("web", []));
   expect((await node.uninstall()).err).not.toContain("attached through Plexus");
   expect((await node.uninstall("--force")).code).toBe(0);
@@ -409,13 +411,16 @@ test("gc --forget requires a unique ID", async ({ node, store }) => {
   expect((await node.forget("c-web")).code).toBe(0);
 });
 
-test("uninstall --allow-default-only ignores sandboxes with only the default network", async ({
+test("uninstall leaves sandboxes with only the default network to the primary CNI, unless CRI-O runs", async ({
   node,
   store,
 }) => {
   await store.create(recordOf("web", ["cbr0"]), emptyPlan);
-  expect((await node.uninstall()).code).toBe(1);
-  expect((await node.uninstall("--allow-default-only")).code).toBe(0);
+  const crio = createServer();
+  await new Promise<void>((resolve) => crio.listen(node.at("run/crio.sock"), resolve));
+  expect((await node.uninstall()).err).toContain("attached through Plexus: 1 (default/web)");
+  await new Promise((resolve) => crio.close(resolve));
+  expect((await node.uninstall()).code).toBe(0);
 });
 
 test.for([

@@ -10,6 +10,7 @@ import { gcCommand } from "#cli/node/gc.ts";
 import { installCommand } from "#cli/node/install.ts";
 import { sandboxesCommand } from "#cli/node/sandboxes.ts";
 import { uninstallCommand } from "#cli/node/uninstall.ts";
+import { uninstallClusterCommand } from "#cli/node/uninstall-cluster.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliOutput, type Command, ExitCode } from "./command.ts";
 import type { Flag } from "./flags.ts";
@@ -26,6 +27,7 @@ const commands: readonly Command[] = [
   configCheckCommand,
   installCommand,
   uninstallCommand,
+  uninstallClusterCommand,
   migrateCommand,
   sandboxesCommand,
   dockerCommand,

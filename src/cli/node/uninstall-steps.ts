@@ -1,41 +1,18 @@
-import { readdir, readFile, rm, rmdir } from "node:fs/promises";
+import { readdir, rm, rmdir } from "node:fs/promises";
 import { basename, join, parse } from "node:path";
 import type { CliOutput } from "#cli/command.ts";
-import { isRenamedPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
-import { atomicWrite } from "#lib/files/atomic-write.ts";
-import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
+import type { HandBackPaths } from "#daemon/cni-conf/hand-back.ts";
+import { executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { isSocketFileName, parseStateFileName } from "#lib/files/state-files.ts";
-import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { removePluginDirs } from "./plugin-dirs.ts";
 
 /** Where Plexus keeps its files on a node. */
-export interface UninstallPaths {
-  readonly cniConfDir: string;
-  readonly primaryDir: string;
+export interface UninstallPaths extends HandBackPaths {
   readonly binDir: string;
-  readonly stateDir: string;
   readonly socket: string;
   readonly pluginDirsFile: string;
-}
-
-/** Copies the primary CNI's file to where the container runtime looks, if it is elsewhere. */
-export async function restorePrimary(
-  paths: UninstallPaths,
-  { file, output }: { file: string; output: CliOutput },
-): Promise<void> {
-  if (paths.primaryDir === paths.cniConfDir) return;
-  const text = await readFile(join(paths.primaryDir, file));
-  const target = join(paths.cniConfDir, file);
-  await atomicWrite(target, text, { mode: 0o644 });
-  output.out(`${target}: restored`);
-}
-
-/** Removes our file and its renamed copies (`.cilium_bak`): an agent may rename them back. */
-export async function removePlexusConf(paths: UninstallPaths, output: CliOutput): Promise<void> {
-  const isOurs = (name: string): boolean => name === plexusConfName || isRenamedPlexusConf(name);
-  if (await removeFiles(paths.cniConfDir, isOurs, output)) await syncDirectory(paths.cniConfDir);
 }
 
 /** Removes files by name, as a flag may name a wrong directory, and directories that get empty. */
@@ -54,18 +31,17 @@ export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput):
   await removeWithDirectory(paths.stateDir, isState, output);
 }
 
-/** Removes files from a directory, by name. Returns whether there were any. */
+/** Removes files from a directory, by name. */
 async function removeFiles(
   dir: string,
   isOurs: (name: string) => boolean,
   output: CliOutput,
-): Promise<boolean> {
+): Promise<void> {
   const names = (await readdir(dir).catch(() => [])).filter(isOurs).toSorted();
   for (const name of names) {
     await rm(join(dir, name), { force: true });
     output.out(`${join(dir, name)}: removed`);
   }
-  return names.length > 0;
 }
 
 /** In a container the directory is a mount point and stays, empty. */

@@ -1,5 +1,6 @@
 import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, switchFlag, textFlag } from "#cli/flags.ts";
+import { removePlexusConf, restorePrimary } from "#daemon/cni-conf/hand-back.ts";
 import { readHostView } from "#host/host-view.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import {
@@ -7,20 +8,19 @@ import {
   findPrimaryAfterUninstall,
   isDaemonRunning,
 } from "./uninstall-checks.ts";
-import { removeNodeFiles, removePlexusConf, restorePrimary } from "./uninstall-steps.ts";
+import { removeNodeFiles } from "./uninstall-steps.ts";
 
 /** `plexusctl uninstall`: what deploy/uninstall runs on every node. */
 export const uninstallCommand = command({
   name: "uninstall",
   summary: "hand the node back to its primary CNI and remove everything of Plexus",
-  description: `Checks that plexusd does not run, that nothing is attached and that the primary CNI's
-configuration can be used. Then removes ${plexusConfName}, the executables, the socket and the
+  description: `Checks that plexusd does not run, that no sandbox needs Plexus to be detached and that
+the primary CNI's configuration can be used. The primary CNI detaches sandboxes with only the default
+network, except with CRI-O, which remembers which plugin attached them. Then removes ${plexusConfName}, the executables, the socket and the
 state. Files that do not exist are no error: it can be repeated.`,
   flags: {
+    check: switchFlag("only check whether the node could be handed back; plexusd may run"),
     force: switchFlag("even if sandboxes are attached or there is no usable primary CNI"),
-    "allow-default-only": switchFlag(
-      "even if sandboxes are attached to the default network only: the primary CNI deletes those (not with CRI-O, which remembers which plugin added them)",
-    ),
     "cni-conf-dir": textFlag(
       "DIR",
       "the container runtime's configurations",
@@ -42,26 +42,29 @@ state. Files that do not exist are no error: it can be repeated.`,
       socket: flags.socket,
       pluginDirsFile: flags["plugin-dirs-file"],
     };
-    if (await isDaemonRunning(paths.socket)) {
+    if (!flags.check && (await isDaemonRunning(paths.socket))) {
       output.err(
         "plexusd is still running on this node and would restore what is removed: delete its DaemonSet first",
       );
       return ExitCode.Failed;
     }
-    const problems = await attachmentProblems(paths.stateDir, {
-      allowDefaultOnly: flags["allow-default-only"],
-    });
+    const problems = await attachmentProblems(paths.stateDir);
     const { problem, file, warning } = await findPrimaryAfterUninstall(paths, await readHostView());
     if (problem !== undefined) problems.push(problem);
     if (warning !== undefined) output.err(`warning: ${file}: ${warning}`);
     for (const each of problems) output.err(each);
     if (problems.length > 0 && !flags.force) {
-      output.err("nothing was changed; --force uninstalls nevertheless");
+      if (!flags.check) output.err("nothing was changed; --force uninstalls nevertheless");
       return ExitCode.Failed;
     }
+    if (flags.check) {
+      output.out("the node can be handed back");
+      return ExitCode.Done;
+    }
     // The container runtime must use the primary CNI before the shim is removed.
-    if (file !== undefined) await restorePrimary(paths, { file, output });
-    await removePlexusConf(paths, output);
+    const restored = file === undefined ? undefined : await restorePrimary(paths, file);
+    if (restored !== undefined) output.out(`${restored}: restored`);
+    for (const path of await removePlexusConf(paths.cniConfDir)) output.out(`${path}: removed`);
     await removeNodeFiles(paths, output);
     output.out(
       file === undefined

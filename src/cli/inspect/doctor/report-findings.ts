@@ -1,10 +1,13 @@
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
+import { reasonOf } from "#daemon/cni-conf/status.ts";
+import { oneLine } from "#lib/one-line.ts";
 import type { Finding } from "./finding.ts";
 
 /** What plexusd's own report says, check by check. */
 export function reportFindings(report: NodeStatus): Finding[] {
   return [
     plexusd(report),
+    configuration(report),
     nodeConfiguration(report),
     source(report),
     ...report.unseenPaths.map((text): Finding => ({ check: "mounts", verdict: "problem", text })),
@@ -28,6 +31,13 @@ function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeStatus)
     : { check: "plexusd", verdict: "problem", text: `${text}not ready: ${notReady.join("; ")}` };
 }
 
+function configuration({ configProblem }: NodeStatus): Finding {
+  const check = "configuration";
+  if (configProblem === undefined) return { check, verdict: "ok", text: "in effect" };
+  const text = `${oneLine(configProblem)}: plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
+  return { check, verdict: "problem", text };
+}
+
 const steps: Readonly<Record<string, string>> = {
   shadowed: ": remove that file, or give it a name that sorts after 00-plexus.conflist",
   missing: ": find out what removes the file",
@@ -40,7 +50,7 @@ function nodeConfiguration({ conf, dirs }: NodeStatus): Finding {
     return { check, verdict: "warning", text: "plexusd does not write it: it was started without" };
   }
   const primary = conf.primary === undefined ? "" : `; the default network is ${conf.primary}`;
-  const text = `${conf.state} in ${dirs.cniConfDir}: ${conf.reason}${primary}`;
+  const text = `${conf.state} in ${dirs.cniConfDir}: ${reasonOf(conf)}${primary}`;
   if (conf.state === "active") return { check, verdict: "ok", text };
   return { check, verdict: "problem", text: `${text}${steps[conf.state] ?? ""}` };
 }

@@ -104,6 +104,28 @@ test("explain shows the requests that a network ignored in its state", async () 
   expect(out).toContain("attached, ignored mac (asked 02:00:00:00:00:01, got 02:00:00:00:00:02)");
 });
 
+test("explain shows what plugins are asked for, and who attached a network", async () => {
+  const networks = [
+    { network: "cbr0", isDefault: true, ifName: "eth0", attachedBy: "Multus" },
+    {
+      ...{ network: "shop/net-a", isDefault: false, ifName: "net1", plugins: ["macvlan"] },
+      runtimeConfig: { ips: ["10.1.1.9/24"], portMappings: [{ hostPort: 80 }] },
+      cniArgs: [["IP", "10.1.1.9/24"] as const],
+    },
+  ];
+  const { socket } = await plexusd({ explanation: { ...explanation, networks, problems: [] } });
+  const { out } = await run("explain", "--socket", socket, "shop/web");
+
+  const [head, first, second] = out
+    .split("\n")
+    .slice(-3)
+    .map((line) => line.split(/ {2,}/));
+  expect(head).toEqual(["NETWORK", "INTERFACE", "ADDRESSES", "PLUGINS", "ASKED FOR", "STATE"]);
+  expect(first).toEqual(["cbr0", "eth0", "-", "-", "-", "attached by Multus"]);
+  const asked = 'ips=10.1.1.9/24 portMappings=[{"hostPort":80}] CNI_ARGS=IP=10.1.1.9/24';
+  expect(second).toEqual(["shop/net-a", "net1", "-", "macvlan", asked, "attached"]);
+});
+
 test("explain -o json prints everything; the default namespace is default", async () => {
   const ok = {
     ...explanation,
@@ -124,7 +146,7 @@ test("explain reports that plexusd does not answer, in text and JSON", async () 
 
   expect([code, json.code]).toEqual([1, 1]);
   expect(out).toContain("plexusd does not answer at");
-  expect(out).toContain("see the pod of the DaemonSet plexus on this node");
+  expect(out).toContain("the logs of its containers install and plexusd");
   expect(JSON.parse(json.out).advice.finding).toBe("DaemonUnavailable");
 });
 
@@ -165,6 +187,27 @@ test.each([
     "problem",
     "00-a.conf: remove that file",
   ],
+  [
+    "without its primary's configuration",
+    {
+      conf: {
+        state: "waiting" as const,
+        reason: "10-a.conflist is not there",
+        next: { file: "20-b.conflist", at: new Date(Date.now() + 40_000).toISOString() },
+      },
+    },
+    "node configuration",
+    "problem",
+    "10-a.conflist is not there; 20-b.conflist is taken over in ",
+  ],
+  [
+    "given an invalid configuration",
+    { configProblem: "config.yaml:\n  3: logLevle: unknown key" },
+    "configuration",
+    "problem",
+    "config.yaml: 3: logLevle: unknown key: plexusd keeps the previous configuration, but does not start again",
+  ],
+  ["given a valid configuration", {}, "configuration", "ok", "in effect"],
   [
     "without API",
     { sourceProblem: "the pods have not been listed" },

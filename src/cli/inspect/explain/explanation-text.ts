@@ -52,21 +52,42 @@ function networkTable(
   networks: readonly ExplainedNetwork[],
   problems: readonly ExplainedProblem[],
 ): string[] {
-  const hasDevices = networks.some(({ device }) => device !== undefined);
-  const rows = networks.map((network) => [
-    network.network,
-    network.ifName ?? "-",
-    network.addresses?.join(" ") || "-",
-    ...(hasDevices ? [network.device ?? "-"] : []),
-    network.plugins?.join(" ") ?? "-",
-    problems.find((problem) => problem.network === network.network)?.message ?? stateText(network),
-  ]);
-  const head = ["NETWORK", "INTERFACE", "ADDRESSES", ...(hasDevices ? ["DEVICE"] : [])];
-  return table([...head, "PLUGINS", "STATE"], rows);
+  const stateOf = (network: ExplainedNetwork): string =>
+    problems.find((problem) => problem.network === network.network)?.message ?? stateText(network);
+  const shown: readonly (readonly [head: string, cell: (network: ExplainedNetwork) => string])[] = [
+    ["NETWORK", ({ network }) => network],
+    ["INTERFACE", ({ ifName }) => ifName ?? ""],
+    ["ADDRESSES", ({ addresses = [] }) => addresses.join(" ")],
+    ["DEVICE", ({ device }) => device ?? ""],
+    ["PLUGINS", ({ plugins = [] }) => plugins.join(" ")],
+    ["ASKED FOR", askedFor],
+    ["STATE", stateOf],
+  ];
+  const used = shown.filter(([head, cell]) => !optional.has(head) || networks.some(cell));
+  const rows = networks.map((network) => used.map(([, cell]) => cell(network) || "-"));
+  return table(
+    used.map(([head]) => head),
+    rows,
+  );
 }
 
-function stateText({ ifName, ignored = [] }: ExplainedNetwork): string {
+/** Columns that are left out if no network has a value. */
+const optional: ReadonlySet<string> = new Set(["DEVICE", "ASKED FOR"]);
+
+/** What plugins are asked for by capability, and in CNI_ARGS. */
+function askedFor({ runtimeConfig = {}, cniArgs = [] }: ExplainedNetwork): string {
+  const capabilities = Object.entries(runtimeConfig).map(([key, value]) => {
+    const texts = Array.isArray(value) ? value.every((each) => typeof each === "string") : false;
+    const plain = texts || typeof value === "string";
+    return `${key}=${plain ? String(value) : JSON.stringify(value)}`;
+  });
+  const args = cniArgs.map(([key, value]) => `${key}=${value}`);
+  return [...capabilities, ...(args.length > 0 ? [`CNI_ARGS=${args.join(";")}`] : [])].join(" ");
+}
+
+function stateText({ ifName, attachedBy, ignored = [] }: ExplainedNetwork): string {
   if (ifName === undefined) return "not attached";
+  if (attachedBy !== undefined) return `attached by ${attachedBy}`;
   return ignored.length === 0 ? "attached" : `attached, ${ignoredWords(ignored)}`;
 }
 

@@ -20,26 +20,36 @@ afterEach(async () => {
   await rm(dir, { recursive: true });
 });
 
-/** How kubectl answers, by the first words of its arguments that fit; shell code. */
+/** How kubectl answers, by the words of its arguments that fit; shell code. */
 interface Kubectl {
   readonly getPod?: string;
-  readonly listPods?: string;
+  /** Records that end with \036: a pod, and Running or what does not run. */
+  readonly podsOfNode?: string;
+  readonly nodes?: string;
+  /** How many nodes the DaemonSet selects. */
+  readonly selected?: string;
+  /** The nodes of plexusd's pods. */
+  readonly served?: string;
   readonly exec?: string;
   readonly getEvents?: string;
 }
 
+const pods = (...lines: string[]): string => `printf '${lines.join("\\036")}\\036'`;
+
 async function run(args: readonly string[], kubectl: Kubectl = {}) {
-  const {
-    getPod = "echo node-1",
-    listPods = "echo plexus-x Running",
-    exec = 'printf "%s\\n" "$*"',
-    getEvents = "false",
-  } = kubectl;
+  const answers: readonly (readonly [pattern: string, answer: string])[] = [
+    ['*"config view"*', "echo shop"],
+    ['*"get nodes "*', kubectl.nodes ?? "echo node-1"],
+    ['*"get daemonset "*', kubectl.selected ?? "echo 1"],
+    ['*"get pods -l"*field-selector*', kubectl.podsOfNode ?? pods("plexus-x Running")],
+    ['*"get pods -l"*', kubectl.served ?? "echo node-1"],
+    ['*"get pod "*', kubectl.getPod ?? "echo node-1"],
+    ['*" exec "*', kubectl.exec ?? 'printf "%s\\n" "$*"'],
+    ['*"get events "*', kubectl.getEvents ?? "false"],
+  ];
   const path = join(dir, "kubectl");
-  await writeFile(
-    path,
-    `#!/bin/sh\ncase "$*" in\n"config view"*) echo shop ;;\n*"get pods -l"*) ${listPods} ;;\n*"get pod "*) ${getPod} ;;\n*" exec "*) ${exec} ;;\n*"get events "*) ${getEvents} ;;\nesac\n`,
-  );
+  const cases = answers.map(([pattern, answer]) => `${pattern}) ${answer} ;;`).join("\n");
+  await writeFile(path, `#!/bin/sh\ncase "$*" in\n${cases}\nesac\n`);
   await chmod(path, 0o755);
   const { exitCode, stdout, stderr } = await execa(program, args, {
     reject: false,
@@ -59,13 +69,25 @@ test("a pod without a namespace is in the namespace of kubectl's context", async
   );
 });
 
+const plexusctl = "exec plexus-x -c plexusd -- /plexus/node /plexus/plexusctl.js";
+
 test.each([
-  [["-n", "other", "web"], "-o text other/web"],
-  [["--namespace", "other", "-o", "json", "web"], "-o json other/web"],
-])("accepts the flags of kubectl: %j", async (args, asked) => {
-  const { exitCode, stdout } = await run(["explain", ...args]);
-  expect(exitCode).toBe(0);
-  expect(stdout).toContain(`plexusctl.js explain ${asked}`);
+  ["explain -n other web", `-n kube-system ${plexusctl} explain -o text other/web`],
+  ["explain web -n other", `-n kube-system ${plexusctl} explain -o text other/web`],
+  ["-nother explain web -ojson", `-n kube-system ${plexusctl} explain -o json other/web`],
+  [
+    "explain web --namespace=other --output json --context x --as=y z",
+    "usage: kubectl plexus explain",
+  ],
+  [
+    "explain web --output=json --context x --as=it's",
+    `--context=x --as=it's -n kube-system ${plexusctl} explain -o json shop/web`,
+  ],
+  ["doctor node-1 -n network", `-n network ${plexusctl} doctor -o text`],
+  ["records node-1 --orphans", `-n kube-system ${plexusctl} records --orphans`],
+])("takes flags anywhere: %s", async (line, answer) => {
+  const { stdout, stderr } = await run(line.split(" "));
+  expect(`${stdout}${stderr}`).toContain(answer);
 });
 
 test("kubectl's warnings go to stderr", async () => {
@@ -77,7 +99,7 @@ test("kubectl's warnings go to stderr", async () => {
 
 test.each([
   [{ getPod: refused("get") }, "you may not get pods in shop"],
-  [{ listPods: refused("list") }, "you may not list pods in kube-system"],
+  [{ podsOfNode: refused("list") }, "you may not list pods in kube-system"],
   [{ exec: refused("exec") }, "you may not create pods/exec in kube-system"],
 ] as const)("names the missing permission: %o", async (kubectl, message) => {
   const { exitCode, stderr } = await run(["explain", "shop/web"], kubectl);
@@ -85,13 +107,28 @@ test.each([
   expect(stderr).toMatch(new RegExp(`^kubectl plexus: ${message}: ask for that right .*$`));
 });
 
-test("fails with one line where plexusd does not run", async () => {
-  const { exitCode, stderr } = await run(["explain", "web"], { listPods: "echo plexus-x Pending" });
+test.each([
+  ["true", "has no pod on node node-1: .*; see kubectl -n kube-system describe daemonset plexus"],
+  [
+    pods("plexus-x Failed"),
+    "its pod is Failed: .*; see kubectl -n kube-system describe pod plexus-x",
+  ],
+  [
+    pods("plexus-x install Error plexusctl install:\\n no such key"),
+    "logs plexus-x -c install \\(Error plexusctl install:  no such key\\)",
+  ],
+  [
+    pods("plexus-x plexusd CrashLoopBackOff", "plexus-y Pending"),
+    "logs plexus-x -c plexusd \\(CrashLoopBackOff\\)",
+  ],
+])("names in one line why plexusd does not run: %s", async (podsOfNode, reason) => {
+  const { exitCode, stderr } = await run(["explain", "web"], { podsOfNode });
   expect(exitCode).toBe(2);
-  expect(stderr).toMatch(
-    /^kubectl plexus: plexusd does not run on node node-1 \(plexus-x Pending\)/,
-  );
-  expect(stderr).not.toContain("\n");
+  expect(stderr).toMatch(new RegExp(`^kubectl plexus: plexusd .*${reason}$`));
+  const doctor = await run(["doctor", "-o", "json"], { podsOfNode });
+  const text = expect.stringMatching(new RegExp(`${reason}$`));
+  expect(JSON.parse(doctor.stdout)).toEqual([{ check: "plexusd", verdict: "problem", text }]);
+  expect(doctor).toMatchObject({ exitCode: 1, stderr: "" });
 });
 
 test("fails for a pod without a node", async () => {
@@ -110,9 +147,9 @@ test("the exit code is that of plexusctl", async () => {
 });
 
 test("doctor checks all nodes and fails at the end", async () => {
-  const listPods = `case "$*" in *field-selector*) echo plexus-x Running ;; *) echo node-1; echo node-2 ;; esac`;
+  const nodes = "echo node-1; echo node-2";
   const exec = "echo report; exit 1";
-  expect(await run(["doctor"], { listPods, exec })).toEqual({
+  expect(await run(["doctor"], { nodes, served: nodes, selected: "echo 2", exec })).toEqual({
     exitCode: 1,
     stdout: "== node-1\nreport\n== node-2\nreport",
     stderr: "",
@@ -120,10 +157,50 @@ test("doctor checks all nodes and fails at the end", async () => {
 });
 
 test.each([
+  ["2", 1, "PROBLEM  plexusd  plexusd has no pod on node node-2"],
+  ["1", 0, "WARNING  plexusd  the DaemonSet plexus does not select node node-2"],
+])("doctor lists a node without plexusd, of %s that the DaemonSet selects", async (...row) => {
+  const [selected, exitCode, finding] = row;
+  const podsOfNode = `case "$*" in *=node-1*) ${pods("plexus-x Running")} ;; esac`;
+  const nodes = { nodes: "echo node-1; echo node-2", selected: `echo ${selected}`, podsOfNode };
+  const doctor = await run(["doctor"], { ...nodes, exec: "echo report" });
+  expect(doctor).toMatchObject({
+    exitCode,
+    stdout: expect.stringContaining(`== node-1\nreport\n== node-2\n${finding}`),
+  });
+});
+
+test("doctor does not ask a node whose kubelet has stopped reporting", async () => {
+  const nodes = {
+    nodes: "echo node-1 True; echo node-2 Unknown",
+    served: "echo node-1; echo node-2",
+  };
+  const doctor = await run(["doctor"], { ...nodes, selected: "echo 2", exec: "echo report" });
+  const finding = "PROBLEM  plexusd  the kubelet of node node-2 does not report";
+  expect(doctor).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringContaining(`== node-1\nreport\n== node-2\n${finding}`),
+  });
+});
+
+test("doctor fails if the DaemonSet selects no node", async () => {
+  const doctor = await run(["doctor"], { selected: "echo 0", served: "true", podsOfNode: "true" });
+  expect(doctor).toMatchObject({ exitCode: 1, stdout: expect.stringContaining("PROBLEM") });
+});
+
+test("doctor fails where Plexus is not installed", async () => {
+  const { exitCode, stderr } = await run(["doctor"], { selected: "true" });
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain("no DaemonSet plexus in namespace kube-system: set PLEXUS_NAMESPACE");
+});
+
+test.each([
   [["explain", "-o"], "-o must be text or json, not ''"],
   [["doctor", "--output", "yaml"], "--output must be text or json, not 'yaml'"],
-  [["explain", "-n"], "-n needs a namespace"],
+  [["explain", "-n"], "-n needs a value"],
+  [["explain", "web", "--context"], "--context needs a value"],
   [["explain", "-x", "web"], "usage: kubectl plexus explain"],
+  [["explain", "--orphans", "web"], "usage: kubectl plexus explain"],
   [["explain"], "usage: kubectl plexus explain"],
   [["doctor", "node-1", "node-2"], "usage: kubectl plexus explain"],
   [["restart"], "usage: kubectl plexus explain"],
@@ -133,16 +210,17 @@ test.each([
   expect(stderr).toContain(message);
 });
 
-test("prints the pod's last five events if the user may list them", async () => {
-  const getEvents = 'echo "LAST EVENT"; for n in 1 2 3 4 5 6 7; do echo "event $n"; done';
+test("prints the pod's last five events by their time if the user may list them", async () => {
+  const times = [3, 1, 2, 7, 5, 6, 4];
+  const getEvents = times.map((n) => `printf '0${n} Failed two\\nlines\\036'`).join("; ");
   const { exitCode, stdout } = await run(["explain", "web"], {
     exec: "echo report; exit 1",
     getEvents,
   });
-  const events = ["LAST EVENT", ...[3, 4, 5, 6, 7].map((n) => `event ${n}`)];
+  const events = [3, 4, 5, 6, 7].map((n) => `0${n} Failed two lines`);
   expect({ exitCode, lines: stdout.split("\n") }).toEqual({
     exitCode: 1,
-    lines: ["report", "", ...events],
+    lines: ["report", "", expect.stringMatching(/^LAST EVENT +REASON +MESSAGE$/), ...events],
   });
   const json = await run(["explain", "-o", "json", "web"], { exec: "echo {}", getEvents });
   expect(json.stdout).toBe("{}");

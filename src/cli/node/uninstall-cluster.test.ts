@@ -1,0 +1,122 @@
+import { expect } from "vitest";
+import { runCli } from "#cli/cli.ts";
+import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { kubeTest as test } from "#kube/testing/kube-test.ts";
+import { podObject } from "#kube/testing/objects.ts";
+import type { JsonObject } from "#lib/json.ts";
+
+const namespace = "default";
+
+async function uninstall(api: FakeApiServer): Promise<{ code: number; err: string[] }> {
+  const err: string[] = [];
+  const flags = ["--namespace", namespace, "--kubeconfig", await api.kubeconfig()];
+  const seconds = ["--check-seconds=1", "--uninstall-seconds=2"];
+  const output = { out: () => undefined, err: (line: string) => err.push(line) };
+  return { code: await runCli(["uninstall-cluster", ...flags, ...seconds], output), err };
+}
+
+/** The DaemonSet plexus-uninstall; `updated` nodes of `wanted` have a pod of its current template. */
+function putUninstaller(api: FakeApiServer, wanted: number, updated: number): void {
+  const status = {
+    ...{ observedGeneration: 1, desiredNumberScheduled: wanted },
+    updatedNumberScheduled: updated,
+  };
+  const metadata = { namespace, name: "plexus-uninstall", uid: "ds", generation: 1 };
+  api.put("daemonsets", { metadata, status });
+}
+
+/** A pod of plexusd or of the uninstaller; the message is what its init container failed with. */
+function putPod(
+  api: FakeApiServer,
+  node: string,
+  { component = "uninstall", message = "", ready = false, owner = "ds" },
+): void {
+  const pod = podObject(`${component}-${node}`, { node });
+  const labels = { "app.kubernetes.io/component": component, "app.kubernetes.io/name": "plexus" };
+  const ownerReferences = [{ controller: true, uid: owner }];
+  const terminated = { exitCode: 1, message };
+  api.put("pods", {
+    metadata: { ...(pod.metadata as JsonObject), labels, ownerReferences },
+    spec: pod.spec as JsonObject,
+    status: {
+      conditions: [{ type: "Ready", status: ready ? "True" : "False" }],
+      initContainerStatuses:
+        message === "" ? [] : [{ state: { waiting: {} }, lastState: { terminated } }],
+    },
+  });
+}
+
+/** The requests that change something. */
+function changes(api: FakeApiServer): string[] {
+  const writes = api.seen.filter(({ method }) => method !== "GET");
+  return writes.map(({ method, path }) => `${method} ${path.split("/").at(-1)}`);
+}
+
+test("uninstall-cluster deletes plexusd when every node can be handed back, waits for its pods, and then uninstalls", async ({
+  api,
+}) => {
+  // The DaemonSet's status is older than that of its pods.
+  putUninstaller(api, 2, 1);
+  setTimeout(() => putUninstaller(api, 2, 2), 100);
+  for (const node of ["a", "b"]) putPod(api, node, { ready: true });
+  putPod(api, "a", { component: "node" });
+  api.script({ when: ({ method }) => method === "DELETE", answer: 200, body: {} });
+  api.script({ when: ({ method }) => method === "PATCH", answer: 200, body: {} });
+  const { seen } = api;
+  api.onRequest = (request) => {
+    seen.push(request);
+    if (request.method === "DELETE") setTimeout(() => api.delete("pods", "default/node-a"), 100);
+    if (request.method !== "PATCH") return;
+    expect(api.objects.has("pods/default/node-a")).toBe(false);
+    expect(request.body).toContainEqual({
+      op: "remove",
+      path: "/spec/template/spec/initContainers/0/args/0",
+    });
+    putUninstaller(api, 2, 1);
+    setTimeout(() => putUninstaller(api, 2, 2), 100);
+  };
+  expect(await uninstall(api)).toEqual({ code: 0, err: [] });
+  expect(changes(api)).toEqual(["DELETE plexus", "PATCH plexus-uninstall"]);
+});
+
+test("uninstall-cluster changes nothing when a node cannot be handed back, and prints why", async ({
+  api,
+}) => {
+  putUninstaller(api, 3, 1);
+  putPod(api, "a", { ready: true });
+  putPod(api, "b", { message: "sandboxes attached: 1 (default/web)\n" });
+  putPod(api, "c", {});
+  putPod(api, "d", { message: "of an earlier attempt", owner: "other" });
+  expect(await uninstall(api)).toEqual({
+    code: 1,
+    err: [
+      "b: sandboxes attached: 1 (default/web)",
+      "c: no answer of the uninstaller in time",
+      "Plexus is not uninstalled, and nothing was changed.",
+    ],
+  });
+  expect(changes(api)).toEqual([]);
+});
+
+test("uninstall-cluster can be repeated after plexusd was deleted, and names the nodes that keep Plexus", async ({
+  api,
+}) => {
+  putUninstaller(api, 1, 1);
+  putPod(api, "a", { ready: true });
+  api.script({ when: ({ method }) => method === "DELETE", answer: 404 });
+  api.script({ when: ({ method }) => method === "PATCH", answer: 200, body: {} });
+  const { seen } = api;
+  api.onRequest = (request) => {
+    seen.push(request);
+    if (request.method !== "PATCH") return;
+    putUninstaller(api, 1, 0);
+    putPod(api, "a", { message: "sandboxes attached: 1 (default/new)" });
+  };
+  expect(await uninstall(api)).toEqual({
+    code: 1,
+    err: [
+      "a: sandboxes attached: 1 (default/new)",
+      expect.stringContaining("plexusd is deleted, but these nodes are not handed back"),
+    ],
+  });
+});
