@@ -1,16 +1,17 @@
-import { stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { tryParseJson } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
-import type { DaemonConfig } from "#daemon/config/config.ts";
+import type { CallConfig } from "#daemon/config/call-config.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
+import type { Call } from "#engine/call/call.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { ApiError } from "#kube/api/api-error.ts";
-import { openKubeOnce } from "#kube/one-shot.ts";
+import { FetchClient } from "#kube/once/fetch-client.ts";
+import { readPlainKubeconfig } from "#kube/once/plain-kubeconfig.ts";
+import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { ManifestDirectory } from "#manifests/directory-source.ts";
-import { StatusFiles } from "#manifests/status-files.ts";
 import { lazyKube } from "./lazy-kube.ts";
 import type { CallCluster } from "./serve.ts";
 
@@ -23,7 +24,7 @@ interface CallClusterOptions {
   readonly keptKubeconfig: string;
   /** Undefined if neither the environment nor plexusd provides it. */
   readonly nodeName: string | undefined;
-  readonly config: Pick<DaemonConfig, "apiTimeoutMs" | "statusWaitMs" | "kubeletDir">;
+  readonly config: Pick<CallConfig, "apiTimeoutMs" | "statusWaitMs" | "kubeletDir">;
   readonly logger: Logger;
 }
 
@@ -33,20 +34,22 @@ interface CallClusterOptions {
  * Without all of them, only sandboxes that are not pods can be attached.
  */
 export async function openCallCluster(
-  conf: string,
+  call: Call,
   options: CallClusterOptions,
 ): Promise<CallCluster> {
   const { manifests, keptKubeconfig, logger } = options;
   if (manifests !== undefined) {
+    const { ManifestDirectory } = await import("#manifests/directory-source.ts");
+    const { StatusFiles } = await import("#manifests/status-files.ts");
     const source = await ManifestDirectory.open(manifests, logger);
     const publisher = new StatusFiles(manifests, logger);
     const close = (): Promise<void> => source[Symbol.asyncDispose]();
     return { source, publisher, events: warningsOnly(logger), deviceSources: [], close };
   }
-  const kubeconfig = kubeconfigOf(conf);
-  if (kubeconfig !== undefined) return openApi(kubeconfig, options);
-  if (await exists(keptKubeconfig)) {
-    const cluster = openApi(keptKubeconfig, options);
+  const kubeconfig = kubeconfigOf(call.stdin);
+  if (kubeconfig !== undefined) return openApi(kubeconfig, { ...options, call });
+  if (existsSync(keptKubeconfig)) {
+    const cluster = openApi(keptKubeconfig, { ...options, call });
     return { ...cluster, source: explainRefusedToken(cluster.source) };
   }
   const close = async (): Promise<void> => undefined;
@@ -55,18 +58,20 @@ export async function openCallCluster(
 
 function openApi(
   kubeconfig: string,
-  { nodeName, config, logger }: CallClusterOptions,
+  { nodeName, config, logger, call }: CallClusterOptions & { readonly call: Call },
 ): Required<CallCluster> {
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
-  const api = {
-    ...{ kubeconfig, logger, apiTimeoutMs, statusWaitMs },
-    ...omitUndefined({ nodeName }),
+  const open = async (): Promise<OneShotKube> => {
+    const client = new FetchClient(() => readPlainKubeconfig(kubeconfig));
+    return openKubeOnce({
+      ...{ client, logger, apiTimeoutMs, statusWaitMs },
+      ...omitUndefined({ nodeName }),
+    });
   };
-  const { resourceApi, ...kube } = lazyKube({
-    open: () => openKubeOnce(api),
-    logger,
-    closeGraceMs,
-  });
+  const { resourceApi, readEarly, ...kube } = lazyKube({ open, logger, closeGraceMs });
+  // The request is on its way while the engine reads the call.
+  if (call.command === "ADD" && call.pod !== undefined && !hasAnnotations(call))
+    readEarly(call.pod);
   const devices = new KubeletDevices({ kubeletDir, logger });
   const claimed = new ClaimedDevices({ api: resourceApi, kubeletDir, logger });
   const close = async (): Promise<void> => {
@@ -99,10 +104,6 @@ const tokenRefused =
   "plexusd is unavailable, and the API server rejects the token that it keeps for such calls: the token " +
   "expired, or plexusd's pod was deleted; start plexusd to attach the pod";
 
-async function exists(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => undefined)) !== undefined;
-}
-
 /** The status stays pending in the record, for plexusd. */
 const noPublisher: StatusPublisher = {
   publish: async () => "pending",
@@ -122,4 +123,9 @@ function kubeconfigOf(conf: string): string | undefined {
   const parsed = tryParseJson(conf);
   const path = isJsonObject(parsed) ? parsed.kubeconfig : undefined;
   return typeof path === "string" && path !== "" ? path : undefined;
+}
+
+/** Whether the container runtime passes the annotations of the pod, so that it need not be read. */
+function hasAnnotations({ stdin }: Call): boolean {
+  return stdin.includes('"io.kubernetes.cri.pod-annotations":{');
 }

@@ -1,36 +1,59 @@
-import { close, read, write } from "node:fs";
-import { Duplex } from "node:stream";
+import type { ShimStream } from "#host/shim-session.ts";
+import { type BunSocket, BunWriter, bun } from "./bun.ts";
 
-const chunkSize = 64 * 1024;
+type Event = "data" | "error" | "close" | "end";
 
 /**
  * A connected socket that was inherited as a descriptor. net.Socket does not support descriptors
- * under Bun, which compiles the standalone executable.
+ * under Bun, and node:stream takes milliseconds to load.
  */
-export class DescriptorStream extends Duplex {
-  readonly #fd: number;
+export class DescriptorStream implements ShimStream {
+  readonly #listeners: Record<Event, ((value: never) => void)[]> = {
+    data: [],
+    error: [],
+    close: [],
+    end: [],
+  };
+  readonly #open: Promise<{ readonly socket: BunSocket; readonly writer: BunWriter }>;
 
   constructor(fd: number) {
-    super();
-    this.#fd = fd;
+    let writer: BunWriter | undefined;
+    const handlers = {
+      data: (_: BunSocket, chunk: Uint8Array) => this.#emit("data", chunk),
+      drain: () => writer?.drain(),
+      end: () => this.#emit("end"),
+      close: () => this.#emit("close"),
+      error: (_: BunSocket, error: Error) => this.#emit("error", error),
+    };
+    this.#open = bun()
+      .connect({ fd, socket: handlers })
+      .then((socket) => {
+        writer = new BunWriter(socket);
+        return { socket, writer };
+      });
+    this.#open.catch((error: unknown) => this.#emit("error", error));
   }
 
-  override _read(): void {
-    const buffer = Buffer.allocUnsafe(chunkSize);
-    read(this.#fd, buffer, 0, chunkSize, null, (error, length) => {
-      if (error !== null) this.destroy(error);
-      else this.push(length === 0 ? null : buffer.subarray(0, length));
+  on(event: Event, listener: (value: never) => void): void {
+    this.#listeners[event].push(listener);
+  }
+
+  write(bytes: Uint8Array): void {
+    void this.#open.then(({ writer }) => writer.write(bytes));
+  }
+
+  end(bytes: Uint8Array, callback: () => void): void {
+    void this.#open.then(({ writer }) => {
+      writer.write(bytes);
+      writer.whenEmpty(callback);
     });
   }
 
-  override _write(chunk: Buffer, _encoding: string, done: (error?: Error | null) => void): void {
-    write(this.#fd, chunk, (error, written) => {
-      if (error !== null || written === chunk.length) done(error);
-      else this._write(chunk.subarray(written), "", done);
-    });
+  destroy(): void {
+    void this.#open.then(({ socket }) => socket.terminate());
   }
 
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    close(this.#fd, (failure) => done(error ?? failure));
+  #emit(event: Event, value?: unknown): void {
+    for (const listener of this.#listeners[event]) listener(value as never);
   }
 }

@@ -1,23 +1,44 @@
-import { readFile } from "node:fs/promises";
-import { type DaemonConfig, defaultConfig } from "#daemon/config/config.ts";
-import { parseConfig } from "#daemon/config/parse.ts";
+import { readFileSync } from "node:fs";
+import { type CallConfig, defaultCallConfig } from "#daemon/config/call-config.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
-import { ifPresent } from "#lib/files/is-absent.ts";
+import { isAbsent } from "#lib/files/is-absent.ts";
 
 /**
  * Reads the first file that exists, or else the defaults.
  * @throws ConfigError, or as node:fs does, if that file is unusable: no other policy replaces it
  */
-export async function readConfig(paths: readonly string[]): Promise<DaemonConfig> {
+export async function readConfig(paths: readonly string[]): Promise<CallConfig> {
   for (const path of paths) {
-    const text = await ifPresent(readFile(path, "utf8"));
-    if (text !== undefined) return parseConfig(text, path);
+    const text = readIfPresent(path);
+    if (text === undefined) continue;
+    if (isEmpty(text)) break;
+    const { parseConfig } = await import("#daemon/config/parse.ts");
+    return parseConfig(text, path);
   }
-  return defaultConfig;
+  return defaultCallConfig;
+}
+
+/** Whether the file has nothing but comments, so that it need not be parsed. */
+function isEmpty(text: string): boolean {
+  return text.split("\n").every((line) => /^ *(?:#|$)/.test(line));
 }
 
 /** The node's name that plexusd keeps; undefined if it is missing or invalid. */
-export async function readNodeName(path: string): Promise<string | undefined> {
-  const name = await readFile(path, "utf8").catch(() => "");
-  return dnsSubdomainProblem(name) === undefined ? name : undefined;
+export function readNodeName(path: string): string | undefined {
+  try {
+    const name = readFileSync(path, "utf8");
+    return dnsSubdomainProblem(name) === undefined ? name : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @throws Error as of node:fs, unless the file does not exist */
+function readIfPresent(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
 }

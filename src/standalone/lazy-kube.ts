@@ -1,7 +1,8 @@
 import { CniError } from "#cni/error.ts";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger, Pod, PodIdentity } from "#engine/ports.ts";
 import type { OneShotKube } from "#kube/one-shot.ts";
+import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { CallCluster } from "./serve.ts";
 
@@ -12,11 +13,14 @@ interface LazyKubeOptions {
 }
 
 /** The API, opened at first use. A DEL does not use it, and must not fail without credentials. */
-export function lazyKube(
-  options: LazyKubeOptions,
-): Required<Omit<CallCluster, "deviceSources">> & { readonly resourceApi: ResourceApi } {
+export function lazyKube(options: LazyKubeOptions): Required<Omit<CallCluster, "deviceSources">> & {
+  readonly resourceApi: ResourceApi;
+  /** Reads a pod in advance, for the next `getPod` of it. */
+  readEarly(pod: PodIdentity): void;
+} {
   const { logger, closeGraceMs } = options;
   let opened: Promise<OneShotKube> | undefined;
+  let early: { readonly key: string; readonly reading: Promise<Pod | undefined> } | undefined;
   const kube = (): Promise<OneShotKube> => {
     opened ??= options.open().catch((cause: unknown) => {
       throw new CniError("ApiUnavailable", errorMessage(cause), { cause });
@@ -24,8 +28,20 @@ export function lazyKube(
     return opened;
   };
   return {
+    readEarly(pod) {
+      const reading = kube().then(({ source }) => source.getPod(pod, {}));
+      reading.catch(() => undefined);
+      early = { key: JSON.stringify(pod), reading };
+    },
     source: {
-      getPod: async (identity, call) => (await kube()).source.getPod(identity, call),
+      async getPod(identity, call) {
+        const { key, reading } = early ?? {};
+        early = undefined;
+        if (reading !== undefined && key === JSON.stringify(identity)) {
+          return untilAborted(reading, call?.signal);
+        }
+        return (await kube()).source.getPod(identity, call);
+      },
       getNad: async (ref, call) => (await kube()).source.getNad(ref, call),
       getPodObject: async (identity, call) => (await kube()).source.getPodObject(identity, call),
       notReadyReason: () => undefined,

@@ -18,11 +18,16 @@ const shimDescriptor = 3;
  * fails, the shim acts as when plexusd crashes: it replays the teardown plan and says so.
  */
 async function main(): Promise<void> {
+  // fetch() would send the requests to the API server through them; plexusd does not, either.
+  for (const name of ["http_proxy", "https_proxy", "all_proxy"]) {
+    delete process.env[name];
+    delete process.env[name.toUpperCase()];
+  }
   const logger = stderrLogger((line) => process.stderr.write(line));
   const manifests = process.env.PLEXUS_MANIFESTS;
   const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
   const kept = standalonePaths(stateDir);
-  const nodeName = process.env.NODE_NAME ?? (await readNodeName(kept.nodeName));
+  const nodeName = process.env.NODE_NAME ?? readNodeName(kept.nodeName);
   const named = process.env.PLEXUS_CONFIG;
   const config = await readConfig(
     named === undefined ? [kept.config, defaultPaths.configFile] : [named],
@@ -34,9 +39,9 @@ async function main(): Promise<void> {
     logger,
     clock: bootClockMs,
     now: () => new Date().toISOString(),
-    openCluster: (conf) => {
+    openCluster: (call) => {
       const { kubeconfig: keptKubeconfig } = kept;
-      return openCallCluster(conf, { manifests, keptKubeconfig, nodeName, config, logger });
+      return openCallCluster(call, { manifests, keptKubeconfig, nodeName, config, logger });
     },
   });
 }

@@ -57,8 +57,8 @@ async function call(
     logger,
     clock: () => performance.now(),
     now: () => "2026-01-01T00:00:00Z",
-    openCluster: (conf) =>
-      openCallCluster(conf, {
+    openCluster: (opened) =>
+      openCallCluster(opened, {
         manifests: undefined,
         keptKubeconfig: kept.kubeconfig,
         nodeName: undefined,
@@ -110,7 +110,7 @@ async function leavePending(containerId: string): Promise<void> {
 
 async function pendingOf(containerId: string): Promise<unknown> {
   const store = await FileRecordStore.open(stateDir);
-  return (await store.load({ containerId, ifName: "eth0" }))?.pendingStatus;
+  return (await store.load({ containerId, ifName: "eth0" }))?.record.pendingStatus;
 }
 
 /** A conf with which calls execute no plugin. */

@@ -1,5 +1,5 @@
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
-import { type CallHost, readCall } from "#engine/call/call.ts";
+import { type Call, type CallHost, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
@@ -37,8 +37,8 @@ export interface StandaloneOptions {
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
   readonly now: () => string;
-  /** Called with the call's configuration, which may name a kubeconfig. */
-  readonly openCluster: (conf: string) => Promise<CallCluster>;
+  /** The call's configuration may name a kubeconfig. */
+  readonly openCluster: (call: Call) => Promise<CallCluster>;
 }
 
 /** Time for statuses that earlier calls could not publish, in milliseconds. */
@@ -53,12 +53,15 @@ const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} }
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const { session } = options;
   const call = readCall(await session.request(requestTimeoutMs));
-  const bootId = await readBootId();
-  const records = await FileRecordStore.open(options.stateDir);
-  const cluster = await options.openCluster(call.stdin);
+  const [cluster, bootId, records] = await Promise.all([
+    options.openCluster(call),
+    readBootId(),
+    FileRecordStore.open(options.stateDir),
+  ]);
   try {
     const engine = new Engine({
-      config: () => options.config,
+      // The process ends with its answer.
+      config: () => ({ ...options.config, publishStatus: "beforeReply" }),
       ...omitUndefined({ source: cluster.source }),
       publisher: cluster.publisher,
       events: cluster.events,
@@ -74,7 +77,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       bootId: () => bootId,
       repeatsTeardowns: false,
     });
-    const { answer, log } = await engine.handle(call, session);
+    const { answer, afterAnswer } = await engine.handle(call, session);
     try {
       // Without a daemon, GC is the only call that comes regularly.
       if (call.command === "GC") await records.sweep();
@@ -82,7 +85,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       await Promise.all([cluster.close(), records.flush()]);
       await session.done(answer);
     } finally {
-      log();
+      afterAnswer();
     }
   } catch (error) {
     await cluster.close();
