@@ -64,8 +64,10 @@ export async function openApiCluster(options: KubeOptions): Promise<Cluster> {
       const event = nodeConfEvent(status, before);
       if (event !== undefined) kube.recordOnNode(event);
     },
-    configInvalid: (message) =>
-      kube.recordOnNode({ type: "Warning", reason: "InvalidConfiguration", message }),
+    configInvalid(problem) {
+      const message = `${problem}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
+      kube.recordOnNode({ type: "Warning", reason: "InvalidConfiguration", message });
+    },
     nodeHandedBack(primary) {
       const message = `Plexus was deleted: the container runtime uses ${primary}`;
       kube.recordOnNode({ type: "Normal", reason: "NodeHandedBack", message });

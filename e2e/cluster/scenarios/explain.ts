@@ -12,6 +12,12 @@ import { plexusPod, readConfig, waitForPlexus, writeConfig } from "./target/plex
 import type { Scene } from "./target/scene.ts";
 import { eventually, skipGiven, type Target } from "./target/target.ts";
 
+/** What `kubectl plexus doctor -o json` prints of a node. */
+interface DoctorReport {
+  readonly node: string;
+  readonly findings: readonly { readonly check: string; readonly verdict: string }[];
+}
+
 /** Questions about a pod without net1, asked with kubectl plexus as installed on a workstation. */
 export function explainScenarios(scene: () => Scene): void {
   describe("kubectl plexus", () => {
@@ -44,8 +50,9 @@ export function explainScenarios(scene: () => Scene): void {
       });
 
       const { stdout } = await kubectlPlexus(target, ["doctor", "-o", "json"]);
-      const findings = JSON.parse(stdout) as { check: string; verdict: string }[];
-      const verdicts = findings.map(({ check, verdict }) => [check, verdict]);
+      const reports = JSON.parse(stdout) as DoctorReport[];
+      const ofNode = reports.find(({ node }) => node === target.nodeName);
+      const verdicts = ofNode?.findings.map(({ check, verdict }) => [check, verdict]) ?? [];
       expect(Object.fromEntries(verdicts)).toMatchObject({
         plexusd: "ok",
         configuration: "ok",
@@ -93,6 +100,9 @@ export function explainScenarios(scene: () => Scene): void {
       try {
         await syncVolumes(target);
         await doctorSays("PROBLEM  configuration", "logLevle: unknown key");
+        const ofReason = ["--namespace=default", "--field-selector=reason=InvalidConfiguration"];
+        const events = await target.kubectl("get", "events", ...ofReason);
+        expect(events).toMatch(/logLevle: unknown key; .*correct the ConfigMap plexus-config/);
         await deletePlexusPod(target);
         await doctorSays(" -c install (", "logLevle: unknown key");
       } finally {

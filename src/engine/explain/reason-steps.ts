@@ -20,7 +20,7 @@ export const reasonSteps: Readonly<Record<Reason, string>> = {
   MissingConfiguration:
     "put the configuration into the definition's spec.config, or a file with that network name into confDir on this node",
   MissingDefaultNetwork:
-    "create the network that clusterNetwork or defaultNetworks names, or correct plexusd's configuration",
+    "restore the file or create the network that the message names, or correct clusterNetwork and defaultNetworks in plexusd's configuration; kubectl plexus doctor says when plexusd takes another file of the primary CNI",
   NotFirstPlugin: "make the other plugin part of the cluster default network",
   InvalidNetns: "do nothing: the container runtime makes a new sandbox",
   TryAgainLater: "wait: the container runtime retries",

@@ -34,12 +34,13 @@ function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeStatus)
 function configuration({ configProblem }: NodeStatus): Finding {
   const check = "configuration";
   if (configProblem === undefined) return { check, verdict: "ok", text: "in effect" };
-  const text = `${oneLine(configProblem)}: plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
+  const text = `${oneLine(configProblem)}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
   return { check, verdict: "problem", text };
 }
 
 const steps: Readonly<Record<string, string>> = {
-  shadowed: ": remove that file, or give it a name that sorts after 00-plexus.conflist",
+  shadowed:
+    ": remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute until plexusd takes the next file",
   missing: ": find out what removes the file",
   "foreign-rename": ": find out what renames the file, most likely another meta-plugin",
 };

@@ -185,7 +185,7 @@ test.each([
     { conf: { state: "shadowed" as const, reason: "the runtime takes 00-a.conf" } },
     "node configuration",
     "problem",
-    "00-a.conf: remove that file",
+    "00-a.conf: remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute",
   ],
   [
     "without its primary's configuration",
@@ -205,7 +205,7 @@ test.each([
     { configProblem: "config.yaml:\n  3: logLevle: unknown key" },
     "configuration",
     "problem",
-    "config.yaml: 3: logLevle: unknown key: plexusd keeps the previous configuration, but does not start again",
+    "config.yaml: 3: logLevle: unknown key; plexusd keeps the previous configuration, but does not start again",
   ],
   ["given a valid configuration", {}, "configuration", "ok", "in effect"],
   [

@@ -109,6 +109,7 @@ test.each([
 
 test.each([
   ["true", "has no pod on node node-1: .*; see kubectl -n kube-system describe daemonset plexus"],
+  [pods("plexus-x install Starting"), "node-1 yet: .*; its container install is running"],
   [
     pods("plexus-x Failed"),
     "its pod is Failed: .*; see kubectl -n kube-system describe pod plexus-x",
@@ -127,7 +128,8 @@ test.each([
   expect(stderr).toMatch(new RegExp(`^kubectl plexus: plexusd .*${reason}$`));
   const doctor = await run(["doctor", "-o", "json"], { podsOfNode });
   const text = expect.stringMatching(new RegExp(`${reason}$`));
-  expect(JSON.parse(doctor.stdout)).toEqual([{ check: "plexusd", verdict: "problem", text }]);
+  const findings = [{ check: "plexusd", verdict: "problem", text }];
+  expect(JSON.parse(doctor.stdout)).toEqual([{ node: "node-1", findings }]);
   expect(doctor).toMatchObject({ exitCode: 1, stderr: "" });
 });
 
@@ -146,14 +148,53 @@ test("the exit code is that of plexusctl", async () => {
   });
 });
 
+const twoNodes = {
+  nodes: "echo node-1; echo node-2",
+  served: "echo node-1; echo node-2",
+  selected: "echo 2",
+};
+
 test("doctor checks all nodes and fails at the end", async () => {
-  const nodes = "echo node-1; echo node-2";
   const exec = "echo report; exit 1";
-  expect(await run(["doctor"], { nodes, served: nodes, selected: "echo 2", exec })).toEqual({
+  expect(await run(["doctor"], { ...twoNodes, exec })).toEqual({
     exitCode: 1,
     stdout: "== node-1\nreport\n== node-2\nreport",
     stderr: "",
   });
+});
+
+test("doctor -o json prints one document that names the nodes", async () => {
+  const findings = [{ check: "shim", verdict: "ok", text: '{"a":1},{"b":"[]"}' }];
+  const exec = `cat <<'END'\n${JSON.stringify(findings)}\nEND\n`;
+  const ofAll = await run(["doctor", "-o", "json"], { ...twoNodes, exec });
+  expect(ofAll).toMatchObject({ exitCode: 0, stderr: "" });
+  expect(JSON.parse(ofAll.stdout)).toEqual([
+    { node: "node-1", findings },
+    { node: "node-2", findings },
+  ]);
+  const ofOne = await run(["doctor", "-o", "json", "node-1"], { exec });
+  expect(JSON.parse(ofOne.stdout)).toEqual([{ node: "node-1", findings }]);
+});
+
+test("doctor reports a node where plexusctl cannot be run", async () => {
+  const exec = "echo 'error: unable to upgrade connection' >&2; exit 1";
+  const text = await run(["doctor"], { ...twoNodes, exec });
+  expect(text).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringMatching(/^PROBLEM +plexusd +plexusctl cannot be run on node node-2: /m),
+    stderr: expect.stringContaining("unable to upgrade connection"),
+  });
+  const json = await run(["doctor", "-o", "json"], { ...twoNodes, exec });
+  expect(JSON.parse(json.stdout)).toHaveLength(2);
+});
+
+test("doctor ends without a verdict if a permission is missing", async () => {
+  const { exitCode, stdout, stderr } = await run(["doctor"], {
+    ...twoNodes,
+    exec: refused("exec"),
+  });
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "== node-1" });
+  expect(stderr.split("\n")).toHaveLength(1);
 });
 
 test.each([
