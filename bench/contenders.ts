@@ -4,6 +4,7 @@ import { singleConf } from "./delegates.ts";
 import { listed } from "./effort.ts";
 import { CpuGroup } from "./measure/accounting.ts";
 import { type Job, Runner, type Step } from "./measure/runner.ts";
+import type { FloorId } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
 import type { Place } from "./place.ts";
 import { floor, multusThick, multusThin, type Program, plexus, standalone } from "./programs.ts";
@@ -20,7 +21,7 @@ export interface Contender {
 
 export type ContenderId =
   | "direct"
-  | "floor"
+  | FloorId
   | "plexus"
   | "plexus-before"
   | "plexus-other"
@@ -47,7 +48,8 @@ export function contendersOf(place: Place, multus: Multus | undefined): Contende
       job: (call) => job(id, call, [step(place, call, { id, program })]),
     });
   };
-  add("floor", "floor", floor(place));
+  add("floor", "floor", floor(place, "floor"));
+  add("floor-duties", "floor with duties", floor(place, "floor-duties"));
   for (const build of place.builds) add(build.id, build.name, plexus(build));
   add("plexus-standalone", "Plexus standalone", standalone(place));
   if (multus !== undefined) {

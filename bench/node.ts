@@ -47,7 +47,7 @@ export class Daemons {
   memory(contenders: readonly Contender[], when: string): ProcessMemory[] {
     return contenders.flatMap(({ id, name }) => {
       const daemon = this.#running.get(id);
-      if (daemon === undefined || id === "floor") return [];
+      if (daemon === undefined || id === "floor" || id === "floor-duties") return [];
       return [{ contender: name, process: daemon.name, when, memory: memoryOf(daemon.pid) }];
     });
   }
@@ -65,7 +65,7 @@ async function startFor(
 ): Promise<Daemon | undefined> {
   const build = place.builds.find((each) => each.id === id);
   if (build !== undefined) return await startDaemon(place, build);
-  if (id === "floor") return await startFloor(place);
+  if (id === "floor" || id === "floor-duties") return await startFloor(place, id);
   if (id === "multus-thick" && multus !== undefined) return await startThickMultus(place, multus);
   return undefined;
 }

@@ -40,7 +40,14 @@ export interface Place {
 }
 
 /** The contenders that have a kubeconfig: the API server counts their requests by it. */
-const tokens = ["plexus", "plexus-before", "plexus-other", "plexus-standalone", "multus"];
+const tokens = [
+  "floor-duties",
+  "plexus",
+  "plexus-before",
+  "plexus-other",
+  "plexus-standalone",
+  "multus",
+];
 
 const addNamespaces = "seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -";
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { cniVersion, type Delegates, network, singleConf } from "./delegates.ts";
-import { floorSocket } from "./peers/floor.ts";
+import { type FloorId, floorSocket } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
 import type { Build, Place } from "./place.ts";
 
@@ -20,8 +20,8 @@ export function plexus({ shim, socket, state }: Omit<Build, "id" | "name" | "ple
 }
 
 /** The same shim, with an engine that has its orders ready (peers/floor-engine.ts). */
-export function floor({ dir, builds: [{ shim }] }: Place): Program {
-  return plexus({ shim, socket: floorSocket(dir), state: join(dir, "floor-state") });
+export function floor({ dir, builds: [{ shim }] }: Place, id: FloorId): Program {
+  return plexus({ shim, socket: floorSocket(dir, id), state: join(dir, `${id}-state`) });
 }
 
 /** The shim without a daemon: it starts plexus-standalone. */

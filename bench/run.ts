@@ -108,7 +108,7 @@ async function profileIn(bench: Bench): Promise<Pick<Results, "profile">> {
 
 async function callMemories({ place, contenders }: Bench): Promise<ProcessMemory[]> {
   const memory: ProcessMemory[] = [];
-  for (const contender of contenders.filter(({ id }) => !["direct", "floor"].includes(id)))
+  for (const contender of contenders.filter(({ id }) => !id.startsWith("floor") && id !== "direct"))
     memory.push(...(await callMemory(place, contender, noop)));
   return memory;
 }

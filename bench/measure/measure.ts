@@ -44,7 +44,14 @@ class Tally {
 }
 
 /** Without these there is nothing to compare; what fails of others is a result. */
-const mustSucceed = new Set<string>(["direct", "floor", "plexus", "plexus-before", "plexus-other"]);
+const mustSucceed = new Set<string>([
+  "direct",
+  "floor",
+  "floor-duties",
+  "plexus",
+  "plexus-before",
+  "plexus-other",
+]);
 
 /**
  * Lets the contenders attach and detach pods, taking turns: whatever else the machine does in the

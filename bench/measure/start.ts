@@ -12,7 +12,15 @@ const calls = 10;
 /** Between the moment at which a daemon serves and its first call. */
 const settleMs = 1000;
 
-const measured = ["direct", "floor", "plexus", "plexus-before", "plexus-other", "multus-thick"];
+const measured = [
+  "direct",
+  "floor",
+  "floor-duties",
+  "plexus",
+  "plexus-before",
+  "plexus-other",
+  "multus-thick",
+];
 
 /** Times of each call after the start, by its number: the values of all samples. */
 type Seen = Record<"add" | "del", number[][]>;

@@ -1,15 +1,22 @@
 import { rmSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
+import { decodeFrames, type Frame } from "#protocol/frame.ts";
 import { encodeDone, encodeExec } from "#protocol/messages.ts";
 import { type Call, cniVariables, namespaces } from "../calls.ts";
 import { sets } from "../cases.ts";
 import { cniVersion, singleConf } from "../delegates.ts";
+import { Duties, type DutyPlace, openDutyPlace } from "./duties.ts";
 
 /**
  * An engine that decides nothing: for each call of the benchmark it has the orders ready, one EXEC for each plugin and
- * a DONE, and sends the next one when it is answered. What it takes is the floor for every engine with this shim.
+ * a DONE, and sends the next one when it is answered. What it takes is the floor for every engine with this shim. With a
+ * directory for records and a kubeconfig it also does the duties that no engine can leave out.
  */
-const [socket = "", plugins = ""] = process.argv.slice(2);
+const [socket = "", plugins = "", contender = "", records, kubeconfig] = process.argv.slice(2);
+const place: DutyPlace | undefined =
+  records === undefined || kubeconfig === undefined
+    ? undefined
+    : await openDutyPlace(records, kubeconfig);
 const orders = new Map<string, Buffer[]>();
 for (const set of sets) {
   for (let sandbox = 0; sandbox < 3 * namespaces; sandbox++) {
@@ -31,19 +38,20 @@ function prepare(call: Call): void {
       searchPath: [plugins],
       timeoutMs: 60_000,
       stdin: JSON.stringify(singleConf(call.set, nth)),
-      env: cniVariables("floor", call, { plugins, nth }),
+      env: cniVariables(contender, call, { plugins, nth }),
     }),
   );
   const stdout = call.command === "ADD" ? JSON.stringify({ cniVersion, interfaces: [] }) : "";
   const inOrder = call.command === "ADD" ? execs : execs.toReversed();
-  const { CNI_COMMAND, CNI_CONTAINERID } = cniVariables("floor", call, { plugins });
+  const { CNI_COMMAND, CNI_CONTAINERID } = cniVariables(contender, call, { plugins });
   const done = encodeDone({ exitCode: 0, stdout, stderr: "" });
   orders.set(`${CNI_COMMAND} ${CNI_CONTAINERID}`, [...inOrder, done]);
 }
 
 function serve(shim: Socket): void {
+  const duties = place && new Duties(place);
   let pending: Buffer = Buffer.alloc(0);
-  let rest: Iterator<Buffer> | undefined;
+  let rest: Buffer[] | undefined;
   shim.on("error", () => shim.destroy());
   shim.on("data", (chunk) => {
     pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
@@ -51,10 +59,27 @@ function serve(shim: Socket): void {
     const frame = pending;
     pending = Buffer.alloc(0);
     if (rest !== undefined && !frame.includes(exited)) shim.write(failed);
-    rest ??= ordersFor(frame).values();
-    const { value } = rest.next();
-    if (value !== undefined) shim.write(value);
+    const isFirst = rest === undefined;
+    rest ??= ordersFor(frame).slice();
+    const order = rest.shift();
+    if (order === undefined) return;
+    if (duties === undefined) shim.write(order);
+    else void sendAfter(duties, frame, { isFirst, rest, send: () => shim.write(order) });
   });
+}
+
+/** Sends an order when the duties before it are done, and does those after the answer. */
+async function sendAfter(
+  duties: Duties,
+  received: Buffer,
+  { isFirst, rest, send }: { isFirst: boolean; rest: readonly Buffer[]; send: () => void },
+): Promise<void> {
+  const [frame] = decodeFrames(received) as [Frame];
+  if (isFirst) duties.begin(frame, rest);
+  else duties.keep(frame);
+  if (rest.length === 0) await duties.finish();
+  send();
+  if (rest.length === 0) await duties.publish();
 }
 
 function ordersFor(request: Buffer): Buffer[] {

@@ -1,20 +1,34 @@
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Daemon } from "../../e2e/support/daemon.ts";
 import { nodeBinary } from "../../e2e/support/paths.ts";
 import { smallMemory } from "../../e2e/support/plexusd.ts";
 import type { Place } from "../place.ts";
 
-export function floorSocket(dir: string): string {
-  return join(dir, "floor.sock");
+export type FloorId = "floor" | "floor-duties";
+
+export function floorSocket(dir: string, id: FloorId): string {
+  return join(dir, `${id}.sock`);
 }
 
 /** Starts the empty engine with plexusd's flags, and waits until its orders are ready. */
-export async function startFloor({ dir, plugins }: Place): Promise<Daemon> {
+export async function startFloor({ dir, plugins, api }: Place, id: FloorId): Promise<Daemon> {
   const program = join(import.meta.dirname, "floor-engine.ts");
+  const records = join(dir, `${id}-records`);
+  mkdirSync(records, { recursive: true });
+  const duties = id === "floor-duties" ? [records, api.kubeconfig(id)] : [];
   const daemon = Daemon.start({
     name: "empty engine",
-    command: [nodeBinary(), ...smallMemory.flags, program, floorSocket(dir), plugins],
-    logFile: join(dir, "floor.log"),
+    command: [
+      nodeBinary(),
+      ...smallMemory.flags,
+      program,
+      floorSocket(dir, id),
+      plugins,
+      id,
+      ...duties,
+    ],
+    logFile: join(dir, `${id}.log`),
     env: { PATH: process.env.PATH ?? "", ...smallMemory.env },
   });
   await daemon.waitUntil("the empty engine serves", () => daemon.log.includes("serves"));

@@ -1,6 +1,7 @@
 const colors: Readonly<Record<string, string>> = {
   "delegates alone": "#80868b",
   floor: "#bdc1c6",
+  "floor with duties": "#9aa0a6",
   Plexus: "#1a73e8",
   "Plexus, status first": "#8ab4f8",
   "Plexus standalone": "#129eaf",
