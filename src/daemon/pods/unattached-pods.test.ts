@@ -1,19 +1,22 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import type { NodePods } from "#kube/node/node.ts";
+import { kubeTest } from "#kube/testing/kube-test.ts";
+import { podObject } from "#kube/testing/objects.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
 /** A node with pods, of which some are recorded; `at` is the time. */
-function makeNode() {
+function makeNode(api?: Pick<NodePods, "list" | "read">) {
   const states = new Map<string, PodState>();
   const recorded = new Set<string>();
   const events: string[] = [];
   const reads: string[] = [];
   const time = { at: 0 };
   const unattached = new UnattachedPods({
-    nodePods: {
+    nodePods: api ?? {
       list: () => [...states.values()],
       read: async (pod: Pod) => {
         reads.push(pod.name);
@@ -83,16 +86,36 @@ test("attached, unannotated and hostNetwork pods are not reported; only the last
   expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["host"], 0]);
 });
 
-test("a pod that is still starting is checked again later", async () => {
+test("a pod that waits for its sandbox is read once, and again when it has changed", async () => {
   const node = makeNode();
   node.add("web", { phase: "Pending" });
-  await node.checkAt(0);
-  await node.checkAt(late);
-  expect(node.events).toEqual([]);
+  for (let at = 0; at < 3_600_000; at += 15_000) await node.checkAt(at);
+  expect([node.events, node.reads]).toEqual([[], ["web"]]);
   node.add("web");
-  await node.checkAt(2 * late);
-  expect(node.events).toHaveLength(1);
+  await node.checkAt(3_600_000);
+  expect([node.events.length, node.reads.length]).toEqual([1, 2]);
 });
+
+kubeTest(
+  "the API server gets one request for a pod and each of its changes",
+  async ({ api, kube }) => {
+    const { nodePods } = kube;
+    const { checkAt, events } = makeNode(nodePods);
+    const pod = podObject("web", { annotations: { [networksAnnotation]: "red" } });
+    api.put("pods", { ...pod, status: { phase: "Pending" } });
+    await vi.waitFor(() => expect(nodePods.list()).toHaveLength(1));
+    const reads = () => api.seen.filter(({ path }) => path.endsWith("/pods/web")).length;
+    for (let at = 0; at < 3_600_000; at += 15_000) await checkAt(at);
+    expect([events, reads()]).toEqual([[], 1]);
+    api.put("pods", { ...pod, status: { phase: "Running", podIP: "10.244.0.7" } });
+    await vi.waitFor(async () => {
+      await checkAt(3_600_000);
+      expect(events).toHaveLength(1);
+    });
+    await checkAt(7_200_000);
+    expect(reads()).toBe(2);
+  },
+);
 
 test("a pod whose sandbox is recreated within the grace period is not reported", async () => {
   const node = makeNode();

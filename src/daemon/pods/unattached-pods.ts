@@ -8,9 +8,6 @@ import type { EventRecorder, Logger, Pod } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import type { NodePods } from "#kube/node/node.ts";
 
-/** How often a running pod is read again, in milliseconds: it can no longer be attached. */
-const rereadRunningMs = 300_000;
-
 /** What {@link UnattachedPods} works with. */
 export interface UnattachedPodsOptions {
   readonly nodePods: Pick<NodePods, "list" | "read">;
@@ -26,13 +23,15 @@ export interface UnattachedPodsOptions {
 interface Observation {
   readonly since: number;
   readonly hasEvent: boolean;
-  readonly readAt: number;
+  /** The pod as the watch had delivered it when it was last read. The watch delivers each change anew. */
+  readonly read?: Pod;
   readonly missing: readonly string[];
 }
 
 /**
  * Finds running pods of this node that request networks but were not attached through Plexus: the
- * container runtime did not call it for their sandboxes, as on a fresh node. Each gets one event.
+ * container runtime did not call it for their sandboxes, as on a fresh node. Each gets one event. A
+ * pod is read only when the watch has delivered a change: many may wait for their sandboxes for long.
  */
 export class UnattachedPods {
   readonly #options: UnattachedPodsOptions;
@@ -62,16 +61,13 @@ export class UnattachedPods {
     const { clock, nodePods } = this.#options;
     const since = clock();
     const before = this.#observations.get(pod.uid);
-    if (before === undefined) {
-      return { since, hasEvent: false, readAt: since + notAttachedGraceMs, missing: [] };
-    }
-    if (clock() < before.readAt) return before;
+    if (before === undefined) return { since, hasEvent: false, missing: [] };
+    if (since < before.since + notAttachedGraceMs || pod === before.read) return before;
     const state = await nodePods.read(pod);
     const missing = state === undefined ? [] : await this.#missing(state, before);
     if (missing.length > 0 && !before.hasEvent) this.#recordEvent(pod, missing);
     const hasEvent = before.hasEvent || missing.length > 0;
-    const pauseMs = state?.phase === "Running" ? rereadRunningMs : notAttachedGraceMs;
-    return { since: before.since, hasEvent, readAt: clock() + pauseMs, missing };
+    return { since: before.since, hasEvent, read: pod, missing };
   }
 
   /** Reads the record after the pod: a pod that runs was recorded before, if Plexus attached it. */
