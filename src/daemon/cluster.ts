@@ -81,7 +81,7 @@ export async function openApiCluster(options: KubeOptions): Promise<Cluster> {
 }
 
 const recovery =
-  'New pods fail here: see docs/operations/troubleshooting.md, "Plexus was deleted too early"';
+  'New pods fail here. Install Plexus again, or hand the node back as in docs/operations/troubleshooting.md, "Plexus was deleted too early"';
 
 const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
   shadowed: "PlexusConfShadowed",

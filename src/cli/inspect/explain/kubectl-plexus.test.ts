@@ -31,6 +31,7 @@ interface Kubectl {
   /** The nodes of plexusd's pods. */
   readonly served?: string;
   readonly exec?: string;
+  readonly getNode?: string;
   readonly getEvents?: string;
 }
 
@@ -40,6 +41,7 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
   const answers: readonly (readonly [pattern: string, answer: string])[] = [
     ['*"config view"*', "echo shop"],
     ['*"get nodes "*', kubectl.nodes ?? "echo node-1"],
+    ['*"get node "*', kubectl.getNode ?? "echo node/node-1"],
     ['*"get daemonset "*', kubectl.selected ?? "echo 1"],
     ['*"get pods -l"*field-selector*', kubectl.podsOfNode ?? pods("plexus-x Running")],
     ['*"get pods -l"*', kubectl.served ?? "echo node-1"],
@@ -233,6 +235,20 @@ test("doctor fails where Plexus is not installed", async () => {
   const { exitCode, stderr } = await run(["doctor"], { selected: "true" });
   expect(exitCode).toBe(2);
   expect(stderr).toContain("no DaemonSet plexus in namespace kube-system: set PLEXUS_NAMESPACE");
+});
+
+const notFound = (what: string): string =>
+  `echo 'Error from server (NotFound): ${what} not found' >&2; exit 1`;
+
+test.each([
+  [{ getNode: notFound('nodes "node-1"') }, "there is no node node-1"],
+  [{ selected: notFound('daemonsets.apps "plexus"') }, "there is no DaemonSet plexus in namespace"],
+  [{ getNode: refused("get"), selected: refused("get") }, "plexusd has no pod on node node-1"],
+])("says why a node has no pod of plexusd: %o", async (kubectl, reason) => {
+  for (const command of ["explain web", "records node-1"]) {
+    const { exitCode, stderr } = await run(command.split(" "), { ...kubectl, podsOfNode: "true" });
+    expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(reason) });
+  }
 });
 
 test.each([
