@@ -1,8 +1,7 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
-import { recordFileName } from "#lib/files/state-files.ts";
-import { decodePlan } from "#protocol/plan.ts";
+import { CallTimes } from "./call-times.ts";
 import type { CallEnd, Sandbox } from "./node/runtime.ts";
+import { hasRecord, isRecorded, recordProblem } from "./recorded.ts";
 import type { Attached } from "./world/attached.ts";
 import type { Process } from "./world/schedule.ts";
 import { type Observer, world } from "./world/world.ts";
@@ -21,7 +20,8 @@ export const properties = {
   watched: "plexusd sees the pods that the API server has, once that answers.",
   bounded: "Files, descriptors and waiting writes do not grow with what has come and gone.",
   "never what runs": "What is attached for a running sandbox stays attached.",
-  answered: "The runtime does not have to end a call, unless its delegates take that long.",
+  answered:
+    "The runtime does not have to end a call, unless its delegates take that long. A DEL takes less than two minutes, whatever they do.",
   independent: "A call does not wait for the delegates of another pod.",
   unexpected: "plexusd does not fail in a way that nothing handles.",
 } as const;
@@ -33,17 +33,6 @@ export interface Violation {
   readonly details: string;
 }
 
-/** How long a DEL, STATUS or GC may work on a leftover, and how long a GC may exclude others. */
-const leftoverUs = 5e6;
-const garbageUs = 10e6;
-/** For what else a call does. */
-const slackUs = 5e6;
-/**
- * From here on delegates are the reason that a call takes long: the runtime ends a cleanup after 60 s,
- * and the shim waits 30 s for a plexusd that hangs.
- */
-const hangingUs = 28e6;
-
 /** What the properties need to know of one sandbox. */
 interface Watched {
   hasAdd: boolean;
@@ -51,26 +40,40 @@ interface Watched {
   /** A DEL succeeded, and no ADD began since. */
   isDetached: boolean;
   readonly running: Set<Process>;
+  /** What its ADDs' plugins have left running, and how many calls had begun before. */
+  readonly children: Map<Process, number>;
+  calls: number;
+  /** What its last successful ADD has left attached. */
+  made: readonly Attached[];
   /** Of its delegates in all. */
   delegateUs: number;
   startedUs: number;
 }
 
+/** What the properties depend on. */
+interface PropertiesOptions {
+  /** Whether a sandbox runs, as the runtime knows it. */
+  isRunning(containerId: string): boolean;
+  /** Whether the disk may have no room for a lock, and then nothing waits for leftover processes. */
+  readonly lacksRoom: boolean;
+  /** How often plexusd may be stopped. */
+  readonly stops: number;
+}
+
 /** Watches a history, and keeps the first violation. */
 export class Properties implements Observer {
   readonly #sandboxes = new Map<string, Watched>();
-  /** Types of plugins that were missing for longer than Plexus waits for them. */
+  /** Types of plugins that have been missing for longer than Plexus waits for them. */
   readonly lostPlugins = new Set<string>();
-  /** Whether a sandbox runs, as the runtime knows it. */
-  readonly #isRunning: (containerId: string) => boolean;
+  readonly #options: PropertiesOptions;
   violation: Violation | undefined;
   /** Whether a process has ended that alone knew a network-status, which may then stay unwritten. */
   hasLostStatus = false;
-  #disturbedUs = Number.NEGATIVE_INFINITY;
-  readonly #inFlight = new Map<string, number>();
+  readonly #times: CallTimes;
 
-  constructor(isRunning: (containerId: string) => boolean) {
-    this.#isRunning = isRunning;
+  constructor(options: PropertiesOptions) {
+    this.#options = options;
+    this.#times = new CallTimes(options);
   }
 
   /** A plugin that is missing for too long counts as lost, with what it made on the host. */
@@ -83,28 +86,42 @@ export class Properties implements Observer {
     this.violation ??= { property, details };
   }
 
-  /** Something may delay all calls that begin before so many microseconds have passed. */
+  /** Something may delay calls that begin before so many microseconds have passed. */
   disturb(durationUs: number): void {
-    this.#disturbedUs = Math.max(this.#disturbedUs, world().schedule.nowUs + durationUs);
+    this.#times.disturb(durationUs);
   }
 
   delegateStarted(call: DelegateCall, process: Process): void {
     const { command, id } = identityOf(call);
-    if (id === "" || process.name.startsWith("child")) return;
+    if (id === "") return;
     const watched = this.#watched(id);
-    if (watched.running.size > 0)
-      this.violate("one at a time", `${call.type} ${command} begins beside another of ${id}`);
+    if (process.name.startsWith("child")) {
+      this.#childStarted(process, id);
+      return;
+    }
+    const [other] = [...watched.running, ...this.#earlierChildren(watched)];
+    if (other !== undefined)
+      this.violate("one at a time", `${call.type} ${command} begins beside ${other.name} of ${id}`);
     if (watched.running.size === 0) watched.startedUs = world().schedule.nowUs;
     watched.running.add(process);
     process.onEnd(() => this.delegateEnded(call, process));
     if (command === "DEL") {
-      if (watched.hasAdd && !watched.delBegan && this.#isRunning(id))
+      if (watched.hasAdd && !watched.delBegan && this.#options.isRunning(id))
         this.violate("never what runs", `${call.type} DEL of ${id}, which runs`);
       return;
     }
     if (watched.isDetached)
       this.violate("ended at once", `${call.type} ${command} of ${id} after its DEL`);
-    if (command === "ADD") this.#mustBeRecorded(call, id);
+    const unrecorded = command === "ADD" ? recordProblem(call) : undefined;
+    if (unrecorded !== undefined) this.violate("recorded", unrecorded);
+  }
+
+  /** What an ADD's plugin has left running works in its place. */
+  #childStarted(process: Process, id: string): void {
+    const watched = this.#watched(id);
+    if (watched.isDetached && !this.#options.lacksRoom)
+      this.violate("ended at once", `${process.name} of ${id} works after its DEL`);
+    watched.children.set(process, watched.calls);
   }
 
   delegateEnded(call: DelegateCall, process: Process): void {
@@ -120,36 +137,51 @@ export class Properties implements Observer {
   }
 
   callStarted(command: string, sandbox: Sandbox | undefined): void {
-    this.#inFlight.set(command, (this.#inFlight.get(command) ?? 0) + 1);
+    this.#times.started(command);
     if (sandbox === undefined) return;
     const watched = this.#watched(sandbox.id);
+    watched.calls += 1;
     if (command === "ADD") watched.isDetached = false;
-    if (command === "DEL") watched.delBegan = true;
+    if (command === "DEL") {
+      if (!watched.delBegan) this.mustHaveAll(sandbox);
+      watched.delBegan = true;
+    }
     watched.delegateUs = 0;
   }
 
   callEnded(end: CallEnd): void {
-    const { command, sandbox, exit } = end;
-    this.#inFlight.set(command, (this.#inFlight.get(command) ?? 1) - 1);
+    const { command, sandbox } = end;
+    this.#times.ended(command);
     if (sandbox === undefined) return;
     const watched = this.#watched(sandbox.id);
-    this.#mustBeQuick(end, watched);
-    if (end.isTimedOut && watched.delegateUs < hangingUs)
-      this.violate("answered", `the runtime ended ${command} of ${sandbox.id}`);
-    if (exit?.status !== 0) return;
-    if (command === "ADD") watched.hasAdd = true;
+    const late = this.#times.problem(end, watched.delegateUs);
+    if (late !== undefined) this.violate(late.property, late.details);
+    if (!end.isSuccess) return;
+    if (command === "ADD") {
+      watched.hasAdd = true;
+      watched.made = world().kernel.attachedOf(sandbox.id);
+    }
     if (command === "DEL") this.#mustBeDetached(sandbox, watched);
   }
 
   /** After a power loss, when the machine has its disk again. */
   machineStarted(): void {
     for (const [id, watched] of this.#sandboxes) {
-      const path = recordPath(id);
-      if (watched.hasAdd && !watched.delBegan && !world().disk.exists(path))
+      if (watched.hasAdd && !watched.delBegan && !isRecorded(id, watched.made))
         this.violate("durable", `${id} was attached, and its record is lost`);
       // A finished record may come back, and is detached again.
       if (watched.isDetached) this.#sandboxes.delete(id);
     }
+  }
+
+  /** What a running sandbox's ADD has made stays, as long as its namespace. */
+  mustHaveAll({ id, netns }: Sandbox): void {
+    const { made, hasAdd } = this.#watched(id);
+    const { kernel } = world();
+    if (!hasAdd || !kernel.hasNamespace(netns)) return;
+    const there = new Set(kernel.attachedOf(id).map(keyOf));
+    const gone = made.filter((each) => !there.has(keyOf(each)));
+    if (gone.length > 0) this.violate("never what runs", `${id} has lost ${JSON.stringify(gone)}`);
   }
 
   #watched(id: string): Watched {
@@ -158,26 +190,11 @@ export class Properties implements Observer {
       watched = {
         ...{ hasAdd: false, delBegan: false, isDetached: false },
         ...{ running: new Set<Process>(), delegateUs: 0, startedUs: 0 },
+        ...{ children: new Map<Process, number>(), calls: 0, made: [] },
       };
       this.#sandboxes.set(id, watched);
     }
     return watched;
-  }
-
-  #mustBeRecorded(call: DelegateCall, id: string): void {
-    const ifName = call.env.CNI_IFNAME ?? "";
-    const path = recordPath(id);
-    const { disk } = world();
-    if (!disk.exists(path)) {
-      this.violate("recorded", `${call.type} ADD of ${id}: no record`);
-      return;
-    }
-    const { calls, attempted } = decodePlan(disk.readFile(path));
-    const isPlanned = calls.some(
-      (del) => del.type === call.type && del.env.CNI_IFNAME === ifName && del.group < attempted,
-    );
-    if (!isPlanned)
-      this.violate("recorded", `${call.type} ADD ${ifName} of ${id}: the plan has no DEL of it`);
   }
 
   #mustBeDetached(sandbox: Sandbox, watched: Watched): void {
@@ -189,21 +206,19 @@ export class Properties implements Observer {
       .filter(({ kind, plugin }) => kind === "lease" || !this.lostPlugins.has(plugin));
     if (left.length > 0)
       this.violate("detached at once", `${sandbox.id} still has ${JSON.stringify(left)}`);
-    if (watched.running.size > 0)
-      this.violate("ended at once", `a delegate of ${sandbox.id} still runs`);
-    if (world().disk.exists(recordPath(sandbox.id)))
+    const [running] = [...watched.running, ...this.#earlierChildren(watched)];
+    if (running !== undefined)
+      this.violate("ended at once", `${running.name} of ${sandbox.id} still runs`);
+    if (hasRecord(sandbox.id))
       this.violate("detached at once", `${sandbox.id} still has its record`);
   }
 
-  #mustBeQuick({ command, sandbox, startedUs }: CallEnd, { delegateUs }: Watched): void {
-    if (startedUs <= this.#disturbedUs) return;
-    const tookUs = world().schedule.nowUs - startedUs - delegateUs;
-    const garbage = (this.#inFlight.get("GC") ?? 0) > 0 ? garbageUs : 0;
-    if (tookUs > slackUs + garbage + (command === "ADD" ? 0 : leftoverUs))
-      this.violate(
-        "independent",
-        `${command} of ${sandbox?.id} took ${Math.round(tookUs / 1000)} ms besides its delegates`,
-      );
+  /** What plugins of a sandbox's earlier calls have left running. */
+  #earlierChildren({ children, calls }: Watched): Process[] {
+    if (this.#options.lacksRoom) return [];
+    return [...children].flatMap(([child, before]) =>
+      child.isAlive && before < calls ? [child] : [],
+    );
   }
 }
 
@@ -211,7 +226,6 @@ function identityOf({ env }: DelegateCall): { command: string; id: string } {
   return { command: env.CNI_COMMAND ?? "", id: env.CNI_CONTAINERID ?? "" };
 }
 
-/** The file of a sandbox's record. */
-function recordPath(containerId: string): string {
-  return `${defaultPaths.stateDir}/${recordFileName({ containerId, ifName: "eth0" })}`;
+function keyOf({ kind, plugin, network, ifName }: Attached): string {
+  return `${kind} ${plugin} ${network} ${ifName}`;
 }

@@ -20,8 +20,8 @@ export type Mischief =
   | ({ readonly kind: "disk full" } & Window)
   /** The next plugin may then take long. */
   | ({ readonly kind: "kill"; readonly of: Victim; readonly slowMs: number | undefined } & Moment)
-  /** SIGSTOP. */
-  | ({ readonly kind: "stop"; readonly of: "plexusd"; readonly forMs: number } & Moment)
+  /** SIGSTOP. Only plexusd is stopped for longer than others wait. */
+  | ({ readonly kind: "stop"; readonly of: Victim; readonly forMs: number } & Moment)
   | ({ readonly kind: "power loss" } & Moment)
   | ({ readonly kind: "plugin missing"; readonly type: string } & Window)
   | ({ readonly kind: "definition removed"; readonly network: NetworkName } & Window)
@@ -38,8 +38,8 @@ export type Mischief =
   | { readonly kind: "call"; readonly atMs: number; readonly command: "GC" | "STATUS" | "CHECK" }
   /** The namespace of a pod's sandbox disappears before its DEL. */
   | { readonly kind: "namespace gone"; readonly atMs: number }
-  /** A pod is deleted from the API at once, and its sandbox forgotten by the runtime. */
-  | { readonly kind: "sandbox forgotten"; readonly atMs: number };
+  /** The runtime forgets a sandbox. Its pod is deleted, or the sandbox's namespace stays. */
+  | { readonly kind: "sandbox forgotten"; readonly atMs: number; readonly keepsPod: boolean };
 
 /** Before the event of that number among those of such processes; undefined: of all processes. */
 interface Moment {
@@ -115,15 +115,6 @@ const kinds: Kinds = {
   "sandbox forgotten": 1,
 };
 
-/** Plugins that may be missing for a time. */
-const mayBeMissing: ReadonlySet<string> = new Set([
-  "ptp",
-  "macvlan",
-  "bridge",
-  "host-route",
-  "host-device",
-]);
-
 /** What faults concern: a part of the scenario. */
 interface Node {
   readonly pods: readonly {
@@ -174,10 +165,9 @@ export function drawMischief(random: Random, among: Kinds, node: Node): Mischief
       return { kind, ...drawMoment(random, of, node) };
     }
     case "stop":
-      return {
-        ...{ kind, ...drawMoment(random, "plexusd", node) },
-        forMs: random.duration(1000, 600_000),
-      };
+      return drawStop(random, random.chance(0.7) ? "plexusd" : drawVictim(random, node), node);
+    case "sandbox forgotten":
+      return { kind, atMs, keepsPod: random.chance(0.5) };
     case "plugin missing":
       return drawMissingPlugin(random, window, node);
     case "definition removed":
@@ -200,6 +190,11 @@ export function drawMischief(random: Random, among: Kinds, node: Node): Mischief
 function drawVictim(random: Random, { hasAgent }: Node): Victim {
   const names = Object.keys(victims) as Victim[];
   return random.pick(hasAgent ? names : names.filter((name) => name !== "agent"));
+}
+
+function drawStop(random: Random, of: Victim, node: Node): Mischief {
+  const forMs = random.duration(1000, of === "plexusd" ? 600_000 : 8000);
+  return { kind: "stop", ...drawMoment(random, of, node), forMs };
 }
 
 /** A moment that most histories with so many pods reach. */
@@ -241,7 +236,7 @@ function drawMissingPlugin(
   const used = [defaultNetwork, ...pods.flatMap((pod) => pod.networks)].flatMap(
     (name): readonly string[] => networks[name],
   );
-  const type = random.pick(used.filter((each) => mayBeMissing.has(each)));
+  const type = random.pick(used);
   const isLost = random.chance(0.1);
   return { kind: "plugin missing", type, fromMs, forMs: isLost ? 400_000 + forMs : forMs };
 }

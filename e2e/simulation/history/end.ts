@@ -1,7 +1,6 @@
 import { tryParseJson } from "#cni/document.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject } from "#lib/json.ts";
-import type { networks } from "../node/networks.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
 import { inProcess } from "../world/remote.ts";
@@ -65,7 +64,7 @@ function runningSandboxes({ api, runtime, kubelet, world }: Stage): Sandbox[] {
 }
 
 /** What a pod should have, each as `INTERFACE NETWORK`. */
-function expected({ scenario }: Stage, { pod }: Sandbox): string[] {
+function expected({ scenario }: Pick<Stage, "scenario">, { pod }: Sandbox): string[] {
   const requested = scenario.pods[Number(pod.uid.split("-").at(-1))]?.networks ?? [];
   return [
     `eth0 ${scenario.defaultNetwork}`,
@@ -73,16 +72,23 @@ function expected({ scenario }: Stage, { pod }: Sandbox): string[] {
   ];
 }
 
-function checkAttached(stage: Stage, sandbox: Sandbox): void {
-  const { world, properties } = stage;
+function checkAttached({ world, properties, ...stage }: Stage, sandbox: Sandbox): void {
   const attached = world.kernel.attachedOf(sandbox.id);
   for (const each of expected(stage, sandbox)) {
-    const [ifName, network] = each.split(" ") as [string, keyof typeof networks];
+    const [ifName, network] = each.split(" ");
     const isThere = attached.some(
       (thing) => thing.kind === "link" && thing.ifName === ifName && thing.network === network,
     );
     if (!isThere) properties.violate("never what runs", `${sandbox.id} lacks ${each}`);
   }
+  properties.mustHaveAll(sandbox);
+}
+
+/** What the kernel and host-local have for an attachment, as its status should show it. */
+function shownAs({ kernel }: Stage["world"], { id, netns }: Sandbox, attachment: string): string {
+  const [ifName = "", network = ""] = attachment.split(" ");
+  const addresses = kernel.leases.of({ network, containerId: id, ifName });
+  return `${attachment} ${kernel.link(netns, ifName)?.mac} ${addresses.join("+")}`;
 }
 
 function statusProblem(stage: Stage, sandbox: Sandbox): string | undefined {
@@ -91,9 +97,10 @@ function statusProblem(stage: Stage, sandbox: Sandbox): string | undefined {
   const status = text === undefined ? [] : tryParseJson(text);
   const entries = Array.isArray(status) ? status.filter(isJsonObject) : [];
   const shown = entries.map(
-    (entry) => `${entry.interface} ${String(entry.name).split("/").at(-1)}`,
+    ({ interface: ifName, name, mac, ips }) =>
+      `${ifName} ${String(name).split("/").at(-1)} ${mac} ${Array.isArray(ips) ? ips.join("+") : ""}`,
   );
-  const wanted = expected(stage, sandbox);
+  const wanted = expected(stage, sandbox).map((each) => shownAs(stage.world, sandbox, each));
   if (wanted.join() === shown.join()) return undefined;
   return `pod ${name} has ${wanted.join()}, its status shows ${shown.join()}`;
 }

@@ -2,7 +2,7 @@ import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { ApiServer } from "../api/api-server.ts";
 import { Kubelet } from "../node/kubelet.ts";
 import { runtimeConf } from "../node/networks.ts";
-import { startStandalone } from "../node/plexusd.ts";
+import { installConf, startStandalone } from "../node/plexusd.ts";
 import { Runtime, type SimulatedPod } from "../node/runtime.ts";
 import { Properties, type Violation } from "../properties.ts";
 import { ProcessEndedError } from "../world/disk/errors.ts";
@@ -13,6 +13,7 @@ import { inProcess } from "../world/remote.ts";
 import { Process, Schedule } from "../world/schedule.ts";
 import { enterWorld, type World } from "../world/world.ts";
 import { putDefinitions, restoreDefinitions } from "./definitions.ts";
+import type { Mischief } from "./draw-mischief.ts";
 import { checkEnd, checkRunning, recordNames } from "./end.ts";
 import { losePower, startMachine } from "./machine.ts";
 import { makeMischief } from "./mischief.ts";
@@ -77,7 +78,11 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
     const sandbox = runtime.sandboxes.get(id);
     return sandbox?.state === "ready" && world.kernel.hasNamespace(sandbox.netns);
   };
-  const properties = new Properties(isRunning);
+  const properties = new Properties({
+    isRunning,
+    lacksRoom: scenario.mischief.some(isShortOfRoom),
+    stops: scenario.mischief.filter(({ kind }) => kind === "stop").length,
+  });
   const world: World = {
     ...{ random, schedule, faults, disk, kernel: new Kernel(random, disk) },
     ...{ daemon: undefined, onDaemonChange: new Set(), missingPlugins: new Set() },
@@ -88,6 +93,7 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
     note: (text) => note?.(`${(schedule.nowUs / 1000).toFixed(3)} ${text()}`),
   };
   enterWorld(world);
+  installConf(disk, scenario);
   const { api } = world;
   const runtime = new Runtime({
     kind: scenario.runtime,
@@ -108,6 +114,11 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
     ...{ plexusd: undefined, isOn: true },
   };
   return stage;
+}
+
+function isShortOfRoom(mischief: Mischief): boolean {
+  if (mischief.kind === "disk full") return true;
+  return mischief.kind === "disk" && ["ENOSPC", "EROFS"].includes(mischief.fault);
 }
 
 /** Has the pods live, and things go wrong, until nothing more is to happen. */
@@ -176,13 +187,19 @@ async function repair(stage: Stage): Promise<void> {
     stage.isOn && world.daemon !== undefined && !isStopped() && kubelet.unsettled === 0;
   if (!(await schedule.until(isReady, endUs)))
     return properties.violate("in the end", `${kubelet.unsettled} pods are not settled`);
-  await checkRunning(stage);
-  for (const pod of kubelet.pods) kubelet.delete(pod);
-  const isEmpty = (): boolean => kubelet.unsettled === 0 && !hasChildren() && !hasLeftovers(stage);
-  await schedule.until(isEmpty, endUs, async () => {
+  const nudge = async (): Promise<void> => {
     runtime.writeList();
     await inProcess(runtime.process, () => runtime.nudge()).catch(() => undefined);
-  });
+  };
+  // Without the runtime's list, what it has forgotten stays as long as its pod.
+  const isTidy = (): boolean => !stage.scenario.hasList || leftovers(stage).length === 0;
+  if (!(await schedule.until(isTidy, endUs, nudge)))
+    return properties.violate("in the end", `beside running pods: ${leftovers(stage).join()}`);
+  await checkRunning(stage);
+  for (const pod of kubelet.pods) kubelet.delete(pod);
+  const isEmpty = (): boolean =>
+    kubelet.unsettled === 0 && !hasChildren() && leftovers(stage).length === 0;
+  await schedule.until(isEmpty, endUs, nudge);
   await checkEnd(stage);
 }
 
@@ -191,8 +208,12 @@ function hasChildren(): boolean {
   return [...Process.alive].some(({ name }) => name.startsWith("child"));
 }
 
-/** Whether something is attached, or recorded, for a sandbox that the runtime does not have. */
-function hasLeftovers({ world, properties }: Stage): boolean {
-  const left = world.kernel.attached().filter((made) => !properties.mayStay(made));
-  return left.length > 0 || recordNames(world.disk).length > 0;
+/** What is attached, or recorded, for sandboxes that the runtime does not have. */
+function leftovers({ world, properties, runtime }: Stage): string[] {
+  const attached = world.kernel.attached().filter((made) => !properties.mayStay(made));
+  const ids = [
+    ...attached.map(({ containerId }) => containerId),
+    ...recordNames(world.disk).map((name) => name.slice(0, name.indexOf("@"))),
+  ];
+  return ids.filter((id) => !runtime.sandboxes.has(id));
 }

@@ -22,10 +22,16 @@ export function makeMischief(stage: Stage): number {
     if ("event" in each) schedule.beforeEvent(each, (owner) => happen(stage, each, owner));
     else if (!("nth" in each))
       schedule.at(atMs * 1000, () => happen(stage, each, schedule.outside));
-    // What happens at a port may make any later call slow.
-    else stage.properties.disturb(Number.POSITIVE_INFINITY);
+    // Other faults at a port, and children of plugins, may make any later call slow.
+    else if (!delaysItsCallOnly(each)) stage.properties.disturb(Number.POSITIVE_INFINITY);
   }
   return lastUs;
+}
+
+/** Whether it concerns a plugin that leaves nothing running. */
+function delaysItsCallOnly(mischief: Mischief): boolean {
+  if (mischief.kind === "delegate") return !mischief.behaviour.endsWith("child");
+  return mischief.kind === "slow delegate";
 }
 
 function timesOf(mischief: Mischief): { atMs: number; forMs: number } {
@@ -45,12 +51,13 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
     case "kill":
       kill(stage, owner);
       faults.nextDelegateMs = mischief.slowMs;
-      if (mischief.slowMs !== undefined) properties.disturb(Number.POSITIVE_INFINITY);
       break;
     case "power loss":
       world.losePower();
       break;
     case "stop":
+      stop(stage, owner, mischief.forMs);
+      break;
     case "disk full":
     case "plugin missing":
     case "definition removed":
@@ -74,8 +81,6 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
 function breakOff(stage: Stage, mischief: Mischief): () => void {
   const { world, properties, api, faults } = stage;
   switch (mischief.kind) {
-    case "stop":
-      return stopPlexusd(stage);
     case "disk full":
       faults.isDiskFull = true;
       return () => {
@@ -83,7 +88,10 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
       };
     case "plugin missing":
       world.missingPlugins.add(mischief.type);
-      if (mischief.forMs > missingPluginGraceMs) properties.lostPlugins.add(mischief.type);
+      if (mischief.forMs > missingPluginGraceMs) {
+        const lose = (): void => void properties.lostPlugins.add(mischief.type);
+        world.schedule.at(missingPluginGraceMs * 1000, lose, world.schedule.outside);
+      }
       return () => world.missingPlugins.delete(mischief.type);
     case "definition removed":
       api.removeNad(`default/${mischief.network}`);
@@ -103,10 +111,10 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
   }
 }
 
-function stopPlexusd({ plexusd, world }: Stage): () => void {
-  if (plexusd === undefined) return () => undefined;
-  world.schedule.stop(plexusd.process);
-  return () => world.schedule.resume(plexusd.process);
+function stop({ world }: Stage, process: Process, forMs: number): void {
+  const { schedule } = world;
+  schedule.stop(process);
+  schedule.at(forMs * 1000, () => schedule.resume(process), schedule.outside);
 }
 
 function happenOnNode(stage: Stage, mischief: Mischief): void {
@@ -133,9 +141,11 @@ function happenOnNode(stage: Stage, mischief: Mischief): void {
       break;
     case "sandbox forgotten":
       if (sandbox === undefined || sandbox.state !== "ready") return;
-      kernel.removeNamespace(sandbox.netns);
       runtime.sandboxes.delete(sandbox.id);
-      kubelet.delete(sandbox.pod);
+      // A namespace goes with its pod. The kubelet replaces the sandbox of a pod that stays.
+      if (!mischief.keepsPod) kernel.removeNamespace(sandbox.netns);
+      if (mischief.keepsPod) kubelet.notice(sandbox.pod);
+      else kubelet.delete(sandbox.pod);
   }
 }
 

@@ -17,6 +17,9 @@ const [noticeMinUs, noticeMaxUs] = [20, 200];
 /** Codes that the reference plugins fail with, as far as they use any. */
 const failureCodes = [CniErrorCode.IoFailure, CniErrorCode.TryAgainLater, CniErrorCode.Internal];
 
+/** containerd ignores a failed DEL that says the second or the third. */
+const reasons = ["resource busy", "link not found", "no such file or directory"];
+
 /**
  * Runs a plugin as a process group. `ended` resolves in the process that calls this when the plugin
  * has ended by itself; never if the group is killed, or hangs. A child that the plugin leaves
@@ -201,7 +204,7 @@ const killed: Ending = { outcome: "signaled", code: constants.signals.SIGKILL, s
 
 function simulatedFailure(call: DelegateCall): Ending {
   // Not the same text for ADD and DEL, which the engine takes for a refusal of the configuration.
-  const text = `${call.env.CNI_COMMAND} cannot use the device: resource busy`;
+  const text = `${call.env.CNI_COMMAND} cannot use the device: ${world().random.pick(reasons)}`;
   return failure(world().random.pick(failureCodes), text);
 }
 

@@ -36,10 +36,13 @@ export const requestable: readonly NetworkName[] = [
   "device",
 ];
 
+/** Their plugins also get GC and STATUS. */
+const currentNetworks: ReadonlySet<NetworkName> = new Set(["pods", "data", "strict"]);
+
 /** A network's configuration list, or one of that name with the plugins of another network. */
 export function conflist(name: NetworkName, like = name): JsonObject {
   return {
-    cniVersion: "1.0.0",
+    cniVersion: currentNetworks.has(name) ? "1.1.0" : "1.0.0",
     name,
     plugins: networks[like].map((type) => plugin(type, name)),
   };

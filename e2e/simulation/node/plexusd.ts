@@ -20,31 +20,47 @@ import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
 import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
+import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isAgent, serveAgent } from "#serving/agent.ts";
 import { Housekeeping } from "#serving/housekeeping.ts";
 import { lazyKube } from "#standalone/lazy-kube.ts";
 import { serveOneCall } from "#standalone/serve.ts";
+import type { Disk } from "../world/disk.ts";
 import { Process } from "../world/schedule.ts";
 import { type EngineProcess, type EngineSession, world } from "../world/world.ts";
+import { type NetworkName, runtimeConf } from "./networks.ts";
 
 const { stateDir, cniStateDir } = defaultPaths;
 /** The stand-in for the API's client reads none. */
 const kubeconfig = "/etc/kubernetes/kubeconfig";
 const nodeName = "node-1";
+/** `terminationGracePeriodSeconds` of deploy/base/daemonset.yaml. */
+const gracePeriodUs = 30e6;
 
 const { apiTimeoutMs, statusWaitMs } = defaultConfig;
 const config = { current: () => defaultConfig, text: () => "" };
 const now = (): string => new Date().toISOString();
 
-/** No CNI configuration files: the part that writes them is left out. */
+const { cniConfDir } = defaultConfig.nodeConf;
+
+/** The container runtime's directory, which has only Plexus's file. */
 const confFiles: ConfFiles = {
-  list: async () => [],
-  read: () => Promise.reject(new Error("there are no CNI configuration files")),
+  list: async (dir) => (dir === cniConfDir ? [plexusConfName] : []),
+  read: () => Promise.reject(new Error("no network is configured by reference")),
   kind: async () => "absent",
   sees: () => true,
 };
+
+/** Puts Plexus's file there: the part of plexusd that writes it is left out. */
+export function installConf(
+  disk: Disk,
+  network: { readonly defaultNetwork: NetworkName; readonly cniVersion: string },
+): void {
+  const { name, ...plugin } = runtimeConf(network.defaultNetwork, network.cniVersion);
+  const list = JSON.stringify({ cniVersion: network.cniVersion, name, plugins: [plugin] });
+  disk.install(`${cniConfDir}/${plexusConfName}`, list);
+}
 
 /** Tasks that need sockets, credentials or devices, which the simulation has not. */
 const leftOut =
@@ -125,9 +141,13 @@ export class Plexusd {
     return plexusd;
   }
 
-  /** Begins its stop by SIGTERM: it serves the calls that it has and ends; at once while it starts. */
+  /**
+   * Begins its stop by SIGTERM: it serves the calls that it has and ends; at once while it starts.
+   * The kubelet kills it after its grace period.
+   */
   stop(): void {
     const { schedule } = world();
+    schedule.at(gracePeriodUs, () => schedule.kill(this.process), schedule.outside);
     this.#isSignalled = true;
     const stop = (): void => {
       if (this.#isOpen) void this.#stop();

@@ -28,8 +28,8 @@ export interface Sandbox {
 export interface CallEnd {
   readonly command: string;
   readonly sandbox: Sandbox | undefined;
-  /** Undefined when the runtime killed the call, or something else killed the shim. */
-  readonly exit: { readonly status: number; readonly stdout: string } | undefined;
+  /** Whether the runtime takes it for a success. */
+  readonly isSuccess: boolean;
   /** Whether the runtime killed it, because it took too long. */
   readonly isTimedOut: boolean;
   readonly startedUs: number;
@@ -46,8 +46,11 @@ interface RuntimeOptions {
   };
 }
 
-/** After these the runtime kills a call, in microseconds. */
-const limits = { request: 240e6, cleanup: 60e6, gc: 30e6 };
+/**
+ * After these the runtime kills a call, in microseconds: the kubelet waits four minutes for a new
+ * sandbox and two for other requests, and CRI-O one for a DEL.
+ */
+const limits = { run: 240e6, request: 120e6, cleanup: 60e6, gc: 30e6 };
 
 /**
  * A container runtime: which CNI calls it makes, and what it forgets (reference: containerd's CRI
@@ -94,7 +97,7 @@ export class Runtime implements RuntimeSandboxes {
     world().kernel.addNamespace(netns);
     // CRI-O stores a sandbox first; containerd one that is complete, or whose cleanup failed.
     if (this.#options.kind === "CRI-O") this.sandboxes.set(id, sandbox);
-    const added = await this.#call("ADD", sandbox, limits.request);
+    const added = await this.#call("ADD", sandbox, limits.run);
     const isChecked = added && this.#options.kind === "CRI-O";
     if (added && (!isChecked || (await this.#call("CHECK", sandbox, limits.request)))) {
       sandbox.state = "ready";
@@ -114,12 +117,14 @@ export class Runtime implements RuntimeSandboxes {
     if (!this.sandboxes.has(sandbox.id)) return;
     // Its containers are stopped first.
     sandbox.state = "stopped";
-    const isDetached = await this.#call("DEL", sandbox, limits.request);
-    if (!isDetached && this.#options.kind === "containerd") throw new Error("DEL failed");
-    // CRI-O sends one DEL only.
+    const limit = this.#options.kind === "CRI-O" ? limits.cleanup : limits.request;
+    const isDetached = await this.#call("DEL", sandbox, limit);
+    // CRI-O sends one DEL only. containerd logs a failure if there never was a result.
+    const mustSucceed = this.#options.kind === "containerd" && sandbox.result !== undefined;
+    if (!isDetached && mustSucceed) throw new Error("DEL failed");
     this.#forget(sandbox);
     // Some callers stop a sandbox again.
-    if (world().random.chance(0.1)) await this.#call("DEL", sandbox, limits.request);
+    if (world().random.chance(0.1)) await this.#call("DEL", sandbox, limit);
   }
 
   async status(): Promise<void> {
@@ -184,15 +189,23 @@ export class Runtime implements RuntimeSandboxes {
     });
     const exit = await shim.ended;
     schedule.cancel(limit);
-    const isOk = exit?.status === 0;
+    const isOk =
+      exit !== undefined && (exit.status === 0 || this.#ignores(exit.stdout, { command, sandbox }));
     note(
       () =>
         `runtime: ${command} ${sandbox?.id ?? ""} ${exit ? exit.status : "killed"} ${isOk ? "" : (exit?.stdout ?? "")}`,
     );
-    onCall.ended({ command, sandbox, exit, isTimedOut, startedUs });
+    onCall.ended({ command, sandbox, isSuccess: isOk, isTimedOut, startedUs });
     if (command === "ADD" && sandbox !== undefined && isOk)
       sandbox.result = JSON.parse(exit.stdout) as JsonObject;
     return isOk;
+  }
+
+  /** containerd takes a DEL for a success if its error says that something is absent (go-cni). */
+  #ignores(error: string, { command, sandbox }: Pick<CallEnd, "command" | "sandbox">): boolean {
+    if (command !== "DEL" || this.#options.kind !== "containerd") return false;
+    const isGone = sandbox !== undefined && !world().kernel.hasNamespace(sandbox.netns);
+    return error.includes("not found") || (isGone && error.includes("no such file or directory"));
   }
 
   #environment(command: string, sandbox: Sandbox | undefined): Record<string, string> {

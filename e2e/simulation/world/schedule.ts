@@ -176,12 +176,12 @@ export class Schedule {
     process.delayed ??= [];
   }
 
-  /** Continues a process that may be stopped. */
+  /** Continues a process that may be stopped. What it missed happens in its order. */
   resume(process: Process): void {
     const delayed = process.delayed ?? [];
     process.delayed = undefined;
-    for (const event of delayed) {
-      event.atUs = this.#nowUs;
+    for (const [index, event] of delayed.entries()) {
+      event.atUs = this.#nowUs + index;
       this.#push(event);
     }
   }

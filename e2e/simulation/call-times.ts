@@ -1,0 +1,70 @@
+import type { CallEnd } from "./node/runtime.ts";
+import { world } from "./world/world.ts";
+
+/** How long a DEL, STATUS or GC may work on a leftover, and how long a GC may exclude others. */
+const [leftoverUs, garbageUs] = [5e6, 10e6];
+/** For what else a call does: undisturbed, and with its waits for plexusd, the API and leftover processes. */
+const [slackUs, troubleUs] = [5e6, 21e6];
+/** How long the shim waits each time that plexusd is stopped. */
+const silenceUs = 30e6;
+/** Without room for its lock file, a call locks the node. Other calls give up after this time. */
+const nodeLockUs = 60e6;
+/** The kubelet waits two minutes for a DEL. */
+const delUs = 119e6;
+
+/** A call that takes too long. */
+interface LateCall {
+  readonly property: "answered" | "independent";
+  readonly details: string;
+}
+
+/** Judges how long the calls of a history take. */
+export class CallTimes {
+  readonly #faultUs: number;
+  readonly #inFlight = new Map<string, number>();
+  #disturbedUs = Number.NEGATIVE_INFINITY;
+
+  /** @param faults how often plexusd may be stopped, and whether a lock may lack room */
+  constructor(faults: { readonly stops: number; readonly lacksRoom: boolean }) {
+    const { stops, lacksRoom } = faults;
+    this.#faultUs = troubleUs + stops * silenceUs + (lacksRoom ? nodeLockUs : 0);
+  }
+
+  /** Something may delay calls that begin before so many microseconds have passed. */
+  disturb(durationUs: number): void {
+    this.#disturbedUs = Math.max(this.#disturbedUs, world().schedule.nowUs + durationUs);
+  }
+
+  started(command: string): void {
+    this.#inFlight.set(command, (this.#inFlight.get(command) ?? 0) + 1);
+  }
+
+  ended(command: string): void {
+    this.#inFlight.set(command, (this.#inFlight.get(command) ?? 1) - 1);
+  }
+
+  /** @param delegateUs how long delegates of the call's sandbox have run */
+  problem(
+    { command, sandbox, startedUs, isTimedOut }: CallEnd,
+    delegateUs: number,
+  ): LateCall | undefined {
+    const isDisturbed = startedUs <= this.#disturbedUs;
+    const tookUs = world().schedule.nowUs - startedUs;
+    const mustHaveEnded = !isDisturbed && command === "DEL" && tookUs > delUs;
+    const ownUs = tookUs - delegateUs;
+    const property = isTimedOut ? "answered" : "independent";
+    const took = `${command} of ${sandbox?.id} took ${Math.round(tookUs / 1000)} ms`;
+    if (isTimedOut && mustHaveEnded) return { property, details: took };
+    if (ownUs <= this.#limitUs(command, isDisturbed)) return undefined;
+    return { property, details: `${took}, its delegates ${Math.round(delegateUs / 1000)} ms` };
+  }
+
+  #limitUs(command: string, isDisturbed: boolean): number {
+    const isCollecting = (this.#inFlight.get("GC") ?? 0) > 0;
+    return (
+      (isDisturbed ? this.#faultUs : slackUs) +
+      (isCollecting ? garbageUs : 0) +
+      (command === "ADD" ? 0 : leftoverUs)
+    );
+  }
+}
