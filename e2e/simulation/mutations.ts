@@ -458,12 +458,11 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   },
   {
     safeguard: "a status is written only to the pod with its UID",
-    reason: "no pod gets the name of an earlier one",
+    reason: "the DEL of the earlier pod withdraws its status, which is a safeguard too",
   },
   {
     safeguard: "a newer status replaces one that is being retried",
-    reason:
-      "the statuses of a pod's sandboxes differ in addresses only, which no property compares",
+    reason: "the DEL of the earlier sandbox withdraws its status, which is a safeguard too",
   },
   {
     safeguard: "a DEL withdraws the status that waits",
