@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { appendFileSync, copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { type Cluster, startCluster } from "../../e2e/cluster/kubernetes/cluster.ts";
 import { podImage, writePlexusImage } from "../../e2e/cluster/scenarios/target/images.ts";
@@ -7,28 +7,37 @@ import { installPlexus } from "../../e2e/cluster/scenarios/target/plexus.ts";
 import { repositoryRoot } from "../../e2e/support/paths.ts";
 import { summarize } from "../measure/statistics.ts";
 import { table } from "../report/tables.ts";
+import { cniMs, cpuMsOf } from "./accounting.ts";
 import { Runtime, type SandboxPod } from "./cri.ts";
+import { addHandlers, handlers, startEngines } from "./handlers.ts";
 
 /**
  * Measures how long containerd takes to start and to stop a pod's sandbox, on the cluster of the end-to-end tests: with
- * its primary CNI alone, and with Plexus. A second runtime handler of containerd has the primary CNI's configuration
- * alone, so that both take turns on one node. The kubelet is stopped meanwhile: this program calls containerd instead.
+ * its primary CNI alone, with an engine that does nothing, and with Plexus. Each has a runtime handler of containerd, so
+ * that they take turns on one node. The kubelet is stopped meanwhile: this program calls containerd instead.
  */
 const rounds = Number(process.env.BENCH_ROUNDS ?? 60);
 const warmUp = 5;
 
-/** The runtime handlers, by what their pods are attached with; containerd's default one has Plexus. */
-const handlers = { "primary CNI": "bare", Plexus: "" } as const;
 type Name = keyof typeof handlers;
 const names = Object.keys(handlers) as Name[];
 
-/** Milliseconds of each round. */
-type Times = Record<"start" | "stop", number[]>;
+/** Milliseconds of one sandbox; those of containerd's call of its CNI plugins apart. */
+interface Times {
+  readonly start: number;
+  readonly startCni: number;
+  readonly stop: number;
+  readonly stopCni: number;
+  /** CPU time of etcd, the API server and the controllers. */
+  readonly controlPlane: number;
+}
 
 await using cluster = await startCluster();
-await addBareHandler(cluster);
+addHandlers(cluster);
+await cluster.rebootNode();
 await cluster.node.loadImage(await writePlexusImage());
 await installPlexus(cluster);
+await startEngines(cluster);
 await cluster.node.stopKubelet();
 const results = await measure(cluster);
 const text = report(results);
@@ -36,35 +45,16 @@ process.stdout.write(text);
 mkdirSync(join(repositoryRoot, "dist/bench"), { recursive: true });
 writeFileSync(join(repositoryRoot, "dist/bench/pods.md"), text);
 
-async function addBareHandler(target: Cluster): Promise<void> {
-  const { node } = target;
-  const bare = join(node.root, "etc/cni/bare.d");
-  mkdirSync(bare);
-  copyFileSync(join(node.cniConfDir, "10-primary.conflist"), join(bare, "10-primary.conflist"));
-  const runtimes = "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes";
-  const handler = `
-[${runtimes}.bare]
-  runtime_type = "io.containerd.runc.v2"
-  cni_conf_dir = "/etc/cni/bare.d"
-`;
-  appendFileSync(join(node.root, "containerd.toml"), handler);
-  await target.rebootNode();
-}
-
-async function measure(target: Cluster): Promise<Record<Name, Times>> {
+async function measure(target: Cluster): Promise<Map<Name, Times[]>> {
   const { host, runtimeSocket } = target.node;
   using runtime = await Runtime.open(`/proc/${host.pid}/root${runtimeSocket}`);
-  const times: Record<Name, Times> = {
-    "primary CNI": { start: [], stop: [] },
-    Plexus: { start: [], stop: [] },
-  };
+  const times = new Map(names.map((name) => [name, [] as Times[]]));
   for (let round = 0; round < warmUp + rounds; round++) {
-    for (const name of round % 2 === 0 ? names : names.toReversed()) {
-      const pod = await createPod(target, `${handlers[name] || "plexus"}-${round}`);
-      const { start, stop } = await startAndStop(runtime, pod, handlers[name]);
-      if (round < warmUp) continue;
-      times[name].start.push(start);
-      times[name].stop.push(stop);
+    for (const turn of names.keys()) {
+      const name = names[(round + turn) % names.length] as Name;
+      const pod = await createPod(target, `pod-${turn}-${round}`);
+      const seen = await startAndStop(runtime, pod, { target, handler: handlers[name] });
+      if (round >= warmUp) times.get(name)?.push(seen);
     }
   }
   return times;
@@ -95,23 +85,45 @@ async function createPod(target: Cluster, name: string): Promise<SandboxPod> {
 async function startAndStop(
   runtime: Runtime,
   pod: SandboxPod,
-  handler: string,
-): Promise<{ start: number; stop: number }> {
+  { target, handler }: { target: Cluster; handler: string },
+): Promise<Times> {
+  const { node, controlPlane } = target;
+  const cniBefore = await cniMs(node);
+  const cpuBefore = cpuMsOf(controlPlane.host);
   const started = performance.now();
   const id = await runtime.run(pod, handler);
   const running = performance.now();
   await runtime.stop(id);
   const stopped = performance.now();
+  const cniAfter = await cniMs(node);
+  const controlPlaneMs = cpuMsOf(controlPlane.host) - cpuBefore;
   await runtime.remove(id);
-  return { start: running - started, stop: stopped - running };
+  if (cniAfter.stop <= cniBefore.stop)
+    throw new Error("containerd has no metrics of its CNI calls");
+  return {
+    start: running - started,
+    startCni: cniAfter.start - cniBefore.start,
+    stop: stopped - running,
+    stopCni: cniAfter.stop - cniBefore.stop,
+    controlPlane: controlPlaneMs,
+  };
 }
 
-function report(times: Record<Name, Times>): string {
+function report(times: Map<Name, Times[]>): string {
   const row = (name: Name): string[] => {
-    const [start, stop] = [summarize(times[name].start), summarize(times[name].stop)];
-    const cells = [start.p50, start.p90, stop.p50, stop.p90].map((each) => each.toFixed(1));
-    return [`${name} (n = ${start.count})`, ...cells];
+    const all = times.get(name) ?? [];
+    const of = (key: keyof Times) => summarize(all.map((each) => each[key]));
+    const [start, stop] = [of("start"), of("stop")];
+    const rest = (key: "start" | "stop"): number =>
+      summarize(all.map((each) => each[key] - each[`${key}Cni`])).p50;
+    const cells = [
+      ...[start.p50, start.p90, of("startCni").p50, rest("start")],
+      ...[stop.p50, stop.p90, of("stopCni").p50, rest("stop"), of("controlPlane").p50],
+    ];
+    return [`${name} (n = ${start.count})`, ...cells.map((each) => each.toFixed(1))];
   };
-  const head = ["attached with", "start p50", "p90", "stop p50", "p90"];
-  return `${table(head, names.map(row)).join("\n")}\n`;
+  const parts = ["p50", "p90", "in CNI", "elsewhere"];
+  const head = ["start", "stop"].flatMap((what) => parts.map((part) => `${what} ${part}`));
+  const columns = ["attached with", ...head, "CPU of the control plane"];
+  return `${table(columns, names.map(row)).join("\n")}\n`;
 }
