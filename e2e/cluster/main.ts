@@ -42,14 +42,18 @@ It has kubectl, and on-node, which runs a command on the node. To stop the clust
 async function up(args: readonly string[]): Promise<void> {
   const { values, positionals: archives } = parseArgs({
     args: [...args],
-    options: { nodes: { type: "string", default: "1" } },
+    options: { nodes: { type: "string" } },
     allowPositionals: true,
   });
-  if (!/^[1-9]$/.test(values.nodes)) {
-    throw new Error(`--nodes must be 1 to 9, not ${values.nodes}`);
+  const { nodes = "1" } = values;
+  if (!/^[1-9]$/.test(nodes)) throw new Error(`--nodes must be 1 to 9, not ${nodes}`);
+  if (!(await isUp())) await start(nodes);
+  const { imports } = await readState();
+  if (values.nodes !== undefined && imports.length !== Number(nodes)) {
+    const problem = `not ${nodes} nodes: the cluster that is up has ${imports.length}`;
+    throw new Error(`${problem}; run \`make cluster-down\` first`);
   }
-  if (!(await isUp())) await start(values.nodes);
-  for (const command of (await readState()).imports) {
+  for (const command of imports) {
     for (const archive of archives) await run([...command, resolve(archive)]);
   }
   process.stdout.write(howToUse);

@@ -104,7 +104,7 @@ const confSteps: Readonly<Record<string, string>> = {
   missing: "find out what removes the file; plexusd writes it again",
   "foreign-rename":
     "find out what renames the file, most likely another meta-plugin; plexusd writes it again",
-  waiting: "see why that is not there yet",
+  waiting: "run kubectl plexus doctor and correct what it names",
 };
 
 function nodeNotServed(facts: Facts): Advice | undefined {
@@ -113,7 +113,7 @@ function nodeNotServed(facts: Facts): Advice | undefined {
   const words = confState.split("-").map((word) => word[0]?.toUpperCase() + word.slice(1));
   return problem(
     `PlexusConf${words.join("")}`,
-    `The container runtime of this node does not call Plexus (${confReason}): ${confSteps[confState] ?? "run plexusctl doctor"}, then create the pod again.`,
+    `The container runtime of this node does not call Plexus (${confReason}): ${confSteps[confState] ?? "run kubectl plexus doctor"}, then create the pod again if it runs.`,
   );
 }
 

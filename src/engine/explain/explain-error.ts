@@ -31,7 +31,7 @@ export const pluginErrors: readonly PluginError[] = [
       "insufficient … IP",
       "pool … exhausted",
     ],
-    step: "make the network's range larger, or release addresses: plexusctl records --orphans lists those of deleted pods",
+    step: "make the network's range larger, or release addresses: kubectl plexus records --orphans NODE lists those of deleted pods",
   },
   {
     finding: "AddressTaken",

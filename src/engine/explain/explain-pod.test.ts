@@ -199,6 +199,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "PlexusConfWaiting",
     ofNode("waiting", "there is no primary CNI's configuration yet"),
     "no primary CNI",
+    "run kubectl plexus doctor and correct what it names",
   ],
   [
     "a Plexus configuration that another agent removes",

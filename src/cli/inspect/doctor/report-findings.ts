@@ -63,18 +63,22 @@ function source({ sourceProblem }: NodeStatus): Finding {
   return { check, verdict: "problem", text };
 }
 
-function leftovers({ leftovers: count, attachments }: NodeStatus): Finding {
+function leftovers({ leftovers: count, attachments, node }: NodeStatus): Finding {
   const check = "records";
-  const text = `${attachments} attachments are recorded`;
+  const text = `recorded attachments: ${attachments}`;
   if (count === 0) return { check, verdict: "ok", text: `${text}, none of a sandbox that is gone` };
-  const step = "plexusctl records --orphans names them, plexusctl gc detaches them now";
-  return { check, verdict: "warning", text: `${text}; ${count} sandboxes are gone: ${step}` };
+  const step = `kubectl plexus records --orphans ${node} names them and the reasons; correct these, and Plexus detaches them`;
+  return {
+    check,
+    verdict: "warning",
+    text: `${text}, of sandboxes that are gone: ${count}; ${step}`,
+  };
 }
 
 function unattachedPods({ unattachedPods: count }: NodeStatus): Finding {
   const check = "running pods";
   if (count === 0) return { check, verdict: "ok", text: "none lacks a network that it asks for" };
-  const text = `${count} lack networks that they ask for, as they were started when the container runtime did not call Plexus: their events (NotAttached) name them; delete them, so that they start anew`;
+  const text = `without networks that they ask for: ${count}, because they started when the container runtime did not call Plexus; the events NotAttached name them; delete them, so that their replacements are attached`;
   return { check, verdict: "warning", text };
 }
 
@@ -85,7 +89,7 @@ function requests({ requests: { rules, refused } }: NodeStatus): Finding[] {
     return [{ check, verdict: "ok", text: `none is refused (${held.join(", ")})` }];
   }
   return refused.map(({ finding, step, pods }) => {
-    const text = `${pods.length} pods cannot start (${finding}: ${named(pods)}): ${step}`;
+    const text = `cannot start: ${pods.length} (${finding}: ${named(pods)}); ${step}`;
     return { check, verdict: "warning", text };
   });
 }

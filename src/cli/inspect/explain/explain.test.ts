@@ -215,7 +215,13 @@ test.each([
     "problem",
     "API server",
   ],
-  ["with leftovers", { leftovers: 2 }, "records", "warning", "plexusctl gc"],
+  [
+    "with leftovers",
+    { leftovers: 2, node: "node-7" },
+    "records",
+    "warning",
+    "of sandboxes that are gone: 2; kubectl plexus records --orphans node-7 names them",
+  ],
   [
     "with damaged records",
     { damagedRecords: ["c1 is unusable"] },
@@ -240,7 +246,7 @@ test.each([
     },
     "requests of pods",
     "warning",
-    "6 pods cannot start (UndeclaredRequest: a/1, a/2, a/3, a/4, a/5, and 1 more): set undeclaredRequests: cniArgs",
+    "cannot start: 6 (UndeclaredRequest: a/1, a/2, a/3, a/4, a/5, and 1 more); set undeclaredRequests: cniArgs",
   ],
   [
     "without rejected requests",

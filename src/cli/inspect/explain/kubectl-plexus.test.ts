@@ -113,6 +113,10 @@ test.each([
   ["true", "has no pod on node node-1: .*; see kubectl -n kube-system describe daemonset plexus"],
   [pods("plexus-x install Starting"), "node-1 yet: .*; its container install is running"],
   [
+    pods("plexus-x plexusd ImagePullBackOff"),
+    "its container plexusd is in ImagePullBackOff: .*; see kubectl -n kube-system describe pod plexus-x",
+  ],
+  [
     pods("plexus-x Failed"),
     "its pod is Failed: .*; see kubectl -n kube-system describe pod plexus-x",
   ],
