@@ -21,7 +21,8 @@ export async function shimFinding({ version, commit, dirs }: NodeStatus): Promis
     const differs = `${text} is of another release than plexusd: ${step}`;
     return { check, verdict: "warning", text: differs };
   } catch (error) {
-    const step = "delete plexusd's pod on this node: its container install puts the shim there again";
+    const step =
+      "delete plexusd's pod on this node: its container install puts the shim there again";
     const text = `${path} cannot be executed: ${errorMessage(error)}; ${step}`;
     return { check, verdict: "problem", text };
   }

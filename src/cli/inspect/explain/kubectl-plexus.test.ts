@@ -217,17 +217,21 @@ test.each([
   });
 });
 
-test("doctor does not ask a node whose kubelet has stopped reporting", async () => {
-  const nodes = {
-    nodes: "echo node-1 True; echo node-2 Unknown",
-    served: "echo node-1; echo node-2",
-  };
-  const doctor = await run(["doctor"], { ...nodes, selected: "echo 2", exec: "echo report" });
-  const finding = "PROBLEM  plexusd  the kubelet of node node-2 does not report";
-  expect(doctor).toMatchObject({
+test("does not ask a node whose kubelet has stopped reporting", async () => {
+  const getNode = 'case "$*" in *"get node node-2"*) echo Unknown ;; *) echo True ;; esac';
+  const exec = "echo report";
+  const problem = "the kubelet of node node-2 does not report: ";
+  expect(await run(["doctor"], { ...twoNodes, getNode, exec })).toMatchObject({
     exitCode: 1,
-    stdout: expect.stringContaining(`== node-1\nreport\n== node-2\n${finding}`),
+    stdout: expect.stringContaining(`== node-1\nreport\n== node-2\nPROBLEM  plexusd  ${problem}`),
   });
+  const one = await run(["doctor", "node-2"], { getNode, exec });
+  expect(one).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(problem) });
+  const getPod = "echo node-2";
+  const explained = await run(["explain", "web"], { getNode, getPod, exec });
+  expect(explained).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(problem) });
+  const withoutPermission = await run(["explain", "web"], { getNode: refused("get"), exec });
+  expect(withoutPermission).toEqual({ exitCode: 0, stdout: "report", stderr: "" });
 });
 
 test("doctor fails if the DaemonSet selects no node", async () => {
