@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { hash } from "node:crypto";
-import { copyFile, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { run } from "./run.ts";
@@ -106,7 +106,7 @@ export async function writeImageOnBusybox(
     for (const name of commands.filter((command) => command !== "busybox")) {
       await symlink("busybox", join(root, "bin", name));
     }
-    await mkdir(join(root, "etc"));
+    await mkdir(join(root, "etc"), { recursive: true });
     await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
     await writeFile(join(root, "etc/group"), "root:x:0:\n");
     await mkdir(join(root, "tmp"), { mode: 0o1777 });
@@ -120,12 +120,12 @@ export async function writeImageOnBusybox(
   });
 }
 
-/** Files of an image: the file to copy, by the path in the image. */
+/** Files of an image: the file or the directory to copy, by the path in the image. A later one goes over earlier ones. */
 interface FileOptions {
   readonly files: Readonly<Record<string, string>>;
 }
 
-/** Makes a directory with copies of files at the given paths, for as long as `use` takes. */
+/** Makes a directory with copies of files and directories at the given paths, for as long as `use` takes. */
 export async function withRoot(
   files: Readonly<Record<string, string>>,
   use: (root: string) => Promise<string>,
@@ -133,7 +133,7 @@ export async function withRoot(
   await using root = await mkdtempDisposable(join(tmpdir(), "plexus-root-"));
   for (const [path, source] of Object.entries(files)) {
     await mkdir(join(root.path, dirname(path)), { recursive: true });
-    await copyFile(source, join(root.path, path));
+    await cp(source, join(root.path, path), { recursive: true, verbatimSymlinks: true });
   }
   return await use(root.path);
 }
