@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-migration e2e-crio bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-migration e2e-crio e2e-primary bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -95,6 +95,11 @@ e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME
 e2e-migration: image ## docs/user/migration.md, there and back: thin and thick Multus, each with kubectl and with Helm
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PLEXUS_E2E_MIGRATION=all vitest run --project cluster e2e/cluster/scenarios/pages/migration.test.ts
+
+# The first run builds the primary CNI, after Kubernetes.
+e2e-primary: image ## Plexus over the agent of another project's primary CNI, on two nodes: PRIMARY=flannel or calico
+	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	PRIMARY=$(PRIMARY) vitest run --project primary
 
 dashboard: image ## draw docs/operations/dashboard.svg: the Grafana dashboard with data of a test cluster
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare

@@ -108,6 +108,15 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      {
+        extends: true,
+        test: {
+          name: "primary",
+          include: ["e2e/primaries/**/*.test.ts"],
+          testTimeout: 900_000,
+          hookTimeout: 2_400_000,
+        },
+      },
     ],
   },
 });

@@ -20,8 +20,11 @@ const lan = list("lan", {
 /** The bridge of network `fixed`. */
 const bridge = "br164";
 
+/** Two nodes with Plexus. */
+type TwoNodes = Pick<Lab, "cluster" | "one" | "two">;
+
 /** Pods of both nodes on the same networks. */
-export function networkScenarios(lab: () => Lab): void {
+export function networkScenarios(lab: () => TwoNodes): void {
   test("pods of both nodes reach each other on the primary network, by macvlan and by bridges", async () => {
     const { one, two } = lab();
     await one.target.apply(nad("lan", lan, { namespace: home }));
@@ -48,7 +51,7 @@ async function startPod(scene: Scene, name: string, host: number): Promise<strin
 }
 
 /** Has a cable between the bridges of both nodes meanwhile. */
-async function withCable({ cluster }: Lab, act: () => Promise<void>): Promise<void> {
+async function withCable({ cluster }: TwoNodes, act: () => Promise<void>): Promise<void> {
   const [left = 0, right = 0] = cluster.nodes.map(({ host }) => host.pid);
   const ip = (pid: number): [string, ...string[]] => ["nsenter", `--target=${pid}`, "-n", "ip"];
   const peer = ["peer", "name", "wire", "netns", String(right)];

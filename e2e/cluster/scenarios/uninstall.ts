@@ -184,7 +184,7 @@ async function waitForLog(target: Target, expected: RegExp): Promise<void> {
 }
 
 /** The names of Plexus's files in the node's directories of CNI. */
-async function filesOfPlexus(target: Target): Promise<string[]> {
+export async function filesOfPlexus(target: Target): Promise<string[]> {
   const listed = await target.inNode(["ls", "/etc/cni/net.d", "/opt/cni/bin"]);
   return listed.split("\n").filter((name) => name.includes("plexus"));
 }
