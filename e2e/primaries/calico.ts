@@ -34,7 +34,12 @@ export const calico: Primary = {
       .filter((object) => !controllers.test(object))
       .join("---\n")
       // The command of the project's own image.
-      .replace("        - name: calico-node\n", '$&          command: ["start_runit"]\n'),
+      .replace("        - name: calico-node\n", '$&          command: ["start_runit"]\n')
+      // By default it takes a bridge of a secondary network for the node's interface, when the bridge has an address.
+      .replace(
+        /^( +)- name: IP\n/m,
+        "$1- name: IP_AUTODETECTION_METHOD\n$1  value: kubernetes-internal-ip\n$&",
+      ),
   files: async (module) => ({
     "opt/cni/bin/calico": join(module, "calico"),
     "opt/cni/bin/calico-ipam": join(module, "calico"),
