@@ -110,7 +110,7 @@ e2e-crio: build ## CRI-O, called as the kubelet calls it (needs Go; the first ru
 	vitest run --project crio
 
 # TEST: one test by its name. The kernel and QEMU are Debian packages, unpacked into the cache the first time.
-e2e-sriov: build ## real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64)
+e2e-sriov: build ## real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64, needs Go)
 	node e2e/sriov/main.ts $(if $(TEST),-t "$(TEST)")
 
 # SUITE: only this release (bookworm, trixie). RUN: other targets. The first run builds the root file systems.

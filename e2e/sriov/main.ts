@@ -6,23 +6,25 @@ import { join } from "node:path";
 import { repositoryRoot } from "../support/paths.ts";
 import { runInGuest } from "./guest/guest.ts";
 import { guestImage } from "./guest/image.ts";
+import { guestPlugins } from "./plugins.ts";
 
 /** Runs the tests of the project `sriov` in a guest. Arguments are passed to vitest: `-t "vlan:"`. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-const script = (args: readonly string[], report: boolean): string => `
+const script = (args: readonly string[], plugins: string, report: boolean): string => `
 cd ${quoted(repositoryRoot)}
 export PATH=${quoted(join(repositoryRoot, "node_modules/.bin"))}:$PATH CI=true NO_COLOR=1 PLEXUS_GUEST=yes
+export PLEXUS_GUEST_PLUGINS=${quoted(plugins)}
 ${report ? "export PLEXUS_TEST_REPORTS=/run/share" : ""}
 exec vitest run --project sriov ${args.map(quoted).join(" ")}
 `;
 
 const reports = process.env.PLEXUS_TEST_REPORTS;
-const image = await guestImage();
+const [image, plugins] = await Promise.all([guestImage(), guestPlugins()]);
 await using share = await mkdtempDisposable(join(tmpdir(), "plexus-guest-"));
 process.exitCode = await runInGuest(image, {
-  script: script(process.argv.slice(2), reports !== undefined),
+  script: script(process.argv.slice(2), plugins, reports !== undefined),
   share: share.path,
   // For a guest that hangs, not for a busy machine: vitest ends each test that does.
-  timeoutMs: 1_200_000,
+  timeoutMs: 3_600_000,
 });

@@ -1,15 +1,14 @@
-import { expect, test as plainTest } from "vitest";
-import { FakeKubelet, listedPod } from "#devices/testing/fake-kubelet.ts";
+import { expect } from "vitest";
+import { listedPod } from "#devices/testing/fake-kubelet.ts";
 import { claimObject, draPod, sliceObject } from "#devices/testing/resource-objects.ts";
-import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { fileKinds, hostStateKinds } from "../support/host-state.ts";
-import { hostLocal, list, ptp } from "../support/networks.ts";
+import { hostLocal, list } from "../support/networks.ts";
 import { nad } from "../support/node/manifests.ts";
-import { PlexusNode } from "../support/node/plexus-node.ts";
 import type { TestPod } from "../support/node/test-pod.ts";
 import { distPath, nodeBinary } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
+import { test as guestTest } from "./test.ts";
 import {
   addressOf,
   makeVirtualFunctions,
@@ -19,30 +18,7 @@ import {
 
 const resourceName = "vendor.example/vf";
 
-/** A node of the guest's own network, with an API server and a kubelet that are scripted. */
-const test = plainTest
-  .extend("kubelet", async () => (await FakeKubelet.create()).start())
-  .extend("api", async ({ task: _task }, { onCleanup }) => {
-    const api = await FakeApiServer.start();
-    onCleanup(() => api[Symbol.asyncDispose]());
-    const annotations = { "k8s.v1.cni.cncf.io/resourceName": resourceName };
-    for (const [name, net] of [
-      ["fast", 31],
-      ["faster", 32],
-    ] as const) {
-      const config = list(name, { type: "host-device", ipam: hostLocal(net) });
-      api.put("network-attachment-definitions", { ...nad(name, config, { annotations }) });
-    }
-    return api;
-  })
-  .extend("node", async ({ kubelet, api }, { onCleanup }) => {
-    const daemonConfig = { kubeletDir: kubelet.dir };
-    const node = await PlexusNode.create({ daemonConfig, machineNetwork: true });
-    onCleanup(() => node[Symbol.asyncDispose]());
-    node.defaultNetwork = ptp("default", 30);
-    await node.startDaemon("--kubeconfig", await api.kubeconfig(), "--node", "node-1");
-    return node;
-  })
+const test = guestTest
   /** Makes a pod that was allocated these functions. */
   .extend("startPod", ({ node, kubelet, api }) => {
     return async (name: string, networks: string, functions: readonly VirtualFunction[]) => {
@@ -56,6 +32,17 @@ const test = plainTest
   });
 
 test.beforeAll(() => makeVirtualFunctions(4));
+
+test.beforeEach(({ api }) => {
+  const annotations = { "k8s.v1.cni.cncf.io/resourceName": resourceName };
+  for (const [name, net] of [
+    ["fast", 31],
+    ["faster", 32],
+  ] as const) {
+    const config = list(name, { type: "host-device", ipam: hostLocal(net) });
+    api.put("network-attachment-definitions", nad(name, config, { annotations }));
+  }
+});
 
 /** The hardware address of a pod's interface. */
 async function podAddress(pod: TestPod, ifName: string): Promise<string | undefined> {

@@ -21,6 +21,16 @@ export function stepsOf(blocks: readonly CodeBlock[]): Step[] {
   return steps;
 }
 
+/** Whether a step needs links that only the kernel of `make e2e-sriov` has. */
+export function isForGuest({ info }: Step): boolean {
+  return info.endsWith(" in the guest");
+}
+
+/** The bridges that definitions name, which the bridge plugin leaves on the node. */
+export function bridgesOf(yaml: string): Set<string> {
+  return new Set(Array.from(yaml.matchAll(/"bridge": "([^"]+)"/g), ([, name = ""]) => name));
+}
+
 /** The first lines of the other blocks of a language, to detect a block that lost its `run` mark. */
 export function notRun(blocks: readonly CodeBlock[], language: string): (string | undefined)[] {
   return blocks.filter(({ info }) => info === language).map(({ text }) => text.split("\n")[0]);
