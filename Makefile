@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-migration e2e-crio e2e-primary bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-primary bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -79,6 +79,11 @@ fuzz-shim-%:
 fuzz-%:
 	node e2e/fuzz/main.ts $* --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED))
 
+# What the test clusters have. Tests take these from the environment.
+cluster e2e: export PLEXUS_E2E_RUNTIME ?= $(RUNTIME)
+cluster e2e: export PLEXUS_E2E_KUBERNETES ?= $(KUBERNETES)
+cluster e2e: export PLEXUS_E2E_CONTAINERD ?= $(CONTAINERD)
+
 # NODES: one if not given. The first run builds Kubernetes, for ten minutes.
 cluster: image ## start a Kubernetes cluster on this machine, load the image, and print how to use it (Debian, root)
 	@scripts/system-deps.sh cluster
@@ -87,9 +92,22 @@ cluster: image ## start a Kubernetes cluster on this machine, load the image, an
 cluster-down: ## stop that cluster
 	@node e2e/cluster/main.ts down
 
-e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd (RUNTIME=crio: CRI-O; KUBECONFIG=…: yours)
+# RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
+e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
-	PLEXUS_E2E_RUNTIME=$(RUNTIME) vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
+	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
+
+# Of Kubernetes and containerd. The first run builds all of them, each Kubernetes in about ten minutes.
+RELEASES = 1.30.14/1.6.38 1.31.14/1.7.36 1.32.13/1.7.36 1.33.13/2.0.14 1.34.12/2.0.14 1.35.8/2.2.9
+
+e2e-versions: image ## the scenarios that depend on releases, with older ones (RELEASES=1.30.14/1.6.38: this pair)
+	@scripts/system-deps.sh cluster
+	for pair in $(RELEASES); do \
+		export PLEXUS_E2E_KUBERNETES=$${pair%/*} PLEXUS_E2E_CONTAINERD=$${pair#*/}; \
+		echo "Kubernetes $$PLEXUS_E2E_KUBERNETES with containerd $$PLEXUS_E2E_CONTAINERD"; \
+		node e2e/cluster/main.ts prepare; \
+		PLEXUS_E2E_SCENARIOS=releases vitest run --project cluster e2e/cluster/scenarios/scenarios.test.ts; \
+	done
 
 # Under ten minutes. `make e2e` has each form and each installer once.
 e2e-migration: image ## docs/user/migration.md, there and back: thin and thick Multus, each with kubectl and with Helm

@@ -57,7 +57,7 @@ export function addHandlers({ node }: Cluster): void {
 
 function handlerText(name: string): string {
   return `
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.${name}]
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.${name}]
   runtime_type = "io.containerd.runc.v2"
   cni_conf_dir = "/etc/cni/${name}.d"
 `;

@@ -8,8 +8,9 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { repositoryRoot } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
+import { kubernetesDirectory } from "./kubernetes/build/kubernetes.ts";
 import { type Cluster, startCluster } from "./kubernetes/cluster.ts";
-import { kubernetesDirectory, prepareTools } from "./kubernetes/tools.ts";
+import { prepareTools } from "./kubernetes/tools.ts";
 import { type Command, run } from "./machine/run.ts";
 
 const usage = `usage: node e2e/cluster/main.ts COMMAND

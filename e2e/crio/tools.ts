@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { initProgram } from "../cluster/kubernetes/tools.ts";
 import { cachedDirectory } from "../cluster/machine/cache.ts";
 import { crioDebianRoot, debianRoot } from "../cluster/machine/debian.ts";
+import { downloadedModule } from "../cluster/machine/go-module.ts";
 import { run } from "../cluster/machine/run.ts";
 
 /** Where the programs lie that a node with CRI-O is made of. */
@@ -64,10 +65,7 @@ async function crioDirectory(): Promise<string> {
 /** Builds in a copy of the module, so that its own go.mod decides about every version, the client's too. */
 async function buildCrio(client: string, directory: string): Promise<void> {
   process.stderr.write(`building CRI-O ${version} from source, once: this takes minutes\n`);
-  const downloaded = await run(["go", "mod", "download", "-json", `${module}@${version}`], {
-    cwd: directory,
-  });
-  const { Dir: origin } = JSON.parse(downloaded) as { Dir: string };
+  const origin = await downloadedModule(`${module}@${version}`);
   const source = await mkdtemp(join(tmpdir(), "plexus-crio-"));
   try {
     await cp(origin, source, { recursive: true });

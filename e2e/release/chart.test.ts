@@ -18,7 +18,7 @@ import {
 } from "#daemon/config/testing/manifests.ts";
 import { viewOf } from "#host/host-view.ts";
 import { startKeys, valuesSchema } from "../../scripts/release/values-schema.ts";
-import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
 import { chartDir, copyChart, renderChart } from "./chart.ts";
 import { byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
 import { releaseTool } from "./tools.ts";

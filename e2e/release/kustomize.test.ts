@@ -12,7 +12,7 @@ import {
   root,
 } from "#daemon/config/testing/manifests.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
 import { byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
 
 beforeAll(async () => {

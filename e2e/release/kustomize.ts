@@ -11,7 +11,7 @@ import {
   type PodSpec,
   root,
 } from "#daemon/config/testing/manifests.ts";
-import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
 
 /** Overlays that come beside one that installs Plexus itself. */
 const additions = ["agent", "metrics", "sandboxes"];

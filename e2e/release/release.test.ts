@@ -7,7 +7,7 @@ import { execa } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadManifests, root } from "#daemon/config/testing/manifests.ts";
-import { kubernetesDirectory } from "../cluster/kubernetes/tools.ts";
+import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
 import { nodeBinary } from "../support/paths.ts";
 import { byName, kustomize } from "./kustomize.ts";
 import { releaseTool } from "./tools.ts";

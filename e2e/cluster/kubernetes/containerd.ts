@@ -9,7 +9,7 @@ import type { Command } from "../machine/run.ts";
 import type { NodeRuntime } from "./runtime.ts";
 import { programPath, type Tools } from "./tools.ts";
 
-/** containerd of Debian. */
+/** containerd, of Debian or of the release that PLEXUS_E2E_CONTAINERD selects. */
 export class Containerd implements NodeRuntime {
   readonly socket = "/run/containerd/containerd.sock";
   readonly #tools: Tools;
@@ -45,36 +45,36 @@ export class Containerd implements NodeRuntime {
   }
 
   #ctr(...args: string[]): Command {
-    return [join(this.#tools.debian, "usr/bin/ctr"), `--address=${this.socket}`, ...args];
+    return [join(this.#tools.containerd, "ctr"), `--address=${this.socket}`, ...args];
   }
 
   /**
-   * Where a machine gives root no CAP_SYS_RESOURCE, no process may lower its OOM score: hence
-   * restrict_oom_score_adj, and the kubelet's oomScoreAdj of 0.
+   * Version 2, which containerd 1.6 reads and 2.x migrates. Where a machine gives root no CAP_SYS_RESOURCE, no process
+   * may lower its OOM score: hence restrict_oom_score_adj, and the kubelet's oomScoreAdj of 0.
    */
   #configText(): string {
-    return `version = 3
+    const cri = 'plugins."io.containerd.grpc.v1.cri"';
+    const runc = `${cri}.containerd.runtimes.runc`;
+    return `version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
 
 [grpc]
   address = "${this.socket}"
 
-[plugins.'io.containerd.cri.v1.images'.pinned_images]
-  sandbox = "${pauseImage}"
-
-[plugins.'io.containerd.cri.v1.runtime']
+[${cri}]
+  sandbox_image = "${pauseImage}"
   restrict_oom_score_adj = true
   disable_apparmor = true
 
-[plugins.'io.containerd.cri.v1.runtime'.cni]
-  bin_dirs = ["/opt/cni/bin"]
+[${cri}.cni]
+  bin_dir = "/opt/cni/bin"
   conf_dir = "/etc/cni/net.d"
 
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+[${runc}]
   runtime_type = "io.containerd.runc.v2"
 
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+[${runc}.options]
   BinaryName = "${join(this.#tools.debian, "usr/sbin/runc")}"
   SystemdCgroup = false
 `;

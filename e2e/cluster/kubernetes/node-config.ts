@@ -44,6 +44,7 @@ export interface Taint {
 
 /** What differs between the kubelets of clusters. */
 interface KubeletOptions {
+  readonly kubernetesMinor: number;
   readonly cgroup: string;
   /** The container runtime's. */
   readonly socket: string;
@@ -54,6 +55,7 @@ interface KubeletOptions {
 
 /** The kubelet's configuration. */
 export function kubeletConfig({
+  kubernetesMinor,
   cgroup,
   socket,
   server,
@@ -86,6 +88,8 @@ export function kubeletConfig({
     imageGCHighThresholdPercent: 100,
     // Containers that end are part of the scenarios: of plexusd, and of what uninstalls it while pods are attached.
     crashLoopBackOff: { maxContainerRestartPeriod: "1s" },
+    // Kubernetes 1.32 to 1.34 need it for that. Older kubelets ignore the field, and back off for up to five minutes.
+    featureGates: kubernetesMinor < 32 ? {} : { KubeletCrashLoopBackOffMax: true },
   };
   return JSON.stringify(config, undefined, 2);
 }

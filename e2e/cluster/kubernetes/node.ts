@@ -198,13 +198,14 @@ export class ClusterNode {
   }
 
   async #writeKubeletFiles(): Promise<void> {
-    const { authority, cgroup, runtime, taints = [] } = this.#options;
+    const { tools, authority, cgroup, runtime, taints = [] } = this.#options;
     const identity = { commonName: `system:node:${this.name}`, organization: "system:nodes" };
     this.#kubeconfig = await authority.kubeconfig(identity);
     const altNames = [`IP:${this.#addresses.node}`, `DNS:${this.name}`];
     const server = await authority.issue({ commonName: this.name, altNames });
     const clientCAFile = authority.certificate;
     const config = kubeletConfig({
+      kubernetesMinor: tools.kubernetesMinor,
       cgroup,
       socket: runtime.socket,
       server,

@@ -32,8 +32,7 @@ export async function builtModule(options: GoModule): Promise<string> {
 async function build(options: GoModule, directory: string): Promise<void> {
   const { module, programs, keep, scripts = [], edit } = options;
   process.stderr.write(`building ${module} from source, once: this takes minutes\n`);
-  const downloaded = await run(["go", "mod", "download", "-json", module], { cwd: directory });
-  const { Dir: origin } = JSON.parse(downloaded) as { Dir: string };
+  const origin = await downloadedModule(module);
   await using scratch = await mkdtempDisposable(join(tmpdir(), "plexus-module-"));
   const source = join(scratch.path, "source");
   await cp(origin, source, { recursive: true });
@@ -48,4 +47,10 @@ async function build(options: GoModule, directory: string): Promise<void> {
     await cp(join(source, name), join(directory, name), { recursive: true });
   }
   for (const name of scripts) await run(["chmod", "-R", "a+x", join(directory, name)]);
+}
+
+/** Downloads PATH@VERSION, unless the machine has it, and returns its directory, which is read-only. */
+export async function downloadedModule(module: string): Promise<string> {
+  const json = await run(["go", "mod", "download", "-json", module], { cwd: "/" });
+  return (JSON.parse(json) as { Dir: string }).Dir;
 }

@@ -21,6 +21,36 @@ import { Scene } from "./target/scene.ts";
 import { isGiven, ownCluster, type Target } from "./target/target.ts";
 import { uninstallPlexus, uninstallScenarios } from "./uninstall.ts";
 
+const scenarios = [
+  installScenarios,
+  attachScenarios,
+  claimScenarios,
+  deviceScenarios,
+  explainScenarios,
+  networkPageScenarios,
+  monitoringScenarios,
+  apiOutageScenario,
+  securityScenarios,
+  loadScenarios,
+  outageScenarios,
+  freshNodeScenarios,
+  uninstallScenarios,
+];
+
+/** Those where a release of Kubernetes or containerd may behave in another way. `make e2e-versions` runs them alone. */
+const ofReleases = [
+  installScenarios,
+  attachScenarios,
+  claimScenarios,
+  deviceScenarios,
+  explainScenarios,
+  securityScenarios,
+  outageScenarios,
+  uninstallScenarios,
+];
+
+const onlyReleases = process.env.PLEXUS_E2E_SCENARIOS === "releases";
+
 describe(isGiven ? "the given cluster" : "a cluster", () => {
   let target: Target | undefined;
   let current: Scene | undefined;
@@ -61,19 +91,7 @@ describe(isGiven ? "the given cluster" : "a cluster", () => {
     await target?.[Symbol.asyncDispose]();
   });
 
-  installScenarios(scene);
-  attachScenarios(scene);
-  claimScenarios(scene);
-  deviceScenarios(scene);
-  explainScenarios(scene);
-  networkPageScenarios(scene);
-  monitoringScenarios(scene);
-  apiOutageScenario(scene);
-  securityScenarios(scene);
-  loadScenarios(scene);
-  outageScenarios(scene);
-  freshNodeScenarios(scene);
-  uninstallScenarios(scene);
+  for (const register of onlyReleases ? ofReleases : scenarios) register(scene);
 });
 
 async function report({ target }: Scene): Promise<string> {

@@ -49,7 +49,19 @@ func serverCommand(name string) *cobra.Command {
 	case "kube-scheduler":
 		return scheduler.NewSchedulerCommand()
 	case "kubelet":
-		return kubelet.NewKubeletCommand(context.Background())
+		return kubeletCommand()
 	}
 	return nil
+}
+
+// kubeletCommand works with every release: the kubelet's takes a context since 1.34.
+func kubeletCommand() *cobra.Command {
+	switch create := any(kubelet.NewKubeletCommand).(type) {
+	case func() *cobra.Command:
+		return create()
+	case func(context.Context) *cobra.Command:
+		return create(context.Background())
+	default:
+		panic(fmt.Sprintf("cannot create the kubelet's command with a %T", create))
+	}
 }

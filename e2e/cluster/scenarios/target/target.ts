@@ -37,6 +37,20 @@ export const isCrio = process.env.PLEXUS_E2E_RUNTIME === "crio";
 /** CRI-O maps the ports of the node itself: the cluster's network is not asked for any. */
 export const asksForPorts = !isCrio;
 
+/** The 36 of Kubernetes 1.36. */
+export async function kubernetesMinor(target: Target): Promise<number> {
+  const { minor } = JSON.parse(await target.kubectl("get", "--raw=/version")) as { minor: string };
+  return Number.parseInt(minor, 10);
+}
+
+/** Leaves a scenario out where containerd makes no STATUS calls. */
+export async function skipWithoutStatus(context: TestContext, target: Target): Promise<void> {
+  const path = "--output=jsonpath={.status.nodeInfo.containerRuntimeVersion}";
+  const runtime = await target.kubectl("get", "node", target.nodeName, path);
+  context.skip(runtime.startsWith("containerd://1."), `not run: ${runtime} has no STATUS, 2.0 has`);
+  context.skip(isCrio, "not run: CRI-O stops calling STATUS after the first success");
+}
+
 /** Waits for what a cluster does in its own time: longer than anything takes on a node that is merely busy. */
 export function eventually<T>(state: string, probe: Probe<T>): Promise<T> {
   return waitUntil(state, probe, { timeoutMs: 240_000, intervalMs: 500 });
