@@ -20,10 +20,14 @@ graphroot = "${storage.graphRoot}"
 runroot = "${storage.runRoot}"
 `;
 
+/** Pods of the documentation name images as everyone does: `busybox:1.37`. */
+export const registriesConfig = `unqualified-search-registries = ["docker.io"]
+`;
+
 /**
  * Where a machine gives root no CAP_SYS_RESOURCE, no process may lower its OOM score, as the kubelet asks
- * for critical pods; and a machine need not have control groups for huge pages, which CRI-O limits.
- * containerd has settings for both.
+ * for critical pods, and no container can have this capability, which CRI-O gives to privileged ones. A machine
+ * need not have control groups for huge pages, which CRI-O limits. containerd has settings for all of it.
  */
 export function lenientRunc({ runc }: CrioTools): string {
   return `#!/bin/sh
@@ -34,7 +38,7 @@ for argument; do
 done
 if [ -n "$bundle" ]; then
   sed -i -z -e 's/"oomScoreAdj": -[0-9]*/"oomScoreAdj": 0/' -e 's/"hugepageLimits": \\[[^]]*]/"hugepageLimits": []/' \\
-    "$bundle/config.json"
+    -e 's/"CAP_SYS_RESOURCE",//g' "$bundle/config.json"
 fi
 exec ${runc} "$@"
 `;
@@ -75,8 +79,6 @@ container_exits_dir = "/run/crio/exits"
 container_attach_socket_dir = "/run/crio/attach"
 pinns_path = "${join(tools.crio, "pinns")}"
 default_runtime = "runc"
-# Its rules would stay on the node.
-disable_hostport_mapping = true
 
 [crio.runtime.runtimes.runc]
 runtime_path = "${runc}"

@@ -6,7 +6,14 @@ import type { NodeRuntime } from "../cluster/kubernetes/runtime.ts";
 import type { Host } from "../cluster/machine/host.ts";
 import type { Command } from "../cluster/machine/run.ts";
 import type { Daemon } from "../support/daemon.ts";
-import { crioConfig, crioSocket, lenientRunc, storage, storageConfig } from "./crio-config.ts";
+import {
+  crioConfig,
+  crioSocket,
+  lenientRunc,
+  registriesConfig,
+  storage,
+  storageConfig,
+} from "./crio-config.ts";
 import type { CrioTools } from "./tools.ts";
 
 /** CRI-O on a host, and calls of its RuntimeService. */
@@ -27,12 +34,16 @@ export class Crio implements NodeRuntime {
     await writeFile(runc, lenientRunc(this.#tools), { mode: 0o755 });
     await writeFile(join(root, "crio.conf"), crioConfig(this.#tools, runc));
     await writeFile(join(root, "storage.conf"), storageConfig);
+    await writeFile(join(root, "registries.conf"), registriesConfig);
   }
 
   async start(host: Host): Promise<void> {
     this.#host = host;
     const env: Command = ["env", `CONTAINERS_STORAGE_CONF=${join(this.#root, "storage.conf")}`];
-    const flags = ["--config", join(this.#root, "crio.conf"), "--config-dir", ""];
+    const flags = [
+      ...["--config", join(this.#root, "crio.conf"), "--config-dir", ""],
+      ...["--registries-conf", join(this.#root, "registries.conf")],
+    ];
     const daemon = await host.startDaemon("crio", [...env, this.#program("crio"), ...flags]);
     this.#daemon = daemon;
     await daemon.waitUntil("CRI-O answers", () => this.call("Version").then(() => true));

@@ -28,8 +28,9 @@ const module = "github.com/cri-o/cri-o";
 /** Of this release alone, of the new numbering, the Go module is served. */
 const version = "v1.34.0";
 
-/** Leave out what needs libraries that the machine may not have. */
+/** Seccomp needs libseccomp, which is unpacked. Left out is what needs other libraries. */
 const buildTags = [
+  "seccomp",
   "containers_image_openpgp",
   "containers_image_ostree_stub",
   "exclude_graphdriver_btrfs",
@@ -38,9 +39,10 @@ const buildTags = [
 
 /** Finds all programs, and builds or downloads those that are not in the cache yet. */
 export async function prepareCrioTools(): Promise<CrioTools> {
-  const [crio, debian, own] = await Promise.all([crioDirectory(), debianRoot(), crioDebianRoot()]);
+  const [debian, own] = await Promise.all([debianRoot(), crioDebianRoot()]);
   const conmon = join(own, "usr/bin/conmon");
   const libraries = join(own, "usr/lib", await multiarchName());
+  const crio = await crioDirectory({ root: own, libraries });
   await run([conmon, "--version"], { env: { LD_LIBRARY_PATH: libraries } });
   return {
     crio,
@@ -56,14 +58,20 @@ async function multiarchName(): Promise<string> {
   return (await run(["cc", "-print-multiarch"])).trim();
 }
 
-async function crioDirectory(): Promise<string> {
-  const client = join(import.meta.dirname, "client/main.go");
-  const inputs = [await run(["go", "version"]), version, await readFile(client)];
-  return cachedDirectory("crio", inputs, (directory) => buildCrio(client, directory));
+/** Where the headers and libraries are that CRI-O is built with. */
+interface UnpackedPackages {
+  readonly root: string;
+  readonly libraries: string;
+}
+
+async function crioDirectory(packages: UnpackedPackages): Promise<string> {
+  const client = await readFile(join(import.meta.dirname, "client/main.go"));
+  const inputs = [await run(["go", "version"]), version, buildTags.join(" "), client];
+  return cachedDirectory("crio", inputs, (directory) => buildCrio(packages, directory));
 }
 
 /** Builds in a copy of the module, so that its own go.mod decides about every version, the client's too. */
-async function buildCrio(client: string, directory: string): Promise<void> {
+async function buildCrio({ root, libraries }: UnpackedPackages, directory: string): Promise<void> {
   process.stderr.write(`building CRI-O ${version} from source, once: this takes minutes\n`);
   const origin = await downloadedModule(`${module}@${version}`);
   const source = await mkdtemp(join(tmpdir(), "plexus-crio-"));
@@ -71,11 +79,18 @@ async function buildCrio(client: string, directory: string): Promise<void> {
     await cp(origin, source, { recursive: true });
     await run(["chmod", "-R", "u+w", source]);
     await mkdir(join(source, "cmd/cri"));
+    const client = join(import.meta.dirname, "client/main.go");
     await copyFile(client, join(source, "cmd/cri/main.go"));
     const flags = ["-trimpath", "-ldflags", "-s -w", "-tags", buildTags.join(" ")];
     await run(["go", "build", ...flags, "-o", `${directory}/`, "./cmd/crio", "./cmd/cri"], {
       cwd: source,
-      env: { GOFLAGS: "-buildvcs=false" },
+      env: {
+        GOFLAGS: "-buildvcs=false",
+        // The machine need not have pkg-config, and its libraries would be others.
+        PKG_CONFIG: "true",
+        CGO_CFLAGS: `-I${join(root, "usr/include")}`,
+        CGO_LDFLAGS: `-L${libraries} -lseccomp`,
+      },
     });
     await run(["make", "-C", join(source, "pinns")]);
     await copyFile(join(source, "bin/pinns"), join(directory, "pinns"));

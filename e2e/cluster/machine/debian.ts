@@ -49,11 +49,11 @@ const clusterPackages: DebianPackages = {
   ],
 };
 
-/** What CRI-O needs besides. */
+/** What CRI-O needs besides, to run and to be built. */
 const crioPackages: DebianPackages = {
   name: "debian-crio",
   fromUnstable: [],
-  fromRelease: ["conmon", "libglib2.0-0"],
+  fromRelease: ["conmon", "libglib2.0-0", "libseccomp2", "libseccomp-dev"],
   trials: [],
 };
 
