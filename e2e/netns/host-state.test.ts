@@ -21,9 +21,14 @@ const traces: Record<HostStateKind, string | readonly string[]> = {
   "nftables rules": "nft add table ip left",
   "iptables chains": "iptables -N LEFT",
   "iptables rules": "iptables -A FORWARD -d 10.1.2.3 -j ACCEPT",
-  "port mappings": `nft 'table ip mapped {
-    chain prerouting { type nat hook prerouting priority -100; tcp dport 80 dnat to 10.1.2.3; }
-  }'`,
+  "port mappings": [
+    `nft 'table ip mapped {
+      chain prerouting { type nat hook prerouting priority -100; tcp dport 80 dnat to 10.1.2.3; }
+    }'`,
+    `nft 'table ip looked-up {
+      map ports { type inet_proto . inet_service : ipv4_addr . inet_service; elements = { tcp . 80 : 10.1.2.3 . 80 }; }
+    }'`,
+  ],
   netns: "ip netns add left",
   "links in pods": "ip netns add linked; ip -n linked link add left0 type veth peer name left1",
   "addresses in pods": "ip netns add addressed; ip -n addressed address add fd00:9::1/128 dev lo",

@@ -31,7 +31,9 @@ const listings = {
   "nftables rules": "nft list ruleset | sed 's/counter packets [0-9]* bytes [0-9]*/counter/'",
   "iptables chains": "{ iptables-save; ip6tables-save; } | sed -n 's/^:\\([^ ]*\\).*/\\1/p'",
   "iptables rules": "{ iptables-save; ip6tables-save; } | grep '^-A'",
-  "port mappings": "{ nft list ruleset || iptables-save; } | grep dnat | sed 's/^[ \\t]*//'",
+  // CRI-O's rules stay, and look its mappings up in a map: `tcp . 80 : 10.0.0.2 . 8080`.
+  "port mappings": `{ nft list ruleset || iptables-save; } |
+    sed -n 's/^[ \\t]*//; / map @\\|ct status/d; /dnat\\| : [0-9.]* \\. [0-9]/p'`,
   // CRI-O has the host's own there too, for pods of the host's network.
   netns: `ls /run/netns | while read -r name; do
     [ "/run/netns/$name" -ef /proc/self/ns/net ] || echo "$name"

@@ -155,6 +155,12 @@ export class ClusterNode {
     this.#kubelet = undefined;
   }
 
+  /** Restarts the container runtime. Pods go on running. */
+  async restartRuntime(): Promise<void> {
+    await this.#options.runtime.stop();
+    await this.#options.runtime.start(this.host);
+  }
+
   /** Makes the images in an archive that writeImage() has made known to the container runtime, for pods. */
   async loadImage(archive: string): Promise<void> {
     await this.host.run([...this.importCommand(), archive]);

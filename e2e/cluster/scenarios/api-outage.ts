@@ -51,12 +51,14 @@ export function apiOutageScenario(scene: () => Scene): void {
 async function startPods(scene: Scene): Promise<void> {
   const both = { networks: "red,blue" };
   const once = { ...both, spec: { restartPolicy: "Never" } };
+  // With CRI-O, only the sandbox of such a pod has a process.
+  const sharing = { spec: { shareProcessNamespace: true } };
   const preStop = { lifecycle: { preStop: { sleep: { seconds: 15 } } } };
   const pods: Readonly<Record<string, PodOptions>> = {
     ends: { ...once, container: sleeping(sleeps.ends) },
     "ends-later": { ...once, container: sleeping(sleeps.endsLater) },
-    networks: { ...both, container: sleeping(sleeps.networks) },
-    plain: { container: sleeping(sleeps.plain) },
+    networks: { ...both, ...sharing, container: sleeping(sleeps.networks) },
+    plain: { ...sharing, container: sleeping(sleeps.plain) },
     deleted: { ...both, spec: { terminationGracePeriodSeconds: 15 }, container: preStop },
   };
   for (const [name, options] of Object.entries(pods)) await scene.startPod(name, options);

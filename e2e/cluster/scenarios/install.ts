@@ -5,7 +5,7 @@ import { nad } from "../../support/node/manifests.ts";
 import { home } from "./target/objects.ts";
 import { plexusctl, plexusdPid, plexusPod } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
-import { isCrio, type Target } from "./target/target.ts";
+import { nodeAddress, type Target } from "./target/target.ts";
 
 /** Checks the installation before any pod uses it. */
 export function installScenarios(scene: () => Scene): void {
@@ -57,7 +57,7 @@ export function installScenarios(scene: () => Scene): void {
         expect(metrics).toContain(`plexus_apiserver_cache_synced{resource="${resource}"} 1`);
       }
       expect(await plexusctl(target, "status")).toMatch(/node configuration: active.*ready$/s);
-      const outside = ["wget", "-qO-", "-T3", `http://${await nodeAddress(scene())}:19500/metrics`];
+      const outside = ["wget", "-qO-", "-T3", `http://${await nodeAddress(target)}:19500/metrics`];
       await expect(scene().exec("asks-health", ...outside)).rejects.toThrow(/refused/);
       const { name } = (await plexusPod(target)).metadata;
       const logs = await target.kubectl("--namespace=kube-system", "logs", name);
@@ -72,8 +72,7 @@ export function installScenarios(scene: () => Scene): void {
         expect(status).toMatch(new RegExp(`^${set}:\t0{16}$`, "m"));
       }
       expect(status).toMatch(/^NoNewPrivs:\t1$/m);
-      // The tests' CRI-O is built without libseccomp.
-      if (!isCrio) expect(status).toMatch(/^Seccomp:\t2$/m);
+      expect(status).toMatch(/^Seccomp:\t2$/m);
       const mounts = await target.inNode(["cat", `/proc/${pid}/mountinfo`]);
       expect(mounts).toMatch(/^\d+ \d+ \S+ \S+ \/ ro[, ]/m);
       const own = await namespacesOf(target, pid);
@@ -86,12 +85,6 @@ export function installScenarios(scene: () => Scene): void {
 async function namespacesOf(target: Target, pid: string): Promise<string[]> {
   const names = ["pid", "mnt", "ipc"];
   return Promise.all(names.map((name) => target.inNode(["readlink", `/proc/${pid}/ns/${name}`])));
-}
-
-async function nodeAddress({ target }: Scene): Promise<string> {
-  const path = '{.status.addresses[?(@.type=="InternalIP")].address}';
-  const output = await target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
-  return output.split(" ")[0] ?? "";
 }
 
 /** A short-lived token of a service account in kube-system. */

@@ -47,6 +47,8 @@ export function outageScenarios(scene: () => Scene): void {
       onTestFinished(async () => usePrimaryVersion(scene(), "1.0.0"));
       await parkPlexus(target);
       onTestFinished(async () => unparkPlexus(target));
+      // CRI-O calls STATUS when it starts, until the first success.
+      if (isCrio) await ownCluster(scene()).node.restartRuntime();
       await waitForReady(target, "False");
       await unparkPlexus(target);
       await waitForPlexus(target);

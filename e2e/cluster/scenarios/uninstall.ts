@@ -21,8 +21,9 @@ const base = join(repositoryRoot, "deploy/base");
 const ignoreMissing = ["--ignore-not-found", "--timeout=120s"];
 const uninstallPods = "--selector=app.kubernetes.io/component=uninstall";
 
-/** A pod with only the default network, which may stay. CRI-O would call Plexus to detach it later. */
-const stays = isCrio ? [] : ["default-only"];
+/** A pod with only the default network may stay. CRI-O would call Plexus to detach it later. */
+const defaultOnly = "default-only";
+const [leaving, staying] = isCrio ? [["attached", defaultOnly], []] : [["attached"], [defaultOnly]];
 
 /** Returns to the cluster's primary CNI, and then to Plexus again. */
 export function uninstallScenarios(scene: () => Scene): void {
@@ -32,20 +33,22 @@ export function uninstallScenarios(scene: () => Scene): void {
       await skipWithForeignPods(context, target);
       await scene().startPod("attached", { networks: "red,blue" });
       expect(await scene().networkStatus("attached")).toHaveLength(3);
-      for (const name of stays) await scene().startPod(name);
+      await scene().startPod(defaultOnly);
       await target.kubectl(system, "delete", "daemonset", "plexus", "--timeout=120s");
       await target.apply(await kustomize(target, "deploy/uninstall"));
-      await waitForLog(target, /plexus-e2e\/attached.*delete these pods.*nothing was changed/s);
+      const log = await waitForLog(target, /delete these pods.*nothing was changed/s);
+      for (const name of leaving) expect(log).toContain(`${home}/${name}`);
+      for (const name of staying) expect(log).not.toContain(`${home}/${name}`);
       expect(await filesOfPlexus(target)).toEqual(["00-plexus.conflist", "plexus"]);
-      expect(await recordsOf(target)).toHaveLength(1 + stays.length);
+      expect(await recordsOf(target)).toHaveLength(2);
 
-      // plexusd is gone; the shim detaches this pod alone.
-      await scene().deletePods("attached");
+      // plexusd is gone; the shim detaches these pods alone.
+      await scene().deletePods(...leaving);
       await waitForUninstallation(target);
       expect(await filesOfPlexus(target)).toEqual([]);
       expect((await nodeState(target))["attachment records"]).toEqual([]);
       // The primary CNI now detaches these.
-      for (const name of stays) await scene().deletePods(name);
+      for (const name of staying) await scene().deletePods(name);
       await scene().waitForNothingLeft();
       await deleteManifests(target);
 
@@ -176,11 +179,13 @@ async function waitForUninstallation(target: Target): Promise<void> {
   await target.kubectl(system, "rollout", "status", daemonset, "--timeout=400s");
 }
 
-async function waitForLog(target: Target, expected: RegExp): Promise<void> {
+/** Returns the log once it has this. */
+async function waitForLog(target: Target, expected: RegExp): Promise<string> {
   const read = ["logs", uninstallPods, "--container=uninstall"];
-  await eventually(`the uninstalling pod logs ${expected}`, async () =>
-    expected.test((await target.tryKubectl(system, ...read)).stdout),
-  );
+  return eventually(`the uninstalling pod logs ${expected}`, async () => {
+    const { stdout } = await target.tryKubectl(system, ...read);
+    return expected.test(stdout) && stdout;
+  });
 }
 
 /** The names of Plexus's files in the node's directories of CNI. */

@@ -34,8 +34,12 @@ export function ownCluster({ target }: { readonly target: Target }): Cluster {
 /** Whether the node's container runtime is CRI-O, not containerd. */
 export const isCrio = process.env.PLEXUS_E2E_RUNTIME === "crio";
 
-/** CRI-O maps the ports of the node itself: the cluster's network is not asked for any. */
-export const asksForPorts = !isCrio;
+/** The first internal address of the node. */
+export async function nodeAddress(target: Target): Promise<string> {
+  const path = '{.status.addresses[?(@.type=="InternalIP")].address}';
+  const output = await target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
+  return output.split(" ")[0] ?? "";
+}
 
 /** The 36 of Kubernetes 1.36. */
 export async function kubernetesMinor(target: Target): Promise<number> {
