@@ -50,6 +50,18 @@ test("installFile() replaces a symlink and keeps its target", async () => {
   expect(await readFile(join(bin, "precious"), "utf8")).toBe("old");
 });
 
+test("installFile() installs a file that can be executed at once", async () => {
+  const wait = 'until [ -e "$0" ]; do :; done; exec "$0"';
+  const { to } = await scratch();
+  for (let round = 0; round < 20; round += 1) {
+    const running = spawn("sh", ["-c", wait, to]);
+    const ended = once(running, "exit");
+    await installFile("/bin/true", to);
+    expect(await ended).toEqual([0, null]);
+    await rm(to);
+  }
+});
+
 test("installFile() replaces an executable that is running", async () => {
   const { from, to } = await scratch();
   await copyFile("/bin/sleep", to);

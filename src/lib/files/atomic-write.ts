@@ -24,22 +24,35 @@ export async function atomicWrite(
   await syncDirectory(dirname(path));
 }
 
+interface SwapOptions extends AtomicWriteOptions {
+  readonly beforeRename?: BeforeRename;
+}
+
 /** Atomically replaces a file without fsync: a crash of the machine may lose the content. */
 export async function swapIn(
   path: string,
   content: string | Uint8Array | ReadStream,
-  { mode = 0o600, beforeRename }: AtomicWriteOptions & { beforeRename?: BeforeRename } = {},
+  options: SwapOptions = {},
 ): Promise<void> {
   const temporary = join(dirname(path), temporaryName(basename(path)));
-  await using handle = await open(temporary, "wx", mode);
   try {
-    await handle.writeFile(content);
-    // open() applies the umask to the mode.
-    if (mode !== 0o600) await handle.chmod(mode);
-    await beforeRename?.(handle, temporary);
+    // Closed before it gets its name: the kernel executes no file that is open for writing.
+    await writeNew(temporary, content, options);
     await rename(temporary, path);
   } catch (error) {
     await unlink(temporary).catch(() => undefined);
     throw error;
   }
+}
+
+async function writeNew(
+  path: string,
+  content: string | Uint8Array | ReadStream,
+  { mode = 0o600, beforeRename }: SwapOptions,
+): Promise<void> {
+  await using handle = await open(path, "wx", mode);
+  await handle.writeFile(content);
+  // open() applies the umask to the mode.
+  if (mode !== 0o600) await handle.chmod(mode);
+  await beforeRename?.(handle, path);
 }
