@@ -18,7 +18,7 @@ import {
   writeConfig,
 } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
-import { skipGiven, type Target } from "./target/target.ts";
+import { isCrio, ownCluster, skipGiven, type Target } from "./target/target.ts";
 
 const taint = "plexus.dev/not-ready";
 const other = "plexus-e2e-other";
@@ -70,6 +70,8 @@ export function freshNodeScenarios(scene: () => Scene): void {
       await parkPlexus(target);
       await inConfDir(target, `mkdir ${primaryDir}; mv ${primary} ${primaryDir}; rm ${own}`);
       await writeConfig(target, `${before}\nprimary:\n  dir: ${primaryDir}\n`);
+      // Once CRI-O was ready it stays so. A fresh node's CRI-O has just started.
+      if (isCrio) await ownCluster(scene()).node.restartRuntime();
       await waitForReady(target, "False");
 
       await scene().createPod("early", { networks: "red" });
