@@ -5,7 +5,7 @@ import { recordsOf, waitForRecords } from "./target/node-state.ts";
 import { networkStatus } from "./target/objects.ts";
 import { pidsWithArgument, plexusdPid, waitForPlexus } from "./target/plexus.ts";
 import type { PodOptions, Scene } from "./target/scene.ts";
-import { eventually, ownCluster, skipGiven } from "./target/target.ts";
+import { eventually, isCrio, ownCluster, skipGiven } from "./target/target.ts";
 
 /** How many seconds the pods sleep; identifies their processes. */
 const sleeps = { ends: "86402", endsLater: "86403", networks: "86404", plain: "86405" };
@@ -52,7 +52,7 @@ async function startPods(scene: Scene): Promise<void> {
   const both = { networks: "red,blue" };
   const once = { ...both, spec: { restartPolicy: "Never" } };
   // With CRI-O, only the sandbox of such a pod has a process.
-  const sharing = { spec: { shareProcessNamespace: true } };
+  const sharing = isCrio ? { spec: { shareProcessNamespace: true } } : {};
   const preStop = { lifecycle: { preStop: { sleep: { seconds: 15 } } } };
   const pods: Readonly<Record<string, PodOptions>> = {
     ends: { ...once, container: sleeping(sleeps.ends) },

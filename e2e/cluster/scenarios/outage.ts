@@ -13,7 +13,7 @@ import {
   waitForReady,
 } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
-import { eventually, ownCluster, skipGiven, skipWithoutStatus } from "./target/target.ts";
+import { eventually, isCrio, ownCluster, skipGiven, skipWithoutStatus } from "./target/target.ts";
 
 const both = { networks: "red,blue" };
 

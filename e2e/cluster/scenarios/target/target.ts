@@ -52,7 +52,6 @@ export async function skipWithoutStatus(context: TestContext, target: Target): P
   const path = "--output=jsonpath={.status.nodeInfo.containerRuntimeVersion}";
   const runtime = await target.kubectl("get", "node", target.nodeName, path);
   context.skip(runtime.startsWith("containerd://1."), `not run: ${runtime} has no STATUS, 2.0 has`);
-  context.skip(isCrio, "not run: CRI-O stops calling STATUS after the first success");
 }
 
 /** Waits for what a cluster does in its own time: longer than anything takes on a node that is merely busy. */
