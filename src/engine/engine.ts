@@ -132,7 +132,7 @@ export class Engine {
 
   /** Lists the records after a DEL, so that none waits for it. */
   #refreshLeftovers({ command }: Call, { status }: CallOutcome): void {
-    if (!this.#deps.repeatsTeardowns || command !== "DEL") return;
+    if (this.#deps.repeatsTeardowns !== true || command !== "DEL") return;
     const maxAgeMs = status === "failed" ? 0 : leftoverListMaxMs;
     void this.#leftovers.refresh({ maxAgeMs });
   }

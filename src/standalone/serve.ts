@@ -20,6 +20,8 @@ const requestTimeoutMs = 10_000;
 /** Where the call gets its pods, and where statuses and events go. */
 export interface CallCluster {
   readonly source?: ClusterSource;
+  /** Definitions for pods that the runtime describes, without a source. */
+  readonly definitions?: Pick<ClusterSource, "getNad">;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   readonly deviceSources: readonly DeviceSource[];
@@ -62,7 +64,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
     const engine = new Engine({
       // The process ends with its answer.
       config: () => ({ ...options.config, publishStatus: "beforeReply" }),
-      ...omitUndefined({ source: cluster.source }),
+      ...omitUndefined({ source: cluster.source, definitions: cluster.definitions }),
       publisher: cluster.publisher,
       events: cluster.events,
       records,
@@ -75,7 +77,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       clock: options.clock,
       now: options.now,
       bootId: () => bootId,
-      repeatsTeardowns: false,
+      repeatsTeardowns: "recorded",
     });
     const { answer, afterAnswer } = await engine.handle(call, session);
     try {

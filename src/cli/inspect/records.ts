@@ -18,16 +18,16 @@ export const recordsCommand = command({
   flags: {
     "state-dir": commonFlags.stateDir,
     orphans: switchFlag(
-      "only records of sandboxes that no longer exist, with the reason: a teardown failed or was interrupted, or the node was rebooted since",
+      "only records of sandboxes that no longer exist, with the reason: an ADD or a teardown was interrupted, a teardown failed, or the node was rebooted since",
     ),
     json: switchFlag("the records themselves, one JSON object a line"),
   },
   failsWhen: "records are damaged; stderr lists them",
   async run({ flags }, output) {
     const { records, damaged } = await readRecords(flags["state-dir"]);
-    const bootId = await readBootId();
+    const current = { bootId: await readBootId(), now: new Date().toISOString() };
     const listed = records
-      .map((record) => ({ record, reason: leftoverReason(record, bootId) }))
+      .map((record) => ({ record, reason: leftoverReason(record, current) }))
       .filter(({ reason }) => !flags.orphans || reason !== undefined)
       .toSorted((a, b) => sandboxName(a.record).localeCompare(sandboxName(b.record)));
     const lines = flags.json

@@ -283,6 +283,35 @@ test.each([false, true])(
 );
 
 test.each([
+  { name: "web", attached: ["ptp ADD eth0", "bridge ADD net1"] },
+  { name: "other", attached: ["ptp ADD eth0"] },
+  { name: "web", noSource: true, attached: ["ptp ADD eth0"] },
+])(
+  "add() of podman's container $name attaches the networks of the pod in default, if there is one (%j)",
+  async ({ name, noSource = false, attached }) => {
+    const lab = podLab("a", undefined, { noSource });
+    const env = { CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAME=${name}` };
+    expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(attached);
+    expect(await lab.del({ env })).toMatchObject({ exitCode: 0 });
+    expect(lab.records.keys).toEqual([]);
+  },
+);
+
+test("add() detaches what the same container had before a reboot, as podman sends no DEL then", async () => {
+  const lab = podLab("a");
+  await lab.add(web);
+  lab.bootId = "the-next-boot";
+  lab.plugins.calls.length = 0;
+  lab.kernel.addNamespace("/run/netns/new");
+  const again = { ...web, env: { CNI_NETNS: "/run/netns/new" } };
+  expect(await lab.add(again)).toMatchObject({ exitCode: 0 });
+  const calls = lab.plugins.log();
+  expect(calls).toEqual(["bridge DEL net1", "ptp DEL eth0", "ptp ADD eth0", "bridge ADD net1"]);
+  expect(lab.plugins.calls.slice(0, 2).map(({ env }) => env.CNI_NETNS ?? "")).toEqual(["", ""]);
+});
+
+test.each([
   ["that does not exist", "default/gone", false],
   ["that was replaced", "default/web/another-uid", false],
   ["without a source of pods", "default/web", true],

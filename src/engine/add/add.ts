@@ -3,10 +3,13 @@ import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { inSandbox, sandboxLinks } from "#engine/call/sandbox.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import { detachRecord } from "#engine/del/detach-record.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
+import { isOfEarlierBoot } from "#engine/record/record.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { AddRecord } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
@@ -29,7 +32,8 @@ export async function add(
   const { records } = ctx.deps;
   if (request.prevResult !== undefined) throw notFirstPlugin();
   await checkReadinessFile(ctx);
-  if ((await records.load(request)) !== undefined) throw alreadyAttached(request);
+  const earlier = await records.load(request);
+  if (earlier !== undefined) await detachBeforeReboot(ctx, request, earlier);
   const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
   const { attachments, recordBytes, annotationError } = await plan(ctx, request, pod);
   // Without its shim the call has failed already, and its sandbox may be detached by now.
@@ -74,6 +78,19 @@ function notFirstPlugin(): CniError {
     "plexus must be the first plugin of its list: the runtime passed the result of another one (prevResult); " +
       "make that plugin part of the cluster default network instead",
   );
+}
+
+/**
+ * podman starts a container again after a reboot, and sends no DEL for its earlier attachments.
+ * @throws CniError 103 when they are of this boot; as {@link detachRecord}
+ */
+async function detachBeforeReboot(
+  ctx: CallContext,
+  request: AddRequest,
+  earlier: StoredRecord,
+): Promise<void> {
+  if (!isOfEarlierBoot(earlier.record, ctx.deps.bootId())) throw alreadyAttached(request);
+  await detachRecord(ctx, earlier, { netns: "", path: request.path });
 }
 
 function alreadyAttached(request: AddRequest): CniError {

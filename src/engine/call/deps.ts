@@ -19,8 +19,10 @@ import type { Trace } from "./trace.ts";
 export interface EngineDeps {
   /** The daemon's current configuration; the runtime's conf decides about absent keys. */
   readonly config: () => Partial<EngineConfig>;
-  /** Absent without an API and a manifests directory: then only sandboxes without a pod attach. */
+  /** Absent without an API and a manifests directory: then pods cannot be looked up. */
   readonly source?: ClusterSource;
+  /** Definitions for pods that the runtime describes. @default the source's */
+  readonly definitions?: Pick<ClusterSource, "getNad">;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   readonly records: RecordStore;
@@ -38,8 +40,11 @@ export interface EngineDeps {
   /** ISO 8601. */
   readonly now: () => string;
   readonly bootId: () => string;
-  /** Whether calls also retry other sandboxes' teardowns: not in processes that serve one call. */
-  readonly repeatsTeardowns: boolean;
+  /**
+   * Whether calls also detach leftovers. `recorded`: those that the record alone makes leftovers,
+   * in a process that serves one call.
+   */
+  readonly repeatsTeardowns: boolean | "recorded";
 }
 
 /** What is counted and timed over all calls. */

@@ -2,10 +2,13 @@ import type { CniArgs } from "#cni/args.ts";
 import type { PodIdentity } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** The pod named by the K8S_* keys of CNI_ARGS; undefined for a sandbox without a pod (podman). */
+/**
+ * The pod named by the K8S_* keys of CNI_ARGS; undefined for a sandbox without a pod. podman sends
+ * a container's name as K8S_POD_NAME and no namespace: a pod of that name in `default`, if any.
+ */
 export function podIdentity(cniArgs: CniArgs): PodIdentity | undefined {
   const args = new Map(cniArgs);
-  const namespace = args.get("K8S_POD_NAMESPACE") ?? "";
+  const namespace = args.get("K8S_POD_NAMESPACE") ?? "default";
   const name = args.get("K8S_POD_NAME") ?? "";
   if (namespace === "" || name === "") return undefined;
   return omitUndefined({ namespace, name, uid: args.get("K8S_POD_UID") || undefined });

@@ -4,10 +4,22 @@ import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts
 const firstBackoffMs = 30_000;
 const maxBackoffMs = 600_000;
 
+/**
+ * Whether an ADD was interrupted: the runtime got no result, so it uses nothing of it, and a runtime
+ * that was killed may have forgotten it. While its shim lives, the sandbox is locked.
+ */
+export function isInterruptedAdd(
+  { attachments, createdAt }: AttachmentRecord,
+  now: string,
+): boolean {
+  if (attachments.every(({ state }) => state === "attached")) return false;
+  return Date.parse(now) - Date.parse(createdAt) >= firstBackoffMs;
+}
+
 /** Why the record alone makes it a leftover, which the runtime will not delete; else undefined. */
 export function leftoverReason(
   record: AttachmentRecord,
-  currentBootId: string,
+  current: { readonly bootId: string; readonly now: string },
 ): string | undefined {
   const { teardown } = record;
   if (teardown !== undefined) {
@@ -15,8 +27,10 @@ export function leftoverReason(
     const times = teardown.attempts === 1 ? "once" : `${teardown.attempts} times`;
     return `its teardown failed ${times}, last at ${teardown.failedAt}: ${teardown.lastError}`;
   }
-  if (!isOfEarlierBoot(record, currentBootId)) return undefined;
-  return "it was attached before the machine was restarted";
+  if (isOfEarlierBoot(record, current.bootId))
+    return "it was attached before the machine was restarted";
+  if (isInterruptedAdd(record, current.now)) return `its ADD at ${record.createdAt} did not end`;
+  return undefined;
 }
 
 /** Milliseconds to wait; also before the first failure, when a shim may be replaying the plan. */

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { readCall } from "#engine/call/call.ts";
+import { HostGoneError } from "#engine/ports.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -88,6 +89,35 @@ test.each<["add" | "check" | "del" | "status" | "gc", boolean, LabOptions?]>([
     expect(lab.records.keys.includes("c1@eth0")).toBe(!repeats);
   },
 );
+
+test.each(["recorded", true] as const)(
+  "a later DEL detaches a sandbox whose ADD was interrupted, unless its shim still runs (%s)",
+  async (repeatsTeardowns) => {
+    const lab = await pods(["c1", "c2", "c3"], { repeatsTeardowns });
+    lab.plugins.script("bridge ADD", () => Promise.reject(new HostGoneError()));
+    lab.kernel.addNamespace("/run/netns/c4");
+    lab.source.addPod({ name: "c4", uid: "uid-c4", annotations: { [networksAnnotation]: "a" } });
+    await expect(lab.add(container("c4"))).rejects.toThrow(HostGoneError);
+    lab.advance(31_000);
+    const isLocked = lab.records.isLocked;
+    lab.records.isLocked = async () => true;
+    await lab.del(container("c1"));
+    expect(lab.records.keys).toContain("c4@eth0");
+    lab.records.isLocked = isLocked;
+    lab.advance(31_000);
+    await lab.del(container("c2"));
+    expect(lab.records.keys).toEqual(["c3@eth0"]);
+  },
+);
+
+test("a process for one call leaves records of attached sandboxes alone, and queries no pods", async () => {
+  const lab = await pods(["c1", "c2"], { repeatsTeardowns: "recorded" });
+  lab.source.removePod("default/c1");
+  lab.source.asked.length = 0;
+  lab.advance(60 * minute);
+  await lab.del(container("c2"));
+  expect([lab.records.keys, lab.source.asked]).toEqual([["c1@eth0"], []]);
+});
 
 test("a DEL waits for no list of the records, except the first one after a start", async () => {
   const lab = await pods(["c1", "c2"]);

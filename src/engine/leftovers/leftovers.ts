@@ -11,7 +11,7 @@ import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
-import { byLastFailure, leftoverBackoffMs } from "./leftover.ts";
+import { byLastFailure, isInterruptedAdd, leftoverBackoffMs } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
 import { UnknownSandboxes } from "./unknown-sandboxes.ts";
 
@@ -52,6 +52,7 @@ export interface LeftoverOutcome {
  * delete. It does so during other calls: the engine cannot execute plugins by itself. A record is a
  * leftover when
  * - its DEL has begun and not succeeded, or the runtime's GC did not list it; or
+ * - its ADD was interrupted; or
  * - the runtime's own list of sandboxes has not contained it for some minutes; or
  * - it is from before a reboot, and the grace period for the runtime is over; or
  * - neither its pod nor its namespace exists: the runtime will delete one that has a namespace; or
@@ -72,13 +73,14 @@ export class Leftovers {
     this.#locks = locks;
     this.#missingPods = new MissingPods(deps);
     this.#unknownSandboxes = new UnknownSandboxes(deps);
-    this.#startedAt = deps.clock();
+    // A process for one call counts from the machine's start.
+    this.#startedAt = deps.repeatsTeardowns === "recorded" ? 0 : deps.clock();
   }
 
-  /** Counts leftovers, except while their first DEL runs. @throws Error if they cannot be listed */
+  /** Counts leftovers, except while their ADD or first DEL runs. @throws Error if they cannot be listed */
   async count(): Promise<number> {
     const isInFlight = ({ containerId, teardown }: AttachmentRecord): boolean =>
-      teardown?.attempts === 0 && this.#locks.isInUse(containerId);
+      (teardown?.attempts ?? 0) === 0 && this.#locks.isInUse(containerId);
     const { leftovers, lost } = await this.#list();
     return lost.length + leftovers.filter((record) => !isInFlight(record)).length;
   }
@@ -201,7 +203,7 @@ export class Leftovers {
 
   async #list(): Promise<LeftoverList> {
     const { records, damaged } = await this.#deps.records.list();
-    void this.#missingPods.lookUp(records);
+    if (this.#deps.repeatsTeardowns !== "recorded") void this.#missingPods.lookUp(records);
     void this.#unknownSandboxes.lookUp(records);
     const known = new Set([...records, ...damaged].map(recordFileName));
     for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);
@@ -222,6 +224,7 @@ export class Leftovers {
 
   #isLeftoverByItself(record: AttachmentRecord): boolean {
     if (record.teardown !== undefined || this.#unknownSandboxes.has(record)) return true;
+    if (isInterruptedAdd(record, this.#deps.now())) return true;
     return this.#graceIsOver() && isOfEarlierBoot(record, this.#deps.bootId());
   }
 

@@ -258,7 +258,6 @@ test("ignoredRequests: warn attaches the pod; log, event, status and record say 
 
 test.each([
   ["K8S_POD_NAMESPACE=default"],
-  ["K8S_POD_NAME=web"],
   ["K8S_POD_NAMESPACE=;K8S_POD_NAME=web"],
   ["K8S_POD_UID=1"],
 ])("CNI_ARGS with an incomplete pod (%s) are an error, not a missing pod", async (args) => {

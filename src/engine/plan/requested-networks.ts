@@ -129,9 +129,9 @@ async function lookUp(
   pod: Pod,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
-  const { source } = ctx.deps;
-  if (source === undefined) throw noSource(pod);
-  const nad = await source.getNad(selection, { signal: ctx.signal });
+  const { source, definitions = source } = ctx.deps;
+  if (definitions === undefined) throw noSource(pod);
+  const nad = await definitions.getNad(selection, { signal: ctx.signal });
   if (nad === undefined) {
     const name = `${selection.namespace}/${selection.name}`;
     const message = `there is no NetworkAttachmentDefinition ${name}, which the pod asks for`;

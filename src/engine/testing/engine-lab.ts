@@ -30,7 +30,7 @@ export interface LabOptions {
   readonly config?: Partial<EngineConfig>;
   readonly noSource?: boolean;
   /** Whether calls repeat the teardowns that others left behind. @default false */
-  readonly repeatsTeardowns?: boolean;
+  readonly repeatsTeardowns?: boolean | "recorded";
   /** Sources of allocated devices. @default none */
   readonly deviceSources?: readonly DeviceSource[];
 }

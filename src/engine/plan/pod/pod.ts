@@ -8,6 +8,11 @@ import { runtimePod } from "./runtime-pod.ts";
 
 const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
 
+/** Whether the name may be that of a container without a pod: podman sends no namespace. */
+function isContainerName(cniArgs: CniArgs): boolean {
+  return !cniArgs.some(([key]) => key === "K8S_POD_NAMESPACE");
+}
+
 /** @throws CniError 4 when there are K8S_* keys that do not name a pod */
 function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
   const identity = podIdentity(cniArgs);
@@ -19,7 +24,7 @@ function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
 
 /**
  * The pod to attach; undefined if the sandbox is not a pod. Looks it up only if the runtime does
- * not describe it.
+ * not describe it. A name without a namespace need not be that of a pod.
  * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that
  *   knows pods: the runtime may still want it, and an invented result would start it without its
  *   networks
@@ -30,9 +35,10 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
   if (identity === undefined) return undefined;
   const described = runtimePod(request.conf, identity);
   if (described !== undefined) return described;
-  if (source === undefined) throw noSource(identity);
-  const pod = await source.getPod(identity, { signal: ctx.signal });
-  if (pod !== undefined) return pod;
+  const mayBeNoPod = isContainerName(request.cniArgs);
+  if (source === undefined && !mayBeNoPod) throw noSource(identity);
+  const pod = await source?.getPod(identity, { signal: ctx.signal });
+  if (pod !== undefined || mayBeNoPod) return pod;
   const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
   throw new CniError(
     "PodReplaced",
@@ -45,6 +51,6 @@ export function noSource({ namespace, name }: PodIdentity): CniError {
   return new CniError(
     "DaemonUnavailable",
     `cannot look up the networks of pod ${namespace}/${name}: plexusd is unavailable and has left no access to the ` +
-      "API server; the pod can be attached once plexusd runs again",
+      "API server; start plexusd, or without Kubernetes name a kubeconfig or a directory of manifests",
   );
 }
