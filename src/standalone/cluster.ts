@@ -1,4 +1,5 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { tryParseJson } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallConfig } from "#daemon/config/call-config.ts";
@@ -10,6 +11,7 @@ import { ApiError } from "#kube/api/api-error.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
 import { readPlainKubeconfig } from "#kube/once/plain-kubeconfig.ts";
 import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
+import { checkRootOwned } from "#lib/files/root-owned.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { lazyKube } from "./lazy-kube.ts";
@@ -19,7 +21,10 @@ import type { CallCluster } from "./serve.ts";
 const closeGraceMs = 2000;
 
 interface CallClusterOptions {
+  /** The directory that the environment names. */
   readonly manifests: string | undefined;
+  /** The directory that is used if it exists and there is no kubeconfig. */
+  readonly defaultManifests: string;
   /** The kubeconfig that plexusd keeps for calls while it is unavailable. */
   readonly keptKubeconfig: string;
   /** Undefined if neither the environment nor plexusd provides it. */
@@ -29,39 +34,54 @@ interface CallClusterOptions {
 }
 
 /**
- * Opens the source of pods for a call. In order: a directory of manifests, the API of the runtime
- * configuration's `kubeconfig` key (as in Multus), the API of the kubeconfig that plexusd keeps.
- * Without all of them, only sandboxes that are not pods can be attached.
+ * Opens the source of pods for a call. In order: the directory of manifests in the environment, the
+ * API of the runtime configuration's `kubeconfig` key (as in Multus), the API of the kubeconfig that
+ * plexusd keeps, the default directory of manifests. Without all of them, and without plexusd, pods
+ * that the runtime describes get the networks of the configuration files.
  */
 export async function openCallCluster(
   call: Call,
   options: CallClusterOptions,
 ): Promise<CallCluster> {
-  const { manifests, keptKubeconfig, logger } = options;
-  if (manifests !== undefined) {
-    const { ManifestDirectory } = await import("#manifests/directory-source.ts");
-    const { StatusFiles } = await import("#manifests/status-files.ts");
-    const source = await ManifestDirectory.open(manifests, logger);
-    const publisher = new StatusFiles(manifests, logger);
-    const close = (): Promise<void> => source[Symbol.asyncDispose]();
-    return { source, publisher, events: warningsOnly(logger), deviceSources: [], close };
-  }
+  const { manifests, defaultManifests, keptKubeconfig, logger } = options;
+  if (manifests !== undefined) return openManifests(manifests, logger);
   const kubeconfig = kubeconfigOf(call.stdin);
   if (kubeconfig !== undefined) return openApi(kubeconfig, { ...options, call });
   if (existsSync(keptKubeconfig)) {
     const cluster = openApi(keptKubeconfig, { ...options, call });
     return { ...cluster, source: explainRefusedToken(cluster.source) };
   }
+  if (existsSync(defaultManifests)) return openManifests(defaultManifests, logger);
+  const definitions = existsSync(dirname(keptKubeconfig)) ? undefined : confFileDefinitions;
   const close = async (): Promise<void> => undefined;
-  return { publisher: noPublisher, events: warningsOnly(logger), deviceSources: [], close };
+  const shared = { publisher: noPublisher, events: warningsOnly(logger), deviceSources: [], close };
+  return { ...shared, ...omitUndefined({ definitions }) };
 }
+
+/** @throws Error if others than root can change the manifests; CniError 5 if they are unreadable */
+async function openManifests(dir: string, logger: Logger): Promise<CallCluster> {
+  const { ManifestDirectory } = await import("#manifests/directory-source.ts");
+  const { StatusFiles } = await import("#manifests/status-files.ts");
+  checkRootOwned(dir);
+  for (const name of readdirSync(dir)) checkRootOwned(join(dir, name));
+  const source = await ManifestDirectory.open(dir, logger);
+  const publisher = new StatusFiles(dir, logger);
+  const close = (): Promise<void> => source[Symbol.asyncDispose]();
+  return { source, publisher, events: warningsOnly(logger), deviceSources: [], close };
+}
+
+/** Without definitions, a network is the configuration file of its name (§3.4.1), for any namespace. */
+const confFileDefinitions: Pick<ClusterSource, "getNad"> = {
+  getNad: async (ref) => ({ ...ref, annotations: {} }),
+};
 
 function openApi(
   kubeconfig: string,
   { nodeName, config, logger, call }: CallClusterOptions & { readonly call: Call },
-): Required<CallCluster> {
+): CallCluster & Pick<Required<CallCluster>, "source"> {
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
   const open = async (): Promise<OneShotKube> => {
+    checkRootOwned(kubeconfig);
     const client = new FetchClient(() => readPlainKubeconfig(kubeconfig));
     return openKubeOnce({
       ...{ client, logger, apiTimeoutMs, statusWaitMs },

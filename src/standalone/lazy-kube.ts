@@ -13,7 +13,9 @@ interface LazyKubeOptions {
 }
 
 /** The API, opened at first use. A DEL does not use it, and must not fail without credentials. */
-export function lazyKube(options: LazyKubeOptions): Required<Omit<CallCluster, "deviceSources">> & {
+export function lazyKube(options: LazyKubeOptions): Required<
+  Omit<CallCluster, "deviceSources" | "definitions">
+> & {
   readonly resourceApi: ResourceApi;
   /** Reads a pod in advance, for the next `getPod` of it. */
   readEarly(pod: PodIdentity): void;

@@ -40,8 +40,9 @@ async function main(): Promise<void> {
     clock: bootClockMs,
     now: () => new Date().toISOString(),
     openCluster: (call) => {
-      const { kubeconfig: keptKubeconfig } = kept;
-      return openCallCluster(call, { manifests, keptKubeconfig, nodeName, config, logger });
+      const { manifestsDir: defaultManifests } = defaultPaths;
+      const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig };
+      return openCallCluster(call, { ...sources, nodeName, config, logger });
     },
   });
 }

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
@@ -6,6 +6,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { readBootId } from "#host/boot-id.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
@@ -44,7 +45,11 @@ async function keep(config: string, kubeconfig?: string): Promise<void> {
 /** The answer to a call for the pod default/web. */
 async function call(
   command: string,
-  { containerId = "c1", conf: confExtra = {} }: { containerId?: string; conf?: object } = {},
+  {
+    containerId = "c1",
+    conf: confExtra = {},
+    args = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web",
+  }: { containerId?: string; conf?: object; args?: string } = {},
 ): Promise<{ exitCode: number; json: JsonObject }> {
   const [engineEnd, shimEnd] = duplexPair();
   const logger = new FakeLogger();
@@ -60,6 +65,7 @@ async function call(
     openCluster: (opened) =>
       openCallCluster(opened, {
         manifests: undefined,
+        defaultManifests: join(stateDir, "manifests"),
         keptKubeconfig: kept.kubeconfig,
         nodeName: undefined,
         config: { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir },
@@ -79,7 +85,7 @@ async function call(
     CNI_NETNS: "/run/netns/c1",
     CNI_IFNAME: "eth0",
     CNI_PATH: "/opt/cni/bin",
-    CNI_ARGS: "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web",
+    CNI_ARGS: args,
   };
   const conf = {
     cniVersion: "1.0.0",
@@ -101,7 +107,7 @@ async function leavePending(containerId: string): Promise<void> {
   const pod = { namespace: "default", name: "web", uid: "uid-of-web" };
   const status = { [networkStatusAnnotation]: "[]" };
   const record: AttachmentRecord = {
-    ...{ ...sandbox, containerId, bootId: "b1", pod, pendingStatus: status },
+    ...{ ...sandbox, containerId, bootId: await readBootId(), pod, pendingStatus: status },
     attachments: [{ ...attachment, state: "attached" }],
   };
   await store.create(record, teardownPlan(record, 1000));
@@ -115,6 +121,42 @@ async function pendingOf(containerId: string): Promise<unknown> {
 
 /** A conf with which calls execute no plugin. */
 const noNetwork = { cniVersion: "1.1.0", delegates: [] };
+
+/** What a runtime passes that describes its pods. */
+function described(networks: string): object {
+  const annotations = { "k8s.v1.cni.cncf.io/networks": networks };
+  return { runtimeConfig: { "io.kubernetes.cri.pod-annotations": annotations } };
+}
+
+test.each([
+  ["a network that no file has", false, 'shop/red": no net configurations found in'],
+  ["plexusd's files", true, "has left no access to the API server"],
+])(
+  "without an API, a described pod gets the networks of files: with %s, it fails",
+  async (_, isKept, problem) => {
+    if (isKept) await keep("");
+    const confDir = join(stateDir, "net.d");
+    const conf = { ...described("red"), confDir };
+    const args = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=1";
+    const { json } = await call("ADD", { conf, args });
+    expect(json.msg).toContain(problem);
+  },
+);
+
+test("without an API, manifests in the default directory count, if only root can change them [S-508]", async () => {
+  const dir = join(stateDir, "manifests");
+  await mkdir(dir);
+  const pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: podObject("web", { annotations: { "k8s.v1.cni.cncf.io/networks": "red" } }).metadata,
+  };
+  await writeFile(join(dir, "web.json"), JSON.stringify(pod));
+  const missing = "there is no NetworkAttachmentDefinition default/red";
+  expect((await add()).json.msg).toContain(missing);
+  await chmod(join(dir, "web.json"), 0o666);
+  await expect(add()).rejects.toThrow("web.json must belong to root");
+});
 
 test.each(["ADD", "CHECK", "STATUS", "GC", "DEL"])(
   "%s publishes a status that an earlier call could not publish",

@@ -9,6 +9,8 @@ export const defaultPaths = {
   stateDir: "/var/lib/plexus",
   /** plexusd's configuration file, which plexus-standalone reads too. */
   configFile: "/etc/plexus/config.yaml",
+  /** Pods and definitions for plexus-standalone, on a machine without Kubernetes. */
+  manifestsDir: "/etc/plexus/manifests",
   /** Lists additional plugin directories for the shim; plexusd never reads it. */
   pluginDirsFile: "/etc/plexus/plugin-dirs",
   /** Network configurations that definitions refer to by CNI name. */
