@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-primary bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-clients e2e-primary bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -126,6 +126,10 @@ dashboard: image ## draw docs/operations/dashboard.svg: the Grafana dashboard wi
 e2e-crio: build ## CRI-O, called as the kubelet calls it (needs Go; the first run builds CRI-O)
 	@scripts/system-deps.sh cluster
 	vitest run --project crio
+
+e2e-clients: build ## podman, nerdctl and cnitool without Kubernetes (Debian 12, needs Go; not in CI)
+	@scripts/system-deps.sh cluster
+	vitest run --project clients
 
 # TEST: one test by its name. The kernel and QEMU are Debian packages, unpacked into the cache the first time.
 e2e-sriov: build ## real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64, needs Go)

@@ -80,6 +80,17 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "clients",
+          include: ["e2e/clients/**/*.test.ts"],
+          // Dozens of containers, then half a minute until the first leftover is due.
+          testTimeout: 420_000,
+          hookTimeout: 600_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "docker",
           include: ["e2e/docker/**/*.test.ts"],
           testTimeout: 120_000,

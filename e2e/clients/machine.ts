@@ -1,0 +1,161 @@
+import { randomUUID } from "node:crypto";
+import { cp, mkdir, mkdtemp, readFile, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { Host } from "../cluster/machine/host.ts";
+import { writeBusyboxImage } from "../cluster/machine/images.ts";
+import { Reaper } from "../cluster/machine/reaper.ts";
+import type { Command, RunResult } from "../cluster/machine/run.ts";
+import { type HostState, type HostStateKind, readHostState } from "../support/host-state.ts";
+import { repositoryRoot } from "../support/paths.ts";
+import { type ClientTools, prepareClientTools } from "./tools.ts";
+
+/** What containers could leave behind. */
+const comparedKinds: readonly HostStateKind[] = [
+  "links",
+  "addresses",
+  "routes",
+  "iptables chains",
+  "iptables rules",
+  "address leases",
+  "cached results",
+  "attachment records",
+  "locks",
+];
+
+/** The parent of podman's control groups, which cannot be configured. */
+const podmanCgroup = "libpod_parent";
+
+/** A machine with podman, containerd with nerdctl, and cnitool, without Kubernetes. */
+export class ClientsMachine implements AsyncDisposable {
+  /** What a reboot keeps, seen from outside: /etc/cni is `${root}/etc/cni`. */
+  readonly root: string;
+  readonly #tools: ClientTools;
+  readonly #reaper: Reaper;
+  #host: Host | undefined;
+
+  private constructor(tools: ClientTools, directory: string) {
+    this.root = join(directory, "machine");
+    this.#tools = tools;
+    this.#reaper = new Reaper({ directory, cgroup: podmanCgroup });
+  }
+
+  /** A machine that has booted, where nothing of Plexus is installed. */
+  static async create(): Promise<ClientsMachine> {
+    const tools = await prepareClientTools();
+    const directory = await mkdtemp(join(tmpdir(), "plexus-clients-"));
+    const machine = new ClientsMachine(tools, directory);
+    try {
+      await machine.#writeFiles();
+      await machine.boot();
+      const image = await writeBusyboxImage(join(tools.debian, "usr/bin/busybox"), directory);
+      await machine.sh(`podman load -i ${image}; nerdctl load -i ${image}`);
+      return machine;
+    } catch (error) {
+      await machine[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Boots the machine with the files that the last boot has left, and starts containerd. */
+  async boot(): Promise<void> {
+    await this.#host?.kill();
+    await writeFile(join(this.root, "boot-id"), `${randomUUID()}\n`);
+    const setup = join(import.meta.dirname, "../cluster/kubernetes/node-setup.sh");
+    this.#host = await Host.start({
+      name: "clients",
+      init: this.#tools.init,
+      logs: join(dirname(this.root), "logs"),
+      setup: `${await readFile(setup, "utf8")}\ncp -r "$1/settings/." /etc/`,
+      args: [this.root],
+    });
+    const command = this.#withEnvironment(["containerd"]);
+    const daemon = await this.host.startDaemon("containerd", command);
+    const ready = async (): Promise<boolean> => (await this.try("nerdctl version")).exitCode === 0;
+    await daemon.waitUntil("containerd answers", ready);
+  }
+
+  get host(): Host {
+    if (this.#host === undefined) throw new Error("the machine is down");
+    return this.#host;
+  }
+
+  /** Runs shell commands in the checkout, as root. @throws Error when one fails */
+  sh(commands: string): Promise<string> {
+    return this.host.run(this.#shell(commands));
+  }
+
+  /** Runs shell commands, whatever their exit status. */
+  try(commands: string): Promise<RunResult> {
+    return this.host.tryRun(this.#shell(commands));
+  }
+
+  state(): Promise<HostState> {
+    const run = (command: Command): Promise<string> => this.host.run(command);
+    return readHostState({ run, stateDir: "/var/lib/plexus" }, { kinds: comparedKinds });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#host?.kill();
+    await this.#reaper.reap();
+  }
+
+  #shell(commands: string): Command {
+    const script = `cd ${repositoryRoot}\n${commands}`;
+    return this.#withEnvironment(["bash", "-euo", "pipefail", "-c", script]);
+  }
+
+  #withEnvironment(command: Command): Command {
+    const { podman, debian } = this.#tools;
+    const own = [join(this.root, "bin"), ...[debian, podman].map((root) => join(root, "usr/bin"))];
+    const path = [...own, join(debian, "usr/sbin"), "/usr/sbin:/usr/bin:/sbin:/bin"].join(":");
+    const libraries = join(podman, "usr/lib/x86_64-linux-gnu");
+    return ["env", `PATH=${path}`, `LD_LIBRARY_PATH=${libraries}`, ...command];
+  }
+
+  async #writeFiles(): Promise<void> {
+    const { podman, nerdctl, cnitool, debian } = this.#tools;
+    const bin = join(this.root, "bin");
+    // podman requires that its directory of plugins exists.
+    for (const path of [bin, join(this.root, "opt/cni/bin")])
+      await mkdir(path, { recursive: true });
+    await symlink(nerdctl, join(bin, "nerdctl"));
+    await symlink(cnitool, join(bin, "cnitool"));
+    await symlink(join(debian, "usr/bin/busybox"), join(bin, "wget"));
+    await writeFile(join(this.root, "machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
+    const settings = join(this.root, "settings");
+    await cp(join(podman, "etc/containers"), join(settings, "containers"), { recursive: true });
+    for (const [name, text] of Object.entries(settingsOf(this.#tools))) {
+      await mkdir(dirname(join(settings, name)), { recursive: true });
+      await writeFile(join(settings, name), text);
+    }
+  }
+}
+
+/** What a machine without systemd, and without a file system for layers, needs below /etc. */
+function settingsOf({ podman }: ClientTools): Record<string, string> {
+  return {
+    "containers/storage.conf": `[storage]
+driver = "vfs"
+graphroot = "/var/lib/containers/storage"
+runroot = "/run/containers/storage"
+`,
+    // The tests replace plugins in the one directory.
+    "containers/containers.conf": `[containers]
+seccomp_profile = "${podman}/usr/share/containers/seccomp.json"
+[engine]
+runtime = "runc"
+[network]
+cni_plugin_dirs = ["/opt/cni/bin"]
+`,
+    "containerd/config.toml": `version = 3
+disabled_plugins = ["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"]
+`,
+    "nerdctl/nerdctl.toml": `cgroup_manager = "cgroupfs"
+snapshotter = "native"
+cni_path = "/opt/cni/bin"
+# Names the control group, too.
+namespace = "${podmanCgroup}_nerdctl"
+`,
+  };
+}
