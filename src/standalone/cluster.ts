@@ -11,6 +11,7 @@ import { ApiError } from "#kube/api/api-error.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
 import { readPlainKubeconfig } from "#kube/once/plain-kubeconfig.ts";
 import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
+import { isAbsent } from "#lib/files/is-absent.ts";
 import { checkRootOwned } from "#lib/files/root-owned.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -62,12 +63,24 @@ export async function openCallCluster(
 async function openManifests(dir: string, logger: Logger): Promise<CallCluster> {
   const { ManifestDirectory } = await import("#manifests/directory-source.ts");
   const { StatusFiles } = await import("#manifests/status-files.ts");
-  checkRootOwned(dir);
-  for (const name of readdirSync(dir)) checkRootOwned(join(dir, name));
   const source = await ManifestDirectory.open(dir, logger);
+  checkManifests(dir);
   const publisher = new StatusFiles(dir, logger);
   const close = (): Promise<void> => source[Symbol.asyncDispose]();
   return { source, publisher, events: warningsOnly(logger), deviceSources: [], close };
+}
+
+/** @throws Error naming the file or directory that others than root can change */
+function checkManifests(dir: string): void {
+  checkRootOwned(dir);
+  for (const name of readdirSync(dir)) {
+    try {
+      checkRootOwned(join(dir, name));
+    } catch (error) {
+      // An editor's file that existed for a moment.
+      if (!isAbsent(error)) throw error;
+    }
+  }
 }
 
 /** Without definitions, a network is the configuration file of its name (§3.4.1), for any namespace. */
@@ -81,7 +94,6 @@ function openApi(
 ): CallCluster & Pick<Required<CallCluster>, "source"> {
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
   const open = async (): Promise<OneShotKube> => {
-    checkRootOwned(kubeconfig);
     const client = new FetchClient(() => readPlainKubeconfig(kubeconfig));
     return openKubeOnce({
       ...{ client, logger, apiTimeoutMs, statusWaitMs },
