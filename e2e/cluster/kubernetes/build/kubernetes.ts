@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { copyFile, mkdtempDisposable, readFile, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cachedDirectory } from "../../machine/cache.ts";
@@ -44,6 +44,10 @@ async function buildKubernetes(main: string, version: string, directory: string)
   await copyFile(join(source, "go.sum"), join(work.path, "go.sum"));
   const goMod = await readFile(join(source, "go.mod"), "utf8");
   await writeFile(join(work.path, "go.mod"), requiring(version, goMod));
+  for (const [, sample = ""] of goMod.matchAll(/\.\/staging\/src\/(k8s\.io\/sample-\S+)/g)) {
+    await mkdir(join(work.path, "unused", sample), { recursive: true });
+    await writeFile(join(work.path, "unused", sample, "go.mod"), `module ${sample}\n`);
+  }
   const [major, minor] = version.replace("v", "").split(".");
   const stamps = { gitVersion: version, gitMajor: major, gitMinor: minor, gitTreeState: "clean" };
   const flags = Object.entries(stamps).map(
@@ -64,10 +68,12 @@ async function buildKubernetes(main: string, version: string, directory: string)
 /**
  * Kubernetes' own go.mod, for a module that requires it: so its versions of everything count. It replaces its own
  * libraries by folders of its repository, which the downloaded module lacks; here they are replaced by their releases.
+ * The samples, of which not all are released, are replaced by empty modules.
  */
 function requiring(version: string, goMod: string): string {
   const own = goMod
     .replace(/^module .*/m, "module plexus.dev/e2e/kube")
+    .replace(/\.\/staging\/src\/(k8s\.io\/sample-)/g, "./unused/$1")
     .replace(/\.\/staging\/src\/(\S+)/g, `$1 ${version.replace("v1.", "v0.")}`);
   return `${own}\nrequire k8s.io/kubernetes ${version}\n`;
 }
