@@ -17,7 +17,11 @@ const recipes = [
   ["SR-IOV", ["default/fast net1"]],
   ["Device claims", ["default/claimed net1"]],
   ["Bridge with VLAN", ["default/vlan-10 net1", "default/vlan-20 net2"]],
+  ["Bond", ["default/member port1", "default/member port2", "default/bonded bond0"]],
 ] as const;
+
+/** Has a script in place of the plugin bond. */
+const ownPlugins = join(import.meta.dirname, "plugins");
 
 test.beforeAll(async () => {
   await makeVirtualFunctions(4);
@@ -26,7 +30,8 @@ test.beforeAll(async () => {
 test.for(recipes)(
   "%s: the recipe attaches its pod, with the output that the page shows, and DEL leaves nothing",
   async ([heading, networks], { api, kubelet, node }) => {
-    node.cniPath = [process.env.PLEXUS_GUEST_PLUGINS ?? "", cniPluginDir()];
+    node.cniPath = [ownPlugins, process.env.PLEXUS_GUEST_PLUGINS ?? "", cniPluginDir()];
+    await node.lab.addUplink("net0");
     const functions = await virtualFunctions();
     const steps = stepsOf(codeBlocks(await recipe(heading)));
     const yaml = steps.filter(isYaml).map(({ text }) => text);
@@ -52,6 +57,7 @@ test.for(recipes)(
     for (const bridge of bridgesOf(yaml.join())) await node.lab.run("ip", "link", "delete", bridge);
     expect(await node.changesSince(before)).toEqual([]);
     expect(await virtualFunctions()).toEqual(functions);
+    await node.lab.run("ip", "link", "delete", "net0");
   },
 );
 
