@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { execa } from "execa";
 import { expect } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
@@ -25,6 +26,8 @@ const ownPlugins = join(import.meta.dirname, "plugins");
 
 test.beforeAll(async () => {
   await makeVirtualFunctions(4);
+  // The module makes a bond when it is loaded, which would look like a leftover.
+  await execa("modprobe", ["bonding", "max_bonds=0"]);
 });
 
 test.for(recipes)(
