@@ -119,7 +119,8 @@ test("a virtual function of a resource claim is moved into the pod, and plexusct
   kubelet.pods.push(listedPod("claiming", { main: {} }));
   const annotations = { "k8s.v1.cni.cncf.io/networks": "fast" };
   const claims = draPod({ spec: [{ name: "nic", resourceClaimName: "mine" }] });
-  api.put("pods", { ...podObject("claiming", { annotations }), ...claims });
+  const spec = { ...(claims.spec as object), nodeName: "node-1" };
+  api.put("pods", { ...podObject("claiming", { annotations }), ...claims, spec });
   const pod = await node.pod("claiming", { uid: "uid-of-claiming" });
 
   await pod.mustAdd();
