@@ -29,6 +29,16 @@ export type ContenderId =
   | "multus"
   | "multus-thick";
 
+/** The delegates alone, the floors and the builds of Plexus: a failed call of these is an error, not a result. */
+export const ownContenders: readonly ContenderId[] = [
+  "direct",
+  "floor",
+  "floor-duties",
+  "plexus",
+  "plexus-before",
+  "plexus-other",
+];
+
 /**
  * The contenders in the order of their first turn; with BENCH_ONLY, those that it lists. Requests to the API carry
  * their ID as a token.

@@ -2,7 +2,7 @@ import type { Daemon } from "../e2e/support/daemon.ts";
 import type { Contender, ContenderId } from "./contenders.ts";
 import type { Effort } from "./effort.ts";
 import { memoryOf } from "./measure/accounting.ts";
-import { startFloor } from "./peers/floor.ts";
+import { isFloor, startFloor } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
 import { startThickMultus } from "./peers/multus-daemon.ts";
 import { type Place, startDaemon } from "./place.ts";
@@ -47,7 +47,7 @@ export class Daemons {
   memory(contenders: readonly Contender[], when: string): ProcessMemory[] {
     return contenders.flatMap(({ id, name }) => {
       const daemon = this.#running.get(id);
-      if (daemon === undefined || id === "floor" || id === "floor-duties") return [];
+      if (daemon === undefined || isFloor(id)) return [];
       return [{ contender: name, process: daemon.name, when, memory: memoryOf(daemon.pid) }];
     });
   }
@@ -65,7 +65,7 @@ async function startFor(
 ): Promise<Daemon | undefined> {
   const build = place.builds.find((each) => each.id === id);
   if (build !== undefined) return await startDaemon(place, build);
-  if (id === "floor" || id === "floor-duties") return await startFloor(place, id);
+  if (isFloor(id)) return await startFloor(place, id);
   if (id === "multus-thick" && multus !== undefined) return await startThickMultus(place, multus);
   return undefined;
 }

@@ -18,6 +18,7 @@ import { measureStart } from "./measure/start.ts";
 import { hasStrace } from "./measure/strace.ts";
 import { type Bench, Daemons } from "./node.ts";
 import { nads, otherNads, pods } from "./objects.ts";
+import { isFloor } from "./peers/floor.ts";
 import { findMultus } from "./peers/multus.ts";
 import { type Place, preparePlace } from "./place.ts";
 import type { CaseResult, DiskUse, ProcessMemory, Results } from "./results.ts";
@@ -108,7 +109,7 @@ async function profileIn(bench: Bench): Promise<Pick<Results, "profile">> {
 
 async function callMemories({ place, contenders }: Bench): Promise<ProcessMemory[]> {
   const memory: ProcessMemory[] = [];
-  for (const contender of contenders.filter(({ id }) => !id.startsWith("floor") && id !== "direct"))
+  for (const contender of contenders.filter(({ id }) => id !== "direct" && !isFloor(id)))
     memory.push(...(await callMemory(place, contender, noop)));
   return memory;
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiServer } from "../api-server/client.ts";
 import type { Counts } from "../api-server/main.ts";
-import type { Contender } from "../contenders.ts";
+import { type Contender, ownContenders } from "../contenders.ts";
 import type { Delegates } from "../delegates.ts";
 import type { Row } from "../results.ts";
 import type { Outcome } from "./runner.ts";
@@ -44,14 +44,7 @@ class Tally {
 }
 
 /** Without these there is nothing to compare; what fails of others is a result. */
-const mustSucceed = new Set<string>([
-  "direct",
-  "floor",
-  "floor-duties",
-  "plexus",
-  "plexus-before",
-  "plexus-other",
-]);
+const mustSucceed = new Set<string>(ownContenders);
 
 /**
  * Lets the contenders attach and detach pods, taking turns: whatever else the machine does in the

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { real } from "../cases.ts";
-import type { Contender } from "../contenders.ts";
+import { type Contender, ownContenders } from "../contenders.ts";
 import { type Bench, Daemons } from "../node.ts";
 import { nads, pods } from "../objects.ts";
 import type { FirstCalls } from "../results.ts";
@@ -12,15 +12,7 @@ const calls = 10;
 /** Between the moment at which a daemon serves and its first call. */
 const settleMs = 1000;
 
-const measured = [
-  "direct",
-  "floor",
-  "floor-duties",
-  "plexus",
-  "plexus-before",
-  "plexus-other",
-  "multus-thick",
-];
+const measured: readonly string[] = [...ownContenders, "multus-thick"];
 
 /** Times of each call after the start, by its number: the values of all samples. */
 type Seen = Record<"add" | "del", number[][]>;

@@ -7,6 +7,10 @@ import type { Place } from "../place.ts";
 
 export type FloorId = "floor" | "floor-duties";
 
+export function isFloor(id: string): id is FloorId {
+  return id === "floor" || id === "floor-duties";
+}
+
 export function floorSocket(dir: string, id: FloorId): string {
   return join(dir, `${id}.sock`);
 }

@@ -4,7 +4,7 @@ interface BunApi {
 }
 
 export interface BunSocket {
-  /** Returns how many bytes the kernel took; the rest is to be written after `drain`. */
+  /** Returns how many bytes the kernel took; write the rest after `drain`. */
   write(bytes: Uint8Array): number;
   terminate(): void;
 }

@@ -8,7 +8,7 @@ import { podObject } from "#kube/testing/objects.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
-/** A node with pods, of which some are recorded; `at` is the time. */
+/** A node with pods; some have records. `at` is the time. */
 function makeNode(api?: Pick<NodePods, "list" | "read">) {
   const states = new Map<string, PodState>();
   const recorded = new Set<string>();
