@@ -86,7 +86,8 @@ const test = base
 
 const failedAt = "2026-01-02T00:00:00.000Z";
 const busy = { firstFailedAt: failedAt, failedAt, attempts: 2, lastError: "busy" };
-const emptyPlan = { bootId: "b1", attempted: 0, steps: [] };
+const bootId = await readBootId();
+const emptyPlan = { bootId, attempted: 0, steps: [] };
 
 function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
   return {
@@ -96,7 +97,7 @@ function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
     cniVersion: "1.0.0",
     pod: { namespace: "default", name, uid: "u" },
     createdAt: "2026-01-01T00:00:00.000Z",
-    bootId: "b1",
+    bootId,
     attachments: networks.map((network, i) => ({
       displayName: network,
       isDefault: i === 0,
@@ -351,7 +352,7 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
   const { code, out, err } = await node.uninstall();
   expect([code, out]).toEqual([1, ""]);
   expect(err).toMatch(/attached through Plexus: 1 \(default\/web\); delete these pods/);
-  expect(err).toMatch(/teardown failed: 1 \(default\/typo\); .*busy; .*gc --forget.*--force/);
+  expect(err).toMatch(/not be detached: 1 \(default\/typo\); .*busy; .*kubectl plexus forget NODE/);
   expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
   await store.finish(recordOf("web", []));
   expect((await node.uninstall()).err).not.toContain("attached through Plexus");
@@ -366,7 +367,10 @@ test("gc --forget removes the record of a sandbox, and prints what stays allocat
   const [attachment] = recordOf("web", ["cbr0"]).attachments;
   const result = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.5/24" }] };
   const attachments = [{ ...(attachment as RecordedAttachment), result }];
-  await store.create({ ...recordOf("web", []), attachments, teardown: busy }, emptyPlan);
+  await store.create(
+    { ...recordOf("web", []), attachments, teardown: busy, bootId: "b0" },
+    emptyPlan,
+  );
   expect(await node.forget("c-we")).toEqual({
     code: 0,
     out: [
@@ -402,8 +406,30 @@ test.for([
   },
 );
 
+test("gc --forget-leftovers removes what blocks an uninstallation, but no sandbox that is attached", async ({
+  node,
+  store,
+}) => {
+  const forget = () => run("gc", "--forget-leftovers", "--state-dir", node.at("state"));
+  await store.create({ ...recordOf("typo", ["cbr0", "red"]), teardown: busy }, emptyPlan);
+  await store.create({ ...recordOf("rebooted", ["cbr0", "red"]), bootId: "b0" }, emptyPlan);
+  await store.create(recordOf("web", ["cbr0", "red"]), emptyPlan);
+  expect((await node.uninstall()).err).toMatch(
+    /Plexus: 1 \(default\/web\).*not be detached: 2 \(default\/rebooted, default\/typo\)/s,
+  );
+  expect(await forget()).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/red \(net1, attached\).*c-rebooted.*c-typo@eth0\): forgotten;/s),
+  });
+  expect((await store.list()).records).toMatchObject([{ containerId: "c-web" }]);
+  expect((await forget()).out).toContain("no leftovers");
+  expect((await node.uninstall()).err).not.toContain("not be detached");
+});
+
 test("gc --forget requires a unique ID", async ({ node, store }) => {
-  for (const name of ["web", "web2"]) await store.create(recordOf(name, ["cbr0"]), emptyPlan);
+  for (const name of ["web", "web2"]) {
+    await store.create({ ...recordOf(name, ["cbr0"]), bootId: "b0" }, emptyPlan);
+  }
   expect(await node.forget("c-we")).toMatchObject({
     code: 1,
     err: expect.stringContaining("not unique (c-web, c-web2)"),

@@ -6,6 +6,8 @@ import { describe, expect, onTestFinished, type TestContext, test } from "vitest
 import { copyChart } from "../../release/chart.ts";
 import { releaseTool } from "../../release/tools.ts";
 import { codeBlocks } from "../../support/markdown.ts";
+import { list } from "../../support/networks.ts";
+import { nad } from "../../support/node/manifests.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import { type RunResult, run, tryRun } from "../machine/run.ts";
 import { expectShown, type Step, stepsOf } from "./pages/steps.ts";
@@ -130,7 +132,15 @@ export function uninstallScenarios(scene: () => Scene): void {
       );
       expect(await filesOfPlexus(target)).toEqual(["00-plexus.conflist", "plexus"]);
       await scene().deletePods("by-the-chart");
-      await scene().waitForNothingLeft();
+      await leaveLeftover(scene());
+      const blocked = await tryHelm(target, ...uninstall);
+      expect(blocked.stdout + blocked.stderr).toMatch(
+        new RegExp(`${home}/leftover: its teardown failed.*kubectl plexus forget NODE`, "s"),
+      );
+      const kubectlPlexus = join(repositoryRoot, "deploy/kubectl-plexus");
+      const forget = [kubectlPlexus, "forget", target.nodeName] as const;
+      const forgotten = await run(ownCluster({ target }).administratorCommand(...forget));
+      expect(forgotten).toMatch(/broken \(net1, attempted\).*leftover .*forgotten/s);
       await helm(target, ...uninstall);
       expect(await filesOfPlexus(target)).toEqual([]);
       const definitions = ["get", "network-attachment-definitions", "--all-namespaces"];
@@ -171,6 +181,16 @@ async function recoverySteps(): Promise<Step[]> {
     text: text.replace("delete pod web", `delete --namespace=${home} pod web`),
     shown: shown.map((line) => line.replace("default/web", `${home}/web`)),
   }));
+}
+
+/** Deletes a pod whose plugin always fails, so that it stays. */
+async function leaveLeftover(scene: Scene): Promise<void> {
+  await scene.target.inNode(["cp", "/bin/false", "/opt/cni/bin/broken"]);
+  onTestFinished(() => scene.target.inNode(["rm", "/opt/cni/bin/broken"]).then());
+  await scene.target.apply(nad("broken", list("broken", { type: "broken" }), { namespace: home }));
+  await scene.createPod("leftover", { networks: "broken" });
+  await scene.waitForEvent("leftover", "FailedCreatePodSandBox");
+  await scene.kubectl("delete", "pod", "leftover", "--wait=false");
 }
 
 /** Waits until every node is restored. */

@@ -4,7 +4,9 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { readRecords } from "#cli/inspect/read-records.ts";
 import { findNextPrimary } from "#daemon/cni-conf/hand-back.ts";
-import { sandboxNames } from "#engine/record/record.ts";
+import { leftoverReason } from "#engine/leftovers/leftover.ts";
+import { type AttachmentRecord, sandboxName, sandboxNames } from "#engine/record/record.ts";
+import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import type { HostView } from "#host/host-view.ts";
@@ -30,17 +32,19 @@ export async function attachmentProblems(stateDir: string): Promise<string[]> {
     ? records
     : records.filter((record) => record.attachments.some((each) => !each.isDefault));
   const problems = damaged.map((each) => each.reason);
-  const attached = blocking.filter(({ teardown }) => teardown === undefined);
-  const failed = blocking.filter(({ teardown }) => teardown !== undefined);
+  const current = { bootId: await readBootId(), now: new Date().toISOString() };
+  const reasonOf = (record: AttachmentRecord) => leftoverReason(record, current);
+  const attached = blocking.filter((record) => reasonOf(record) === undefined);
+  const leftovers = blocking.filter((record) => reasonOf(record) !== undefined);
   if (attached.length > 0) {
     problems.push(
       `sandboxes attached through Plexus: ${sandboxNames(attached)}; delete these pods or drain the node first`,
     );
   }
-  if (failed.length > 0) {
-    const lastError = failed.at(-1)?.teardown?.lastError ?? "";
+  const last = leftovers.at(-1);
+  if (last !== undefined) {
     problems.push(
-      `sandboxes whose teardown failed: ${sandboxNames(failed)}; last error: ${lastError}; run plexusctl gc while plexusd runs, or plexusctl gc --forget SANDBOX; --force leaves their resources behind`,
+      `sandboxes that could not be detached: ${sandboxNames(leftovers)}; ${sandboxName(last)}: ${reasonOf(last)}; fix the cause, or leak what they hold with kubectl plexus forget NODE, or without plexusd with --force`,
     );
   }
   return problems;

@@ -1,0 +1,123 @@
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
+import { type CliOutput, ExitCode } from "#cli/command.ts";
+import { readRecords } from "#cli/inspect/read-records.ts";
+import { leftoverReason } from "#engine/leftovers/leftover.ts";
+import {
+  type AttachmentRecord,
+  attachmentsToDetach,
+  isOfEarlierBoot,
+  type RecordedAttachment,
+  sandboxName,
+} from "#engine/record/record.ts";
+import { readBootId } from "#host/boot-id.ts";
+import { FileRecordStore } from "#records/file-store.ts";
+
+/** Options of {@link forgetSandbox}. */
+export interface ForgetOptions {
+  readonly stateDir: string;
+  /** A container ID or the beginning of one. */
+  readonly sandbox: string;
+  /** Even if the sandbox is attached. */
+  readonly attached: boolean;
+}
+
+/** Removes a sandbox's records; executes no plugin. @throws Error when one cannot be removed */
+export async function forgetSandbox(options: ForgetOptions, output: CliOutput): Promise<ExitCode> {
+  const { stateDir, sandbox, attached } = options;
+  const { records } = await readRecords(stateDir);
+  const ids = containersOf(records, sandbox);
+  if (ids.length !== 1) {
+    output.err(
+      ids.length === 0
+        ? `sandbox ${sandbox}: no record in ${stateDir}; plexusctl records lists them`
+        : `sandbox ${sandbox}: the ID is not unique (${ids.join(", ")}); give more of it`,
+    );
+    return ExitCode.Failed;
+  }
+  const found = records.filter(({ containerId }) => containerId === ids[0]);
+  const bootId = await readBootId();
+  const blocking = found.find((record) => isAttached(record) && !namespaceIsGone(record, bootId));
+  if (blocking !== undefined && !attached) {
+    output.err(
+      `${nameOf(blocking)}: attached, and its network namespace may exist; delete the pod, or add --attached`,
+    );
+    return ExitCode.Failed;
+  }
+  const store = await FileRecordStore.open(stateDir);
+  for (const record of found) await finish(record, { store, bootId, output });
+  return ExitCode.Done;
+}
+
+/**
+ * Removes the records that `plexusctl records --orphans` lists; executes no plugin. Skips a sandbox
+ * that a call is detaching. @throws Error when one cannot be removed
+ */
+export async function forgetLeftovers(stateDir: string, output: CliOutput): Promise<ExitCode> {
+  const { records } = await readRecords(stateDir);
+  const bootId = await readBootId();
+  const current = { bootId, now: new Date().toISOString() };
+  const leftovers = records.filter((record) => leftoverReason(record, current) !== undefined);
+  if (leftovers.length === 0) output.out(`no leftovers in ${stateDir}`);
+  let code: ExitCode = ExitCode.Done;
+  const store = await FileRecordStore.open(stateDir);
+  for (const record of leftovers) {
+    if (await store.isLocked(record.containerId)) {
+      output.err(`${nameOf(record)}: a call for it is running; try again`);
+      code = ExitCode.Failed;
+    } else {
+      await finish(record, { store, bootId, output });
+    }
+  }
+  return code;
+}
+
+/** Removes a record, and prints what stays allocated. */
+async function finish(
+  record: AttachmentRecord,
+  {
+    store,
+    bootId,
+    output,
+  }: Readonly<{ store: FileRecordStore; bootId: string; output: CliOutput }>,
+): Promise<void> {
+  for (const attachment of attachmentsToDetach(record, bootId)) output.out(lossOf(attachment));
+  await store.finish(record);
+  output.out(`${nameOf(record)}: forgotten; no plugin was executed`);
+}
+
+/** The container with this ID, else all whose IDs begin with it. */
+function containersOf(records: readonly AttachmentRecord[], sandbox: string): string[] {
+  const ids = [...new Set(records.map(({ containerId }) => containerId))];
+  if (ids.includes(sandbox)) return [sandbox];
+  return ids.filter((id) => id.startsWith(sandbox)).sort();
+}
+
+function nameOf(record: AttachmentRecord): string {
+  return `${sandboxName(record)} (${record.containerId}@${record.ifName})`;
+}
+
+/** A record without a failed teardown may belong to an ADD in progress. */
+function isAttached({ attachments, teardown }: AttachmentRecord): boolean {
+  return teardown === undefined || attachments.some(({ state }) => state === "attached");
+}
+
+/** What nothing can release once the record is gone. */
+function lossOf({ displayName, ifName, state, result, device }: RecordedAttachment): string {
+  const ips = Array.isArray(result?.ips) ? result.ips : [];
+  const addresses = ips.map((ip) => String((ip as { address?: unknown }).address));
+  const kept = [
+    ...(addresses.length > 0 ? [`addresses ${addresses.join(" ")}`] : []),
+    ...(state === "attached" ? ["its interface and rules on the host"] : []),
+    ...(device === undefined ? [] : [`the settings of device ${device.id}`]),
+  ];
+  const what = kept.length > 0 ? kept.join(", ") : "what its plugins did before they failed";
+  return `network ${displayName} (${ifName}, ${state}): Plexus will not release ${what}`;
+}
+
+/** Whether the namespace is certainly gone: in a container the host's directory may be missing. */
+function namespaceIsGone(record: AttachmentRecord, bootId: string): boolean {
+  const { netns } = record;
+  if (netns === "" || isOfEarlierBoot(record, bootId)) return true;
+  return !existsSync(netns) && existsSync(dirname(netns));
+}
