@@ -1,9 +1,9 @@
-import type { NodeConfState, NodeConfStatus } from "#daemon/cni-conf/status.ts";
+import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
+import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
-import type { NodeEvent } from "#kube/events/event-recorder.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 
@@ -82,21 +82,3 @@ export async function openApiCluster(options: KubeOptions): Promise<Cluster> {
 
 const recovery =
   'New pods fail here. Install Plexus again, or hand the node back as in docs/operations/troubleshooting.md, "Plexus was deleted too early"';
-
-const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
-  shadowed: "PlexusConfShadowed",
-  missing: "PlexusConfMissing",
-  "foreign-rename": "PlexusConfForeignRename",
-};
-
-function nodeConfEvent(status: NodeConfStatus, before: NodeConfStatus): NodeEvent | undefined {
-  const reason = displacedReasons[status.state];
-  if (reason !== undefined) return { type: "Warning", reason, message: status.reason };
-  if (status.state !== "active") return undefined;
-  if (before.state !== "active") {
-    const message = [status.reason, status.warning ?? []].flat().join("; ");
-    return { type: "Normal", reason: "PlexusConfActive", message };
-  }
-  if (status.primary === before.primary) return undefined;
-  return { type: "Normal", reason: "PrimaryNetworkChanged", message: status.reason };
-}

@@ -19,8 +19,13 @@ interface NextChoice extends NextPrimary {
 /** Which configuration is the primary CNI's. */
 export type PrimaryChoice =
   | { readonly kind: "primary"; readonly primary: Primary; readonly next?: NextChoice }
-  /** There is none yet. */
-  | { readonly kind: "waiting"; readonly reason: string; readonly next?: NextChoice }
+  /** There is none yet, or the previous one is `lost`: missing or unusable. */
+  | {
+      readonly kind: "waiting";
+      readonly reason: string;
+      readonly lost?: string;
+      readonly next?: NextChoice;
+    }
   /** The daemon's configuration names the default network itself. */
   | { readonly kind: "not-needed" };
 
@@ -88,7 +93,9 @@ function choosePrimary(
   if (configured !== undefined) {
     const candidate = candidates.find((each) => each.file === configured);
     if (candidate?.kind === "usable") return { kind: "primary", primary: candidate };
-    return { kind: "waiting", reason: problemOf(configured, candidate) };
+    const lost = configured === previous ? configured : undefined;
+    const reason = problemOf(configured, candidate);
+    return omitUndefined({ kind: "waiting" as const, reason, lost });
   }
   const first = candidates.find((candidate) => candidate.kind === "usable");
   const known = candidates.find((candidate) => candidate.file === previous);
@@ -101,7 +108,8 @@ function choosePrimary(
     return omitUndefined({ kind: "primary" as const, primary: known, next });
   }
   const reason = isMissing ? problemOf(previous, known) : noneYet(candidates, first);
-  return omitUndefined({ kind: "waiting" as const, reason, next });
+  const lost = isMissing ? previous : undefined;
+  return omitUndefined({ kind: "waiting" as const, reason, lost, next });
 }
 
 /** In whole seconds, so that it stays the same from round to round. */

@@ -264,6 +264,37 @@ test("names the file that it takes over as that of a renamed primary, and when",
   expect(reasonOf(conf.status())).toMatch(
     /^the primary CNI's configuration 10-calico.conflist is not there; 20-calico.conflist is taken over in [56]\d s$/,
   );
+  expect(conf.events.at(-1)).toMatchObject({
+    type: "Warning",
+    reason: "PrimaryConfMissing",
+    message: expect.stringMatching(/10-calico.conflist is not there; 20-.*; restore the file/),
+  });
+});
+
+test("records one event when the primary is removed, also after a restart, and none while it was never there", async () => {
+  const node = await makeNode();
+  const first = await node.start();
+  await node.put("10-calico.conflist", calico);
+  await vi.waitFor(() => expect(first.status().state).toBe("active"));
+  await unlink(join(node.conf, "10-calico.conflist"));
+  await vi.waitFor(() => expect(first.status().state).toBe("waiting"));
+  await unlink(join(node.bin, "plexus"));
+  first.reconcileNow();
+  await vi.waitFor(() => expect(first.notReadyReason()).toContain("plexus is not installed"));
+  expect(first.events.map(({ reason }) => reason)).toEqual([
+    "PlexusConfActive",
+    "PrimaryConfMissing",
+  ]);
+  await first.stop();
+  await node.install("plexus");
+  expect((await node.start()).events).toMatchObject([
+    {
+      type: "Warning",
+      reason: "PrimaryConfMissing",
+      message:
+        "new pods on this node fail: the primary CNI's configuration 10-calico.conflist is not there; plexusd waits for it; restore the file, or check the primary CNI's agent",
+    },
+  ]);
 });
 
 test.each([

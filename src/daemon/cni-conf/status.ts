@@ -1,4 +1,5 @@
 import { plexusConfName } from "#lib/files/default-paths.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NextPrimary, PrimaryChoice } from "./choose-primary.ts";
 import type { CniConfDir } from "./plexus-conf.ts";
 
@@ -25,6 +26,8 @@ export interface NodeConfStatus {
   readonly reason: string;
   /** The file that the default network is delegated to. */
   readonly primary?: string;
+  /** The primary CNI's file, if it was used and is now missing or unusable. */
+  readonly lost?: string;
   /** The file that is taken over as the primary CNI's unless the files change. */
   readonly next?: NextPrimary;
   /** What plexusd cannot see and therefore assumes to be right, one sentence. */
@@ -48,7 +51,11 @@ export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): Node
   }
   switch (choice.kind) {
     case "waiting":
-      return { state: "waiting", reason: choice.reason };
+      return omitUndefined({
+        state: "waiting" as const,
+        reason: choice.reason,
+        lost: choice.lost,
+      });
     case "not-needed":
       return { state: "active", reason: "without a primary CNI" };
     case "primary":

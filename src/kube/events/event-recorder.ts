@@ -24,6 +24,7 @@ export interface NodeEvent {
     | "PlexusConfShadowed"
     | "PlexusConfMissing"
     | "PlexusConfForeignRename"
+    | "PrimaryConfMissing"
     | "PrimaryNetworkChanged"
     | "InvalidConfiguration"
     | "NodeHandedBack"

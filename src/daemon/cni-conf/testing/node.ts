@@ -3,12 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import type { NodeConfTimings } from "#daemon/cni-conf/reconciler.ts";
 import type { NodeConfState } from "#daemon/cni-conf/status.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, wholeHost } from "#host/host-view.ts";
+import type { NodeEvent } from "#kube/events/event-recorder.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 
 /** Logs nothing. */
@@ -60,18 +62,22 @@ export async function makeNode(options: { view?: (root: string) => HostView } = 
     start: async (
       change: Partial<NodeConfSpec> = {},
       timings: Partial<NodeConfTimings> = {},
-    ): Promise<NodeConf & { states: NodeConfState[] }> => {
+    ): Promise<NodeConf & { states: NodeConfState[]; events: NodeEvent[] }> => {
       const states: NodeConfState[] = [];
+      const events: NodeEvent[] = [];
       const conf = await startNodeConf({
         spec: () => ({ ...config, ...change }),
         stateDir: dirs.state,
         files: new HostConfFiles(view),
         logger: silent,
-        onChange: (status) => states.push(status.state),
+        onChange(status, before) {
+          states.push(status.state);
+          events.push(...[nodeConfEvent(status, before) ?? []].flat());
+        },
         timings: { ...quick, ...timings },
       });
       onTestFinished(() => conf.stop());
-      return Object.assign(conf, { states });
+      return Object.assign(conf, { states, events });
     },
   };
   await node.install("plexus", "calico", "portmap", "flannel");
