@@ -6,6 +6,7 @@ import { existsSync, openSync } from "node:fs";
 import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { releaseTool } from "../release/tools.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { kubernetesDirectory } from "./kubernetes/build/kubernetes.ts";
@@ -16,7 +17,7 @@ import { type Command, run } from "./machine/run.ts";
 const usage = `usage: node e2e/cluster/main.ts COMMAND
   prepare                  builds and downloads the programs of the cluster, if they are not in the cache yet
   up [--nodes N] [FILE...] starts a cluster of one node or N, unless it is up, and loads the images in archives
-  kubectl ...              runs kubectl as the cluster's administrator
+  kubectl ..., helm ...    runs kubectl or Helm as the cluster's administrator
   node ...                 runs a command on the first node, or a shell; node-2 ... on the second
   down                     stops the cluster and removes all that is left of it
 `;
@@ -32,12 +33,13 @@ interface State {
 /** Of this checkout's cluster. */
 const home = join(repositoryRoot, ".cluster");
 const stateFile = join(home, "state.json");
-/** For the PATH of a shell: kubectl and on-node. */
+/** For the PATH of a shell: kubectl, helm and on-node. */
 const programs = join(home, "bin");
 
 const howToUse = `The cluster is up. To use it in this shell:
   export PATH=${programs}:$PATH
-It has kubectl, and on-node, which runs a command on the node. To stop the cluster: make cluster-down
+It has kubectl, helm, which is built when first used, and on-node, which runs a command on the node.
+To stop the cluster: make cluster-down
 `;
 
 async function up(args: readonly string[]): Promise<void> {
@@ -104,12 +106,15 @@ async function hold(nodes: number): Promise<void> {
   await rm(stateFile);
 }
 
-/** kubectl enters the network namespace of the control plane, as the API server is reached from nowhere else. */
+/** kubectl and Helm enter the control plane's network namespace, as nothing else reaches the API server. */
 async function writePrograms({ controlPlane, node, nodes }: Cluster): Promise<void> {
   const kubectl = join(await kubernetesDirectory(), "kubectl");
-  const enter = `nsenter --target=${controlPlane.host.pid} -n`;
+  const kubeconfig = `export KUBECONFIG='${controlPlane.kubeconfig}'`;
+  const enter = `exec nsenter --target=${controlPlane.host.pid} -n`;
+  const findHelm = `helm=$('${process.execPath}' '${import.meta.filename}' find-helm)`;
   const scripts = {
-    kubectl: `KUBECONFIG='${controlPlane.kubeconfig}' exec ${enter} '${kubectl}' "$@"`,
+    kubectl: `${kubeconfig}; ${enter} '${kubectl}' "$@"`,
+    helm: `${kubeconfig}; ${findHelm} && ${enter} "$helm" "$@"`,
     "on-node": `exec ${node.host.command([]).join(" ")} "$@"`,
     ...Object.fromEntries(
       nodes.map(({ name, host }) => [`on-${name}`, `exec ${host.command([]).join(" ")} "$@"`]),
@@ -173,7 +178,11 @@ async function main([command = "", ...args]: readonly string[]): Promise<void> {
     case "down":
       return down();
     case "kubectl":
-      return passOn("kubectl", args);
+    case "helm":
+      return passOn(command, args);
+    case "find-helm":
+      process.stdout.write(await releaseTool("helm"));
+      break;
     case "node":
       return passOn("on-node", args);
     default:
