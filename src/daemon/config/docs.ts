@@ -24,7 +24,8 @@ const head = `<!-- Made by scripts/config-docs.ts from src/daemon/config/schema.
 
 plexusd reads \`${defaultPaths.configFile}\` (\`--config FILE\`): the key \`config.yaml\` of the ConfigMap
 \`plexus-config\`. Every key is optional, and an empty file is valid. plexusd rejects unknown keys and
-wrong types with line and key. To check a file in advance, run \`plexusctl config check FILE\`.
+wrong types with line and key. To check a file in advance, run \`plexusctl config check FILE\`
+([in the image](../operations/upgrade.md#upgrade)).
 
 plexusd reads the file again when it changes. If the changed file is invalid, the previous
 configuration stays in effect, and the log and an event on the Node give the reason. Keys marked
