@@ -80,9 +80,9 @@ fuzz-%:
 	node e2e/fuzz/main.ts $* --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED))
 
 # What the test clusters have. Tests take these from the environment.
-cluster e2e: export PLEXUS_E2E_RUNTIME ?= $(RUNTIME)
-cluster e2e: export PLEXUS_E2E_KUBERNETES ?= $(KUBERNETES)
-cluster e2e: export PLEXUS_E2E_CONTAINERD ?= $(CONTAINERD)
+cluster e2e e2e-migration: export PLEXUS_E2E_RUNTIME ?= $(RUNTIME)
+cluster e2e e2e-migration: export PLEXUS_E2E_KUBERNETES ?= $(KUBERNETES)
+cluster e2e e2e-migration: export PLEXUS_E2E_CONTAINERD ?= $(CONTAINERD)
 
 # NODES: one if not given. The first run builds Kubernetes, for ten minutes.
 cluster: image ## start a Kubernetes cluster on this machine, load the image, and print how to use it (Debian, root)

@@ -11,6 +11,7 @@ import { repositoryRoot } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { kubernetesDirectory } from "./kubernetes/build/kubernetes.ts";
 import { type Cluster, startCluster } from "./kubernetes/cluster.ts";
+import { nodeRuntime } from "./kubernetes/node-creator.ts";
 import { prepareTools } from "./kubernetes/tools.ts";
 import { type Command, run } from "./machine/run.ts";
 
@@ -62,8 +63,13 @@ async function up(args: readonly string[]): Promise<void> {
   process.stdout.write(howToUse);
 }
 
+/** Building programs takes longer than a cluster is waited for. */
+async function prepare(): Promise<void> {
+  await nodeRuntime(await prepareTools());
+}
+
 async function start(nodes: string): Promise<void> {
-  await prepareTools();
+  await prepare();
   await rm(home, { recursive: true, force: true });
   await mkdir(programs, { recursive: true });
   const logPath = join(home, "cluster.log");
@@ -169,8 +175,7 @@ async function passOn(program: string, args: readonly string[]): Promise<void> {
 async function main([command = "", ...args]: readonly string[]): Promise<void> {
   switch (command) {
     case "prepare":
-      await prepareTools();
-      break;
+      return prepare();
     case "up":
       return up(args);
     case "hold":

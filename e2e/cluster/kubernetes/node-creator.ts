@@ -33,8 +33,8 @@ export function nodeCreator(
   };
 }
 
-/** The container runtime that PLEXUS_E2E_RUNTIME names. */
-async function nodeRuntime(tools: Tools): Promise<NodeRuntime> {
+/** The container runtime that PLEXUS_E2E_RUNTIME names, built if it is not in the cache yet. */
+export async function nodeRuntime(tools: Tools): Promise<NodeRuntime> {
   const name = process.env.PLEXUS_E2E_RUNTIME || "containerd";
   if (name === "containerd") return new Containerd(tools);
   if (name === "crio") return new Crio(await prepareCrioTools());
