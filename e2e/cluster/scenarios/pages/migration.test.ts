@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type HostState, type HostStateKind, readHostState } from "../../../support/host-state.ts";
 import { bridge, chained } from "../../../support/networks.ts";
 import { nad } from "../../../support/node/manifests.ts";
+import { repositoryRoot } from "../../../support/paths.ts";
 import { type Cluster, startCluster, waitForServiceAccount } from "../../kubernetes/cluster.ts";
+import { run } from "../../machine/run.ts";
 import { writePlexusImage } from "../target/images.ts";
 import { bridges, networkStatus, type PodObject } from "../target/objects.ts";
 import { eventually, isCrio, isGiven } from "../target/target.ts";
@@ -77,6 +80,10 @@ describe.skipIf(isGiven || isCrio)("docs/user/migration.md", () => {
 
       await page.follow("there");
       for (const name of ["first", "second"] as const) await expectWorking(cluster, name);
+      const explain = [join(repositoryRoot, "deploy/kubectl-plexus"), "explain", "first"] as const;
+      expect(await run(cluster.administratorCommand(...explain))).toMatch(
+        /^default\/store +net1 .*attached by Multus$/m,
+      );
       await startPod(cluster, "own");
       await eventually("its network-status is published", async () => {
         return networkStatus(await cluster.get<PodObject>("pod", "own")).length === 2;
@@ -101,8 +108,8 @@ describe.skipIf(isGiven || isCrio)("docs/user/migration.md", () => {
 });
 
 async function nodeState(cluster: Cluster): Promise<HostState> {
-  const run = (command: [string, ...string[]]): Promise<string> => cluster.inNode(command);
-  const state = await readHostState({ run, stateDir: "/var/lib/plexus" }, { kinds });
+  const inNode = (command: [string, ...string[]]): Promise<string> => cluster.inNode(command);
+  const state = await readHostState({ run: inNode, stateDir: "/var/lib/plexus" }, { kinds });
   return { ...state, links: state.links?.filter((name) => !bridges.includes(name)) ?? [] };
 }
 
