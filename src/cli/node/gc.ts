@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, switchFlag, textFlag } from "#cli/flags.ts";
-import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
+import { executableNames } from "#lib/files/default-paths.ts";
 import { runProgram } from "#lib/run-program.ts";
 import { forgetLeftovers, forgetSandbox } from "./forget.ts";
 
@@ -10,7 +10,7 @@ export const gcCommand = command({
   summary: "detach the networks of sandboxes that no longer exist",
   description: `Makes plexusd retry every teardown that failed, was interrupted or was never requested, without
 waiting for the backoff, and prints each result. Runs the shim, which executes the plugins: run it
-as root on the node, or in the container of deploy/overlays/agent.
+as root on the node.
 
 With --forget it removes the record of one sandbox instead and executes no plugin: for a teardown
 that can never succeed. It prints what stays allocated. This works without plexusd, too.
@@ -18,10 +18,6 @@ that can never succeed. It prints what stays allocated. This works without plexu
   flags: {
     "bin-dir": commonFlags.binDir,
     socket: commonFlags.socket,
-    "mount-namespace": textFlag(
-      "FILE",
-      "execute the plugins in this mount namespace, such as /proc/1/ns/mnt, with the shim of the container image",
-    ),
     forget: textFlag("SANDBOX", "forget this sandbox: its container ID or the beginning of it"),
     "forget-leftovers": switchFlag("forget all sandboxes that no longer exist"),
     attached: switchFlag("with --forget: even if the sandbox is attached"),
@@ -39,11 +35,7 @@ that can never succeed. It prints what stays allocated. This works without plexu
     }
     if (flags["forget-leftovers"]) return forgetLeftovers(flags["state-dir"], output);
     const binDir = flags["bin-dir"];
-    const mountNamespace = flags["mount-namespace"];
-    const isInContainer = mountNamespace !== "";
-    const shim = join(isInContainer ? defaultPaths.imageDir : binDir, executableNames.shim);
-    const options = isInContainer ? [`--mount-namespace=${mountNamespace}`] : [];
-    const command = [shim, "agent", "--once", ...options];
+    const command = [join(binDir, executableNames.shim), "agent", "--once"];
     const env = { CNI_PATH: binDir, PLEXUS_SOCKET: flags.socket };
     const { exitCode, stdout, stderr } = await runProgram(command, { env, mayFail: true });
     for (const line of linesOf(stdout)) output.out(line);
