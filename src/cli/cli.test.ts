@@ -352,6 +352,8 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
   expect(err).toMatch(/attached through Plexus: 1 \(default\/web\); delete these pods/);
   expect(err).toMatch(/not be detached: 1 \(default\/typo\); .*busy; .*kubectl plexus forget NODE/);
   expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
+  await writeFile(node.at("state/c-lost@eth0.record"), "{", { mode: 0o600 });
+  expect((await node.uninstall()).err).toMatch(/c-lost.*; delete the pod of this container/);
   await store.finish(recordOf("web", []));
   expect((await node.uninstall()).err).not.toContain("attached through Plexus");
   expect((await node.uninstall("--force")).code).toBe(0);

@@ -31,7 +31,9 @@ export async function attachmentProblems(stateDir: string): Promise<string[]> {
   const blocking = (await isCrioRunning())
     ? records
     : records.filter((record) => record.attachments.some((each) => !each.isDefault));
-  const problems = damaged.map((each) => each.reason);
+  const problems = damaged.map(
+    ({ reason }) => `${reason}; delete the pod of this container, or uninstall with --force`,
+  );
   const current = { bootId: await readBootId(), now: new Date().toISOString() };
   const reasonOf = (record: AttachmentRecord) => leftoverReason(record, current);
   const attached = blocking.filter((record) => reasonOf(record) === undefined);
