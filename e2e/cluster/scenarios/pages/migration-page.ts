@@ -8,6 +8,7 @@ import { codeBlocks } from "../../../support/markdown.ts";
 import { nodeBinary, repositoryRoot } from "../../../support/paths.ts";
 import type { Cluster } from "../../kubernetes/cluster.ts";
 import { run } from "../../machine/run.ts";
+import { isCrio } from "../target/target.ts";
 import { type Step, stepsOf } from "./steps.ts";
 
 /** With what Plexus is installed. */
@@ -57,14 +58,15 @@ export class MigrationPage {
     await run(cluster.administratorCommand(...shell), { cwd: directory });
   }
 
-  /** The steps of a part, without those for the other installer. */
+  /** The steps of a part, without those for the other installer or runtime. */
   #stepsOf(part: Part): Step[] {
     const { steps, installer } = this.#parts;
     return steps.filter(({ info }) => {
       const words = info.split(" ");
       const of = words.find((word) => word === "back" || word === "at-the-end") ?? "there";
       const isForAll = !words.includes("kubectl") && !words.includes("helm");
-      return of === part && (isForAll || words.includes(installer));
+      const isForRuntime = isCrio || !words.includes("crio");
+      return of === part && isForRuntime && (isForAll || words.includes(installer));
     });
   }
 
