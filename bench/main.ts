@@ -1,6 +1,7 @@
 import { execa } from "execa";
 import { differences, expectedCounts, writeExpectedCounts } from "./counts/compare.ts";
 import { removeCpuGroups } from "./measure/accounting.ts";
+import { findMultus } from "./peers/multus.ts";
 import { publish, readResults } from "./report/output.ts";
 import type { Results } from "./results.ts";
 import { runBenchmark } from "./run.ts";
@@ -15,7 +16,10 @@ async function reExecute(): Promise<number> {
   const flags = [...namespaces, "--propagation", "private"];
   const command = [...flags, process.execPath, import.meta.filename, ...process.argv.slice(2)];
   const groups = `plexus-bench-${process.pid}`;
-  const env = { PLEXUS_BENCH_INSIDE: "1", PLEXUS_BENCH_CGROUPS: groups };
+  // Multus is built here, because the namespace has no network to get its modules from.
+  const isAlone = (await findMultus()) === undefined;
+  const peers = isAlone ? { BENCH_PEERS: "none" } : {};
+  const env = { PLEXUS_BENCH_INSIDE: "1", PLEXUS_BENCH_CGROUPS: groups, ...peers };
   // An interrupt ends the child, which is in the same process group; here the groups are still to be removed.
   process.on("SIGINT", () => undefined);
   try {
