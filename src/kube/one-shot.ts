@@ -11,6 +11,7 @@ import type { JsonApi } from "#kube/api/json-api.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
+import { podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
@@ -39,11 +40,24 @@ export function openKubeOnce(options: {
   const { client, logger, nodeName } = options;
   const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
   const live = new LiveGetter(client, options.apiTimeoutMs);
-  const source = new ApiClusterSource({ pods: noCache, nads: noCache, live });
+  const api = new ApiClusterSource({ pods: noCache, nads: noCache, live });
+  let foundNode: string | undefined;
+  const source: ClusterSource = {
+    // The whole pod, because the event needs its node, without another request.
+    async getPod(identity, call) {
+      const object = await api.getPodObject(identity, call);
+      if (object === undefined) return undefined;
+      foundNode = nodeNameOf(object);
+      return podOf(object);
+    },
+    getPodObject: (identity, call) => api.getPodObject(identity, call),
+    getNad: (ref, call) => api.getNad(ref, call),
+    notReadyReason: () => api.notReadyReason(),
+  };
   const events = new ApiEventRecorder({
     client,
     logger,
-    nodeName: nodeName ?? ((pod) => nodeOf(source, pod)),
+    nodeName: nodeName ?? (async (pod) => foundNode ?? (await nodeOf(api, pod))),
   });
   return {
     source,

@@ -1,3 +1,4 @@
+import { closeSync, openSync, writeSync } from "node:fs";
 import process from "node:process";
 import type { Logger } from "#engine/ports.ts";
 import { ShimSession } from "#host/shim-session.ts";
@@ -23,7 +24,7 @@ async function main(): Promise<void> {
     delete process.env[name];
     delete process.env[name.toUpperCase()];
   }
-  const logger = stderrLogger((line) => process.stderr.write(line));
+  const logger = stderrLogger(writeToStderr);
   const manifests = process.env.PLEXUS_MANIFESTS;
   const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
   const kept = standalonePaths(stateDir);
@@ -39,6 +40,7 @@ async function main(): Promise<void> {
     logger,
     clock: bootClockMs,
     now: () => new Date().toISOString(),
+    closeOutput,
     openCluster: (call) => {
       const { manifestsDir: defaultManifests } = defaultPaths;
       const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig };
@@ -47,7 +49,23 @@ async function main(): Promise<void> {
   });
 }
 
+/** The runtime reads the shim's stderr, which is stdout and stderr here, until all have closed it. */
+function closeOutput(): void {
+  for (const descriptor of [1, 2]) {
+    closeSync(descriptor);
+    // The lowest free descriptor is the one that was closed.
+    openSync("/dev/null", "w");
+  }
+}
+
 type Level = "debug" | "info" | "warn" | "error";
+
+/** process.stderr would keep a descriptor of its own open. A line that cannot be written is lost. */
+function writeToStderr(line: string): void {
+  try {
+    writeSync(2, line);
+  } catch {}
+}
 
 /** Logs warnings and errors to stderr, which the container runtime logs. */
 function stderrLogger(write: (line: string) => void, bound: object = {}): Logger {
@@ -67,7 +85,7 @@ function stderrLogger(write: (line: string) => void, bound: object = {}): Logger
 main().then(
   () => process.exit(0),
   (error: unknown) => {
-    process.stderr.write(`plexus-standalone: ${errorMessage(error)}\n`);
+    writeToStderr(`plexus-standalone: ${errorMessage(error)}\n`);
     process.exit(1);
   },
 );

@@ -62,6 +62,7 @@ async function call(
     logger,
     clock: () => performance.now(),
     now: () => "2026-01-01T00:00:00Z",
+    closeOutput: () => undefined,
     openCluster: (opened) =>
       openCallCluster(opened, {
         manifests: undefined,

@@ -9,6 +9,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import type { ShimSession } from "#host/shim-session.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
+import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -39,6 +40,8 @@ export interface StandaloneOptions {
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
   readonly now: () => string;
+  /** Closes what the container runtime waits for beside the shim. Called after the answer. */
+  readonly closeOutput: () => void;
   /** The call's configuration may name a kubeconfig. */
   readonly openCluster: (call: Call) => Promise<CallCluster>;
 }
@@ -49,7 +52,9 @@ const pendingStatusMs = 1000;
 const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} };
 
 /**
- * Serves one call with the same engine as plexusd, and waits for what it publishes.
+ * Serves one call with the same engine as plexusd. The network-status is published before the
+ * answer. The event is sent afterwards, and updates of records are synced, as plexusd does; the
+ * shim and the runtime do not wait for these.
  * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
@@ -62,7 +67,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   ]);
   try {
     const engine = new Engine({
-      // The process ends with its answer.
+      // The process ends soon after its answer.
       config: () => ({ ...options.config, publishStatus: "beforeReply" }),
       ...omitUndefined({ source: cluster.source, definitions: cluster.definitions }),
       publisher: cluster.publisher,
@@ -80,18 +85,15 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       repeatsTeardowns: "recorded",
     });
     const { answer, afterAnswer } = await engine.handle(call, session);
-    try {
-      // Without a daemon, GC is the only call that comes regularly.
-      if (call.command === "GC") await records.sweep();
-      if (cluster.source !== undefined) await publishPending(engine, call.containerId, options);
-      await Promise.all([cluster.close(), records.flush()]);
-      await session.done(answer);
-    } finally {
-      afterAnswer();
-    }
-  } catch (error) {
-    await cluster.close();
-    throw error;
+    // Without a daemon, GC is the only call that comes regularly.
+    if (call.command === "GC") await records.sweep();
+    if (cluster.source !== undefined) await publishPending(engine, call.containerId, options);
+    await session.done(answer).finally(afterAnswer);
+    options.closeOutput();
+    // What the answer starts has begun by then.
+    await nextTurn();
+  } finally {
+    await Promise.all([cluster.close(), records.flush()]);
   }
 }
 

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { expect } from "vitest";
@@ -7,7 +7,7 @@ import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { fileKinds } from "../../support/host-state.ts";
 import { bridge, list, macvlan, ptp } from "../../support/networks.ts";
-import { errorOf } from "../../support/node/cni-call.ts";
+import { type CniCall, errorOf } from "../../support/node/cni-call.ts";
 import { PlexusNode } from "../../support/node/plexus-node.ts";
 import { ScriptedPlugins } from "../../support/node/scripted-plugins.ts";
 import { detachOrder, scriptedTest as test } from "../../support/node/test.ts";
@@ -143,19 +143,51 @@ test("without plexusd, a later call publishes the network-status that the ADD co
   const described = { ...conf, runtimeConfig: { [capability]: {} } };
   expect(await pod.add({ conf: described, env })).toMatchObject({ exitCode: 0 });
   expect(api.seen).toEqual([]);
-  const status = { command: "STATUS", conf } as const;
-  await execa(node.shim, [], {
-    input: JSON.stringify(conf),
-    env: { ...node.environment(status), ...env },
-    extendEnv: false,
-    reject: false,
-  });
+  await callOnMachine(node, { command: "STATUS", conf }, env);
   expect(api.objects.get("pods/default/thin")).toMatchObject({
     metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": expect.any(String) } },
   });
   await pod.mustDel({ env });
   await node.startDaemon();
 });
+
+test("without plexusd, the runtime does not wait for the event", async ({ node }) => {
+  await node.stopDaemon();
+  await using api = await FakeApiServer.start();
+  const { promise: answered, resolve } = Promise.withResolvers<void>();
+  api.script({ when: ({ method }) => method === "POST", answer: answered });
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "missing" };
+  api.put("pods", podObject("refused", { uid: "uid-refused", annotations }));
+  const standalone = join(node.lab.dir, "standalone-of-event");
+  await symlink(distPath("plexus-standalone"), standalone);
+  const conf = node.conf({ kubeconfig: await api.kubeconfig({ token: "t" }) });
+  const pod = await node.pod("refused", { uid: "uid-refused" });
+  const ended = await callOnMachine(
+    node,
+    { ...pod.request("ADD"), conf },
+    { PLEXUS_STANDALONE: standalone },
+  );
+  expect(ended.stdout).toContain("missing");
+  // It ends when the event is answered, or two seconds later.
+  expect(await execa("pgrep", ["-f", standalone], { reject: false })).toMatchObject({
+    exitCode: 0,
+  });
+  resolve();
+  await waitUntil("the event is written", () =>
+    [...api.objects.keys()].some((key) => key.startsWith("events/")),
+  );
+  await node.startDaemon();
+});
+
+/** Calls the shim where it reaches the machine's API server. Resolves when nothing has its output open. */
+function callOnMachine(node: PlexusNode, call: CniCall, env: Record<string, string>) {
+  return execa(node.shim, [], {
+    input: JSON.stringify(call.conf),
+    env: { ...node.environment(call), ...env },
+    extendEnv: false,
+    reject: false,
+  });
+}
 
 /** Nothing listens on this port of a lab. */
 const unreachableCluster = JSON.stringify({

@@ -267,7 +267,7 @@ export function startStandalone(): EngineProcess {
         gone: session.gone,
       },
       stateDir,
-      ...{ config: {}, logger, clock: bootClockMs, now },
+      ...{ config: {}, logger, clock: bootClockMs, now, closeOutput: () => undefined },
       openCluster: async () => ({
         ...lazyKube({ open, logger, closeGraceMs: 2000 }),
         deviceSources: [],

@@ -41,9 +41,7 @@ export async function finishAdd(
   // The default network is always the first.
   const result = formatResult((attached[0] as Attached).result, cniVersion);
   await recordAndPublish(ctx, { ...sandbox, attached }, locks);
-  const emit = (): void => emitAttached(ctx, sandbox.pod, attached);
-  if (isPublishedFirst(ctx)) emit();
-  else void ctx.answered.then(emit);
+  void ctx.answered.then(() => emitAttached(ctx, sandbox.pod, attached));
   return result;
 }
 
