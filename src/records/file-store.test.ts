@@ -232,26 +232,44 @@ test("list() ignores every file that is not a record", async () => {
   expect(await store.list()).toEqual({ records: [recordOf("c2")], damaged: [] });
 });
 
-test("hasPod() finds every sandbox of a pod and no other pod's, even beside an unreadable file", async () => {
+test.each([{}, { forOneCall: true }])(
+  "hasPod() finds every sandbox of a pod and no other pod's, even beside an unreadable file: %j",
+  async (options) => {
+    const store = await FileRecordStore.open(dir, options);
+    const web = { namespace: "default", name: "web" };
+    expect(await store.hasPod(web)).toBe(false);
+    await store.create(recordOf("c1"), plan);
+    await store.create(recordOf("c2"), plan);
+    await mkdir(fileOf("c3"));
+    expect(await store.hasPod({ uid: "u", ...web } as typeof web)).toBe(true);
+    for (const [namespace, name] of [
+      ["default", "we"],
+      ["default", "web2"],
+      ["defaul", "web"],
+      ["web", "default"],
+    ]) {
+      expect(await store.hasPod({ namespace: namespace!, name: name! })).toBe(false);
+    }
+    await store.finish(key);
+    expect(await store.hasPod(web)).toBe(true);
+    await store.finish({ ...key, containerId: "c2" });
+    expect(await store.hasPod(web)).toBe(false);
+  },
+);
+
+test("list() can be limited to some records, and to those that contain a text", async () => {
   const store = await FileRecordStore.open(dir);
-  const web = { namespace: "default", name: "web" };
-  expect(await store.hasPod(web)).toBe(false);
-  await store.create(recordOf("c1"), plan);
-  await store.create(recordOf("c2"), plan);
-  await mkdir(fileOf("c3"));
-  expect(await store.hasPod({ uid: "u", ...web } as typeof web)).toBe(true);
-  for (const [namespace, name] of [
-    ["default", "we"],
-    ["default", "web2"],
-    ["defaul", "web"],
-    ["web", "default"],
-  ]) {
-    expect(await store.hasPod({ namespace: namespace!, name: name! })).toBe(false);
-  }
-  await store.finish(key);
-  expect(await store.hasPod(web)).toBe(true);
-  await store.finish({ ...key, containerId: "c2" });
-  expect(await store.hasPod(web)).toBe(false);
+  const ids = ["a", "b", "c", "d"];
+  for (const id of ids) await store.create(recordOf(id, "eth0", `note of ${id}`), plan);
+  const { records } = await store.list({ containing: '"note of c"' });
+  expect(records.map(({ containerId }) => containerId)).toEqual(["c"]);
+  const seen = new Set<string>();
+  await vi.waitFor(async () => {
+    const some = (await store.list({ atMost: 2 })).records;
+    expect(some).toHaveLength(2);
+    for (const { containerId } of some) seen.add(containerId);
+    expect([...seen].toSorted()).toEqual(ids);
+  });
 });
 
 test("hasPod() notices records that are created or finished while it reads the files", async () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
-import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
+import type { DamagedRecord, RecordSelection, RecordStore } from "#engine/record/record-store.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -16,6 +16,7 @@ import {
   recordFileName,
   tombstoneFileName,
 } from "#lib/files/state-files.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { isIncomplete } from "#protocol/plan.ts";
 import { OpenFiles } from "./open-files.ts";
 import { PodIndex } from "./pod-index.ts";
@@ -42,18 +43,24 @@ export class FileRecordStore implements RecordStore {
   readonly #writing: string;
   readonly #open: OpenFiles<StoredRecord>;
   readonly #emptying = new Set<Promise<unknown>>();
-  readonly #pods = new PodIndex(async () => (await this.list()).records);
+  readonly #pods: PodIndex;
 
-  private constructor(dir: string) {
+  private constructor(dir: string, { forOneCall }: { readonly forOneCall: boolean }) {
     this.#dir = dir;
+    const list = async (containing?: string) =>
+      (await this.list(omitUndefined({ containing }))).records;
+    this.#pods = new PodIndex({ list, isKept: !forOneCall });
     this.#writing = `write the attachment record in ${dir}`;
     this.#open = new OpenFiles(dir);
   }
 
-  /** Opens the state directory; creates it with mode 0700 if it does not exist. */
-  static async open(dir: string): Promise<FileRecordStore> {
+  /**
+   * Opens the state directory; creates it with mode 0700 if it does not exist.
+   * @param options.forOneCall the process ends after one call
+   */
+  static async open(dir: string, { forOneCall = false } = {}): Promise<FileRecordStore> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    return new FileRecordStore(dir);
+    return new FileRecordStore(dir, { forOneCall });
   }
 
   async load(key: RecordKey): Promise<StoredRecord | undefined> {
@@ -142,13 +149,12 @@ export class FileRecordStore implements RecordStore {
     return this.#pods.has(pod);
   }
 
-  async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
+  async list(
+    selection: RecordSelection = {},
+  ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const name of (await readdir(this.#dir)).toSorted()) {
-      const file = parseStateFileName(name);
-      if (file?.kind !== "record") continue;
-      const key = { containerId: file.containerId, ifName: file.ifName };
+    for (const key of await this.#keys(selection)) {
       // A node has hundreds of records: let calls run in between.
       await nextTurn();
       try {
@@ -163,6 +169,27 @@ export class FileRecordStore implements RecordStore {
       }
     }
     return { records, damaged };
+  }
+
+  async #keys({ atMost = Infinity, containing }: RecordSelection): Promise<RecordKey[]> {
+    const keys: RecordKey[] = [];
+    for (const name of (await readdir(this.#dir)).toSorted()) {
+      const file = parseStateFileName(name);
+      if (file?.kind !== "record") continue;
+      const key = { containerId: file.containerId, ifName: file.ifName };
+      if (containing === undefined || this.#contains(key, containing)) keys.push(key);
+    }
+    const first = keys.length > atMost ? Math.floor(Math.random() * keys.length) : 0;
+    return [...keys.slice(first), ...keys.slice(0, first)].slice(0, atMost);
+  }
+
+  /** True if the file cannot be read: the reader of the record says why. */
+  #contains(key: RecordKey, text: string): boolean {
+    try {
+      return readFileSync(this.#path(recordFileName(key))).includes(text);
+    } catch {
+      return true;
+    }
   }
 
   #isIncomplete(key: RecordKey): boolean {

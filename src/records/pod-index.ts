@@ -3,16 +3,23 @@ import { recordFileName } from "#lib/files/state-files.ts";
 
 type Pod = Pick<NonNullable<AttachmentRecord["pod"]>, "namespace" | "name">;
 
+interface PodIndexOptions {
+  /** The records, at least those that contain a text. */
+  readonly list: (containing?: string) => Promise<readonly AttachmentRecord[]>;
+  /** Whether the index pays: else each question reads only what it needs. */
+  readonly isKept: boolean;
+}
+
 /** The pod of each recorded sandbox interface. Lists the records on first use. */
 export class PodIndex {
-  readonly #list: () => Promise<readonly AttachmentRecord[]>;
+  readonly #options: PodIndexOptions;
   /** By record. During the list only what changed, as the list may have read the file before. */
   readonly #pods = new Map<string, string | undefined>();
   #listed: Promise<void> | undefined;
   #isListing = false;
 
-  constructor(list: () => Promise<readonly AttachmentRecord[]>) {
-    this.#list = list;
+  constructor(options: PodIndexOptions) {
+    this.#options = options;
   }
 
   /** Before the list nothing is stored, because the list will contain the change. */
@@ -27,15 +34,21 @@ export class PodIndex {
 
   /** @throws Error when the records cannot be listed; the next call lists them again */
   async has(pod: Pod): Promise<boolean> {
+    const { list, isKept } = this.#options;
+    const text = podText(pod);
+    if (!isKept) {
+      const records = await list(JSON.stringify(pod.name));
+      return records.some((record) => podText(record.pod) === text);
+    }
     this.#listed ??= this.#readAll();
     await this.#listed;
-    return [...this.#pods.values()].includes(podText(pod));
+    return [...this.#pods.values()].includes(text);
   }
 
   async #readAll(): Promise<void> {
     this.#isListing = true;
     try {
-      for (const record of await this.#list()) {
+      for (const record of await this.#options.list()) {
         const name = recordFileName(record);
         if (!this.#pods.has(name)) this.#pods.set(name, podText(record.pod));
       }

@@ -60,7 +60,7 @@ function closeOutput(): void {
 
 type Level = "debug" | "info" | "warn" | "error";
 
-/** process.stderr would keep a descriptor of its own open. A line that cannot be written is lost. */
+/** process.stderr would keep a copy of the descriptor open. A line that cannot be written is lost. */
 function writeToStderr(line: string): void {
   try {
     writeSync(2, line);

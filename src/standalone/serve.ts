@@ -63,7 +63,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const [cluster, bootId, records] = await Promise.all([
     options.openCluster(call),
     readBootId(),
-    FileRecordStore.open(options.stateDir),
+    FileRecordStore.open(options.stateDir, { forOneCall: true }),
   ]);
   try {
     const engine = new Engine({

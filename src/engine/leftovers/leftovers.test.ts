@@ -119,6 +119,20 @@ test("a process for one call leaves records of attached sandboxes alone, and que
   expect([lab.records.keys, lab.source.asked]).toEqual([["c1@eth0"], []]);
 });
 
+test.each([
+  ["c19", "c19", []],
+  ["c1", "c1-again", ["bridge DEL net1"]],
+])(
+  "a process for one call retries leftovers of some sandboxes, and of its pod: %s",
+  async (pod, containerId, expected) => {
+    const others = Array.from({ length: 18 }, (_, i) => `c${i + 2}`);
+    const lab = await withLeftover(others, { repeatsTeardowns: "recorded" });
+    lab.advance(31_000);
+    await lab.del({ ...container(pod), env: { CNI_CONTAINERID: containerId, CNI_NETNS: "" } });
+    expect(forC1(lab)).toEqual(expected);
+  },
+);
+
 test("a DEL waits for no list of the records, except the first one after a start", async () => {
   const lab = await pods(["c1", "c2"]);
   expect(await lab.del(container("c1"))).toMatchObject({ exitCode: 0 });

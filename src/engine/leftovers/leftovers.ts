@@ -7,7 +7,7 @@ import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { withdrawStatus } from "#engine/network-status/pending-status.ts";
 import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
+import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
@@ -21,6 +21,8 @@ const maxCallMs = 20_000;
 const graceMs = 600_000;
 /** How long the list of leftovers is used before the records are listed again. */
 const listMs = 10_000;
+/** How many records a process for one call looks at: a call must not wait for the node's other pods. */
+const recordsOfOneCall = 16;
 const inFlight = "a call for its container is in flight";
 
 /** How a teardown is retried. */
@@ -95,7 +97,8 @@ export class Leftovers {
     const isOfPod = ({ pod }: AttachmentRecord): boolean =>
       pod !== undefined && pod.name === name && pod.namespace === namespace;
     const isUsable = options.usesLastList === true || this.#ageMs() < listMs;
-    const { leftovers, lost } = (isUsable && this.#listed) || (await this.#listOrWarn(ctx));
+    const { leftovers, lost } =
+      (isUsable && this.#listed) || (await this.#listOrWarn(ctx, options.pod));
     const ofPod = leftovers.filter(isOfPod);
     for (const listed of new Set([...ofPod, ...leftovers])) {
       using sandbox = this.#locks.tryAcquire(listed.containerId);
@@ -194,16 +197,20 @@ export class Leftovers {
   }
 
   /** The leftovers; none when the records cannot be listed. */
-  async #listOrWarn({ logger }: Pick<EngineDeps, "logger">): Promise<LeftoverList> {
-    return this.#list().catch((error: unknown) => {
+  async #listOrWarn(
+    { logger }: Pick<EngineDeps, "logger">,
+    pod?: PodIdentity,
+  ): Promise<LeftoverList> {
+    return this.#list(pod).catch((error: unknown) => {
       logger.warn({ err: error }, "cannot list the records to find leftovers");
       return { leftovers: [], lost: [] };
     });
   }
 
-  async #list(): Promise<LeftoverList> {
-    const { records, damaged } = await this.#deps.records.list();
-    if (this.#deps.repeatsTeardowns !== "recorded") void this.#missingPods.lookUp(records);
+  async #list(pod?: PodIdentity): Promise<LeftoverList> {
+    const isOneCall = this.#deps.repeatsTeardowns === "recorded";
+    const { records, damaged } = await (isOneCall ? this.#sample(pod) : this.#deps.records.list());
+    if (!isOneCall) void this.#missingPods.lookUp(records);
     void this.#unknownSandboxes.lookUp(records);
     const known = new Set([...records, ...damaged].map(recordFileName));
     for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);
@@ -211,6 +218,16 @@ export class Leftovers {
     const lost = damaged.filter(({ isIncomplete }) => isIncomplete && this.#graceIsOver());
     this.#listed = { at: this.#deps.clock(), leftovers, lost };
     return this.#listed;
+  }
+
+  /** A pod's records, and some of the others. */
+  async #sample(pod: PodIdentity | undefined): ReturnType<RecordStore["list"]> {
+    const { records: store } = this.#deps;
+    const some = await store.list({ atMost: recordsOfOneCall });
+    if (pod === undefined) return some;
+    const { records: ofPod } = await store.list({ containing: JSON.stringify(pod.name) });
+    const byName = new Map([...some.records, ...ofPod].map((each) => [recordFileName(each), each]));
+    return { ...some, records: [...byName.values()] };
   }
 
   /** Whether the runtime has had time to delete sandboxes from before a reboot. */

@@ -18,7 +18,7 @@ export type PendingStatus = NonNullable<AttachmentRecord["pendingStatus"]>;
 export async function recordsWithPendingStatus(
   deps: Pick<EngineDeps, "records">,
 ): Promise<AttachmentRecord[]> {
-  const { records } = await deps.records.list();
+  const { records } = await deps.records.list({ containing: '"pendingStatus"' });
   const pending = records.filter(({ pendingStatus }) => pendingStatus !== undefined);
   const first = Math.floor(Math.random() * pending.length);
   return [...pending.slice(first), ...pending.slice(0, first)];

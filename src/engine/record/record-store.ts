@@ -71,5 +71,15 @@ export interface RecordStore {
   /** Whether a sandbox of the pod is recorded; cheap enough for every DEL. */
   hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean>;
   /** All records, and the sandbox interfaces whose record is damaged. */
-  list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
+  list(
+    selection?: RecordSelection,
+  ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
+}
+
+/** Which records are listed. Reading all of them takes long for a process that serves one call. */
+export interface RecordSelection {
+  /** Of more records, these are random. */
+  readonly atMost?: number;
+  /** Those whose JSON contains it, and perhaps others. */
+  readonly containing?: string;
 }

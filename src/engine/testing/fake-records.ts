@@ -2,7 +2,7 @@ import { strictEqual } from "node:assert/strict";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
-import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
+import type { DamagedRecord, RecordSelection, RecordStore } from "#engine/record/record-store.ts";
 import {
   type StoredRecord,
   type TeardownPlan,
@@ -109,10 +109,17 @@ export class FakeRecords implements RecordStore {
     return pods.some((each) => each?.namespace === pod.namespace && each.name === pod.name);
   }
 
-  async list(): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
+  /** With `atMost`, the newest. */
+  async list({
+    atMost = Infinity,
+    containing = "",
+  }: RecordSelection = {}): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const { key, record: text } of this.#entries.values()) {
+    const entries = [...this.#entries.values()].filter(
+      ({ record }) => record?.includes(containing) ?? true,
+    );
+    for (const { key, record: text } of entries.toReversed().slice(0, atMost).toReversed()) {
       const record = this.#damagedRecords.has(name(key))
         ? undefined
         : parsed<AttachmentRecord>(text);
