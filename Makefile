@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-clients e2e-primary bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-clients e2e-primary bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov e2e-arm64 fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -134,6 +134,10 @@ e2e-clients: build ## podman, nerdctl and cnitool without Kubernetes (Debian 12,
 # TEST: one test by its name. The kernel and QEMU are Debian packages, unpacked into the cache the first time.
 e2e-sriov: build ## real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64, needs Go)
 	node e2e/sriov/main.ts $(if $(TEST),-t "$(TEST)")
+
+# FILES: other tests of e2e/netns. It uses the packages of arm64 of Debian and npm, unpacked into the cache the first time.
+e2e-arm64: build ## the shim's tests, and Plexus with real plugins, on arm64 in a virtual machine (Debian, amd64)
+	node e2e/arm64/main.ts $(FILES)
 
 # SUITE: only this release (bookworm, trixie). RUN: other targets. The first run builds the root file systems.
 fresh: deps ## the README's commands on a fresh Debian: the demo on 12 and 13, the tests on 13 (SUITE=trixie, RUN=demo)

@@ -8,10 +8,13 @@ import { execa } from "execa";
  * Builds dist/plexusd.js and dist/plexusctl.js (for the pinned Node), or with --standalone the
  * one-file executable dist/plexus-standalone (compiled by Bun). With --readable DIR it builds the former
  * there, with the names of all functions and the path of each module, for a profile (bench/measure/profile.ts).
+ * With --bun FILE, the executable contains this Bun, which may be of another architecture; --out is its path.
  */
 const { values } = parseArgs({
   options: {
     standalone: { type: "boolean", default: false },
+    bun: { type: "string" },
+    out: { type: "string", default: "dist/plexus-standalone" },
     readable: { type: "string" },
     version: { type: "string", default: "0.0.0" },
     commit: { type: "string", default: "unknown" },
@@ -183,10 +186,11 @@ async function buildStandalone(): Promise<void> {
     // The working directory is the container runtime's: nothing is read from there.
     "--no-compile-autoload-dotenv",
     "--no-compile-autoload-bunfig",
+    ...(values.bun === undefined ? [] : ["--compile-executable-path", values.bun]),
     bundle,
     "--outfile",
-    "dist/plexus-standalone",
+    values.out,
   ]);
-  await chmod("dist/plexus-standalone", 0o755);
+  await chmod(values.out, 0o755);
   await rm(bundle);
 }

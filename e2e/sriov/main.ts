@@ -3,14 +3,12 @@
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { quoted, runInGuest } from "../guest/guest.ts";
+import { guestImage } from "../guest/image.ts";
 import { repositoryRoot } from "../support/paths.ts";
-import { runInGuest } from "./guest/guest.ts";
-import { guestImage } from "./guest/image.ts";
 import { guestPlugins } from "./plugins.ts";
 
 /** Runs the tests of the project `sriov` in a guest. Arguments are passed to vitest: `-t "vlan:"`. */
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
-
 const script = (args: readonly string[], plugins: string, report: boolean): string => `
 cd ${quoted(repositoryRoot)}
 export PATH=${quoted(join(repositoryRoot, "node_modules/.bin"))}:$PATH CI=true NO_COLOR=1 PLEXUS_GUEST=yes

@@ -26,15 +26,20 @@ export async function versionedPackage(name: string, env: AptEnvironment): Promi
   return `${found[1]}=${found[2]}`;
 }
 
-/** Writes an apt configuration with separate sources and lists, so that the machine's stay as they are. */
+/**
+ * Writes an apt configuration with separate sources and lists, so that the machine's stay as they are.
+ * @param architecture of a machine that has no packages yet. @default this machine's, with its packages
+ */
 export async function writeAptConfig(
   directory: string,
   suites: readonly string[],
+  architecture?: string,
 ): Promise<AptEnvironment> {
   await mkdir(join(directory, "lists", "partial"), { recursive: true });
   await mkdir(join(archivesOf(directory), "partial"), { recursive: true });
   // A copy: apt locks the directory that it is in.
-  await copyFile("/var/lib/dpkg/status", join(directory, "status"));
+  const installed = architecture === undefined ? "/var/lib/dpkg/status" : "/dev/null";
+  await copyFile(installed, join(directory, "status"));
   const sources = join(directory, "debian.sources");
   await writeFile(
     sources,
@@ -58,6 +63,7 @@ export async function writeAptConfig(
     "Acquire::Retries": "3",
     // Everything here is below a directory that only root may enter.
     "APT::Sandbox::User": "root",
+    ...(architecture === undefined ? {} : { "APT::Architecture": architecture }),
   };
   const lines = Object.entries(settings).map(([key, value]) => `${key} "${value}";\n`);
   await writeFile(config, lines.join(""));

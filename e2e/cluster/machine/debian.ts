@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -16,6 +17,8 @@ import { type Command, run } from "./run.ts";
 interface DebianPackages {
   /** Names the directory in the cache. */
   readonly name: string;
+  /** That of another machine, which has no packages yet. @default this machine's */
+  readonly architecture?: string;
   /** Packages of Debian unstable. */
   readonly fromUnstable: readonly string[];
   /** Packages of the machine's own release. */
@@ -84,7 +87,7 @@ async function unpackAll(root: string, packages: DebianPackages): Promise<void> 
     ...(fromBackports.length + versionedFromBackports.length === 0 ? [] : [`${release}-backports`]),
     release,
   ];
-  const env = await writeAptConfig(apt, suites);
+  const env = await writeAptConfig(apt, suites, packages.architecture);
   await run(["apt-get", "update"], { env });
   const wanted = [
     ...packages.fromUnstable.map((name) => `${name}/sid`),
@@ -100,8 +103,17 @@ async function unpackAll(root: string, packages: DebianPackages): Promise<void> 
       }
     }
   }
+  if (packages.architecture !== undefined) await mergeIntoUsr(root);
   for (const [file, ...args] of packages.trials) {
     await run([join(root, file), ...args]);
   }
   await rm(apt, { recursive: true });
+}
+
+/** Older releases have files in /bin, /sbin and /lib, which are links to directories of /usr on every machine. */
+async function mergeIntoUsr(root: string): Promise<void> {
+  for (const name of ["bin", "sbin", "lib"].filter((each) => existsSync(join(root, each)))) {
+    await run(["cp", "-a", `${name}/.`, `usr/${name}`], { cwd: root });
+    await rm(join(root, name), { recursive: true });
+  }
 }

@@ -3,18 +3,22 @@
 import { existsSync } from "node:fs";
 import { copyFile, glob, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { cachedDirectory } from "../../cluster/machine/cache.ts";
-import { debianRoot, unpackedPackages } from "../../cluster/machine/debian.ts";
-import { run } from "../../cluster/machine/run.ts";
+import { cachedDirectory } from "../cluster/machine/cache.ts";
+import { debianRoot } from "../cluster/machine/debian.ts";
+import { run } from "../cluster/machine/run.ts";
+import { type GuestArchitecture, guestPackages } from "./packages.ts";
 
 /** What a guest is started with. */
 export interface GuestImage {
+  readonly architecture: GuestArchitecture;
   /** The root that QEMU's packages are unpacked below. */
-  readonly packages: string;
+  readonly emulator: string;
   readonly kernel: string;
   readonly initramfs: string;
   /** A directory with the `lib/modules` that the guest gets, and a static `busybox`. */
   readonly files: string;
+  /** Directories of this machine that together are the guest's root, by tag; the first that has a file decides. */
+  readonly layers: Readonly<Record<string, string>>;
 }
 
 /** What the guest needs before it has a root file system. */
@@ -28,7 +32,7 @@ const moduleDirectories = [
   "net",
   "lib",
   "crypto",
-  "arch/x86/crypto",
+  "arch/*/crypto",
   "fs/9p",
   "fs/netfs",
   "fs/fscache",
@@ -40,34 +44,24 @@ const moduleDirectories = [
 ];
 
 /** Finds the guest's kernel and programs, and unpacks or makes what is not in the cache yet. */
-export async function guestImage(): Promise<GuestImage> {
-  const [packages, debian] = await Promise.all([
-    unpackedPackages({
-      name: "debian-guest",
-      fromUnstable: [],
-      fromRelease: [],
-      // Debian 12's own QEMU has no card with virtual functions.
-      fromBackports: ["qemu-system-x86"],
-      versionedFromBackports: ["linux-image-amd64"],
-      trials: [],
-    }),
-    debianRoot(),
-  ]);
-  const busybox = join(debian, "usr/bin/busybox");
-  const boot = join(packages, "boot");
+export async function guestImage(architecture: GuestArchitecture = "amd64"): Promise<GuestImage> {
+  const packages = await guestPackages(architecture);
+  const { emulator, busybox, programs } = packages;
+  const boot = join(packages.kernel, "boot");
   const kernel = (await readdir(boot)).find((name) => name.startsWith("vmlinuz-"));
   if (kernel === undefined) throw new Error(`there is no kernel in ${boot}`);
   const release = kernel.slice("vmlinuz-".length);
   const init = await readFile(join(import.meta.dirname, "init.sh"));
   const own = await readFile(import.meta.filename);
-  const inputs = [packages, busybox, own, init];
-  const files = await cachedDirectory("guest", inputs, async (directory) => {
+  const inputs = [packages.kernel, busybox, own, init];
+  const files = await cachedDirectory(`guest-${architecture}`, inputs, async (directory) => {
     await copyFile(busybox, join(directory, "busybox"));
-    await copyModules(packages, directory, release);
+    await copyModules(packages.kernel, directory, release);
     await makeInitramfs(directory, release, init);
   });
   const initramfs = join(files, "initramfs");
-  return { packages, kernel: join(boot, kernel), initramfs, files };
+  const layers = { ...(programs === undefined ? {} : { programs }), host: "/" };
+  return { architecture, emulator, kernel: join(boot, kernel), initramfs, files, layers };
 }
 
 /** Modules as busybox loads them: not compressed, with its own index. */
@@ -81,9 +75,14 @@ async function copyModules(packages: string, directory: string, release: string)
   const wanted = moduleDirectories.map((path) => `kernel/${path}`);
   const paths = await Array.fromAsync(glob(["modules.*", ...wanted], { cwd: source }));
   await run(["cp", "-a", "--parents", ...paths, target], { cwd: source });
-  const busybox = join(directory, "busybox");
+  const busybox = await ownBusybox();
   await run(["find", target, "-name", "*.ko.xz", "-exec", busybox, "unxz", "{}", "+"]);
   await run([busybox, "depmod", "-b", directory, release]);
+}
+
+/** The busybox of this machine's architecture. */
+async function ownBusybox(): Promise<string> {
+  return join(await debianRoot(), "usr/bin/busybox");
 }
 
 /** The initramfs has busybox, init.sh and the modules that reach the host's files. */
@@ -97,12 +96,12 @@ async function makeInitramfs(directory: string, release: string, init: Buffer): 
   }
   for (const name of ["modules.dep", "modules.builtin"])
     await copyFile(join(directory, modules, name), join(root, modules, name));
-  for (const name of ["bin", "dev", "proc", "host", "scratch", "root"])
+  for (const name of ["bin", "dev", "proc", "layers", "scratch", "root"])
     await mkdir(join(root, name));
   await copyFile(join(directory, "busybox"), join(root, "bin/busybox"));
   await writeFile(join(root, "init"), init, { mode: 0o755 });
   const pack = `find . | "$1" cpio -o -H newc >"$2"`;
-  await run(["sh", "-euc", pack, "sh", join(directory, "busybox"), join(directory, "initramfs")], {
+  await run(["sh", "-euc", pack, "sh", await ownBusybox(), join(directory, "initramfs")], {
     cwd: root,
   });
   await rm(root, { recursive: true });
