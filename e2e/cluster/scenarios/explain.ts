@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { chmod, mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { list } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
-import { repositoryRoot } from "../../support/paths.ts";
-import { type RunResult, tryRun } from "../machine/run.ts";
+import { kubectlPlexus } from "./target/kubectl-plexus.ts";
 import { home, networks } from "./target/objects.ts";
 import { plexusPod, readConfig, waitForPlexus, writeConfig } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
@@ -24,7 +21,8 @@ export function explainScenarios(scene: () => Scene): void {
     test("explains pods and the next step, checks the node, and names a missing permission", async () => {
       const { target } = scene();
       await scene().startPod("found", { networks: "red" });
-      const flags = ["-n", home, "--request-timeout=60s"];
+      const context = await target.kubectl("config", "current-context");
+      const flags = ["-n", home, "--context", context, "--request-timeout=60s"];
       const found = await kubectlPlexus(target, ["explain", "found", ...flags]);
       expect(found.stdout.split("\n")[0]).toMatch(
         new RegExp(`^All networks are attached: eth0=\\S+, net1=${home}/red\\.$`),
@@ -60,6 +58,24 @@ export function explainScenarios(scene: () => Scene): void {
         "pods and definitions": "ok",
         shim: "ok",
       });
+    });
+
+    test("events and explain name the link that is missing, and have the details of a plugin's error", async () => {
+      const { target } = scene();
+      const says = async (name: string, plugin: object, ...words: string[]): Promise<void> => {
+        await target.apply(nad(name, list(name, plugin), { namespace: home }));
+        await scene().createPod(name, { networks: name });
+        const { message } = await scene().waitForEvent(name, "AttachFailed");
+        const { stdout } = await kubectlPlexus(target, ["explain", `${home}/${name}`]);
+        expect(stdout).toMatch(new RegExp(`^Could not attach ${home}/${name} `));
+        for (const word of words)
+          for (const text of [message, stdout]) expect(text).toContain(word);
+      };
+      const named = 'Link not found (the configuration names master "eth9")';
+      await says("adrift", { type: "macvlan", master: "eth9" }, named);
+      await target.inNode(["sh", "-c", lendingPlugin]);
+      onTestFinished(() => target.inNode(["rm", "/opt/cni/bin/lending"]).then());
+      await says("lent", { type: "lending" }, "no lease", "the server is silent");
     });
 
     test("reports an unknown key, and a definition that was deleted while the pod runs", async () => {
@@ -139,6 +155,15 @@ export function explainScenarios(scene: () => Scene): void {
   });
 }
 
+/** Installs a plugin whose error has details. */
+const lendingPlugin = `cat >/opt/cni/bin/lending <<'END'
+#!/bin/sh
+[ "$CNI_COMMAND" = ADD ] || exit 0
+echo '{"cniVersion":"1.0.0","code":110,"msg":"no lease","details":"the server is silent"}'
+exit 1
+END
+chmod 755 /opt/cni/bin/lending`;
+
 /** The kubelet updates the volumes of a pod that changes at once, else within a minute. */
 async function syncVolumes(target: Target): Promise<void> {
   const { name } = (await plexusPod(target)).metadata;
@@ -153,20 +178,4 @@ async function deletePlexusPod(target: Target): Promise<void> {
 async function findingOf(target: Target, pod: string): Promise<string> {
   const { stdout } = await kubectlPlexus(target, ["explain", "-o", "json", `${home}/${pod}`]);
   return JSON.parse(stdout).advice.finding;
-}
-
-/** Runs deploy/kubectl-plexus with a kubectl that reaches the cluster; `flags` are kubectl's own. */
-async function kubectlPlexus(
-  target: Target,
-  args: readonly string[],
-  ...flags: string[]
-): Promise<RunResult> {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-kubectl-"));
-  const kubectl = join(dir.path, "kubectl");
-  const path = process.env.PATH ?? "";
-  const quoted = target.kubectlCommand(...flags).map((each) => `'${each}'`);
-  await writeFile(kubectl, `#!/bin/sh\nPATH='${path}' exec ${quoted.join(" ")} "$@"\n`);
-  await chmod(kubectl, 0o755);
-  const script = join(repositoryRoot, "deploy/kubectl-plexus");
-  return await tryRun([script, ...args], { env: { PATH: `${dir.path}:${path}` } });
 }
