@@ -17,7 +17,8 @@ export function updateScenarios(lab: () => Lab): void {
     const before = await plexusPods();
     let updating = true;
     const churn = scenes.map((scene, n) => comeAndGo(scene, n, () => updating));
-    const changes = ["--set=startupTaint.enabled=true", "--set=resources.requests.cpu=21m"];
+    // The second one is read when plexusd starts: only the checksum of such keys changes in the DaemonSet.
+    const changes = ["--set=startupTaint.enabled=true", "--set=config.apiTimeoutMs=9000"];
     const update = lab()
       .helm("upgrade", ...changes)
       .finally(() => {
@@ -38,6 +39,11 @@ export function updateScenarios(lab: () => Lab): void {
     await cluster.kubectl("set", "image", ...daemonSet, "plexusd=localhost/plexus:missing");
     const stuck = await eventually("plexusd has no image on one node", async () =>
       (await lacksImage(one)) ? one : (await lacksImage(two)) && two,
+    );
+    const ill = await lab().kubectlPlexus("doctor");
+    expect(ill.exitCode, ill.stdout).toBe(1);
+    expect(ill.stdout).toMatch(
+      new RegExp(`^== ${stuck.target.nodeName}\nPROBLEM +plexusd .*ImagePull`, "m"),
     );
     const other = stuck === one ? two : one;
     await other.startPod("served", { networks: "red,blue" });
