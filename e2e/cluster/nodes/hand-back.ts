@@ -2,8 +2,9 @@
 
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { networkStatus } from "../scenarios/target/objects.ts";
+import { home, networkStatus } from "../scenarios/target/objects.ts";
 import { kustomize } from "../scenarios/target/plexus.ts";
+import { filesOfPlexus } from "../scenarios/uninstall.ts";
 import type { Lab } from "./lab.ts";
 
 const both = { networks: "red,blue" };
@@ -23,11 +24,29 @@ export function handBackScenarios(lab: () => Lab): void {
     daemonSet.spec.template.spec.nodeSelector["kubernetes.io/hostname"] = two.target.nodeName;
     await two.target.apply(daemonSet);
     await two.target.kubectl("rollout", "status", ...uninstaller, "--timeout=240s");
-    const files = await two.target.inNode(["ls", "/etc/cni/net.d", "/opt/cni/bin"]);
-    expect(files).not.toContain("plexus");
+    expect(await filesOfPlexus(two.target)).toEqual([]);
     expect(networkStatus(await two.startPod("primary-only", both))).toEqual([]);
     await one.startPod("attached", both);
     expect(await one.networkStatus("attached")).toHaveLength(3);
     await two.target.kubectl("delete", ...uninstaller);
+  });
+
+  test("helm uninstall changes no node while one has pods with networks, and then hands back both", async () => {
+    const { one, two } = lab();
+    await lab().label(two);
+    await one.startPod("attached", both);
+    const refused = await lab().helmUninstall();
+    expect(refused.exitCode).toBe(1);
+    expect(refused.stdout + refused.stderr).toMatch(
+      new RegExp(`${one.target.nodeName}: .*${home}/attached`),
+    );
+    const installed = ["00-plexus.conflist", "plexus"];
+    for (const { target } of [one, two]) expect(await filesOfPlexus(target)).toEqual(installed);
+    await one.startPod("meanwhile", both);
+    expect(await one.networkStatus("meanwhile")).toHaveLength(3);
+    await one.deletePods("attached", "meanwhile");
+    const { exitCode, stderr } = await lab().helmUninstall();
+    expect(exitCode, stderr).toBe(0);
+    for (const { target } of [one, two]) expect(await filesOfPlexus(target)).toEqual([]);
   });
 }

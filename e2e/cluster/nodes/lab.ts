@@ -6,22 +6,33 @@ import { repositoryRoot } from "../../support/paths.ts";
 import { type Cluster, startCluster } from "../kubernetes/cluster.ts";
 import type { ClusterNode } from "../kubernetes/node.ts";
 import { type RunResult, run, tryRun } from "../machine/run.ts";
+import { installMultus, loadMultusImages } from "../scenarios/pages/multus.ts";
 import { writePlexusImage } from "../scenarios/target/images.ts";
 import type { PodObject } from "../scenarios/target/objects.ts";
 import { plexusPod } from "../scenarios/target/plexus.ts";
 import { Scene } from "../scenarios/target/scene.ts";
-import { eventually } from "../scenarios/target/target.ts";
+import { eventually, isCrio } from "../scenarios/target/target.ts";
 import { NodeTarget } from "./node-target.ts";
 
 /** The label of docs/user/migration.md: plexusd runs on nodes where it is `plexus`. */
 const label = "example.com/meta-cni";
 
-const release = ["plexus", join(repositoryRoot, "deploy/chart"), "--namespace=kube-system"];
+const system = ["--namespace=kube-system"] as const;
+const release = ["plexus", join(repositoryRoot, "deploy/chart"), ...system] as const;
 
-/** The chart's values that the scenarios need all the time; a dot in a key has to be escaped. */
-const values = [`--set=nodeSelector.${label.replaceAll(".", "\\.")}=plexus`];
+/** Whether Multus is on the nodes first. With CRI-O, its pods would have to be evicted (docs/user/migration.md). */
+export const isFromMultus = !isCrio;
 
-/** A cluster of two nodes with the chart, whose plexusd runs on labelled nodes only. */
+/**
+ * The chart's values that the scenarios need all the time; a dot in a key has to be escaped. The CRD is in Multus's
+ * manifest too.
+ */
+const values = [
+  `--set=nodeSelector.${label.replaceAll(".", "\\.")}=plexus`,
+  `--set=crds.enabled=${!isFromMultus}`,
+];
+
+/** A cluster of two nodes with the chart, whose plexusd runs on labelled nodes only. Multus runs on the others. */
 export class Lab implements AsyncDisposable {
   readonly cluster: Cluster;
   /** The scenarios' pods and networks, as seen from each of the first two nodes. */
@@ -34,13 +45,14 @@ export class Lab implements AsyncDisposable {
     this.two = two;
   }
 
-  /** Starts the cluster and installs the chart. No node has the label yet. */
+  /** Starts the cluster and installs Multus and the chart. plexusd runs on no node yet. */
   static async start(): Promise<Lab> {
     const cluster = await startCluster({ nodes: 2, images: [await writePlexusImage()] });
     const [first, second] = cluster.nodes;
     if (first === undefined || second === undefined)
       throw new Error("two nodes have been asked for");
     const lab = new Lab(cluster, [sceneOn(cluster, first), sceneOn(cluster, second)]);
+    if (isFromMultus) await startMultus(cluster);
     await lab.helm("install");
     await lab.one.prepare();
     await lab.two.remember();
@@ -64,7 +76,14 @@ export class Lab implements AsyncDisposable {
     const helm = [await releaseTool("helm"), action, ...release, ...values, ...more] as const;
     await run(this.cluster.administratorCommand(...helm, "--wait", "--timeout=240s"));
     const rollout = ["rollout", "status", "daemonset/plexus", "--timeout=240s"];
-    await this.cluster.kubectl("--namespace=kube-system", ...rollout);
+    await this.cluster.kubectl(...system, ...rollout);
+  }
+
+  /** `helm uninstall` of the chart. */
+  async helmUninstall(): Promise<RunResult> {
+    const [name, , namespace] = release;
+    const helm = [await releaseTool("helm"), "uninstall", name, namespace, "--wait"] as const;
+    return tryRun(this.cluster.administratorCommand(...helm));
   }
 
   /** Runs deploy/kubectl-plexus as the administrator. */
@@ -73,9 +92,13 @@ export class Lab implements AsyncDisposable {
     return tryRun(this.cluster.administratorCommand(script, ...args));
   }
 
-  /** Labels a node, and waits until plexusd is ready there. */
+  /** Labels a node, which stops Multus there, and waits until plexusd is ready. */
   async label({ target }: Scene): Promise<void> {
-    await target.kubectl("label", "node", target.nodeName, `${label}=plexus`);
+    await target.kubectl("label", "node", target.nodeName, `${label}=plexus`, "--overwrite");
+    const multus = ["--selector=app=multus", `--field-selector=spec.nodeName=${target.nodeName}`];
+    await target.kubectl(...system, "wait", "--for=delete", "pod", ...multus, "--timeout=240s");
+    const files = ["conf", "conflist"].map((end) => `/etc/cni/net.d/00-multus.${end}`);
+    await target.inNode(["rm", "-f", ...files]);
     await eventually(`plexusd is ready on ${target.nodeName}`, async () => {
       return readyTime(await plexusPod(target)) !== undefined;
     });
@@ -86,7 +109,7 @@ export class Lab implements AsyncDisposable {
     const { name } = (await plexusPod(target)).metadata;
     await target.kubectl("label", "node", target.nodeName, `${label}-`);
     const gone = ["--for=delete", `pod/${name}`, "--timeout=240s"];
-    await target.kubectl("wait", "--namespace=kube-system", ...gone);
+    await target.kubectl("wait", ...system, ...gone);
   }
 }
 
@@ -98,4 +121,16 @@ export function readyTime({ status }: PodObject): number | undefined {
 
 function sceneOn(cluster: Cluster, node: ClusterNode): Scene {
   return new Scene(new NodeTarget(cluster, node));
+}
+
+/** Starts thin Multus on all nodes, as step 3 of docs/user/migration.md leaves it. */
+async function startMultus(cluster: Cluster): Promise<void> {
+  await loadMultusImages(cluster);
+  await installMultus(cluster, "thin");
+  await cluster.kubectl("label", "nodes", "--all", `${label}=multus`);
+  const template = { spec: { nodeSelector: { [label]: "multus" } } };
+  const updateStrategy = { type: "OnDelete", rollingUpdate: null };
+  const patch = JSON.stringify({ spec: { updateStrategy, template } });
+  const daemonSet = ["daemonset", "kube-multus-ds", "--type=merge", `--patch=${patch}`];
+  await cluster.kubectl(...system, "patch", ...daemonSet);
 }

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { expect, test } from "vitest";
-import { networkStatus } from "../scenarios/target/objects.ts";
+import { home } from "../scenarios/target/objects.ts";
 import type { Scene } from "../scenarios/target/scene.ts";
-import type { Lab } from "./lab.ts";
+import { isFromMultus, type Lab } from "./lab.ts";
 
 const problemOfShim = /^PROBLEM +shim /m;
 
 const both = { networks: "red,blue" };
 
-/** Plexus comes to a cluster node by node, as docs/user/migration.md has it. */
+/** The interfaces of a pod on a node without Plexus. */
+const withoutPlexus = ["lo", "eth0", ...(isFromMultus ? ["net1", "net2"] : [])];
+
+/** Plexus comes to a cluster of Multus node by node, as docs/user/migration.md has it. */
 export function labelScenarios(lab: () => Lab): void {
-  test("Plexus on one labelled node attaches pods there and leaves the other node untouched", async () => {
+  test("Plexus on one labelled node attaches pods there, and leaves the other node and its pods to Multus", async () => {
     const { one, two } = lab();
     const before = await filesOfPlexus(two);
     await lab().label(one);
     await one.startPod("attached", both);
     expect(await one.networkStatus("attached")).toHaveLength(3);
-    expect(networkStatus(await two.startPod("not-attached", both))).toEqual([]);
-    expect(Object.keys(await two.interfaces("not-attached"))).toEqual(["lo", "eth0"]);
+    const explained = await lab().kubectlPlexus("explain", `${home}/attached`);
+    expect(explained.stdout).toMatch(/^All networks are attached/);
+    await two.startPod("not-attached", both);
+    expect(Object.keys(await two.interfaces("not-attached"))).toEqual(withoutPlexus);
     expect(await filesOfPlexus(two)).toEqual(before);
     const { stdout } = await lab().kubectlPlexus("doctor");
     expect(stdout).toContain(`does not select node ${two.target.nodeName}`);
@@ -27,7 +32,13 @@ export function labelScenarios(lab: () => Lab): void {
   test("Plexus on the other node too: kubectl plexus doctor reports both, and the problem of one", async () => {
     const { one, two } = lab();
     const [first, second] = [one.target.nodeName, two.target.nodeName];
+    if (isFromMultus) await two.startPod("by-multus", both);
     await lab().label(two);
+    if (isFromMultus) {
+      expect(Object.keys(await two.interfaces("by-multus"))).toEqual(withoutPlexus);
+      const { stdout } = await lab().kubectlPlexus("explain", `${home}/by-multus`);
+      expect(stdout).toMatch(/^The pod was attached by Multus/);
+    }
     await two.startPod("attached", both);
     expect(await two.networkStatus("attached")).toHaveLength(3);
     const healthy = await lab().kubectlPlexus("doctor");

@@ -15,7 +15,7 @@ const manifests = {
 
 export type MultusForm = keyof typeof manifests;
 
-/** Makes the node know Multus's images by the names in its manifests, with the programs that they have. */
+/** Makes the nodes know Multus's images by the names in its manifests, with the programs that they have. */
 export async function loadMultusImages(cluster: Cluster): Promise<void> {
   const multus = await findMultus();
   if (multus === undefined) throw new Error("Multus cannot be built: see the message above");
@@ -41,17 +41,20 @@ export async function loadMultusImages(cluster: Cluster): Promise<void> {
     await symlink("/run", join(root, "var/run"));
     return writeImage({ ...names, root, archive });
   });
-  await cluster.node.loadImage(archive);
+  for (const node of cluster.nodes) await node.loadImage(archive);
 }
 
-/** Applies Multus's own manifest, and waits until Multus attaches the node's pods. */
+/** Applies Multus's own manifest, and waits until Multus attaches the nodes' pods. */
 export async function installMultus(cluster: Cluster, form: MultusForm): Promise<void> {
   await cluster.kubectl("apply", "--filename", join(await multusSource(), manifests[form]));
   const rollout = ["rollout", "status", "daemonset/kube-multus-ds", "--timeout=240s"];
   await cluster.kubectl("--namespace=kube-system", ...rollout);
   await waitUntil(
-    "Multus has written the node's configuration",
-    async () => (await cluster.inNode(["ls", "/etc/cni/net.d"])).includes("00-multus.conf"),
+    "Multus has written the configuration of every node",
+    async () => {
+      const list = cluster.nodes.map(({ host }) => host.run(["ls", "/etc/cni/net.d"]));
+      return (await Promise.all(list)).every((names) => names.includes("00-multus.conf"));
+    },
     { intervalMs: 200 },
   );
 }
