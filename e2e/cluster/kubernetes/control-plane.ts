@@ -126,7 +126,12 @@ async function apiServerCommand(
   const { controlPlane, apiServerPort, serviceRange, apiService } = addresses;
   const server = await authority.issue({
     commonName: "kube-apiserver",
-    altNames: [`IP:${controlPlane}`, `IP:${apiService}`, "DNS:kubernetes.default.svc"],
+    altNames: [
+      `IP:${controlPlane}`,
+      `IP:${apiService}`,
+      "DNS:kubernetes.default.svc",
+      "DNS:localhost",
+    ],
   });
   const kubeletClient = await authority.issue({
     commonName: "kube-apiserver-kubelet-client",

@@ -12,7 +12,7 @@ mount --bind "$1/boot-id" /proc/sys/kernel/random/boot_id
 mount -t tmpfs -o mode=755 tmpfs /run
 
 # Room for mount points and files that the machine itself need not have, and must not get.
-for place in /etc /opt /var/lib /var/log; do
+for place in /etc /home /opt /var; do
 	layers=/run/.layers$place
 	mkdir -p "$layers/upper" "$layers/work"
 	mount -t overlay -o "lowerdir=$place,upperdir=$layers/upper,workdir=$layers/work" overlay "$place"

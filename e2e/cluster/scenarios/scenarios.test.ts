@@ -12,6 +12,7 @@ import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
 import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
+import { overlayScenarios } from "./overlays.ts";
 import { networkPageScenarios } from "./pages/networks.ts";
 import { securityScenarios } from "./security.ts";
 import { GivenTarget } from "./target/given-target.ts";
@@ -35,6 +36,7 @@ const scenarios = [
   outageScenarios,
   freshNodeScenarios,
   uninstallScenarios,
+  overlayScenarios,
 ];
 
 /** Those where a release of Kubernetes or containerd may behave in another way. `make e2e-versions` runs them alone. */

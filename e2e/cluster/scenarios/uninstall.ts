@@ -19,7 +19,6 @@ import type { Scene } from "./target/scene.ts";
 import { eventually, isCrio, ownCluster, skipGiven, type Target } from "./target/target.ts";
 
 const system = "--namespace=kube-system";
-const base = join(repositoryRoot, "deploy/base");
 const ignoreMissing = ["--ignore-not-found", "--timeout=120s"];
 const uninstallPods = "--selector=app.kubernetes.io/component=uninstall";
 
@@ -73,7 +72,7 @@ export function uninstallScenarios(scene: () => Scene): void {
       await skipWithForeignPods(context, target);
       await scene().startPod("attached-by-plexus");
       // This deletes the permissions of plexusd before its DaemonSet.
-      await target.kubectl("delete", "-k", base, ...ignoreMissing);
+      await target.kubectl("delete", "-k", join(repositoryRoot, "deploy/base"), ...ignoreMissing);
       await eventually(
         "the container runtime uses the primary CNI",
         async () => (await filesOfPlexus(target)).join() === "plexus",
@@ -155,18 +154,21 @@ async function skipWithForeignPods(context: TestContext, target: Target): Promis
   context.skip(length > 0, `not run: ${length} sandboxes that are not ours are attached`);
 }
 
+/** The folders that install Plexus, and the uninstaller. */
+const folders = { plexus: "deploy/base", uninstaller: "deploy/uninstall" };
+
 /** Uninstalls Plexus from a cluster without pods of the tests. */
-export async function uninstallPlexus(target: Target): Promise<void> {
+export async function uninstallPlexus(target: Target, from = folders): Promise<void> {
   await target.kubectl(system, "delete", "daemonset", "plexus", "--ignore-not-found");
-  await target.apply(await kustomize(target, "deploy/uninstall"));
+  await target.apply(await kustomize(target, from.uninstaller));
   await waitForUninstallation(target);
-  await deleteManifests(target);
+  await deleteManifests(target, from);
 }
 
-async function deleteManifests(target: Target): Promise<void> {
-  const uninstaller = join(repositoryRoot, "deploy/uninstall");
-  await target.kubectl("delete", "-k", uninstaller, ...ignoreMissing);
-  await target.kubectl("delete", "-k", base, ...ignoreMissing);
+async function deleteManifests(target: Target, from = folders): Promise<void> {
+  for (const folder of [from.uninstaller, from.plexus]) {
+    await target.kubectl("delete", "-k", join(repositoryRoot, folder), ...ignoreMissing);
+  }
 }
 
 /** The commands of the section about a Plexus that was deleted too early, for the scenarios' pod. */

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { describe, expect, onTestFinished, test } from "vitest";
+import { addresses } from "../kubernetes/addresses.ts";
+import { installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
+import type { Scene } from "./target/scene.ts";
+import { skipGiven } from "./target/target.ts";
+import { filesOfPlexus, uninstallPlexus } from "./uninstall.ts";
+
+const [conf, bin] = ["/etc/cni/net.d", "/opt/cni/bin"];
+const apiServer = `${addresses.controlPlane}:${addresses.apiServerPort}`;
+const k3s = "/var/lib/rancher/k3s";
+const microk8s = "/var/snap/microk8s";
+
+/** Gives the node's directories of CNI the names that a distribution has for them. */
+const bind = (from: string, to: string): string => `mkdir -p ${to}; mount --bind ${from} ${to}\n`;
+
+/** What makes the node like one of a distribution, and what makes it as it was. */
+const nodes: Readonly<Record<string, readonly [make: string, undo: string]>> = {
+  // Its plugins are links to a directory that no container mounts.
+  k3s: [
+    `mkdir -p ${k3s}/data/release; cp ${bin}/* ${k3s}/data/release
+    for each in ${bin}/*; do ln -sf "${k3s}/data/release/\${each##*/}" "$each"; done
+    ${bind(conf, `${k3s}/agent/etc/cni/net.d`)}${bind(bin, `${k3s}/data/cni`)}`,
+    `umount ${k3s}/agent/etc/cni/net.d ${k3s}/data/cni
+    cp --remove-destination ${k3s}/data/release/* ${bin}; rm -r ${k3s}`,
+  ],
+  microk8s: [
+    `mkdir -p ${microk8s}/8000; ln -s 8000 ${microk8s}/current
+    ${bind(conf, `${microk8s}/current/args/cni-network`)}${bind(bin, `${microk8s}/current/opt/cni/bin`)}`,
+    `umount ${microk8s}/current/args/cni-network ${microk8s}/current/opt/cni/bin; rm -r ${microk8s}`,
+  ],
+  gke: [bind(bin, "/home/kubernetes/bin"), "umount /home/kubernetes/bin; rm -r /home/kubernetes"],
+  // On this node too, /etc/cni and /opt/cni are separate mounts.
+  bottlerocket: ["rm -rf /etc/plexus/*", "true"],
+  // Its API server's certificate has this name too.
+  talos: [
+    `sysctl -w net.ipv4.conf.all.route_localnet=1
+    nft 'table ip kubeprism {
+      chain output {
+        type nat hook output priority -100
+        ip daddr 127.0.0.1 tcp dport 7445 dnat to ${apiServer}
+      }
+      chain leave {
+        type nat hook postrouting priority 100
+        ip saddr 127.0.0.1 ip daddr ${addresses.controlPlane} masquerade
+      }
+    }'`,
+    "nft delete table ip kubeprism; sysctl -w net.ipv4.conf.all.route_localnet=0",
+  ],
+  kubespray: [`chown 997 ${conf} ${bin}`, `chown 0 ${conf} ${bin}`],
+};
+
+/** The overlays of distributions, on a node with their directories. */
+export function overlayScenarios(scene: () => Scene): void {
+  describe("the overlays of distributions", () => {
+    test("install Plexus in other directories, attach a pod, and restore the node", async (context) => {
+      skipGiven(context);
+      const { target } = scene();
+      await uninstallPlexus(target);
+      onTestFinished(() => installPlexus(target));
+      for (const [name, [make, undo]] of Object.entries(nodes)) {
+        await target.inNode(["sh", "-euxc", make]);
+        await useOverlay(scene(), name);
+        await target.inNode(["sh", "-euxc", undo]);
+      }
+    });
+  });
+}
+
+async function useOverlay(scene: Scene, name: string): Promise<void> {
+  const { target } = scene;
+  const overlay = `deploy/overlays/${name}`;
+  await target.apply(await kustomize(target, overlay));
+  await waitForPlexus(target);
+  await scene.startPod(`on-${name}`, { networks: "red,blue" });
+  expect(await scene.networkStatus(`on-${name}`), name).toHaveLength(3);
+  await scene.deletePods(`on-${name}`);
+  await uninstallPlexus(target, { plexus: overlay, uninstaller: `${overlay}/uninstall` });
+  expect(await filesOfPlexus(target), name).toEqual([]);
+}
