@@ -173,26 +173,26 @@ test.each(["missing", "refused"] as const)(
   },
 );
 
-test("add() rolls back a network whose second plugin is missing, with the other plugins", async () => {
-  const lab = threeNetworks();
-  lab.plugins.script("tuning", ended("missing"));
-  expect((await lab.add(web)).json).toMatchObject({ code: 999 });
-  const dels = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"];
-  expect(lab.plugins.log("DEL")).toEqual(dels);
-  expect(lab.records.keys).toEqual([]);
-});
-
-test("add() keeps an attached network recorded if its plugin disappears before the rollback", async () => {
-  const lab = threeNetworks();
-  lab.plugins.script("tuning ADD", failed(5, "busy"));
-  lab.plugins.script("bridge DEL", ended("missing"));
-  expect((await lab.add(web)).json).toMatchObject({ code: 5 });
-  const { attachments } = lab.records.writes.at(-1)!.record;
-  expect(attachments.map(({ displayName }) => displayName)).toEqual(["default/a"]);
-  lab.plugins.unscript("bridge DEL");
-  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.records.keys).toEqual([]);
-});
+test.each([
+  { of: "an attached network", outcome: failed(5, "busy"), plugin: "bridge", network: "default/a" },
+  { of: "a plugin that was killed", outcome: ended("timeout"), plugin: "tuning" },
+  { of: "a plugin that disappeared before it ran", outcome: ended("missing"), plugin: "tuning" },
+])(
+  "add() keeps a network recorded if a plugin is missing in the rollback: $of",
+  async ({ outcome, plugin, network = "default/b" }) => {
+    const lab = threeNetworks();
+    lab.plugins.script("tuning ADD", outcome);
+    lab.plugins.script(`${plugin} DEL`, ended("missing"));
+    expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
+    const dels = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"];
+    expect(lab.plugins.log("DEL")).toEqual(dels);
+    const { attachments } = lab.records.writes.at(-1)!.record;
+    expect(attachments.map(({ displayName }) => displayName)).toEqual([network]);
+    lab.plugins.unscript(`${plugin} DEL`);
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.records.keys).toEqual([]);
+  },
+);
 
 /** Orders of one ADD: ptp, bridge, macvlan and tuning. */
 test.each([

@@ -23,7 +23,7 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
    * @default each gets an equal share
    */
   readonly first?: number | undefined;
-  /** @default 0 for an attachment whose ADD succeeded: its state outside needs its plugins */
+  /** @default 0: what has been attempted may have state outside that needs its plugins */
   readonly failingMs?: ChainToDetach["failingMs"];
   readonly onDetached?: (detached: DetachableAttachment) => void;
 }
@@ -74,7 +74,7 @@ async function detach(
     calls: withoutReleases(dels).map((del) => ({ ...withPath(del, sandbox.path), timeoutMs })),
     budget: sandbox.budget,
     failedAdd: attachment.failedAdd,
-    failingMs: sandbox.failingMs ?? (attachment.state === "attached" ? 0 : undefined),
+    failingMs: sandbox.failingMs ?? 0,
     pod: sandbox.pod,
   });
 }
