@@ -103,16 +103,13 @@ test("hasTombstone() is true after finish(), even without a record, until the ne
   expect([await store.hasTombstone(key), await store.hasTombstone(other)]).toEqual([false, true]);
 });
 
-test.each(["create", "update"] as const)(
-  "%s() replaces record and plan, and another process reads the new ones",
-  async (method) => {
-    const store = await storeWithRecord();
-    await store[method](second, emptyPlan);
-    const other = await FileRecordStore.open(dir);
-    expect((await other.load(key))?.record).toEqual(second);
-    expect(await other.loadPlan(key)).toEqual(emptyPlan);
-  },
-);
+test("update() replaces record and plan, and another process reads the new ones", async () => {
+  const store = await storeWithRecord();
+  await store.update(second, emptyPlan);
+  const other = await FileRecordStore.open(dir);
+  expect((await other.load(key))?.record).toEqual(second);
+  expect(await other.loadPlan(key)).toEqual(emptyPlan);
+});
 
 test("only the owner can access the state directory and its files, whatever the umask [S-502]", async () => {
   const before = process.umask(0);
@@ -408,13 +405,15 @@ test("create() makes the record visible at once, and syncs it before `durable` r
   expect(synced).toHaveLength(2);
 });
 
-test("create() over an existing file syncs both the file and the directory", async () => {
-  await (await FileRecordStore.open(dir)).create(recordOf("c1"), plan);
+test("create() does not replace a record that another process has written", async () => {
   const store = await FileRecordStore.open(dir);
-  await store.update(recordOf("c1"), plan);
-  const synced = observeSyncs();
-  await (await store.create(recordOf("c1"), plan)).durable;
-  expect(synced.toSorted()).toEqual(everything);
+  expect(await store.load(key)).toBeUndefined();
+  await (await FileRecordStore.open(dir)).create(recordOf("c1"), plan);
+  await expect(store.create(recordOf("c1", "eth0", "late"), emptyPlan)).rejects.toMatchObject({
+    code: 5,
+    message: expect.stringContaining("another process attached the sandbox"),
+  });
+  expect(await store.load(key)).toEqual({ record: recordOf("c1"), plan });
 });
 
 test("create() rejects `durable` with code 5 if the sync fails, which callers may ignore", async () => {

@@ -80,11 +80,14 @@ export class FileRecordStore implements RecordStore {
   }
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<{ durable: Promise<void> }> {
+    const path = this.#path(recordFileName(record));
     const { synced } = await attempt(this.#writing, async () => {
+      // If this process was stopped meanwhile, its shim has had the sandbox attached by another one.
+      if (isPresent(path)) throw new Error("another process attached the sandbox meanwhile");
       const tombstone = this.#path(tombstoneFileName(record));
       if (isPresent(tombstone)) rmSync(tombstone, { force: true });
       const content = { bytes: formatRecord(record, plan), value: { record, plan } };
-      return this.#open.put(this.#path(recordFileName(record)), content);
+      return this.#open.put(path, content);
     });
     this.#pods.add(record);
     const durable = attempt(this.#writing, () => synced);

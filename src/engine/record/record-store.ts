@@ -34,8 +34,8 @@ export interface RecordStore {
   /**
    * Writes the record and plan of a sandbox interface that is about to be attached, and starts to
    * make them durable: `durable` resolves when they survive a power loss, or rejects with CniError
-   * 5. Replaces what is stored under the key, such as a plan whose record was lost.
-   * @throws CniError 5 when they cannot be written
+   * 5.
+   * @throws CniError 5 when they cannot be written, or another process has stored the key meanwhile
    */
   create(
     record: AttachmentRecord,
