@@ -5,8 +5,11 @@ import { world } from "./world/world.ts";
 const [leftoverUs, garbageUs] = [5e6, 10e6];
 /** For what else a call does: undisturbed, and with its waits for plexusd, the API and leftover processes. */
 const [slackUs, troubleUs] = [5e6, 21e6];
-/** How long the shim waits each time that plexusd is stopped. */
-const silenceUs = 30e6;
+/**
+ * How long a call takes each time that plexusd is stopped: its shim waits for plexusd, perhaps after
+ * another call of the same sandbox that does.
+ */
+const silenceUs = 60e6;
 /** Without room for its lock file, a call locks the node. Other calls give up after this time. */
 const nodeLockUs = 60e6;
 /** The kubelet waits two minutes for a DEL. */

@@ -421,7 +421,11 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     reason: "three faults have to meet, which happens in one of some ten thousand histories",
   },
   {
-    safeguard: "a rollback waits for a missing plugin of what was attached",
+    safeguard: "a process that was stopped does not replace the record of the next one",
+    reason: "an ADD has to be at that moment, as in one of some fifty thousand histories",
+  },
+  {
+    safeguard: "a rollback waits for a missing plugin of what was attempted",
     reason: "two faults have to meet, which happens in one of some ten thousand histories",
   },
   {

@@ -116,8 +116,8 @@ export async function checkEnd(stage: Stage): Promise<void> {
   await schedule.sleep(2e6);
   const records = recordNames(disk);
   if (records.length > 0) properties.violate("in the end", `still recorded: ${records.join()}`);
-  // What is killed leaves at most a temporary file, and a lock per pod, which are swept later.
-  const mayRemain = (1 + scenario.pods.length) * scenario.mischief.length;
+  // What is killed leaves a temporary record and plan, and a lock per pod, which are swept later.
+  const mayRemain = (2 + scenario.pods.length) * scenario.mischief.length;
   const remaining = await lastProblem(stage, () => {
     const others = stateFiles(disk).filter((name) => !mayStayFile.test(name));
     return others.length > mayRemain ? `files remain: ${others.join()}` : undefined;

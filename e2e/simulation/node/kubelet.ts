@@ -59,6 +59,8 @@ export class Kubelet {
     this.#process = new Process("kubelet");
     const { schedule, random } = world();
     for (const wanted of this.#wanted.values()) {
+      // Its loop before has ended with the machine.
+      wanted.wake = () => undefined;
       const startUs = random.duration(1e6, 20e6);
       schedule.at(startUs, () => void this.#follow(wanted), this.#process);
     }
