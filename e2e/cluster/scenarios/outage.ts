@@ -3,6 +3,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { kubectlPlexus } from "./target/kubectl-plexus.ts";
 import { recordsOf, waitForRecords } from "./target/node-state.ts";
 import { networkStatus } from "./target/objects.ts";
 import {
@@ -22,7 +23,7 @@ export function outageScenarios(scene: () => Scene): void {
   describe("an outage", () => {
     beforeEach(skipGiven);
 
-    test("of plexusd keeps new pods waiting, and the node stays ready", async () => {
+    test("of plexusd keeps new pods waiting, the node stays ready, and doctor reports a node without plexusd", async () => {
       const { target } = scene();
       await scene().startPod("before", both);
       await parkPlexus(target);
@@ -30,6 +31,9 @@ export function outageScenarios(scene: () => Scene): void {
       await scene().createPod("waits", both);
       const event = await scene().waitForEvent("waits", "FailedCreatePodSandBox");
       expect(event.message).toMatch(/plexus/);
+      const { exitCode, stdout } = await kubectlPlexus(target, ["doctor"]);
+      expect(exitCode, stdout).toBe(1);
+      expect(stdout).toContain(`PROBLEM  plexusd  plexusd has no pod on node ${target.nodeName}`);
       // The primary's configuration has cniVersion 1.0.0, which has no STATUS for the runtime to call.
       expect(await nodeReady(target)).toBe("True");
       await scene().deletePods("before");
