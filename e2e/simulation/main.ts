@@ -9,7 +9,7 @@ import type { LeftOut, Simulation } from "./entry.ts";
 import { mutationsReport } from "./mutation-search.ts";
 import { Progress } from "./progress.ts";
 import { runWorker } from "./run-worker.ts";
-import type { WorkerReport } from "./worker.ts";
+import type { Finding, WorkerReport } from "./worker.ts";
 
 const { values } = parseArgs({
   options: {
@@ -70,22 +70,28 @@ async function search(): Promise<number> {
   }));
   const progress = new Progress(say);
   const reports = await Promise.all(
-    orders.map((order, worker) => runWorker(order, (count) => progress.note(worker, count))),
+    orders.map((order, worker) =>
+      runWorker(order, (news) => {
+        if (typeof news === "number") progress.note(worker, news);
+        else sayFinding(news);
+      }),
+    ),
   );
   const sum = (of: (report: WorkerReport) => number): number =>
     reports.reduce((total, report) => total + of(report), 0);
   const perSecond = Math.round(sum((r) => r.histories / r.seconds) / workers);
-  const findings = reports.flatMap((report) => report.findings);
-  for (const { seed: found, violation, leftOut } of findings) {
-    say(`seed ${found}: "${violation.property}": ${violation.details}`);
-    say(`  make simulate SEED=${found} PRINT=1 WITHOUT="${formatLeftOut(leftOut)}"`);
-  }
-  const { length } = findings;
+  const length = sum((report) => report.findings.length);
   say(
     `${sum((r) => r.histories)} histories from seed ${seed}, ${sum((r) => r.events)} events, ` +
       `${perSecond} histories a second and core; ${length} lack a property`,
   );
   return length === 0 ? 0 : 1;
+}
+
+/** At once, as a run of days may be interrupted. */
+function sayFinding({ seed, violation, leftOut }: Finding): void {
+  say(`seed ${seed}: "${violation.property}": ${violation.details}`);
+  say(`  make simulate SEED=${seed} PRINT=1 WITHOUT="${formatLeftOut(leftOut)}"`);
 }
 
 function formatLeftOut({ pods, mischief }: LeftOut): string {

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import type { WorkerOrder, WorkerReport } from "./worker.ts";
+import type { Finding, WorkerOrder, WorkerReport } from "./worker.ts";
 
-/** Runs histories in a separate thread. `tell` gets the number of those that have ended. @throws Error as the bundle, or when the thread fails */
+/** Runs histories in a separate thread. `tell` is as of `runSeeds`. @throws Error as the bundle, or when the thread fails */
 export function runWorker(
   order: WorkerOrder,
-  tell: (histories: number) => void = () => undefined,
+  tell: (news: number | Finding) => void = () => undefined,
 ): Promise<WorkerReport> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(join(import.meta.dirname, "worker.ts"), {
@@ -13,9 +13,9 @@ export function runWorker(
       // With the default of 16 MB, a tenth of the time goes to the garbage collector.
       resourceLimits: { maxYoungGenerationSizeMb: 64 },
     });
-    worker.on("message", (message: WorkerReport | number) => {
-      if (typeof message === "number") tell(message);
-      else resolve(message);
+    worker.on("message", (message: WorkerReport | number | Finding) => {
+      if (typeof message === "object" && "findings" in message) resolve(message);
+      else tell(message);
     });
     worker.on("error", reject);
   });

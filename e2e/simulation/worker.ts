@@ -32,10 +32,10 @@ export interface WorkerReport {
 
 const progressEvery = 1000;
 
-/** Runs histories. `tell` gets the number of those that have ended, from time to time. */
+/** Runs histories. `tell` gets the number of those that have ended, from time to time, and each finding. */
 export async function runSeeds(
   order: WorkerOrder,
-  tell: (histories: number) => void,
+  tell: (news: number | Finding) => void,
 ): Promise<WorkerReport> {
   const { simulate, scenarioOf } = (await import(order.file)) as Simulation;
   const { firstSeed, step, seconds = Number.POSITIVE_INFINITY } = order;
@@ -52,7 +52,9 @@ export async function runSeeds(
     if (histories % progressEvery === 0) tell(histories);
     if (end.violation === undefined) continue;
     const leftOut = await shorten({ simulate, scenarioOf }, seed, end.violation);
-    findings.push({ seed, violation: end.violation, leftOut });
+    const finding = { seed, violation: end.violation, leftOut };
+    findings.push(finding);
+    tell(finding);
   }
   return { histories, events, seconds: elapsed(), findings };
 }
@@ -81,5 +83,5 @@ if (parentPort !== null) {
   // Every error of a history would have one. A history that is printed shows them.
   Error.stackTraceLimit = 0;
   const port = parentPort;
-  port.postMessage(await runSeeds(workerData as WorkerOrder, (count) => port.postMessage(count)));
+  port.postMessage(await runSeeds(workerData as WorkerOrder, (news) => port.postMessage(news)));
 }
