@@ -195,9 +195,8 @@ void unlock_other(const struct call *other)
 		release(other);
 }
 
-/* Excludes every other operation on the sandbox, and garbage collection. On a full disk, an ADD could not record what it
- * attaches, and fails; a DEL must work, and excludes operations on all sandboxes. A call with a problem needs no lock: no
- * attachment can have such a name. */
+/* Excludes every other operation on the sandbox, and garbage collection. On a full disk, where a DEL must work too, it
+ * excludes operations on all sandboxes. A call with a problem needs no lock: no attachment can have such a name. */
 void lock_take(struct call *call)
 {
 	bool gc = call_is(call, "GC");
@@ -211,8 +210,6 @@ void lock_take(struct call *call)
 	}
 	name_lock_file(call, call->container_id);
 	call->lock = lock(call, call->lock_file, LOCK_FILE_FLAGS, LOCK_EX, "sandbox");
-	if (call->lock < 0 && call_is(call, "ADD"))
-		fail(call, CNI_IO_FAILURE, CANNOT_LOCK, call->lock_file, errno_text(errno));
 	if (call->lock < 0) {
 		wait_for(call, node, LOCK_EX, call->state_dir, "node");
 		return;

@@ -28,8 +28,6 @@ export async function lockTake(call: ShimCall): Promise<void> {
     return;
   }
   const sandbox = await lockSandbox(call);
-  if (sandbox === undefined && call.command === "ADD")
-    return cannotLock(call, call.lockFile, new Error("no room"));
   if (sandbox === undefined) return waitFor(call, node, { kind: "exclusive", scope: "node" });
   call.lock = sandbox;
   await awaitStragglers(call, sandbox);
