@@ -7,12 +7,13 @@ import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { withdrawStatus } from "#engine/network-status/pending-status.ts";
 import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
-import type { DamagedRecord, RecordStore } from "#engine/record/record-store.ts";
+import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 import { byLastFailure, isInterruptedAdd, leftoverBackoffMs } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
+import { sampledRecords } from "./sampled-records.ts";
 import { UnknownSandboxes } from "./unknown-sandboxes.ts";
 
 /** A call that has taken longer than this retries no leftover. */
@@ -21,8 +22,6 @@ const maxCallMs = 20_000;
 const graceMs = 600_000;
 /** How long the list of leftovers is used before the records are listed again. */
 const listMs = 10_000;
-/** How many records a process for one call looks at: a call must not wait for the node's other pods. */
-const recordsOfOneCall = 16;
 const inFlight = "a call for its container is in flight";
 
 /** How a teardown is retried. */
@@ -209,7 +208,9 @@ export class Leftovers {
 
   async #list(pod?: PodIdentity): Promise<LeftoverList> {
     const isOneCall = this.#deps.repeatsTeardowns === "recorded";
-    const { records, damaged } = await (isOneCall ? this.#sample(pod) : this.#deps.records.list());
+    const { records, damaged } = await (isOneCall
+      ? sampledRecords(this.#deps.records, pod)
+      : this.#deps.records.list());
     if (!isOneCall) void this.#missingPods.lookUp(records);
     void this.#unknownSandboxes.lookUp(records);
     const known = new Set([...records, ...damaged].map(recordFileName));
@@ -218,16 +219,6 @@ export class Leftovers {
     const lost = damaged.filter(({ isIncomplete }) => isIncomplete && this.#graceIsOver());
     this.#listed = { at: this.#deps.clock(), leftovers, lost };
     return this.#listed;
-  }
-
-  /** A pod's records, and some of the others. */
-  async #sample(pod: PodIdentity | undefined): ReturnType<RecordStore["list"]> {
-    const { records: store } = this.#deps;
-    const some = await store.list({ atMost: recordsOfOneCall });
-    if (pod === undefined) return some;
-    const { records: ofPod } = await store.list({ containing: JSON.stringify(pod.name) });
-    const byName = new Map([...some.records, ...ofPod].map((each) => [recordFileName(each), each]));
-    return { ...some, records: [...byName.values()] };
   }
 
   /** Whether the runtime has had time to delete sandboxes from before a reboot. */
