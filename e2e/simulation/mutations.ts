@@ -469,6 +469,10 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     reason: "the DEL of the earlier sandbox withdraws its status, which is a safeguard too",
   },
   {
+    safeguard: "a status is published only while its ADD has its shim and its record",
+    reason: "three faults have to meet, which happens in one of some hundred thousand histories",
+  },
+  {
     safeguard: "a DEL withdraws the status that waits",
     reason: "the API server ends writes to a pod that does not exist",
   },

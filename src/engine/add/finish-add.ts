@@ -67,8 +67,10 @@ async function recordAndPublish(
     if (isFirst && pod !== undefined) await deps.publisher.withdraw(pod);
     throw failed.reason;
   }
-  if (isFirst) await recordPendingStatus(ctx, record, await published);
-  else publishAfterAnswer(ctx, record.sandbox, { status: await updated, locks });
+  if (isFirst) return recordPendingStatus(ctx, record, await published);
+  // Without its shim the ADD has failed, and the pod may have a newer sandbox by now.
+  ctx.signal.throwIfAborted();
+  publishAfterAnswer(ctx, record.sandbox, { status: await updated, locks });
 }
 
 /** Records the results, and the status unless it is published already. @returns that status */

@@ -1,9 +1,16 @@
 import { expect, test, vi } from "vitest";
 import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";
+import type { FakeHost } from "#engine/testing/fake-host.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 const web = { pod: "default/web" };
+/** The shim is killed. */
+async function leave(host: FakeHost): Promise<void> {
+  host.goesAt = 0;
+  await expect(host.find([], [])).rejects.toThrow("the shim has gone");
+}
+
 const unused = async (): Promise<boolean> => false;
 const beforeReply = { publishStatus: "beforeReply" } as const;
 
@@ -96,6 +103,36 @@ test("the status of a pod's newer sandbox wins, whichever write is slow", async 
   await new Promise(setImmediate);
   expect(lab.publisher.published.get("default/web")).toBe(newer);
   expect(lab.publisher.status("default/web")).toMatchObject([{ ips: ["10.0.0.2"] }]);
+});
+
+test("an ADD whose shim goes while its record is synced publishes no status: the pod may have a newer sandbox", async () => {
+  const lab = labWithPod();
+  const synced = Promise.withResolvers<void>();
+  lab.records.becomesDurable = () => synced.promise;
+  const host = lab.host();
+  const adding = lab.add({ ...web, host });
+  await vi.waitFor(async () => expect(await pendingOf(lab)).toBeDefined());
+  await leave(host);
+  synced.resolve();
+  await expect(adding).rejects.toThrow("the shim has gone");
+  expect(lab.publisher.published.size).toBe(0);
+});
+
+test.each([
+  ["has gone", "the shim has gone", (_lab: EngineLab, host: FakeHost) => leave(host)],
+  ["has detached the sandbox", "was not created", (lab: EngineLab) => lab.records.finish(sandbox)],
+])("an ADD that waits for its status publishes none if its shim %s", async (_, error, happens) => {
+  const lab = labWithPod({ config: beforeReply });
+  const host = lab.host();
+  const exec = host.exec.bind(host);
+  host.exec = async (call) => {
+    const outcome = await exec(call);
+    if (call.env.CNI_COMMAND === "ADD") await happens(lab, host);
+    return outcome;
+  };
+  const adding = lab.add({ ...web, host }).then(({ json }) => JSON.stringify(json), String);
+  expect(await adding).toContain(error);
+  expect(lab.journal).not.toContain("publish default/web");
 });
 
 test("publishPendingStatuses() drops the status of a sandbox whose DEL has begun", async () => {

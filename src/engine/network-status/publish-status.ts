@@ -3,7 +3,7 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { RecordKey } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   buildNetworkStatus,
@@ -15,19 +15,28 @@ import { ignoredRequestsKey } from "#npwg/served-requests.ts";
 import type { PendingStatus } from "./pending-status.ts";
 
 interface AttachedSandbox {
-  readonly record: { readonly sandbox: Pick<AttachmentRecord, "containerId"> };
+  readonly record: { readonly sandbox: RecordKey };
   readonly pod: Pod | undefined;
   readonly attached: readonly Attached[];
   readonly annotationError: string | undefined;
 }
 
-/** Publishes network-status (multi-network v1.1 §5). @returns the annotations still to write */
+/**
+ * Publishes network-status (multi-network v1.1 §5), unless the sandbox is not attached anymore.
+ * @returns the annotations still to write
+ * @throws HostGoneError when the shim has gone, CniError when the record cannot be read
+ */
 export async function publishStatus(
   ctx: CallContext,
   sandbox: AttachedSandbox,
 ): Promise<PendingStatus | undefined> {
   const annotations = await statusOf(ctx, sandbox);
   if (sandbox.pod === undefined || annotations === undefined) return undefined;
+  // Without its shim the ADD has failed, and the pod may have a newer sandbox by now. A process that
+  // was stopped learns that from the record first.
+  ctx.signal.throwIfAborted();
+  const stored = await ctx.deps.records.load(sandbox.record.sandbox);
+  if (stored === undefined || stored.record.teardown !== undefined) return undefined;
   const outcome = await ctx.deps.publisher.publish(sandbox.pod, annotations);
   return outcome === "pending" ? annotations : undefined;
 }
