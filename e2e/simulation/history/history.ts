@@ -184,7 +184,7 @@ async function repair(stage: Stage): Promise<void> {
   const endUs = schedule.nowUs + limitUs.repair;
   const isStopped = (): boolean => stage.plexusd?.process.delayed !== undefined;
   const isReady = (): boolean =>
-    stage.isOn && world.daemon !== undefined && !isStopped() && kubelet.unsettled === 0;
+    stage.isOn && stage.plexusd?.isServing === true && !isStopped() && kubelet.unsettled === 0;
   if (!(await schedule.until(isReady, endUs)))
     return properties.violate("in the end", `${kubelet.unsettled} pods are not settled`);
   const nudge = async (): Promise<void> => {

@@ -156,6 +156,11 @@ export class Plexusd {
     schedule.at(1, stop, this.process);
   }
 
+  /** Whether it accepts calls, and continues to. */
+  get isServing(): boolean {
+    return world().daemon?.process === this.process && !this.#isSignalled;
+  }
+
   /** Has it run its regular tasks, as it does when its configuration has changed. */
   runHousekeeping(): void {
     world().schedule.at(1, () => this.#housekeeping?.runNow(), this.process);
