@@ -2,10 +2,10 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import process from "node:process";
 import type { Logger } from "#engine/ports.ts";
 import { ShimSession } from "#host/shim-session.ts";
-import { bootClockMs } from "#lib/boot-clock.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { openBootClock } from "./boot-clock.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
 import { readConfig, readNodeName } from "./kept-files.ts";
@@ -38,7 +38,7 @@ async function main(): Promise<void> {
     stateDir,
     config: config.engine,
     logger,
-    clock: bootClockMs,
+    clock: openBootClock(),
     now: () => new Date().toISOString(),
     closeOutput,
     openCluster: (call) => {
