@@ -4,7 +4,6 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PlexusNode } from "../support/node/plexus-node.ts";
-import { shimEnvironment } from "../support/plexusd.ts";
 import { cnitoolBinary } from "./tools.ts";
 
 /** What one run of cnitool gave. */
@@ -75,7 +74,7 @@ export class CnitoolNode implements AsyncDisposable {
     const { ifName, args, capabilities } = options;
     const env = {
       PATH: process.env.PATH ?? "",
-      ...shimEnvironment({ socket: node.socketPath, stateDir: node.stateDir }),
+      ...node.shimEnvironment,
       NETCONFPATH: this.#confDir,
       CNI_PATH: [this.#binDir, ...node.cniPath].join(":"),
       ...(ifName === undefined ? {} : { CNI_IFNAME: ifName }),

@@ -44,6 +44,23 @@ export function shimEnvironment({ socket, stateDir }: PlexusdPaths): Record<stri
   return { PLEXUS_SOCKET: socket, PLEXUS_STATE_DIR: stateDir, PLEXUS_STANDALONE: "" };
 }
 
+/** What plexus-standalone reads of a node without plexusd. */
+export interface StandalonePaths extends PlexusdPaths {
+  /** The configuration file. @default none */
+  readonly config?: string | undefined;
+}
+
+/** The variables with which a shim starts the compiled plexus-standalone for its call. */
+export function standaloneEnvironment(paths: StandalonePaths): Record<string, string> {
+  const { manifests, config } = paths;
+  return {
+    ...shimEnvironment(paths),
+    PLEXUS_STANDALONE: distPath("plexus-standalone"),
+    ...(manifests === undefined ? {} : { PLEXUS_MANIFESTS: manifests }),
+    ...(config === undefined ? {} : { PLEXUS_CONFIG: config }),
+  };
+}
+
 /** Starts the built plexusd and waits until it serves. @throws Error with the end of its log when it does not */
 export async function startPlexusd(options: PlexusdOptions): Promise<Daemon> {
   const {

@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import { explained } from "../../support/node/explain.ts";
 import { attachOrder, detachOrder, scriptedTest } from "../../support/node/test.ts";
@@ -18,7 +19,6 @@ test("a delegate that hangs in ADD is killed with its children, and the ADD is r
   const error = errorOf(await pod.add());
   expect(error.msg).toContain(`plugin type="alpha" failed (add)`);
   expect(error.msg).toContain(`timed out after ${delegateTimeoutMs} ms`);
-  expect((await explained(node.socketPath, "default/hangs")).finding).toBe("PluginTimeout");
   const alpha = (await plugins.executions()).find((e) => e.type === "alpha");
   await waitForExit(alpha?.pid as number);
   await waitForExit(alpha?.grandchild as number);
@@ -52,4 +52,14 @@ test("the timeout also applies when the shim replays the plan", async ({ node, p
   });
   await plugins.unscript("alpha", "DEL");
   await pod.mustDel();
+  await node.startDaemon();
+});
+
+needsPlexusd("explain asks it", () => {
+  test("explain finds a delegate that hangs", async ({ node, plugins }) => {
+    await plugins.script("alpha", "ADD", { hang: true });
+    const pod = await node.pod("explained", { networks: "alpha" });
+    errorOf(await pod.add());
+    expect((await explained(node.socketPath, "default/explained")).finding).toBe("PluginTimeout");
+  });
 });

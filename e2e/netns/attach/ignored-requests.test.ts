@@ -1,5 +1,6 @@
 import { execa } from "execa";
 import { expect } from "vitest";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, list, macvlan } from "../../support/networks.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import { explained } from "../../support/node/explain.ts";
@@ -47,7 +48,7 @@ const cases = [
 ] as const;
 
 test.for(cases)(
-  "%s with %j: the pod starts as with Multus, and the network-status, log and explain name what was ignored",
+  "%s with %j: the pod starts as with Multus, and network-status and log name what was ignored",
   async ([network, request, key, asked, got], { node, plugins }) => {
     await plugins.script("dhcp", "ADD", { stdout: leased("10.72.0.100/24") });
     const networks = [{ name: network, ...request }];
@@ -66,13 +67,28 @@ test.for(cases)(
     if (got instanceof RegExp) expect(ignored[0]?.got).toMatch(got);
     else expect(ignored[0]?.got).toBe(got);
     expect(node.log).toContain(`default/${network} (net1): `);
-    const advice = await explained(node.socketPath, `default/pod-${network}`);
-    expect(advice).toMatchObject({ finding: "IgnoredRequest", ok: false });
-    expect(advice.sentence).toContain(asked);
     await pod.mustDel();
     node.confExtra = {};
   },
 );
+
+needsPlexusd("explain asks it", () => {
+  test.for(cases)(
+    "explain names what was ignored of %s with %j",
+    async (row, { node, plugins }) => {
+      const [network, request, , asked] = row;
+      await plugins.script("dhcp", "ADD", { stdout: leased("10.72.0.100/24") });
+      node.confExtra = likeMultus;
+      const pod = await node.pod(`why-${network}`, { networks: [{ name: network, ...request }] });
+      await pod.mustAdd();
+      const advice = await explained(node.socketPath, `default/why-${network}`);
+      expect(advice).toMatchObject({ finding: "IgnoredRequest", ok: false });
+      expect(advice.sentence).toContain(asked);
+      await pod.mustDel();
+      node.confExtra = {};
+    },
+  );
+});
 
 test("whereabouts, which reads only CNI_ARGS, gets two requested addresses there as one list", async ({
   node,
@@ -90,18 +106,20 @@ test("whereabouts, which reads only CNI_ARGS, gets two requested addresses there
   node.confExtra = {};
 });
 
-test("doctor names the setting that allows a pod's undeclared request", async ({ node }) => {
-  const pod = await node.pod("undeclared", { networks: [{ name: "no-ipam", mac }] });
-  expect(errorOf(await pod.add())).toMatchObject({ code: 100 });
-  const command = [distPath("plexusctl.js"), "doctor", "-o", "json", "--socket", node.socketPath];
-  const { stdout } = await execa(nodeBinary(), command, { reject: false });
-  const findings = JSON.parse(stdout) as { check: string; text: string }[];
-  const own = findings.find(({ text }) => text.includes("default/undeclared"));
-  expect(own?.check).toBe("requests of pods");
-  expect(own?.text).toMatch(/UndeclaredRequest: .*undeclaredRequests: cniArgs/);
-  node.confExtra = { undeclaredRequests: "cniArgs" };
-  await pod.mustAdd();
-  expect((await pod.links()).net1?.address).toBe(mac);
-  await pod.mustDel();
-  node.confExtra = {};
+needsPlexusd("doctor asks it", () => {
+  test("doctor names the setting that allows a pod's undeclared request", async ({ node }) => {
+    const pod = await node.pod("undeclared", { networks: [{ name: "no-ipam", mac }] });
+    expect(errorOf(await pod.add())).toMatchObject({ code: 100 });
+    const command = [distPath("plexusctl.js"), "doctor", "-o", "json", "--socket", node.socketPath];
+    const { stdout } = await execa(nodeBinary(), command, { reject: false });
+    const findings = JSON.parse(stdout) as { check: string; text: string }[];
+    const own = findings.find(({ text }) => text.includes("default/undeclared"));
+    expect(own?.check).toBe("requests of pods");
+    expect(own?.text).toMatch(/UndeclaredRequest: .*undeclaredRequests: cniArgs/);
+    node.confExtra = { undeclaredRequests: "cniArgs" };
+    await pod.mustAdd();
+    expect((await pod.links()).net1?.address).toBe(mac);
+    await pod.mustDel();
+    node.confExtra = {};
+  });
 });

@@ -1,9 +1,10 @@
 import { expect } from "vitest";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, macvlan } from "../../support/networks.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import { attachOrder, detachOrder, scriptedTest as test } from "../../support/node/test.ts";
 import { cniPluginDir } from "../../support/paths.ts";
-import { isRunning, waitForExit } from "../../support/processes.ts";
+import { waitForExit } from "../../support/processes.ts";
 import { waitUntil } from "../../support/wait.ts";
 
 const chain = attachOrder();
@@ -23,18 +24,18 @@ test.for(
     { ...point, when: "after" },
   ]),
 )(
-  "plexusd is killed $when $type runs: the shim rolls the ADD back and reports code 11",
+  "the engine is killed $when $type runs: the shim rolls the ADD back and reports code 11",
   async ({ type, ran, owed, when }, { node, plugins }) => {
     const pod = await node.pod(`${when}-${type}`, { networks: "alpha,beta" });
     await plugins.script(type, "ADD", { hold: true });
     const call = node.start(pod.request("ADD"));
     const held = await plugins.reached(type, "ADD");
     if (when === "after") {
-      process.kill(node.daemonPid, "SIGSTOP");
+      process.kill(await node.enginePid(call), "SIGSTOP");
       await plugins.release(type, "ADD");
       await waitForExit(held.pid);
     }
-    await node.stopDaemon("SIGKILL");
+    await node.killEngine(call);
     if (when === "while") await plugins.release(type, "ADD");
     const error = errorOf(await call.outcome);
     await node.startDaemon();
@@ -49,22 +50,24 @@ test.for(
   },
 );
 
-test("plexusd is killed before its first order: the ADD waits for the next plexusd and succeeds", async ({
-  node,
-  plugins,
-}) => {
-  const pod = await node.pod("before-first", { networks: "alpha" });
-  process.kill(node.daemonPid, "SIGSTOP");
-  const call = node.start(pod.request("ADD"));
-  await waitUntil("the ADD is under way", () => pod.isLocked());
-  await node.stopDaemon("SIGKILL");
-  await node.startDaemon();
-  expect(await call.outcome).toMatchObject({ exitCode: 0 });
-  expect(await plugins.order()).toEqual([...chain, "ADD alpha/net1"]);
-  await pod.mustDel();
+needsPlexusd("an ADD waits for a daemon", () => {
+  test("plexusd is killed before its first order: the ADD waits for the next plexusd and succeeds", async ({
+    node,
+    plugins,
+  }) => {
+    const pod = await node.pod("before-first", { networks: "alpha" });
+    process.kill(await node.enginePid(), "SIGSTOP");
+    const call = node.start(pod.request("ADD"));
+    await waitUntil("the ADD is under way", () => pod.isLocked());
+    await node.stopDaemon("SIGKILL");
+    await node.startDaemon();
+    expect(await call.outcome).toMatchObject({ exitCode: 0 });
+    expect(await plugins.order()).toEqual([...chain, "ADD alpha/net1"]);
+    await pod.mustDel();
+  });
 });
 
-test("plexusd is killed in the middle of a DEL: the shim completes the DEL from the plan", async ({
+test("the engine is killed in the middle of a DEL: the shim completes the DEL from the plan", async ({
   node,
   plugins,
 }) => {
@@ -74,7 +77,7 @@ test("plexusd is killed in the middle of a DEL: the shim completes the DEL from 
   await plugins.script("alpha", "DEL", { hold: true });
   const call = node.start(pod.request("DEL"));
   await plugins.reached("alpha", "DEL");
-  await node.stopDaemon("SIGKILL");
+  await node.killEngine(call);
   await plugins.release("alpha", "DEL");
   expect(await call.outcome).toMatchObject({ exitCode: 0, stdout: "" });
   await node.startDaemon();
@@ -103,10 +106,9 @@ test("the shim is killed while a delegate runs: the delegate ends, and DEL clean
   await pod.mustDel();
   expect(await plugins.order(), "the record is one network ahead").toEqual(dels);
   expect(pod.isRecorded).toBe(false);
-  expect(isRunning(node.daemonPid)).toBe(true);
 });
 
-test("shim and plexusd are killed at once: another ADD fails until a DEL has cleaned up", async ({
+test("shim and engine are killed at once: another ADD fails until a DEL has cleaned up", async ({
   node,
   plugins,
 }) => {
@@ -114,9 +116,9 @@ test("shim and plexusd are killed at once: another ADD fails until a DEL has cle
   await plugins.script("beta", "ADD", { hold: true });
   const call = node.start(pod.request("ADD"));
   const beta = await plugins.reached("beta", "ADD");
-  process.kill(node.daemonPid, "SIGSTOP");
+  process.kill(call.pid, "SIGSTOP");
+  await node.killEngine(call);
   process.kill(call.pid, "SIGKILL");
-  await node.stopDaemon("SIGKILL");
   await call.outcome;
   await waitForExit(beta.pid);
   await plugins.unscript("beta", "ADD");
@@ -129,7 +131,7 @@ test("shim and plexusd are killed at once: another ADD fails until a DEL has cle
   await pod.mustDel();
 });
 
-test("plexusd is killed at the last network: with real plugins no link, lease, rule or file is left", async ({
+test("the engine is killed at the last network: with real plugins no link, lease, rule or file is left", async ({
   node,
   plugins,
 }) => {
@@ -146,7 +148,7 @@ test("plexusd is killed at the last network: with real plugins no link, lease, r
   const call = node.start(pod.request("ADD"));
   await plugins.reached("alpha", "ADD");
   expect(Object.keys(await pod.links())).toEqual(["eth0", "net1"]);
-  await node.stopDaemon("SIGKILL");
+  await node.killEngine(call);
   await plugins.release("alpha", "ADD");
   expect(errorOf(await call.outcome).code).toBe(11);
   await node.startDaemon();

@@ -5,6 +5,7 @@ import { expect } from "vitest";
 import { begunTeardown } from "#engine/record/record.ts";
 import { formatRecord, parseRecord } from "#records/record-file.ts";
 import { Daemon } from "../../support/daemon.ts";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { errorOf, type RunningCall } from "../../support/node/cni-call.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
 import { errorScript, type ScriptedPlugins } from "../../support/node/scripted-plugins.ts";
@@ -22,7 +23,6 @@ test("a failed DEL that is never repeated is reported, and another pod's DEL, no
   const left = await leftover(node, plugins, "never-repeated");
   expect(await orphans(node)).toContain("default/never-repeated");
   expect(await orphans(node)).toContain("the switch is busy");
-  expect(await status(node)).toContain("leftovers: 1");
   await addAndDel(node, "too-early");
   expect(await plugins.order("c-never-repeated"), "its backoff is not over").toEqual([]);
   await endBackoff(node, left);
@@ -33,7 +33,6 @@ test("a failed DEL that is never repeated is reported, and another pod's DEL, no
   expect(await plugins.order("c-never-repeated")).toEqual(["DEL alpha/net1"]);
   expect(left.isRecorded).toBe(false);
   expect(await orphans(node)).not.toContain("default/never-repeated");
-  expect(await status(node)).toContain("leftovers: 0");
 });
 
 /** How a DEL ends that the container runtime never repeats. */
@@ -49,11 +48,11 @@ const interruptions: readonly {
   },
   {
     name: "both-killed",
-    what: "plexusd and then its shim are killed",
-    end: async (node, { pid }) => {
-      process.kill(pid, "SIGSTOP");
-      await node.stopDaemon("SIGKILL");
-      process.kill(pid, "SIGKILL");
+    what: "the engine and then its shim are killed",
+    end: async (node, call) => {
+      process.kill(call.pid, "SIGSTOP");
+      await node.killEngine(call);
+      process.kill(call.pid, "SIGKILL");
     },
   },
 ];
@@ -66,7 +65,6 @@ test.for(interruptions)(
     await plugins.script("alpha", "DEL", { hold: true });
     const call = node.start(pod.request("DEL"));
     const held = await plugins.reached("alpha", "DEL");
-    expect(await status(node), "a running DEL is not counted").toContain("leftovers: 0");
     await end(node, call);
     await call.outcome;
     await waitForExit(held.pid);
@@ -75,7 +73,7 @@ test.for(interruptions)(
   },
 );
 
-test("a DEL whose replay fails without plexusd is reported, and completed during another pod's DEL", async ({
+test("a DEL whose replay fails is reported, and completed during another pod's DEL", async ({
   node,
   plugins,
 }) => {
@@ -88,54 +86,58 @@ test("a DEL whose replay fails without plexusd is reported, and completed during
   await expectCompleted(node, { pod, plugins });
 });
 
-test("a connected `plexus agent` completes a failed DEL when its backoff ends, without any call", async ({
-  node,
-  plugins,
-}) => {
-  const left = await leftover(node, plugins, "by-agent");
-  await endBackoff(node, left);
-  const env = { ...shimEnvironment(paths(node)), CNI_PATH: plugins.binDir };
-  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  const agent = Daemon.start({
-    name: "plexus agent",
-    command: node.lab.command("env", ...variables, node.shim, "agent"),
-    logFile: join(node.lab.dir, "agent.log"),
+needsPlexusd("the agent connects to it", () => {
+  test("a connected `plexus agent` completes a failed DEL when its backoff ends, without any call", async ({
+    node,
+    plugins,
+  }) => {
+    const left = await leftover(node, plugins, "by-agent");
+    await endBackoff(node, left);
+    const env = { ...shimEnvironment(paths(node)), CNI_PATH: plugins.binDir };
+    const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    const agent = Daemon.start({
+      name: "plexus agent",
+      command: node.lab.command("env", ...variables, node.shim, "agent"),
+      logFile: join(node.lab.dir, "agent.log"),
+    });
+    try {
+      await waitUntil("the leftover is detached", () => !left.isRecorded);
+    } finally {
+      await agent.stop("SIGTERM");
+    }
+    expect(await plugins.order(left.containerId)).toEqual(["DEL alpha/net1"]);
   });
-  try {
-    await waitUntil("the leftover is detached", () => !left.isRecorded);
-  } finally {
-    await agent.stop("SIGTERM");
-  }
-  expect(await plugins.order(left.containerId)).toEqual(["DEL alpha/net1"]);
 });
 
-test("plexusctl gc retries every leftover immediately, and reports each result", async ({
-  node,
-  plugins,
-}) => {
-  await copyFile(node.shim, join(plugins.binDir, "plexus"));
-  const lefts = [
-    await leftover(node, plugins, "first-left"),
-    await leftover(node, plugins, "second-left"),
-  ];
-  await plugins.script("alpha", "DEL", errorScript(77, "still busy"));
-  const failing = await gc(node, plugins);
-  expect(failing.exitCode).toBe(1);
-  expect(failing.stdout).toMatch(
-    /^default\/first-left \(c-first-left@eth0\): remains: .*still busy\ndefault\/second-left .*busy$/,
-  );
-  await plugins.unscript("alpha", "DEL");
-  expect(await gc(node, plugins)).toMatchObject({
-    exitCode: 0,
-    stdout: lefts
-      .map(({ name, containerId }) => `default/${name} (${containerId}@eth0): detached`)
-      .join("\n"),
+needsPlexusd("its agent retries them", () => {
+  test("plexusctl gc retries every leftover immediately, and reports each result", async ({
+    node,
+    plugins,
+  }) => {
+    await copyFile(node.shim, join(plugins.binDir, "plexus"));
+    const lefts = [
+      await leftover(node, plugins, "first-left"),
+      await leftover(node, plugins, "second-left"),
+    ];
+    await plugins.script("alpha", "DEL", errorScript(77, "still busy"));
+    const failing = await gc(node, plugins);
+    expect(failing.exitCode).toBe(1);
+    expect(failing.stdout).toMatch(
+      /^default\/first-left \(c-first-left@eth0\): remains: .*still busy\ndefault\/second-left .*busy$/,
+    );
+    await plugins.unscript("alpha", "DEL");
+    expect(await gc(node, plugins)).toMatchObject({
+      exitCode: 0,
+      stdout: lefts
+        .map(({ name, containerId }) => `default/${name} (${containerId}@eth0): detached`)
+        .join("\n"),
+    });
+    for (const left of lefts) expect(left.isRecorded).toBe(false);
+    expect(await gc(node, plugins)).toMatchObject({ exitCode: 0, stdout: "nothing is left over" });
   });
-  for (const left of lefts) expect(left.isRecorded).toBe(false);
-  expect(await gc(node, plugins)).toMatchObject({ exitCode: 0, stdout: "nothing is left over" });
 });
 
-test("a GC with a hanging plugin does not block other pods, and leaves unfinished sandboxes to plexusd", async ({
+test("a GC with a hanging plugin does not block other pods, and leaves unfinished sandboxes as leftovers", async ({
   node,
   plugins,
 }) => {
@@ -158,10 +160,32 @@ test("a GC with a hanging plugin does not block other pods, and leaves unfinishe
     code: 102,
     msg: expect.stringContaining("1 stale sandboxes were not reached in 5 s"),
   });
-  expect(await status(node)).toContain("leftovers: 2");
-  expect(await orphans(node)).toContain("garbage collection did not list its sandbox, since 20");
+  const [, ...left] = (await orphans(node)).split("\n");
+  expect(left).toHaveLength(2);
+  expect(left.join("\n")).toContain("garbage collection did not list its sandbox, since 20");
   await plugins.unscript("alpha", "DEL");
   for (const pod of [...stale, other]) await pod.mustDel();
+});
+
+needsPlexusd("its status counts leftovers", () => {
+  test("plexusctl status counts a DEL whose shim was killed, but none that runs", async ({
+    node,
+    plugins,
+  }) => {
+    const pod = await node.pod("counted", { networks: "alpha" });
+    await pod.mustAdd();
+    await plugins.script("alpha", "DEL", { hold: true });
+    const call = node.start(pod.request("DEL"));
+    const held = await plugins.reached("alpha", "DEL");
+    expect(await status(node)).toContain("leftovers: 0");
+    process.kill(call.pid, "SIGKILL");
+    await call.outcome;
+    await waitForExit(held.pid);
+    await plugins.unscript("alpha", "DEL");
+    expect(await status(node)).toContain("leftovers: 1");
+    await pod.mustDel();
+    expect(await status(node)).toContain("leftovers: 0");
+  });
 });
 
 /** Expects a leftover, as the pod's DEL is not repeated, and that another pod's DEL detaches it. */
@@ -173,7 +197,6 @@ async function expectCompleted(
     new RegExp(`default/${pod.name} .*its DEL has begun and not succeeded, since 20`),
   );
   await endBackoff(node, pod);
-  expect(await status(node)).toContain("leftovers: 1");
   await plugins.clear();
   await addAndDel(node, `after-${pod.name}`);
   expect(await plugins.order(pod.containerId)).toContain("DEL alpha/net1");
@@ -197,7 +220,7 @@ async function leftover(
   return pod;
 }
 
-/** Moves the failure into the past, and restarts plexusd to read it. */
+/** Moves the failure into the past, and restarts the engine to read it. */
 async function endBackoff(
   node: PlexusNode,
   { containerId, recordPath: path }: TestPod,

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { expect } from "vitest";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
 import { scriptedTest as test } from "../../support/node/test.ts";
@@ -67,12 +68,14 @@ test("with a read-only state directory, ADD fails and DEL detaches but keeps the
   await pod.mustDel();
 });
 
-test("plexusd does not start if it cannot create its state directory, and names the path", async ({
-  node,
-}) => {
-  await node.stopDaemon();
-  await expect(node.startDaemon("--state-dir", "/etc/hostname/plexus")).rejects.toThrow(
-    /plexusd: .*\/etc\/hostname/,
-  );
-  await node.startDaemon();
+needsPlexusd("it opens the directory at its start", () => {
+  test("plexusd does not start if it cannot create its state directory, and names the path", async ({
+    node,
+  }) => {
+    await node.stopDaemon();
+    await expect(node.startDaemon("--state-dir", "/etc/hostname/plexus")).rejects.toThrow(
+      /plexusd: .*\/etc\/hostname/,
+    );
+    await node.startDaemon();
+  });
 });

@@ -6,6 +6,7 @@ import { expect } from "vitest";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { fileKinds } from "../../support/host-state.ts";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, list, macvlan, ptp } from "../../support/networks.ts";
 import { type CniCall, errorOf } from "../../support/node/cni-call.ts";
 import { PlexusNode } from "../../support/node/plexus-node.ts";
@@ -16,68 +17,73 @@ import { distPath } from "../../support/paths.ts";
 import { processes } from "../../support/processes.ts";
 import { waitUntil } from "../../support/wait.ts";
 
-test("DEL without plexusd makes the same calls as with it, with and without a record", async ({
-  node,
-  plugins,
-}) => {
-  const [a, b] = [
-    await node.pod("with", { networks: "alpha,beta" }),
-    await node.pod("none", { networks: "alpha,beta" }),
-  ];
-  const unrecorded = await node.pod("older");
-  for (const pod of [a, b]) await pod.mustAdd();
-  const defaultPlan = join(node.stateDir, "default.plan");
-  await waitUntil("plexusd has saved the default network's DEL, which it learns from a call", () =>
-    readFileSync(defaultPlan, "latin1").includes('"type":"default-first"'),
-  );
-  const inputsOfDel = async (pod: TestPod): Promise<string> => {
-    await plugins.clear();
-    await pod.mustDel();
-    const executions = await plugins.executions();
-    const sorted = (cni: object): object => Object.fromEntries(Object.entries(cni).toSorted());
-    return JSON.stringify(executions.map(({ cni, stdin }) => ({ cni: sorted(cni), stdin })));
-  };
-  const byDaemon = await inputsOfDel(a);
-  const unrecordedByDaemon = await inputsOfDel(unrecorded);
-  await node.stopDaemon();
-  const byShim = await inputsOfDel(b);
-  expect(await plugins.order()).toEqual(detachOrder("alpha", "beta"));
-  const unrecordedByShim = await inputsOfDel(unrecorded);
-  expect(await plugins.order()).toEqual(detachOrder());
-  await node.startDaemon();
-  expect(byShim).toBe(
-    byDaemon
-      .replaceAll("c-with", "c-none")
-      .replaceAll("ns-with", "ns-none")
-      .replaceAll("=with", "=none"),
-  );
-  expect(unrecordedByShim).toBe(unrecordedByDaemon);
-  expect(existsSync(b.recordPath)).toBe(false);
+needsPlexusd("it writes default.plan", () => {
+  test("DEL without plexusd makes the same calls as with it, with and without a record", async ({
+    node,
+    plugins,
+  }) => {
+    const [a, b] = [
+      await node.pod("with", { networks: "alpha,beta" }),
+      await node.pod("none", { networks: "alpha,beta" }),
+    ];
+    const unrecorded = await node.pod("older");
+    for (const pod of [a, b]) await pod.mustAdd();
+    const defaultPlan = join(node.stateDir, "default.plan");
+    await waitUntil(
+      "plexusd has saved the default network's DEL, which it learns from a call",
+      () => readFileSync(defaultPlan, "latin1").includes('"type":"default-first"'),
+    );
+    const inputsOfDel = async (pod: TestPod): Promise<string> => {
+      await plugins.clear();
+      await pod.mustDel();
+      const executions = await plugins.executions();
+      const sorted = (cni: object): object => Object.fromEntries(Object.entries(cni).toSorted());
+      return JSON.stringify(executions.map(({ cni, stdin }) => ({ cni: sorted(cni), stdin })));
+    };
+    const byDaemon = await inputsOfDel(a);
+    const unrecordedByDaemon = await inputsOfDel(unrecorded);
+    await node.stopDaemon();
+    const byShim = await inputsOfDel(b);
+    expect(await plugins.order()).toEqual(detachOrder("alpha", "beta"));
+    const unrecordedByShim = await inputsOfDel(unrecorded);
+    expect(await plugins.order()).toEqual(detachOrder());
+    await node.startDaemon();
+    expect(byShim).toBe(
+      byDaemon
+        .replaceAll("c-with", "c-none")
+        .replaceAll("ns-with", "ns-none")
+        .replaceAll("=with", "=none"),
+    );
+    expect(unrecordedByShim).toBe(unrecordedByDaemon);
+    expect(existsSync(b.recordPath)).toBe(false);
+  });
 });
 
-test("two plexusd hand over: the first completes its running call, the second serves new ones", async ({
-  node,
-  plugins,
-}) => {
-  const [first, second] = [
-    await node.pod("over-1", { networks: "alpha" }),
-    await node.pod("over-2", { networks: "beta" }),
-  ];
-  await plugins.script("alpha", "ADD", { hold: true });
-  const call = node.start(first.request("ADD"));
-  await plugins.reached("alpha", "ADD");
-  await node.startDaemon();
-  const logged = node.log.length;
-  const ended = node.stopDaemon("SIGTERM");
-  await waitUntil("the first plexusd accepts no more calls", () =>
-    node.log.slice(logged).includes("those in flight are served"),
-  );
-  await second.mustAdd();
-  await plugins.release("alpha", "ADD");
-  expect(await call.outcome).toMatchObject({ exitCode: 0 });
-  await ended;
-  await first.mustDel();
-  await second.mustDel();
+needsPlexusd("two of them hand over", () => {
+  test("two plexusd hand over: the first completes its running call, the second serves new ones", async ({
+    node,
+    plugins,
+  }) => {
+    const [first, second] = [
+      await node.pod("over-1", { networks: "alpha" }),
+      await node.pod("over-2", { networks: "beta" }),
+    ];
+    await plugins.script("alpha", "ADD", { hold: true });
+    const call = node.start(first.request("ADD"));
+    await plugins.reached("alpha", "ADD");
+    await node.startDaemon();
+    const logged = node.log.length;
+    const ended = node.stopDaemon("SIGTERM");
+    await waitUntil("the first plexusd accepts no more calls", () =>
+      node.log.slice(logged).includes("those in flight are served"),
+    );
+    await second.mustAdd();
+    await plugins.release("alpha", "ADD");
+    expect(await call.outcome).toMatchObject({ exitCode: 0 });
+    await ended;
+    await first.mustDel();
+    await second.mustDel();
+  });
 });
 
 test("after a reboot, DEL releases what is left although /run and the namespaces are gone", async () => {
@@ -97,34 +103,36 @@ test("after a reboot, DEL releases what is left although /run and the namespaces
   await pod.status();
   await real.stopDaemon("SIGKILL");
   await real.lab.deleteNetns(pod.netns);
-  await rm(join(real.lab.dir, "run"), { recursive: true });
+  await rm(join(real.lab.dir, "run"), { recursive: true, force: true });
   await real.startDaemon();
   await pod.mustDel();
   expect(await real.changesSince(before, ["links", ...fileKinds])).toEqual([]);
 });
 
-test("plexusd starts without the API server: STATUS succeeds only if ADD does", async () => {
-  await using alone = await PlexusNode.create();
-  const kubeconfig = join(alone.lab.dir, "kubeconfig");
-  await writeFile(kubeconfig, unreachableCluster);
-  await alone.startDaemon("--kubeconfig", kubeconfig, "--node", "node-1");
-  const plugins = await ScriptedPlugins.create(alone.lab, "first");
-  alone.cniPath = [plugins.binDir];
-  alone.defaultNetwork = { ...list("default", { type: "first" }), cniVersion: "1.1.0" };
-  const pod = await alone.pod("described", { uid: "uid-1" });
-  const capability = "io.kubernetes.cri.pod-annotations";
-  /** The errors of STATUS and ADD. */
-  const errors = async (extra: object, annotations?: object): Promise<unknown[]> => {
-    const conf = { ...alone.conf(extra), cniVersion: "1.1.0" };
-    const runtimeConfig = annotations && { [capability]: annotations };
-    const status = await alone.call({ command: "STATUS", conf });
-    const add = await pod.add({ conf: { ...conf, runtimeConfig } });
-    return [status, add].map((each) => (each.exitCode === 0 ? undefined : errorOf(each)));
-  };
-  const describing = { capabilities: { [capability]: true } };
-  expect(await errors(describing, {})).toEqual([undefined, undefined]);
-  await pod.mustDel();
-  expect(await errors({})).toMatchObject([{ code: 50 }, { code: 11 }]);
+needsPlexusd("it starts without the API server", () => {
+  test("plexusd starts without the API server: STATUS succeeds only if ADD does", async () => {
+    await using alone = await PlexusNode.create();
+    const kubeconfig = join(alone.lab.dir, "kubeconfig");
+    await writeFile(kubeconfig, unreachableCluster);
+    await alone.startDaemon("--kubeconfig", kubeconfig, "--node", "node-1");
+    const plugins = await ScriptedPlugins.create(alone.lab, "first");
+    alone.cniPath = [plugins.binDir];
+    alone.defaultNetwork = { ...list("default", { type: "first" }), cniVersion: "1.1.0" };
+    const pod = await alone.pod("described", { uid: "uid-1" });
+    const capability = "io.kubernetes.cri.pod-annotations";
+    /** The errors of STATUS and ADD. */
+    const errors = async (extra: object, annotations?: object): Promise<unknown[]> => {
+      const conf = { ...alone.conf(extra), cniVersion: "1.1.0" };
+      const runtimeConfig = annotations && { [capability]: annotations };
+      const status = await alone.call({ command: "STATUS", conf });
+      const add = await pod.add({ conf: { ...conf, runtimeConfig } });
+      return [status, add].map((each) => (each.exitCode === 0 ? undefined : errorOf(each)));
+    };
+    const describing = { capabilities: { [capability]: true } };
+    expect(await errors(describing, {})).toEqual([undefined, undefined]);
+    await pod.mustDel();
+    expect(await errors({})).toMatchObject([{ code: 50 }, { code: 11 }]);
+  });
 });
 
 test("without plexusd, a later call publishes the network-status that the ADD could not", async ({

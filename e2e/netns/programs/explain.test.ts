@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { expect } from "vitest";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, hostLocal, list, macvlan, ptp } from "../../support/networks.ts";
 import { explained } from "../../support/node/explain.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
@@ -84,42 +85,44 @@ const cases: Readonly<Record<string, Case>> = {
 
 const test = nodeTest.extend("daemonConfig", { scope: "file" }, { binDir });
 
-test.beforeAll(async ({ idleNode: node }) => {
-  await node.lab.run("mkdir", "-p", binDir, node.stateDir);
-  await node.lab.run("mount", "-t", "tmpfs", "tmpfs", node.stateDir);
-  node.defaultNetwork = ptp("default", 80);
-});
+needsPlexusd("explain asks it", () => {
+  test.beforeAll(async ({ idleNode: node }) => {
+    await node.lab.run("mkdir", "-p", binDir, node.stateDir);
+    await node.lab.run("mount", "-t", "tmpfs", "tmpfs", node.stateDir);
+    node.defaultNetwork = ptp("default", 80);
+  });
 
-test.for(Object.entries(cases))("explain finds %s", async ([, scenario], { node }) => {
-  const { net = bridge("net", 91), networks = "net", before, after } = scenario;
-  await node.nad("net", net);
-  const pod = await node.newPod({ networks });
-  await before?.({ node, pod });
-  await pod.add();
-  await after?.({ node, pod });
-  const advice = await explained(node.socketPath, `default/${pod.name}`);
-  expect(advice.finding, advice.sentence).toBe(scenario.finding);
-  expect(advice.sentence).toMatch(scenario.quotes);
-  expect(advice.ok).toBe(false);
-});
+  test.for(Object.entries(cases))("explain finds %s", async ([, scenario], { node }) => {
+    const { net = bridge("net", 91), networks = "net", before, after } = scenario;
+    await node.nad("net", net);
+    const pod = await node.newPod({ networks });
+    await before?.({ node, pod });
+    await pod.add();
+    await after?.({ node, pod });
+    const advice = await explained(node.socketPath, `default/${pod.name}`);
+    expect(advice.finding, advice.sentence).toBe(scenario.finding);
+    expect(advice.sentence).toMatch(scenario.quotes);
+    expect(advice.ok).toBe(false);
+  });
 
-test("explain finds a missing pod, a pod that is not attached yet, and a changed annotation", async ({
-  node,
-}) => {
-  const findings: string[] = [];
-  const note = async (pod: string): Promise<unknown> =>
-    findings.push((await explained(node.socketPath, `default/${pod}`)).finding);
-  await note("missing");
-  const pod = await node.newPod();
-  await note(pod.name);
-  await pod.mustAdd();
-  await note(pod.name);
-  await node.nad("net", bridge("net", 91));
-  await pod.annotate({ networks: "net" });
-  await note(pod.name);
-  const attached = "NothingRequested";
-  expect(findings).toEqual(["PodNotFound", "NotAttachedYet", attached, "AnnotationChanged"]);
-  await pod.mustDel();
+  test("explain finds a missing pod, a pod that is not attached yet, and a changed annotation", async ({
+    node,
+  }) => {
+    const findings: string[] = [];
+    const note = async (pod: string): Promise<unknown> =>
+      findings.push((await explained(node.socketPath, `default/${pod}`)).finding);
+    await note("missing");
+    const pod = await node.newPod();
+    await note(pod.name);
+    await pod.mustAdd();
+    await note(pod.name);
+    await node.nad("net", bridge("net", 91));
+    await pod.annotate({ networks: "net" });
+    await note(pod.name);
+    const attached = "NothingRequested";
+    expect(findings).toEqual(["PodNotFound", "NotAttachedYet", attached, "AnnotationChanged"]);
+    await pod.mustDel();
+  });
 });
 
 async function remountState({ lab, stateDir }: PlexusNode, mode: "ro" | "rw"): Promise<void> {

@@ -1,18 +1,17 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa, type Result } from "execa";
-import type { Daemon } from "../daemon.ts";
 import { differences, type HostState, type HostStateKind, readHostState } from "../host-state.ts";
 import { cniPluginDir, distPath } from "../paths.ts";
-import { shimEnvironment, startPlexusd } from "../plexusd.ts";
 import { type CallOutcome, type CniCall, outcomeOf, type RunningCall } from "./cni-call.ts";
 import { cniEnvironment, type PodIdentity } from "./cni-environment.ts";
+import { type EngineHost, engineHost } from "./engine-host.ts";
 import { manifestText, type NadOptions, nad } from "./manifests.ts";
 import { type LabOptions, NetnsLab } from "./netns-lab.ts";
 import { type PodOptions, TestPod } from "./test-pod.ts";
 
-/** A lab with the built daemon and shim: what a runtime on a node finds. */
+/** A lab with the built shim, and the engine of this run's flavour: what a runtime on a node finds. */
 export class PlexusNode implements AsyncDisposable {
   readonly lab: NetnsLab;
   /** Searched for plugins: the reference plugins unless the test adds directories before them. */
@@ -22,18 +21,18 @@ export class PlexusNode implements AsyncDisposable {
   defaultNetwork: object = { cniVersion: "1.0.0", name: "default", type: "unset" };
   /** Keys of the runtime's conf, and its version. */
   confExtra: object = {};
-  readonly #daemons: Daemon[] = [];
-  readonly #daemonFlags: readonly string[];
+  readonly #engine: EngineHost;
   #pods = 0;
 
-  private constructor(lab: NetnsLab, daemonFlags: readonly string[]) {
+  private constructor(lab: NetnsLab, config: string | undefined) {
     this.lab = lab;
-    this.#daemonFlags = daemonFlags;
+    const { stateDir, manifestsDir: manifests, socketPath: socket } = this;
+    this.#engine = engineHost({ lab, config, paths: { stateDir, manifests, socket } });
   }
 
   /**
-   * Makes the lab and an empty manifests directory; no daemon runs yet.
-   * @param options `daemonConfig` is the configuration file of its daemons; without keys there is none
+   * Makes the lab and an empty manifests directory; nothing serves yet.
+   * @param options `daemonConfig` is the configuration file of its engine; without keys there is none
    */
   static async create({
     daemonConfig = {},
@@ -42,8 +41,8 @@ export class PlexusNode implements AsyncDisposable {
     const lab = await NetnsLab.create(labOptions);
     const config = join(lab.dir, "config.yaml");
     await writeFile(config, JSON.stringify(daemonConfig));
-    const flags = Object.keys(daemonConfig).length === 0 ? [] : ["--config", config];
-    const node = new PlexusNode(lab, flags);
+    const isEmpty = Object.keys(daemonConfig).length === 0;
+    const node = new PlexusNode(lab, isEmpty ? undefined : config);
     await mkdir(node.manifestsDir, { recursive: true });
     return node;
   }
@@ -60,13 +59,9 @@ export class PlexusNode implements AsyncDisposable {
     return join(this.lab.dir, "run/plexus.sock");
   }
 
-  /** Everything that the daemons of this node logged. */
+  /** Everything that the engine of this node logged. */
   get log(): string {
-    return existsSync(this.#logFile) ? readFileSync(this.#logFile, "utf8") : "";
-  }
-
-  get #logFile(): string {
-    return join(this.lab.dir, "plexusd.log");
+    return this.#engine.log;
   }
 
   /** Writes one manifest file: objects become one YAML document each (JSON is YAML). */
@@ -104,31 +99,27 @@ export class PlexusNode implements AsyncDisposable {
     return { ...network, delegates: [this.defaultNetwork], ...this.confExtra, ...extra };
   }
 
-  /** Starts a daemon and waits until it serves; one that runs already is to hand over. */
+  /**
+   * Starts a daemon and waits until it serves; one that runs already is to hand over. Without a daemon, installs
+   * plexus-standalone, whose only flag is `--config`.
+   */
   async startDaemon(...flags: string[]): Promise<void> {
-    const isGiven = flags.includes("--manifests") || flags.includes("--kubeconfig");
-    const source = isGiven ? {} : { manifests: this.manifestsDir };
-    const daemon = await startPlexusd({
-      socket: this.socketPath,
-      stateDir: this.stateDir,
-      ...source,
-      flags: [...this.#daemonFlags, ...flags],
-      logFile: this.#logFile,
-      enter: (...command) => this.lab.command(...command),
-    });
-    this.#daemons.push(daemon);
+    await this.#engine.start(flags);
   }
 
-  /** The daemon that was started last. */
-  get daemonPid(): number {
-    const daemon = this.#daemons.at(-1);
-    if (daemon === undefined) throw new Error("no daemon has been started");
-    return daemon.pid;
-  }
-
-  /** Ends the oldest daemon: SIGTERM lets it finish, SIGKILL does not. */
+  /** Ends the oldest daemon: SIGTERM lets it finish, SIGKILL does not. Without one, uninstalls plexus-standalone. */
   async stopDaemon(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
-    await this.#daemons.shift()?.stop(signal);
+    await this.#engine.stop(signal);
+  }
+
+  /** The process that serves a call: the daemon that was started last, or the call's plexus-standalone. */
+  enginePid(call?: RunningCall): Promise<number> {
+    return this.#engine.pidOf(call);
+  }
+
+  /** Kills that process. The next call needs another daemon. */
+  killEngine(call: RunningCall): Promise<void> {
+    return this.#engine.kill(call);
   }
 
   /** What plugins, Plexus and the pods have put on this node. */
@@ -142,6 +133,11 @@ export class PlexusNode implements AsyncDisposable {
   /** What has come to the node since and what is gone, one line each. @param kinds are all unless given */
   async changesSince(before: HostState, kinds?: readonly HostStateKind[]): Promise<string[]> {
     return differences(before, await this.hostState(), kinds);
+  }
+
+  /** The variables that point a shim to what serves here. */
+  get shimEnvironment(): Readonly<Record<string, string>> {
+    return this.#engine.environment;
   }
 
   /** Environment of a call, as a runtime sets it. */
@@ -159,7 +155,7 @@ export class PlexusNode implements AsyncDisposable {
     const { command, args: extraArgs } = call;
     return {
       PATH: process.env.PATH ?? "",
-      ...shimEnvironment({ socket: this.socketPath, stateDir: this.stateDir }),
+      ...this.shimEnvironment,
       ...cniEnvironment({ command, cniPath: this.cniPath.join(":"), sandbox, extraArgs }),
       ...call.env,
     };
@@ -185,12 +181,16 @@ export class PlexusNode implements AsyncDisposable {
     });
     return {
       pid: child.pid as number,
-      outcome: child.then((result) => outcomeOf(result as Result)),
+      outcome: child.then((result) => {
+        const outcome = outcomeOf(result as Result);
+        this.#engine.printed(outcome.stderr);
+        return outcome;
+      }),
     };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    while (this.#daemons.length > 0) await this.stopDaemon("SIGKILL");
+    await this.#engine[Symbol.asyncDispose]();
     await this.lab[Symbol.asyncDispose]();
   }
 }
