@@ -31,6 +31,7 @@ struct child {
 	const int *fds; /* its descriptors from 0 on */
 	int count;
 	bool is_delegate, is_noted;
+	bool attaches;  /* it does not start without its note */
 	pid_t shim;
 	int error;      /* why it could not */
 };
@@ -79,13 +80,13 @@ static void delegate_environment(const struct call *call, const struct frame *or
 	buf_add(env, &(char *){ NULL }, sizeof(char *));
 }
 
-/* Gives a delegate a process group, and has it die with the shim. */
+/* Gives a delegate a process group, and has it die with the shim. Nothing could end what an ADD leaves without a note. */
 static int confine(const struct child *child)
 {
 	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return -1;
-	if (child->is_noted)
-		straggler_note(DELEGATE_LOCK, getpid());
+	if (child->is_noted && !straggler_note(DELEGATE_LOCK, getpid()) && child->attaches)
+		return -1;
 	return getppid() == child->shim ? 0 : -1;
 }
 
@@ -111,7 +112,8 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
 {
 	static _Alignas(16) char stack[16384];
-	struct child child = { path, environ, fds, count, order, call->inherited_lock >= 0, getpid(), 0 };
+	bool attaches = order && !strcmp(order_variable(order, "CNI_COMMAND"), "ADD");
+	struct child child = { path, environ, fds, count, order, call->inherited_lock >= 0, attaches, getpid(), 0 };
 	int64_t deadline = now_us() + BUSY_US;
 	struct buf search = { 0 }, env = { 0 };
 	pid_t pid;

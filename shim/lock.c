@@ -21,13 +21,14 @@
 static const struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
 static const struct call *holder; /* of its sandbox's lock file */
 
-/* Writes the caller's process group, or none (0), to the lock file, if there is room. All names have the same length. */
-void straggler_note(int lock, pid_t group)
+/* Writes the caller's process group, or none (0), to the lock file. All names have the same length, so only the first one
+ * needs room. Returns false with errno on failure. */
+bool straggler_note(int lock, pid_t group)
 {
 	char name[NAME_LENGTH];
 	for (int i = NAME_LENGTH; i--; group /= 10)
 		name[i] = (char)('0' + group % 10);
-	(void)!pwrite(lock, name, sizeof name, 0);
+	return pwrite(lock, name, sizeof name, 0) == sizeof name;
 }
 
 /* True if the process has the file open as that descriptor. */
@@ -196,9 +197,11 @@ void unlock_other(const struct call *other)
 }
 
 /* Excludes every other operation on the sandbox, and garbage collection. On a full disk, where a DEL must work too, it
- * excludes operations on all sandboxes. A call with a problem needs no lock: no attachment can have such a name. */
+ * excludes operations on all sandboxes, also the DELs of leftovers: plexusd sees F_OFD_SETLK in a container, but no flock.
+ * A call with a problem needs no lock: no attachment can have such a name. */
 void lock_take(struct call *call)
 {
+	struct flock mark = first_byte;
 	bool gc = call_is(call, "GC");
 	if (call_is(call, "STATUS") || call->problem.len)
 		return;
@@ -212,6 +215,8 @@ void lock_take(struct call *call)
 	call->lock = lock(call, call->lock_file, LOCK_FILE_FLAGS, LOCK_EX, "sandbox");
 	if (call->lock < 0) {
 		wait_for(call, node, LOCK_EX, call->state_dir, "node");
+		mark.l_type = F_RDLCK; /* a directory is never open for writing */
+		(void)fcntl(node, F_OFD_SETLK, &mark);
 		return;
 	}
 	(void)fcntl(call->lock, F_DUPFD_CLOEXEC, HOLDER_LOCK); /* by which other shims recognize the holder */

@@ -139,7 +139,7 @@ const char *errno_text(int error);
 _Noreturn void fail(const struct call *call, enum cni_error code, const char *format, ...) FORMAT(3, 4);
 
 /* lock.c */
-void straggler_note(int lock, pid_t group);
+bool straggler_note(int lock, pid_t group);
 void lock_take(struct call *call);
 void lock_share(struct call *call);
 bool lock_other(struct call *other, const char *container_id);

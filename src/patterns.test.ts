@@ -19,7 +19,6 @@ const known: Readonly<Record<string, string>> = {
     "anchored; each part ends where the next begins",
   "/^([A-Za-z0-9][\\w.-]*)@([^/]+)\\.(record|detached)(\\.damaged)?$/s": "255 bytes of a file name",
   "/^plexus-([A-Za-z0-9][\\w.-]*)@[^/]+\\.json$/s": "255 bytes of a file name",
-  "/ [0-9a-f]+:[0-9a-f]+:(\\d+) /g": "the kernel's own lines in /proc/locks",
   "/^\\.(.+)\\.[0-9a-f]+\\.tmp$/s": "255 bytes of a file name",
 };
 

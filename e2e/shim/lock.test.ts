@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
+import { FileRecordStore } from "#records/file-store.ts";
 import { isRunning } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
 import { type Bench, type Call, cniError, eachBuild } from "./lab/harness.ts";
@@ -176,9 +177,9 @@ async function hangingIpam(bench: Bench): Promise<number> {
   return pid;
 }
 
-/** Makes the state directory a separate file system with this many inodes. */
-function smallState({ state }: Bench, inodes: number): string {
-  const options = `nr_inodes=${inodes},mode=0700`;
+/** Makes the state directory a separate file system with this many inodes, and bytes if not 0. */
+function smallState({ state }: Bench, inodes: number, bytes = 0): string {
+  const options = `nr_inodes=${inodes},size=${bytes},mode=0700`;
   execFileSync("mount", ["-t", "tmpfs", "-o", options, "plexus", state]);
   return state;
 }
@@ -218,6 +219,38 @@ eachBuild("in a full or read-only state directory", (bench) => {
     });
     open();
     await first.ended;
+  });
+
+  test("a call that cannot create a lock file counts as one of every sandbox, so that plexusd detaches no leftover beside it", async () => {
+    const state = smallState(bench(), 1);
+    const store = await FileRecordStore.open(state);
+    const { inside, open } = await gate(bench());
+    const call = bench().start();
+    await waitUntil("the call is under way", () => inside() === 1);
+    expect(await store.isLocked("c9")).toBe(true);
+    open();
+    await call.ended;
+  });
+
+  test("a plugin attaches only if its process can be noted in the lock file, and detaches in any case", async () => {
+    const state = smallState(bench(), 10, 4096);
+    writeFileSync(join(state, "filler"), "x".repeat(4096));
+    const { bin } = bench();
+    bench().plugin("p", "true");
+    const outcomes: string[] = [];
+    await bench().engine(async (engine) => {
+      for (const command of ["ADD", "DEL"]) {
+        const env = [`CNI_COMMAND=${command}`];
+        const { outcome, message } = await engine.exec({ type: "p", path: bin, env });
+        outcomes.push(`${command} ${outcome} ${message}`);
+      }
+      engine.done();
+    });
+    await bench().run({ env: { CNI_COMMAND: "ADD" } });
+    expect(outcomes).toEqual([
+      `ADD failed cannot execute ${join(bin, "p")}: No space left on device`,
+      "DEL exited ",
+    ]);
   });
 
   test("a DEL that cannot create a lock file kills no plugin that a killed shim left", async () => {

@@ -489,6 +489,14 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     reason: "the lock inside plexusd is a safeguard too",
   },
   {
+    safeguard: "a call without room for its lock file counts as one of every sandbox",
+    reason: "two faults have to meet, which happens in one of some hundred thousand histories",
+  },
+  {
+    safeguard: "a plugin attaches only if its process group is noted in the lock file",
+    reason: "three faults have to meet, which happens in one of some hundred thousand histories",
+  },
+  {
     safeguard: "operations on a sandbox exclude each other in the shim",
     reason: "the lock inside plexusd is a safeguard too",
   },

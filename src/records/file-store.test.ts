@@ -513,6 +513,15 @@ test("isLocked() says whether another process holds the sandbox's lock now", asy
   expect(await store.isLocked("c1")).toBe(false);
 });
 
+test("isLocked() does not take calls of other sandboxes for one of this", async () => {
+  const store = await FileRecordStore.open(dir);
+  const holder = spawn("flock", ["-s", dir, "-c", "echo locked; read _"]);
+  await once(holder.stdout, "data");
+  expect(await store.isLocked("c1")).toBe(false);
+  holder.stdin.end();
+  await once(holder, "exit");
+});
+
 test("update() closes the file after a while even if the disk is full", async () => {
   const store = await storeWithRecord();
   const openFiles = async (): Promise<string[]> => {

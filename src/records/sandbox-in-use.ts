@@ -15,10 +15,16 @@ export async function isSandboxInUse(stateDir: string, containerId: string): Pro
   return (await recentLock(stateDir, containerId)) !== undefined;
 }
 
-/** Whether a shim operates on the sandbox now; false when the kernel does not say. */
+/**
+ * Whether a shim operates on the sandbox now, or on any if it had no room for its lock file and has
+ * marked the directory; false when the kernel does not say.
+ */
 export async function isSandboxLocked(stateDir: string, containerId: string): Promise<boolean> {
   const lock = await recentLock(stateDir, containerId);
-  return lock !== undefined && ((await lockedInodes())?.has(lock.ino) ?? false);
+  if (lock !== undefined && (await lockedInodes())?.has(lock.ino) === true) return true;
+  const directory = await stat(stateDir).catch(() => undefined);
+  if (directory === undefined) return false;
+  return (await lockedInodes("OFDLCK"))?.has(directory.ino) ?? false;
 }
 
 async function recentLock(stateDir: string, containerId: string): Promise<Stats | undefined> {

@@ -27,10 +27,6 @@ export class LockedFile {
   /** What the file's content names; see `straggler_note`. */
   group: ProcessGroup | undefined;
 
-  get isLocked(): boolean {
-    return this.#holders.size > 0 || this.#inherited !== undefined;
-  }
-
   get holders(): readonly LockHolder[] {
     return [...this.#holders.keys()];
   }
@@ -91,7 +87,7 @@ export class LockedFile {
   }
 }
 
-/** A file opened once, whose lock the processes share that inherit it. */
+/** An open-file-description lock: of a file opened once, the processes share it that inherit it. */
 export class InheritedLock {
   readonly #file: LockedFile;
   readonly #processes = new Set<Process>();
@@ -126,8 +122,8 @@ export class Locks {
     return file;
   }
 
-  /** The inodes of locked files. */
+  /** The inodes of files with an open-file-description lock, as a container sees them. */
   inodes(): number[] {
-    return [...this.#files].flatMap(([inode, file]) => (file.isLocked ? [inode] : []));
+    return [...this.#files].flatMap(([inode, file]) => (file.isInherited ? [inode] : []));
   }
 }

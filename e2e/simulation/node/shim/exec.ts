@@ -98,7 +98,7 @@ async function runLocked(
   return outcome;
 }
 
-function unstarted(outcome: "refused" | "missing", message: string): DelegateOutcome {
+function unstarted(outcome: "refused" | "missing" | "failed", message: string): DelegateOutcome {
   return { outcome, code: 0, stdout: "", stderr: "", message, elapsedUs: 0 };
 }
 
@@ -112,8 +112,12 @@ function attend(
   const { inherited } = locked;
   const begunUs = schedule.nowUs;
   const group = new DelegateGroup(order.type);
+  const problem = stragglerNote(locked, group);
+  if (problem !== undefined && order.env.CNI_COMMAND === "ADD") {
+    schedule.kill(group.leader);
+    return Promise.resolve(unstarted("failed", `cannot execute ${order.type}: ${problem.code}`));
+  }
   call.delegate = group;
-  stragglerNote(locked, group);
   inherited?.pass(group.leader);
   return new Promise((resolve, reject) => {
     let hasEnded = false;

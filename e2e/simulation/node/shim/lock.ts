@@ -28,7 +28,11 @@ export async function lockTake(call: ShimCall): Promise<void> {
     return;
   }
   const sandbox = await lockSandbox(call);
-  if (sandbox === undefined) return waitFor(call, node, { kind: "exclusive", scope: "node" });
+  if (sandbox === undefined) {
+    await waitFor(call, node, { kind: "exclusive", scope: "node" });
+    node.tryInherited(new InheritedLock(node, call.process));
+    return;
+  }
   call.lock = sandbox;
   await awaitStragglers(call, sandbox);
 }
@@ -40,17 +44,25 @@ export async function lockShare(call: ShimCall): Promise<void> {
   if (node !== undefined) await waitFor(call, node, { kind: "shared", scope: "node" });
 }
 
-/** `straggler_note`: names the delegate's process group in the lock file, if there is room. */
-export function stragglerNote(call: ShimCall, group: ProcessGroup | undefined): void {
+/**
+ * `straggler_note`: names the delegate's process group in the lock file.
+ * @returns why it cannot
+ */
+export function stragglerNote(
+  call: ShimCall,
+  group: ProcessGroup | undefined,
+): NodeJS.ErrnoException | undefined {
   const { lock } = call;
-  if (lock === undefined) return;
+  if (lock === undefined) return undefined;
   lock.group = undefined;
   try {
     if (group === undefined) makeEmpty(call.lockFile);
     else world().disk.writeFile(call.lockFile, "2");
     lock.group = group;
+    return undefined;
   } catch (error) {
     if (!call.process.isAlive) throw error;
+    return error as NodeJS.ErrnoException;
   }
 }
 
