@@ -7,7 +7,15 @@ import { type Job, Runner, type Step } from "./measure/runner.ts";
 import type { FloorId } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
 import type { Place } from "./place.ts";
-import { floor, multusThick, multusThin, type Program, plexus, standalone } from "./programs.ts";
+import {
+  floor,
+  multusThick,
+  multusThin,
+  type Program,
+  plexus,
+  type StandaloneId,
+  standalone,
+} from "./programs.ts";
 
 /** A way to attach a pod to its networks. */
 export interface Contender {
@@ -25,7 +33,7 @@ export type ContenderId =
   | "plexus"
   | "plexus-before"
   | "plexus-other"
-  | "plexus-standalone"
+  | StandaloneId
   | "multus"
   | "multus-thick";
 
@@ -61,7 +69,11 @@ export function contendersOf(place: Place, multus: Multus | undefined): Contende
   add("floor", "floor", floor(place, "floor"));
   add("floor-duties", "floor with duties", floor(place, "floor-duties"));
   for (const build of place.builds) add(build.id, build.name, plexus(build));
-  add("plexus-standalone", "Plexus standalone", standalone(place));
+  add("plexus-standalone", "Plexus standalone", standalone(place, "plexus-standalone"));
+  if (place.otherBuild !== undefined) {
+    const id = "plexus-standalone-other";
+    add(id, "Plexus standalone (other)", standalone(place, id));
+  }
   if (multus !== undefined) {
     add("multus", "Multus thin", multusThin(place, multus));
     add("multus-thick", "Multus thick", multusThick(place, multus));

@@ -30,6 +30,8 @@ export interface Place {
   readonly runner: string;
   readonly inspect: string;
   readonly standalone: string;
+  /** The directory in BENCH_PLEXUS. */
+  readonly otherBuild: string | undefined;
   /** Plexus, the same with another configuration, and with BENCH_PLEXUS another build of it. */
   readonly builds: readonly [Build, ...Build[]];
   readonly api: ApiServer;
@@ -46,6 +48,7 @@ const tokens = [
   "plexus-before",
   "plexus-other",
   "plexus-standalone",
+  "plexus-standalone-other",
   "multus",
 ];
 
@@ -55,6 +58,8 @@ const addNamespaces = "seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -
 export async function preparePlace(): Promise<Place> {
   const dir = mkdtempSync(join(tmpdir(), "plexus-bench-"));
   process.on("exit", () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
+  const named = process.env.BENCH_PLEXUS ?? "";
+  const otherBuild = named === "" ? undefined : resolve(named);
   const [bin, plugins] = [join(dir, "bin"), join(dir, "plugins")];
   const thick = { sockets: join(dir, "thick-run"), primaries: join(dir, "thick-primaries") };
   for (const made of [bin, plugins, thick.primaries]) mkdirSync(made);
@@ -73,22 +78,22 @@ export async function preparePlace(): Promise<Place> {
     plugins,
     ...programs,
     standalone: distPath("plexus-standalone"),
-    builds: buildsIn(dir),
+    otherBuild,
+    builds: buildsIn(dir, otherBuild),
     api: await ApiServer.start(join(dir, "api"), tokens),
     thick,
     cpuGroups: process.env.PLEXUS_BENCH_CGROUPS ?? "plexus-bench",
   };
 }
 
-function buildsIn(dir: string): [Build, ...Build[]] {
+function buildsIn(dir: string, other: string | undefined): [Build, ...Build[]] {
   const [shim, plexusd] = [distPath("plexus"), distPath("plexusd.js")];
   const own = placed(dir, { id: "plexus", name: "Plexus", shim, plexusd });
   const config = { publishStatus: "beforeReply" };
   const name = "Plexus, status first";
   const before = placed(dir, { id: "plexus-before", name, shim, plexusd, config });
-  const other = process.env.BENCH_PLEXUS ?? "";
-  if (other === "") return [own, before];
-  const files = { shim: resolve(other, "plexus"), plexusd: resolve(other, "plexusd.js") };
+  if (other === undefined) return [own, before];
+  const files = { shim: join(other, "plexus"), plexusd: join(other, "plexusd.js") };
   return [own, before, placed(dir, { id: "plexus-other", name: "Plexus (other)", ...files })];
 }
 

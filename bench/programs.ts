@@ -24,15 +24,18 @@ export function floor({ dir, builds: [{ shim }] }: Place, id: FloorId): Program 
   return plexus({ shim, socket: floorSocket(dir, id), state: join(dir, `${id}-state`) });
 }
 
+export type StandaloneId = "plexus-standalone" | "plexus-standalone-other";
+
 /** The shim without a daemon: it starts plexus-standalone. */
-export function standalone(place: Place): Program {
-  const kubeconfig = place.api.kubeconfig("plexus-standalone");
+export function standalone(place: Place, id: StandaloneId): Program {
+  const kubeconfig = place.api.kubeconfig(id);
+  const other = join(place.otherBuild ?? "", "plexus-standalone");
   return {
     path: place.builds[0].shim,
     env: {
       PLEXUS_SOCKET: join(place.dir, "no-daemon.sock"),
-      PLEXUS_STATE_DIR: join(place.dir, "standalone-state"),
-      PLEXUS_STANDALONE: place.standalone,
+      PLEXUS_STATE_DIR: join(place.dir, `${id}-state`),
+      PLEXUS_STANDALONE: id === "plexus-standalone" ? place.standalone : other,
     },
     stdin: (set) => ({ ...plexusConf(set), kubeconfig }),
   };
