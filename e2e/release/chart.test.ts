@@ -76,6 +76,7 @@ describe("the chart renders the same objects as kustomize", () => {
   test.each([
     ["metrics", { metrics: { enabled: true } }, ["overlays/metrics"]],
     ["startupTaint", { startupTaint: { enabled: true } }, ["../examples/startup-taint"]],
+    ["flavour thin", { flavour: "thin" }, ["overlays/thin"]],
     ["agent", { agent: { enabled: true } }, ["base", "overlays/agent"]],
     ["sandboxes", { sandboxes: { enabled: true } }, ["base", "overlays/sandboxes"]],
     [

@@ -23,6 +23,7 @@ export function valuesSchema(): string {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     ...closed({
       platform: { enum: ["", ...platforms()] },
+      flavour: { enum: ["thick", "thin"] },
       image: closed({
         repository: text,
         tag: text,

@@ -18,6 +18,8 @@ export interface DaemonFlags {
   readonly http?: string;
   readonly metrics?: string;
   readonly cniConfDir?: string;
+  /** plexus-standalone serves the calls. */
+  readonly thin?: boolean;
 }
 
 type SourceFlag =
@@ -39,6 +41,7 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
   --http ADDR:PORT     health and metrics; off = none
   --metrics ADDR:PORT  metrics over TLS, for callers with the right; *:PORT = every address, off = none
   --cni-conf-dir DIR   write the node's CNI configuration into this directory
+  --thin               leave the calls to plexus-standalone, and keep its configuration and token
   --version            print the version
 `;
 
@@ -52,6 +55,7 @@ const options = {
   http: { type: "string" },
   metrics: { type: "string" },
   "cni-conf-dir": { type: "string" },
+  thin: { type: "boolean" },
   version: { type: "boolean", default: false },
   help: { type: "boolean", default: false },
 } as const;

@@ -7,6 +7,8 @@ import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { sandboxLockName } from "#lib/files/state-files.ts";
 import { defaultConfig } from "./config/config.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
+import { standaloneCredentials } from "./standalone-credentials.ts";
+import { StandaloneFiles } from "./standalone-files.ts";
 
 test("the tasks save credentials for plexus-standalone and publish statuses of unlocked sandboxes", async () => {
   const root = await mkdtemp(join(tmpdir(), "plexus-tasks-"));
@@ -16,17 +18,23 @@ test("the tasks save credentials for plexus-standalone and publish statuses of u
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });
   const nodeConf = { ...defaultConfig.nodeConf, binDirs: [root] };
+  const source = { kind: "api" as const };
+  const flags = { source, socket: join(root, "plexus.sock"), stateDir };
+  const inCluster = { host: "10.0.0.1", port: "443", serviceAccountDir: root };
+  const standaloneFiles = new StandaloneFiles({
+    ...{ stateDir, nodeName: "node-1", binDirs: () => [root], logger: lab.logger },
+    config: () => "logLevel: warn\n",
+    ...standaloneCredentials({ flags, inCluster, cluster: {}, logger: lab.logger }),
+  });
   const tasks = housekeepingTasks({
-    flags: { source: { kind: "api" }, socket: join(root, "plexus.sock"), stateDir },
-    nodeName: "node-1",
-    inCluster: { host: "10.0.0.1", port: "443", serviceAccountDir: root },
-    config: { current: () => ({ ...defaultConfig, nodeConf }), text: () => "logLevel: warn\n" },
+    flags,
+    standaloneFiles,
+    config: { current: () => ({ ...defaultConfig, nodeConf }) },
     engine: lab.engine,
     records: lab.records,
     sockets: [],
     duties: undefined,
     confFiles: lab.files,
-    logger: lab.logger,
   });
   const runAll = async (): Promise<void> => {
     for (const task of tasks) await task.run();

@@ -3,14 +3,12 @@ import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import type { NodeDuties } from "#daemon/pods/duties.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { Engine } from "#engine/engine.ts";
-import type { ConfFiles, Logger } from "#engine/ports.ts";
+import type { ConfFiles } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
-import type { InClusterOptions } from "#kube/api/in-cluster.ts";
-import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 import { type HousekeepingTask, socketsTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
-import { StandaloneFiles } from "./standalone-files.ts";
+import type { StandaloneFiles } from "./standalone-files.ts";
 
 /** The kubelet replaces a token at least ten minutes before it expires. */
 const standaloneFilesMs = 30_000;
@@ -24,28 +22,18 @@ const ownDaemonSetMs = 60_000;
 /** Options of {@link housekeepingTasks}. */
 export interface HousekeepingOptions {
   readonly flags: DaemonFlags;
-  readonly nodeName: string;
-  readonly inCluster?: InClusterOptions;
-  readonly config: Pick<EffectiveConfig, "current" | "text">;
+  readonly config: Pick<EffectiveConfig, "current">;
   readonly engine: Engine;
   readonly records: RecordStore;
   readonly sockets: readonly { ensureReachable(): Promise<void> }[];
   readonly confFiles: ConfFiles;
+  readonly standaloneFiles: Pick<StandaloneFiles, "refresh">;
   readonly duties: NodeDuties | undefined;
-  readonly logger: Logger;
 }
 
 /** The tasks that plexusd runs on timers. */
 export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
-  const { flags, nodeName, config, engine, records, sockets, confFiles, logger } = options;
-  const standaloneFiles = new StandaloneFiles({
-    stateDir: flags.stateDir,
-    nodeName,
-    binDirs: () => config.current().nodeConf.binDirs,
-    config: () => config.text(),
-    logger,
-    ...kubeconfigToKeep(options),
-  });
+  const { flags, config, engine, records, sockets, confFiles, standaloneFiles } = options;
   return [
     {
       name: "the configuration and credentials for plexus-standalone",
@@ -103,15 +91,4 @@ function nodeTasks(duties: NodeDuties): HousekeepingTask[] {
       run: removeStartupTaint,
     },
   ];
-}
-
-/** Empty when pods come from a directory of manifests. */
-function kubeconfigToKeep({ flags, inCluster }: HousekeepingOptions): {
-  kubeconfig?: () => Promise<string>;
-} {
-  const { source } = flags;
-  if (source.kind === "manifests") return {};
-  const { kubeconfig } = source;
-  if (kubeconfig !== undefined) return { kubeconfig: () => portableKubeconfig({ kubeconfig }) };
-  return inCluster === undefined ? {} : { kubeconfig: () => portableKubeconfig({ inCluster }) };
 }

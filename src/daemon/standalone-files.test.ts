@@ -73,3 +73,28 @@ test("keeps the last credentials but writes the new configuration while the toke
   expect(await readFile(config, "utf8")).toBe("namespaceIsolation: true\n");
   expect(await readFile(kubeconfig, "utf8")).toBe("token");
 });
+
+test("notReadyReason() says why plexus-standalone cannot serve calls, while no valid token is kept", async () => {
+  let failure: Error | undefined = new Error("the API server refused");
+  const claims = { iat: 1, exp: Date.now() / 1000 + 3600 };
+  const token = `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.c2ln`;
+  const kubeconfig = async (): Promise<string> => {
+    if (failure !== undefined) throw failure;
+    return JSON.stringify({ users: [{ user: { token } }] });
+  };
+  const files = await keeper({ kubeconfig });
+  expect(files.notReadyReason()).toContain("not written yet");
+  await expect(files.refresh()).rejects.toThrow("the API server refused");
+  expect(files.notReadyReason()).toContain("cannot serve calls: the API server refused");
+  const granted = failure;
+  failure = undefined;
+  await files.refresh();
+  expect(files.notReadyReason()).toBeUndefined();
+  // The kept token is valid.
+  failure = granted;
+  await expect(files.refresh()).rejects.toThrow("the API server refused");
+  expect(files.notReadyReason()).toBeUndefined();
+  await rm(join(stateDir, "plexus-standalone"));
+  await files.refresh();
+  expect(files.notReadyReason()).toContain(`it is not installed in ${stateDir}`);
+});

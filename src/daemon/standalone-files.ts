@@ -1,6 +1,8 @@
 import { chmod, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "#engine/ports.ts";
+import { readTokenTimes } from "#kube/api/token-times.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { type StandalonePaths, standalonePaths } from "#lib/files/standalone-paths.ts";
@@ -26,15 +28,33 @@ export interface StandaloneFilesOptions {
 export class StandaloneFiles {
   readonly #options: StandaloneFilesOptions;
   readonly #paths: StandalonePaths;
+  #problem: string | undefined = "its files are not written yet";
 
   constructor(options: StandaloneFilesOptions) {
     this.#options = options;
     this.#paths = standalonePaths(options.stateDir);
   }
 
+  /** Why {@link refresh} left plexus-standalone unable to serve calls; undefined if it can. */
+  notReadyReason(): string | undefined {
+    return this.#problem && `plexus-standalone cannot serve calls: ${this.#problem}`;
+  }
+
   /** Writes changes; without plexus-standalone, removes all files. @throws Error when that fails */
   async refresh(): Promise<void> {
-    if (!(await this.#isInstalled())) return this.#removeAll();
+    try {
+      this.#problem = (await this.#isInstalled())
+        ? await this.#writeAll()
+        : await this.#removeAll();
+    } catch (error) {
+      const times = await readTokenTimes(this.#paths.kubeconfig);
+      const isValid = times !== undefined && times.expiresAt > Date.now() / 1000;
+      this.#problem = isValid ? undefined : errorMessage(error);
+      throw error;
+    }
+  }
+
+  async #writeAll(): Promise<undefined> {
     const { dir, config, nodeName, kubeconfig } = this.#paths;
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await chmod(dir, 0o700);
@@ -69,7 +89,8 @@ export class StandaloneFiles {
     await Promise.all(left.map((name) => rm(join(dir, name), { force: true })));
   }
 
-  #removeAll(): Promise<void> {
-    return rm(this.#paths.dir, { recursive: true, force: true });
+  async #removeAll(): Promise<string> {
+    await rm(this.#paths.dir, { recursive: true, force: true });
+    return `it is not installed in ${this.#options.binDirs().join(" or ")}`;
   }
 }

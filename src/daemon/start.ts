@@ -17,6 +17,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { readHostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
+import { tokenGauges } from "#kube/api/token-times.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -29,6 +30,8 @@ import { handBackNode } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHttpServers } from "./http/serve.ts";
 import { selfTest } from "./self-test/self-test.ts";
+import { standaloneCredentials } from "./standalone-credentials.ts";
+import { StandaloneFiles } from "./standalone-files.ts";
 
 /** Options of {@link startDaemon}. */
 export interface DaemonOptions {
@@ -69,6 +72,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
         (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
       plexus_leftover_records: () => engine.countLeftovers(),
       plexus_pods_not_attached: async () => duties?.unattachedPods.count ?? 0,
+      ...tokenGauges(flags.stateDir),
     },
   });
   await using resources = new AsyncDisposableStack();
@@ -89,8 +93,8 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   };
   const devices = openDeviceSources(parts, resources);
   const engine = await newEngine(parts, Object.values(devices));
-  await selfTest({ dir: `${flags.socket}.test`, logger });
-  const calls = await CallServer.listen({ socketPath: flags.socket, engine, logger });
+  const standaloneFiles = await openStandaloneFiles(parts);
+  const calls = flags.thin ? callsElsewhere(standaloneFiles) : await serveCalls(parts, engine);
   let draining = false;
   let isDeleted: Promise<boolean> | undefined;
   // After the last call and the last write of the node's CNI configuration.
@@ -112,15 +116,15 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     unattachedPods: () => duties?.unattachedPods.count ?? 0,
     callsInFlight: metrics.engine.callsInFlight,
   });
-  const socketPath = adminSocketPath(flags.socket);
-  const admin = await startAdminServer({ socketPath, answers, logger });
+  const adminSocket = { socketPath: adminSocketPath(flags.socket), answers, logger };
+  const admin = await startAdminServer(adminSocket);
   resources.defer(() => admin.close({ dropConnections: true }));
-  const tasks = housekeepingTasks({ ...parts, engine, sockets: [calls, admin], duties });
-  const housekeeping = new Housekeeping(tasks, logger);
+  const served = { engine, sockets: [calls, admin], duties, standaloneFiles };
+  const housekeeping = new Housekeeping(housekeepingTasks({ ...parts, ...served }), logger);
   config.onChange(() => housekeeping.runNow());
   resources.defer(() => housekeeping.stop());
   await startHttpServers(resources, { ...parts, config: config.current(), readiness });
-  logger.info({ socket: flags.socket, stateDir: flags.stateDir }, "plexusd serves calls");
+  logger.info({ socket: flags.socket, stateDir: flags.stateDir }, calls.started);
   const running = resources.move();
   return {
     stop: () => {
@@ -130,6 +134,48 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
       return running.disposeAsync();
     },
   };
+}
+
+/** What the rest of plexusd needs of that which serves the calls. */
+interface Calls extends Pick<CallServer, "notReadyReason" | "ensureReachable" | "drain"> {
+  /** For the log. */
+  readonly started: string;
+}
+
+async function serveCalls({ flags, logger }: Parts, engine: Engine): Promise<Calls> {
+  await selfTest({ dir: `${flags.socket}.test`, logger });
+  const calls = await CallServer.listen({ socketPath: flags.socket, engine, logger });
+  return {
+    started: "plexusd serves calls",
+    notReadyReason: () => calls.notReadyReason(),
+    ensureReachable: () => calls.ensureReachable(),
+    drain: () => calls.drain(),
+  };
+}
+
+/** Without a socket of plexusd, the shim starts plexus-standalone. */
+function callsElsewhere(files: StandaloneFiles): Calls {
+  const nothing = async (): Promise<void> => undefined;
+  return {
+    started: "plexusd leaves the calls to plexus-standalone",
+    notReadyReason: () => files.notReadyReason(),
+    ensureReachable: nothing,
+    drain: nothing,
+  };
+}
+
+/** With --thin, writes the files before the node's CNI configuration names the shim. */
+async function openStandaloneFiles(parts: Parts): Promise<StandaloneFiles> {
+  const { flags, config, nodeName, logger } = parts;
+  const files = new StandaloneFiles({
+    ...{ stateDir: flags.stateDir, nodeName, logger },
+    binDirs: () => config.current().nodeConf.binDirs,
+    config: () => config.text(),
+    ...standaloneCredentials(parts),
+  });
+  // Housekeeping tries again, and the readiness has the reason.
+  if (flags.thin) await files.refresh().catch(() => undefined);
+  return files;
 }
 
 async function newEngine(parts: Parts, deviceSources: readonly DeviceSource[]): Promise<Engine> {

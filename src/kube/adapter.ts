@@ -6,6 +6,7 @@ import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluste
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder, type NodeEvent } from "#kube/events/event-recorder.ts";
 import { type NodePods, nodePods, removeTaint } from "#kube/node/node.ts";
+import { requestNodeToken } from "#kube/node/node-token.ts";
 import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
@@ -54,6 +55,8 @@ export interface KubeAdapter {
   recordOnNode(event: NodeEvent): void;
   /** Removes the taints with this key from this node's Node. @throws ApiError */
   removeTaint(key: string): Promise<boolean>;
+  /** A token of this service account, bound to this node's Node. @throws as {@link requestNodeToken} */
+  requestToken(account: ObjectName, seconds: number): Promise<string>;
   /** Ends the watches; waits at most `graceMs` for status writes and events. @default 5000 */
   stop(graceMs?: number): Promise<void>;
 }
@@ -84,6 +87,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     ...omitUndefined({ ownDaemonSet: ownDaemonSet(client, options, pods) }),
     recordOnNode: (event) => events.recordOnNode(event),
     removeTaint: (key) => removeTaint(client, { nodeName, key }),
+    requestToken: (account, seconds) => requestNodeToken(client, { account, nodeName, seconds }),
     stop: async (graceMs = 5000) => {
       pods.stop();
       nads.stop();

@@ -144,6 +144,8 @@ async function doAndFail(scene: Scene): Promise<void> {
 async function fillAlerts(prometheus: Prometheus): Promise<void> {
   for (const { alert, expr } of (await shippedRules()).groups.flatMap(({ rules }) => rules)) {
     await prometheus.query(expr);
+    // Its metrics exist with plexus-standalone: thin.ts reads one.
+    if (alert === "PlexusTokenNotRenewed") continue;
     const compared = expr.replace(/ (==|>) [\d.]+$|^absent\(|\)$/g, "");
     expect(compared, alert).not.toBe(expr);
     expect(await prometheus.query(compared), alert).not.toEqual([]);

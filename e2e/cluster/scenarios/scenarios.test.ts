@@ -20,6 +20,7 @@ import { writePlexusImage } from "./target/images.ts";
 import { installPlexus, plexusLogs } from "./target/plexus.ts";
 import { Scene } from "./target/scene.ts";
 import { isGiven, ownCluster, type Target } from "./target/target.ts";
+import { thinScenarios } from "./thin.ts";
 import { uninstallPlexus, uninstallScenarios } from "./uninstall.ts";
 
 const scenarios = [
@@ -34,6 +35,7 @@ const scenarios = [
   securityScenarios,
   loadScenarios,
   outageScenarios,
+  thinScenarios,
   freshNodeScenarios,
   uninstallScenarios,
   overlayScenarios,

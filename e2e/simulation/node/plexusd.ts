@@ -195,7 +195,8 @@ export class Plexusd {
     this.#kube = kube;
     this.#records = records;
     const tasks = housekeepingTasks({
-      ...{ nodeName, config, engine, records, confFiles, logger, sockets: [] },
+      ...{ config, engine, records, confFiles, sockets: [] },
+      standaloneFiles: { refresh: async () => undefined },
       flags: { stateDir, socket: defaultPaths.socket, source: { kind: "api", kubeconfig } },
       duties: nodeDuties({
         ...{ config, records, logger, readiness: () => [] },

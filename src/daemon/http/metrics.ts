@@ -21,10 +21,13 @@ const counted = {
   plexus_leftover_records: "Recorded sandboxes that no longer exist and are still to be detached.",
   plexus_pods_not_attached:
     "Running pods of this node without networks that they ask for, as they were not attached through Plexus.",
+  plexus_standalone_token_age_seconds:
+    "Time since the token that plexus-standalone uses was issued; absent without one.",
+  plexus_standalone_token_remaining_seconds: "Time until that token expires; negative after that.",
 };
 
-/** How things are counted, by the metric's name. */
-type Counts = Record<keyof typeof counted, () => Promise<number>>;
+/** How things are counted, by the metric's name; undefined where there are none. */
+type Counts = Record<keyof typeof counted, () => Promise<number | undefined>>;
 
 /** Options of {@link createMetrics}. */
 export interface MetricsOptions {
@@ -89,12 +92,14 @@ function configReloads(registers: Registry[]): Metrics["configReloaded"] {
 }
 
 /** A gauge that counts when it is read. */
-function countGauge(gauge: GaugeConfiguration<never>, count: () => Promise<number>): void {
+function countGauge(gauge: GaugeConfiguration<never>, count: Counts[keyof Counts]): void {
   new Gauge({
     ...gauge,
     async collect() {
       // If the state directory cannot be read, the other metrics must still be served.
-      this.set(await count().catch(() => Number.NaN));
+      const value = await count().catch(() => Number.NaN);
+      if (value === undefined) this.remove();
+      else this.set(value);
     },
   });
 }

@@ -13,6 +13,8 @@ async function servedNames(): Promise<Set<string>> {
     plexus_attachments: none,
     plexus_leftover_records: none,
     plexus_pods_not_attached: none,
+    plexus_standalone_token_age_seconds: none,
+    plexus_standalone_token_remaining_seconds: none,
   };
   const metrics = createMetrics({ counts });
   const { text } = await metrics.render();

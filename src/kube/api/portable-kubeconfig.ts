@@ -5,8 +5,14 @@ export type CredentialSource =
   | { readonly kubeconfig: string }
   | { readonly inCluster: InClusterOptions };
 
-/** A kubeconfig that names no files. @throws Error when a file or the credentials are unusable */
-export async function portableKubeconfig(source: CredentialSource): Promise<string> {
+/**
+ * A kubeconfig that names no files. A given token replaces the source's.
+ * @throws Error when a file or the credentials are unusable
+ */
+export async function portableKubeconfig(
+  source: CredentialSource,
+  given?: string,
+): Promise<string> {
   const { server, material } = await materialOf(source);
   const { tls, headers } = material;
   const name = "plexus";
@@ -20,7 +26,7 @@ export async function portableKubeconfig(source: CredentialSource): Promise<stri
   const user = {
     "client-certificate-data": base64(tls.cert),
     "client-key-data": base64(tls.key),
-    token: headers.authorization?.replace(/^Bearer /, ""),
+    token: given ?? headers.authorization?.replace(/^Bearer /, ""),
   };
   const config = {
     apiVersion: "v1",

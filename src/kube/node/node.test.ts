@@ -44,6 +44,23 @@ test("removeTaint() fails after a concurrent change, or if forbidden", async ({ 
   await expect(kube.removeTaint(key)).rejects.toThrow("forbidden");
 });
 
+test("requestToken() asks for a token of the account that is bound to the node's Node", async ({
+  api,
+  kube,
+}) => {
+  const path = "/api/v1/namespaces/kube-system/serviceaccounts/plexusd/token";
+  const when = (request: { path: string }) => request.path === path;
+  const account = { namespace: "kube-system", name: "plexusd" };
+  api.script({ when, answer: 201, body: { status: { token: "granted" } } });
+  expect(await kube.requestToken(account, 600)).toBe("granted");
+  expect(api.seen.find(when)).toMatchObject({
+    method: "POST",
+    body: { spec: { expirationSeconds: 600, boundObjectRef: { kind: "Node", name: "node-1" } } },
+  });
+  api.script({ when, answer: 201, body: {} });
+  await expect(kube.requestToken(account, 600)).rejects.toThrow("granted no token");
+});
+
 test("nodePods lists the node's pods and reads their spec and status live", async ({ api }) => {
   const annotations = { [networksAnnotation]: "red", "k8s.v1.cni.cncf.io/network-status": "[]" };
   const web = podObject("web", { annotations });

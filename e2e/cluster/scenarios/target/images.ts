@@ -23,6 +23,14 @@ export const podImage = isGiven
 /** The image to upgrade to. */
 export const nextPlexusImage = "localhost/plexus:next";
 
+/** The image with plexus-standalone. */
+const standaloneImage = "localhost/plexus:standalone";
+
+/** Manifests with {@link standaloneImage}, from those of deploy/. */
+export function useStandaloneImage(manifests: string): string {
+  return manifests.replaceAll(defaultPlexusImage, standaloneImage);
+}
+
 /** Manifests with the image under test, from those of deploy/. */
 export function withPlexusImage(manifests: string): string {
   return manifests.replaceAll(defaultPlexusImage, plexusImage);
@@ -43,7 +51,15 @@ export async function writeNextPlexusImage(directory: string): Promise<string> {
   return await writeImage({ reference: nextPlexusImage, root: root.path, archive });
 }
 
-async function runImageScript(flag: string): Promise<void> {
+/** Writes {@link standaloneImage}, and returns the archive's path. */
+export async function writeStandaloneImage(directory: string): Promise<string> {
+  await using root = await mkdtempDisposable(join(tmpdir(), "plexus-root-"));
+  await runImageScript(`--rootfs=${root.path}`, "--standalone");
+  const archive = join(directory, "plexus-standalone.tar");
+  return await writeImage({ reference: standaloneImage, root: root.path, archive });
+}
+
+async function runImageScript(...flags: string[]): Promise<void> {
   const script = join(repositoryRoot, "scripts/image.ts");
-  await run([nodeBinary(), script, "--version=e2e", flag], { cwd: repositoryRoot });
+  await run([nodeBinary(), script, "--version=e2e", ...flags], { cwd: repositoryRoot });
 }

@@ -7,6 +7,7 @@ import { directoryFindings } from "./directories.ts";
 import type { Finding } from "./finding.ts";
 import { reportFindings } from "./report-findings.ts";
 import { shimFinding } from "./shim.ts";
+import { tokenFindings } from "./token.ts";
 
 export const doctorCommand = command({
   name: "doctor",
@@ -34,6 +35,7 @@ async function examine(socket: string): Promise<Finding[]> {
     return [
       ...reportFindings(report),
       await shimFinding(report),
+      ...(await tokenFindings(report.dirs.stateDir)),
       ...(await directoryFindings(report.dirs)),
     ];
   } catch (error) {
@@ -46,6 +48,7 @@ async function examine(socket: string): Promise<Finding[]> {
     };
     return [
       away,
+      ...(await tokenFindings(stateDir)),
       ...(await directoryFindings({ cniConfDir, shimDir, binDirs: [shimDir], stateDir })),
     ];
   }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { join } from "node:path";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { repositoryRoot } from "../../support/paths.ts";
+import { useStandaloneImage, writeStandaloneImage } from "./target/images.ts";
+import {
+  installPlexus,
+  kustomize,
+  parkPlexus,
+  plexusctl,
+  plexusPod,
+  unparkPlexus,
+  waitForPlexus,
+} from "./target/plexus.ts";
+import type { Scene } from "./target/scene.ts";
+import { eventually, ownCluster, skipGiven, type Target } from "./target/target.ts";
+
+const both = { networks: "red,blue" };
+const executable = "/opt/cni/bin/plexus-standalone";
+const component = join(repositoryRoot, "deploy/components/thin");
+
+/** The flavour in which plexus-standalone serves the calls. */
+export function thinScenarios(scene: () => Scene): void {
+  describe("the thin flavour", () => {
+    beforeEach(skipGiven);
+
+    test("replaces the thick one and back while pods run, and pods start without plexusd's pod [S-212] [S-213]", async () => {
+      const { target } = scene();
+      const { node, directory } = ownCluster(scene());
+      await node.loadImage(await writeStandaloneImage(directory));
+      await scene().startPod("from-thick", both);
+      onTestFinished(() => restore(target));
+
+      await useFlavour(scene(), "deploy/overlays/thin", "into-thin");
+      await scene().startPod("from-thin", both);
+      expect(await scene().networkStatus("from-thin")).toHaveLength(3);
+      expect(await listens(target)).toBe(false);
+      const doctor = await plexusctl(target, "doctor");
+      expect(doctor).toMatch(
+        /^ok +token of plexus-standalone +issued \d min ago, expires in \d{4} min$/m,
+      );
+      expect(doctor).toContain("recorded attachments: 9");
+      expect(await tokenAge(target)).toBeLessThan(240);
+      await scene().deletePods("from-thick");
+      expect(await requestTokens(target)).toEqual({
+        own: 201,
+        other: 403,
+        unbound: 403,
+        kept: 403,
+      });
+
+      await parkPlexus(target);
+      await scene().startPod("without-plexusd", both);
+      expect(await scene().networkStatus("without-plexusd")).toHaveLength(3);
+      await scene().deletePods("into-thin");
+      await unparkPlexus(target);
+      await waitForPlexus(target);
+
+      await useFlavour(scene(), "deploy/overlays/metrics", "into-thick");
+      await scene().startPod("from-thick-again", both);
+      expect(await scene().networkStatus("from-thick-again")).toHaveLength(3);
+      expect(await listens(target)).toBe(true);
+      await scene().deletePods("from-thin", "without-plexusd", "into-thick", "from-thick-again");
+      await scene().waitForNothingLeft();
+    });
+  });
+}
+
+/** Applies an overlay with an image that has plexus-standalone. A pod that starts meanwhile becomes ready. */
+async function useFlavour(scene: Scene, folder: string, pod: string): Promise<void> {
+  const { target } = scene;
+  await target.apply(useStandaloneImage(await kustomize(target, folder)));
+  await scene.createPod(pod, both);
+  await waitForPlexus(target);
+  await scene.waitForPod(pod);
+  expect(await scene.networkStatus(pod)).toHaveLength(3);
+}
+
+/** As before: thick, without plexus-standalone, and without the permissions of the thin flavour. */
+async function restore(target: Target): Promise<void> {
+  await target.inNode(["rm", "-f", executable]);
+  const files = ["rbac.yaml", "admission-policy.yaml"].map((file) => `-f${join(component, file)}`);
+  await target.kubectl("delete", "--ignore-not-found", ...files);
+  await installPlexus(target);
+  await eventually("the token is removed from the node", async () => {
+    const listed = await target.inNode(["ls", "/var/lib/plexus"]);
+    return !listed.includes("standalone");
+  });
+}
+
+/** Whether a process listens on plexusd's socket for calls. */
+async function listens(target: Target): Promise<boolean> {
+  const sockets = await target.inNode(["cat", "/proc/net/unix"]);
+  return /\/run\/plexus\/plexus\.sock(\.\w+)?$/m.test(sockets);
+}
+
+/** The age of the token in seconds, from plexusd's metrics. */
+async function tokenAge(target: Target): Promise<number> {
+  const metrics = await inPlexusd(
+    target,
+    `console.log(await (await fetch("http://127.0.0.1:19500/metrics")).text())`,
+  );
+  const age = /^plexus_standalone_token_age_seconds (\d+)/m.exec(metrics)?.[1];
+  expect(age, metrics.slice(0, 500)).toBeDefined();
+  return Number(age);
+}
+
+/** The API server's answers to plexusd's pod, and to the token on the node's disk, for a token. */
+async function requestTokens(target: Target): Promise<unknown> {
+  const script = `
+    const { readFileSync } = require("node:fs");
+    const dir = "/var/run/secrets/kubernetes.io/serviceaccount";
+    const { users } = JSON.parse(readFileSync("/var/lib/plexus/standalone/kubeconfig", "utf8"));
+    const ask = (token, boundObjectRef) => new Promise((resolve, reject) => {
+      const request = require("node:https").request({
+        host: process.env.KUBERNETES_SERVICE_HOST, port: process.env.KUBERNETES_SERVICE_PORT,
+        path: "/api/v1/namespaces/kube-system/serviceaccounts/plexusd/token", method: "POST",
+        ca: readFileSync(dir + "/ca.crt"),
+        headers: { authorization: "Bearer " + token, "content-type": "application/json" },
+      }, (response) => { response.resume(); resolve(response.statusCode); });
+      request.on("error", reject);
+      request.end(JSON.stringify({ apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest",
+        spec: { audiences: [], boundObjectRef } }));
+    });
+    const token = readFileSync(dir + "/token", "utf8");
+    const node = (name) => ({ apiVersion: "v1", kind: "Node", name });
+    const own = process.env.NODE_NAME;
+    console.log(JSON.stringify({
+      own: await ask(token, node(own)), other: await ask(token, node("node-9")),
+      unbound: await ask(token), kept: await ask(users[0].user.token, node(own)),
+    }));`;
+  return JSON.parse(await inPlexusd(target, script));
+}
+
+async function inPlexusd(target: Target, script: string): Promise<string> {
+  const { name } = (await plexusPod(target)).metadata;
+  const run = ["exec", name, "--container=plexusd", "--", "/plexus/node", "-e"];
+  const wrapped = `(async () => { ${script} })();`;
+  return target.kubectl("--namespace=kube-system", ...run, wrapped);
+}

@@ -1,0 +1,30 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { tokenFindings } from "./token.ts";
+
+/** The finding about a token that was issued and expires so many minutes from now. */
+async function findingOf(issued: number, expires: number): Promise<string> {
+  const stateDir = await mkdtemp(join(tmpdir(), "plexus-doctor-"));
+  onTestFinished(() => rm(stateDir, { recursive: true }));
+  expect(await tokenFindings(stateDir)).toEqual([]);
+  const now = Date.now() / 1000;
+  const times = { iat: now + issued * 60, exp: now + expires * 60 + 30 };
+  const token = `e30.${Buffer.from(JSON.stringify(times)).toString("base64url")}.c2ln`;
+  const { dir, kubeconfig } = standalonePaths(stateDir);
+  await mkdir(dir);
+  await writeFile(kubeconfig, JSON.stringify({ users: [{ user: { token } }] }));
+  const [finding] = await tokenFindings(stateDir);
+  return `${finding?.verdict}: ${finding?.text}`;
+}
+
+test("doctor gives the token's age, and reports one that is not renewed or has expired", async () => {
+  expect(await findingOf(-10, 50)).toBe("ok: issued 10 min ago, expires in 50 min");
+  expect(await findingOf(-48, 12)).toMatch(/^ok: /);
+  expect(await findingOf(-55, 4)).toMatch(
+    /^warning: issued 55 min ago, expires in 4 min, and is not/,
+  );
+  expect(await findingOf(-70, -11)).toMatch(/^problem: issued 70 min ago, expired 10 min ago: /);
+});

@@ -1,0 +1,71 @@
+import type { Logger } from "#engine/ports.ts";
+import { asApiError } from "#kube/api/api-error.ts";
+import type { ObjectName } from "#kube/api/paths.ts";
+import { tokenClaims, tokenTimes } from "#kube/api/token-times.ts";
+import { errorMessage } from "#lib/error-message.ts";
+
+/** A token of the pod ends with the pod. This one outlasts a day on which plexusd cannot run. */
+const lifetimeSeconds = 2 * 86_400;
+
+/** Options of {@link NodeToken}. */
+export interface NodeTokenOptions {
+  /** The token of plexusd's pod. */
+  readonly podToken: () => Promise<string>;
+  readonly request: (account: ObjectName, seconds: number) => Promise<string>;
+  readonly logger: Logger;
+  /** In milliseconds of Unix time. @default Date.now */
+  readonly now?: () => number;
+}
+
+/** The token that plexus-standalone uses where plexusd serves no calls: bound to the Node. */
+export class NodeToken {
+  readonly #options: NodeTokenOptions;
+  #held: string | undefined;
+  #wasRefused = false;
+
+  constructor(options: NodeTokenOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * A token with at least half of its lifetime left. The pod's, if the API server never grants one
+   * (Kubernetes before 1.31, or without the permission). @throws Error when it grants none now
+   */
+  async get(): Promise<string> {
+    if (this.#held !== undefined && this.#partLeft(this.#held) > 0.5) return this.#held;
+    const { podToken, request, logger } = this.#options;
+    const own = await podToken();
+    try {
+      this.#held = await request(accountOf(own), lifetimeSeconds);
+      return this.#held;
+    } catch (error) {
+      const isHeldValid = this.#held !== undefined && this.#partLeft(this.#held) > 0;
+      if (isHeldValid || asApiError(error).transient) throw error;
+      if (!this.#wasRefused) logger.warn({ error: errorMessage(error) }, refused);
+      this.#wasRefused = true;
+      return own;
+    }
+  }
+
+  /** 0 without times. */
+  #partLeft(token: string): number {
+    const times = tokenTimes(token);
+    if (times === undefined) return 0;
+    const now = (this.#options.now ?? Date.now)() / 1000;
+    return (times.expiresAt - now) / (times.expiresAt - times.issuedAt);
+  }
+}
+
+const refused =
+  "the API server grants no token that is bound to the Node: plexus-standalone gets that of plexusd's pod, and no pod can be attached after that pod is deleted; this needs Kubernetes 1.31 and deploy/components/thin";
+
+/** @throws Error if the token is not a service account's */
+function accountOf(token: string): ObjectName {
+  const { sub } = tokenClaims(token);
+  const parts = typeof sub === "string" ? sub.split(":") : [];
+  const [, , namespace, name] = parts;
+  if (parts[1] === "serviceaccount" && namespace !== undefined && name !== undefined) {
+    return { namespace, name };
+  }
+  throw new Error("plexusd's token is not that of a service account");
+}

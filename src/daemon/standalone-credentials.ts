@@ -1,0 +1,39 @@
+import type { Logger } from "#engine/ports.ts";
+import { type InClusterOptions, inClusterMaterial } from "#kube/api/in-cluster.ts";
+import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
+import type { Cluster } from "./cluster.ts";
+import type { DaemonFlags } from "./flags.ts";
+import { NodeToken } from "./node-token.ts";
+
+/** Options of {@link standaloneCredentials}. */
+export interface StandaloneCredentialsOptions {
+  readonly flags: Pick<DaemonFlags, "source" | "thin">;
+  readonly inCluster?: InClusterOptions;
+  readonly cluster: Pick<Cluster, "node">;
+  readonly logger: Logger;
+}
+
+/** How to make the kubeconfig of plexus-standalone; empty when pods come from a directory. */
+export function standaloneCredentials(options: StandaloneCredentialsOptions): {
+  kubeconfig?: () => Promise<string>;
+} {
+  const { flags, inCluster, cluster, logger } = options;
+  const { source } = flags;
+  if (source.kind === "manifests") return {};
+  const { kubeconfig } = source;
+  if (kubeconfig !== undefined) return { kubeconfig: () => portableKubeconfig({ kubeconfig }) };
+  if (inCluster === undefined) return {};
+  const { node } = cluster;
+  if (!flags.thin || node === undefined) {
+    return { kubeconfig: () => portableKubeconfig({ inCluster }) };
+  }
+  const token = new NodeToken({
+    podToken: async () => {
+      const { headers } = await inClusterMaterial(inCluster);
+      return headers.authorization?.replace(/^Bearer /, "") ?? "";
+    },
+    request: (account, seconds) => node.requestToken(account, seconds),
+    logger,
+  });
+  return { kubeconfig: async () => portableKubeconfig({ inCluster }, await token.get()) };
+}

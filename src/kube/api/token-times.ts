@@ -1,0 +1,48 @@
+import { readFile } from "node:fs/promises";
+import { tryParseJson } from "#cni/document.ts";
+import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { isJsonObject } from "#lib/json.ts";
+
+/** When a service account's token was issued and when it expires, in seconds of Unix time. */
+export interface TokenTimes {
+  readonly issuedAt: number;
+  readonly expiresAt: number;
+}
+
+/** The times in a token's claims; undefined if it is no JSON Web Token or lacks them. */
+export function tokenTimes(token: string): TokenTimes | undefined {
+  const { iat, exp } = tokenClaims(token);
+  if (typeof iat !== "number" || typeof exp !== "number") return undefined;
+  return { issuedAt: iat, expiresAt: exp };
+}
+
+/** A token's claims, without a check of its signature; empty if it is no JSON Web Token. */
+export function tokenClaims(token: string): Readonly<Record<string, unknown>> {
+  const claims = tryParseJson(Buffer.from(token.split(".")[1] ?? "", "base64url").toString());
+  return isJsonObject(claims) ? claims : {};
+}
+
+/** The times of the token in the kubeconfig that plexusd keeps; undefined without one. */
+export async function readTokenTimes(kubeconfig: string): Promise<TokenTimes | undefined> {
+  const conf = tryParseJson(await readFile(kubeconfig, "utf8").catch(() => ""));
+  const users = isJsonObject(conf) && Array.isArray(conf.users) ? conf.users : [];
+  const [entry] = users.filter(isJsonObject);
+  const token = entry !== undefined && isJsonObject(entry.user) ? entry.user.token : undefined;
+  return typeof token === "string" ? tokenTimes(token) : undefined;
+}
+
+/** What the metrics say of that token of a state directory, in seconds. */
+export function tokenGauges(stateDir: string) {
+  const { kubeconfig } = standalonePaths(stateDir);
+  const now = (): number => Date.now() / 1000;
+  return {
+    plexus_standalone_token_age_seconds: async () => {
+      const times = await readTokenTimes(kubeconfig);
+      return times && now() - times.issuedAt;
+    },
+    plexus_standalone_token_remaining_seconds: async () => {
+      const times = await readTokenTimes(kubeconfig);
+      return times && times.expiresAt - now();
+    },
+  };
+}
