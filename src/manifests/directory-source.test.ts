@@ -1,8 +1,9 @@
 import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { ManifestDirectory } from "./directory-source.ts";
 
 let base: string;
@@ -34,11 +35,6 @@ async function opened(files: Record<string, string> = {}): Promise<ManifestDirec
   for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text);
   source = await ManifestDirectory.open(dir, logger);
   return source;
-}
-
-/** Waits for the expectation, as a watch reports changes with a delay. */
-async function eventually(expectation: () => Promise<void>): Promise<void> {
-  await vi.waitFor(expectation, { timeout: 3000 });
 }
 
 const networksOf = async (from: ManifestDirectory): Promise<string | undefined> =>

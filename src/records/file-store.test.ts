@@ -22,6 +22,7 @@ import { join, relative } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { decodePlan } from "#protocol/plan.ts";
 import { FileRecordStore } from "./file-store.ts";
 import { formatRecord } from "./record-file.ts";
@@ -261,7 +262,7 @@ test("list() can be limited to some records, and to those that contain a text", 
   const { records } = await store.list({ containing: '"note of c"' });
   expect(records.map(({ containerId }) => containerId)).toEqual(["c"]);
   const seen = new Set<string>();
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const some = (await store.list({ atMost: 2 })).records;
     expect(some).toHaveLength(2);
     for (const { containerId } of some) seen.add(containerId);
@@ -557,7 +558,7 @@ test("update() during a flush() takes effect and is synced by the next flush()",
   const synced = observeSyncs();
   await store.update(second, plan);
   const flushed = store.flush();
-  await vi.waitFor(() => expect(synced).toHaveLength(1));
+  await eventually(() => expect(synced).toHaveLength(1));
   await store.update(third, plan);
   await flushed;
   expect((await store.load(key))?.record).toEqual(third);
@@ -569,7 +570,7 @@ test("update() is synced shortly afterwards, even without flush()", async () => 
   const store = await storeWithRecord();
   const synced = observeSyncs();
   await store.update(second, plan);
-  await vi.waitFor(() => expect(synced).toContain("c1@eth0.record"), 10_000);
+  await eventually(() => expect(synced).toContain("c1@eth0.record"));
 });
 
 test("flush() and finish() leave no descriptor open", async () => {

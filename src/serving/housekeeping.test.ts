@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { Housekeeping, type HousekeepingTask } from "./housekeeping.ts";
 
 const logger = new FakeLogger();
@@ -18,10 +19,10 @@ test("Housekeeping runs a task at the start, when it is due, and on runNow()", a
     { name: "due", everyMs: 5, run: due },
     { name: "asked", everyMs: 3_600_000, run: asked },
   );
-  await vi.waitFor(() => expect(due.mock.calls.length).toBeGreaterThan(2));
+  await eventually(() => expect(due.mock.calls.length).toBeGreaterThan(2));
   expect(asked).toHaveBeenCalledTimes(1);
   housekeeping.runNow();
-  await vi.waitFor(() => expect(asked).toHaveBeenCalledTimes(2));
+  await eventually(() => expect(asked).toHaveBeenCalledTimes(2));
 });
 
 test("a task's runs never overlap, and stop() waits for the one that is running", async () => {
@@ -44,7 +45,7 @@ test("a failing task is retried, and its error is logged only when it changes", 
     throw new Error(run.mock.calls.length < 4 ? "disk full" : "read-only");
   });
   started({ name: "sweep", everyMs: 1, run });
-  await vi.waitFor(() => expect(run.mock.calls.length).toBeGreaterThan(5));
+  await eventually(() => expect(run.mock.calls.length).toBeGreaterThan(5));
   expect(logger.lines.map(({ fields }) => fields)).toEqual([
     { task: "sweep", error: "disk full" },
     { task: "sweep", error: "read-only" },

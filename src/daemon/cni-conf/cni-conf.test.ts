@@ -1,11 +1,12 @@
 import { mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { makeNode, type Node, quick, silent } from "#daemon/cni-conf/testing/node.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { startNodeConf } from "./cni-conf.ts";
 import { reasonOf } from "./status.ts";
 
@@ -108,7 +109,7 @@ test.for<[string, Action, Partial<NodeConfSpec>, object]>([
   await prepare(node);
   const conf = await node.start(spec);
   expect(await node.own()).toMatchObject(own);
-  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  await eventually(() => expect(conf.status().state).toBe("active"));
 });
 
 const delegates = [
@@ -185,7 +186,7 @@ test.for<[string, Action, Action, string, ((node: Node) => Partial<NodeConfSpec>
   const expected = reason.replace("BIN", node.bin).replace("STATE", node.state);
   expect(conf.notReadyReason()).toContain(expected);
   await restore(node);
-  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  await eventually(() => expect(conf.status().state).toBe("active"));
   await conf.stop();
   const left = await readdir(node.state);
   expect(left.filter((name) => !["primary-conf", "ready"].includes(name))).toEqual([]);
@@ -216,7 +217,7 @@ test("lets the directory settle before it chooses for the first time", async () 
   const conf = await node.start({ settleMs: 200 });
   expect(conf.status().state).toBe("waiting");
   await node.put("05-calico.conflist", calico);
-  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  await eventually(() => expect(conf.status().state).toBe("active"));
   expect(await node.own()).toMatchObject(delegatesTo(node, "05-calico.conflist"));
 });
 
@@ -224,9 +225,9 @@ test("follows the primary's changes", async () => {
   const node = await calicoNode();
   const conf = await node.start();
   await node.put("10-calico.conflist", calico.replace("0.3.1", "1.1.0"));
-  await vi.waitFor(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.1.0" }));
+  await eventually(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.1.0" }));
   await node.put("10-calico.conflist", calico.replace("k8s-pod-network", "renamed"));
-  await vi.waitFor(async () => expect(await node.own()).toMatchObject({ name: "renamed" }));
+  await eventually(async () => expect(await node.own()).toMatchObject({ name: "renamed" }));
   expect(conf.states).toEqual(["active"]);
 });
 
@@ -236,17 +237,17 @@ test("keeps its last good file while the primary is incomplete, broken or missin
   const written = await node.own();
   for (const text of ["", '{"cniVersion"']) {
     await node.put("10-calico.conflist", text);
-    await vi.waitFor(() => expect(conf.status().state).toBe("waiting"));
+    await eventually(() => expect(conf.status().state).toBe("waiting"));
     expect(await node.own()).toEqual(written);
     await node.put("10-calico.conflist", calico);
-    await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+    await eventually(() => expect(conf.status().state).toBe("active"));
   }
   await node.put("87-podman.conflist", flannel);
   await unlink(join(node.conf, "10-calico.conflist"));
-  await vi.waitFor(() => expect(conf.notReadyReason()).toContain("is not there"));
+  await eventually(() => expect(conf.notReadyReason()).toContain("is not there"));
   await unlink(join(node.bin, "plexus"));
   conf.reconcileNow();
-  await vi.waitFor(() => expect(conf.notReadyReason()).toContain("plexus is not installed"));
+  await eventually(() => expect(conf.notReadyReason()).toContain("plexus is not installed"));
   expect(await node.own()).toEqual(written);
 });
 
@@ -256,7 +257,7 @@ test("names the file that it takes over as that of a renamed primary, and when",
   expect(conf.status().next).toBeUndefined();
   const from = Date.now();
   await rename(join(node.conf, "10-calico.conflist"), join(node.conf, "20-calico.conflist"));
-  await vi.waitFor(() => expect(conf.status().state).toBe("waiting"));
+  await eventually(() => expect(conf.status().state).toBe("waiting"));
   const { next } = conf.status();
   expect(next?.file).toBe("20-calico.conflist");
   expect(Date.parse(next?.at ?? "") - from).toBeGreaterThan(59_000);
@@ -275,12 +276,12 @@ test("records one event when the primary is removed, also after a restart, and n
   const node = await makeNode();
   const first = await node.start();
   await node.put("10-calico.conflist", calico);
-  await vi.waitFor(() => expect(first.status().state).toBe("active"));
+  await eventually(() => expect(first.status().state).toBe("active"));
   await unlink(join(node.conf, "10-calico.conflist"));
-  await vi.waitFor(() => expect(first.status().state).toBe("waiting"));
+  await eventually(() => expect(first.status().state).toBe("waiting"));
   await unlink(join(node.bin, "plexus"));
   first.reconcileNow();
-  await vi.waitFor(() => expect(first.notReadyReason()).toContain("plexus is not installed"));
+  await eventually(() => expect(first.notReadyReason()).toContain("plexus is not installed"));
   expect(first.events.map(({ reason }) => reason)).toEqual([
     "PlexusConfActive",
     "PrimaryConfMissing",
@@ -305,7 +306,7 @@ test.each([
   await node.put("20-flannel.conflist", flannel);
   const conf = await node.start();
   await change(node);
-  await vi.waitFor(() => expect(conf.status().primary).toBe(`${first}-flannel.conflist`));
+  await eventually(() => expect(conf.status().primary).toBe(`${first}-flannel.conflist`));
   expect(await node.own()).toMatchObject(delegatesTo(node, `${first}-flannel.conflist`));
 });
 
@@ -323,7 +324,7 @@ test.each([
   expect(conf.notReadyReason()).toContain("10-calico.conflist is not there");
   expect(await node.own()).toEqual(written);
   await node.put("10-calico.conflist", calico);
-  await vi.waitFor(() => expect(conf.status()).toMatchObject({ primary: "10-calico.conflist" }));
+  await eventually(() => expect(conf.status()).toMatchObject({ primary: "10-calico.conflist" }));
 });
 
 test("keeps its file when it stops, and does not rewrite an unchanged one", async () => {
@@ -346,7 +347,7 @@ test.each([
   const node = await calicoNode();
   const conf = await node.start();
   await disturb(join(node.conf, plexusConfName));
-  await vi.waitFor(() => expect(conf.states).toEqual(["active", state, "active"]));
+  await eventually(() => expect(conf.states).toEqual(["active", state, "active"]));
   expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
 });
 
@@ -355,7 +356,7 @@ test("restores its file when it was renamed while plexusd was not running", asyn
   await (await node.start()).stop();
   await renameByCilium(join(node.conf, plexusConfName));
   const conf = await node.start();
-  await vi.waitFor(() => expect(conf.states).toEqual(["foreign-rename", "active"]));
+  await eventually(() => expect(conf.states).toEqual(["foreign-rename", "active"]));
 });
 
 test("backs off when an agent removes its file repeatedly", async () => {
@@ -382,10 +383,10 @@ test("reports that another file shadows its file", async () => {
   const node = await calicoNode();
   const conf = await node.start();
   await node.put("00-multus.conf", '{"cniVersion":"1.0.0","name":"m","type":"multus"}');
-  await vi.waitFor(() => expect(conf.status().state).toBe("shadowed"));
+  await eventually(() => expect(conf.status().state).toBe("shadowed"));
   expect(conf.notReadyReason()).toContain("00-multus.conf");
   await unlink(join(node.conf, "00-multus.conf"));
-  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  await eventually(() => expect(conf.status().state).toBe("active"));
 });
 
 test("removes temporary files that a crash left, and no other files", async () => {
@@ -408,7 +409,7 @@ test("creates the runtime's directory when the primary has another one", async (
   const own = JSON.parse(await readFile(join(cniConfDir, plexusConfName), "utf8"));
   expect(own).toMatchObject(delegatesTo(node, "10-calico.conflist"));
   await unlink(join(cniConfDir, plexusConfName));
-  await vi.waitFor(() => expect(conf.states).toEqual(["active", "missing", "active"]));
+  await eventually(() => expect(conf.states).toEqual(["active", "missing", "active"]));
 });
 
 test("reconcileNow() applies a changed configuration at once", async () => {
@@ -424,7 +425,7 @@ test("reconcileNow() applies a changed configuration at once", async () => {
   });
   Object.assign(change, { primaryConf: "20-flannel.conflist" });
   conf.reconcileNow();
-  await vi.waitFor(() => expect(conf.status().primary).toBe("20-flannel.conflist"));
+  await eventually(() => expect(conf.status().primary).toBe("20-flannel.conflist"));
   await conf.stop();
 });
 

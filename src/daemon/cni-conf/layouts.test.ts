@@ -1,9 +1,10 @@
 import { chmod, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { makeNode } from "#daemon/cni-conf/testing/node.ts";
 import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 
 /*
  * The directories of distributions as plexusd sees them in its container: docs/operations/platforms.md says where
@@ -72,7 +73,7 @@ test("k3s: plexusd does not wait for plugins whose links leave its mounts, but f
   });
   const text = JSON.stringify(k3sFlannel).replace("bandwidth", "tuning");
   await writeFile(join(conf, "10-flannel.conflist"), text);
-  await vi.waitFor(() => expect(running.notReadyReason()).toContain(`tuning not found in ${bin}`));
+  await eventually(() => expect(running.notReadyReason()).toContain(`tuning not found in ${bin}`));
 });
 
 test("a plugin link within the mounts is followed, and a broken one counts as missing", async () => {
@@ -85,10 +86,10 @@ test("a plugin link within the mounts is followed, and a broken one counts as mi
   expect(conf.status().warning).toBeUndefined();
   await chmod(join(node.bin, "cni"), 0o644);
   conf.reconcileNow();
-  await vi.waitFor(() => expect(conf.notReadyReason()).toContain("bandwidth not found"));
+  await eventually(() => expect(conf.notReadyReason()).toContain("bandwidth not found"));
   await symlink("loop", join(node.bin, "loop"));
   await node.put("10-x.conflist", JSON.stringify(k3sFlannel).replace("bandwidth", "loop"));
-  await vi.waitFor(() => expect(conf.notReadyReason()).toContain("loop not found"));
+  await eventually(() => expect(conf.notReadyReason()).toContain("loop not found"));
 });
 
 test("kind: plexusd uses kindnetd's configuration with the four plugins of its nodes", async () => {
@@ -99,7 +100,7 @@ test("kind: plexusd uses kindnetd's configuration with the four plugins of its n
   const conf = await node.start();
   expect(conf.status().state).toBe("waiting");
   await node.put("10-kindnet.conflist", JSON.stringify(kindnet));
-  await vi.waitFor(() => expect(conf.status().state).toBe("active"));
+  await eventually(() => expect(conf.status().state).toBe("active"));
   expect(conf.status().warning).toBeUndefined();
   expect(await node.own()).toMatchObject({
     cniVersion: "0.3.1",

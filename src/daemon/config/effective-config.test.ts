@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { openEffectiveConfig } from "./effective-config.ts";
 
 /** A directory as the kubelet makes it for a ConfigMap: files are symlinks through `..data`. */
@@ -45,7 +46,7 @@ test("the configuration follows a ConfigMap's symlink swap, and flags override i
   effective.onChange(onChange);
   expect(effective.current()).toMatchObject({ logLevel: "warn", http: undefined });
   await map.update("logLevel: debug");
-  await vi.waitFor(() => expect(effective.current().logLevel).toBe("debug"));
+  await eventually(() => expect(effective.current().logLevel).toBe("debug"));
   expect(onChange).toHaveBeenCalledOnce();
   expect([reloads, levels]).toEqual([[true], ["warn", "debug"]]);
 });
@@ -56,13 +57,13 @@ test("an invalid configuration is reported once, and the previous one stays in e
   const onInvalid = vi.fn();
   effective.onInvalid(onInvalid);
   await map.update("logLevle: debug");
-  await vi.waitFor(() => expect(onInvalid).toHaveBeenCalledOnce());
+  await eventually(() => expect(onInvalid).toHaveBeenCalledOnce());
   expect(onInvalid.mock.lastCall?.[0]).toContain("1: logLevle: unknown key");
   expect(effective.current().logLevel).toBe("warn");
   expect(effective.text()).toBe("logLevel: warn");
   expect(effective.problem()).toContain("1: logLevle: unknown key");
   await map.update("logLevel: error");
-  await vi.waitFor(() => expect(effective.current().logLevel).toBe("error"));
+  await eventually(() => expect(effective.current().logLevel).toBe("error"));
   expect(effective.problem()).toBeUndefined();
   expect(reloads).toEqual([false, true]);
 });
@@ -71,10 +72,10 @@ test("a file that was missing counts as reloaded when the same text is back", as
   await using map = await configMap("logLevel: warn");
   const { effective, reloads } = await open(map.path, { pollMs: 20 });
   await rename(map.path, `${map.path}.away`);
-  await vi.waitFor(() => expect(reloads).toContain(false));
+  await eventually(() => expect(reloads).toContain(false));
   expect(effective.problem()).toContain("ENOENT");
   await rename(`${map.path}.away`, map.path);
-  await vi.waitFor(() => expect(reloads.at(-1)).toBe(true));
+  await eventually(() => expect(reloads.at(-1)).toBe(true));
   expect(effective.problem()).toBeUndefined();
 });
 
@@ -82,7 +83,7 @@ test("polling detects a change that no watch reports", async () => {
   await using map = await configMap("logLevel: warn");
   const { effective } = await open(map.path, { settleMs: 60_000, pollMs: 20 });
   await map.update("logLevel: debug");
-  await vi.waitFor(() => expect(effective.current().logLevel).toBe("debug"));
+  await eventually(() => expect(effective.current().logLevel).toBe("debug"));
 });
 
 test("an invalid or missing file fails the start", async () => {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
+import { eventually } from "#lib/testing/eventually.ts";
 import { startHealthServer } from "./health-server.ts";
 import { createMetrics } from "./metrics.ts";
 
@@ -47,7 +48,7 @@ test.each([
   for (const page of ["healthz", "readyz", "metrics"]) {
     expect((await fetch(`${running.url}/${page}`, options)).status).toBe(200);
   }
-  await vi.waitFor(() => expect(sockets.filter((socket) => socket.closed)).not.toEqual([]));
+  await eventually(() => expect(sockets.filter((socket) => socket.closed)).not.toEqual([]));
   for (const socket of sockets) socket.destroy();
 });
 

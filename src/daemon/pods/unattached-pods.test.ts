@@ -1,10 +1,11 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { kubeTest } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
@@ -103,12 +104,12 @@ kubeTest(
     const { checkAt, events } = makeNode(nodePods);
     const pod = podObject("web", { annotations: { [networksAnnotation]: "red" } });
     api.put("pods", { ...pod, status: { phase: "Pending" } });
-    await vi.waitFor(() => expect(nodePods.list()).toHaveLength(1));
+    await eventually(() => expect(nodePods.list()).toHaveLength(1));
     const reads = () => api.seen.filter(({ path }) => path.endsWith("/pods/web")).length;
     for (let at = 0; at < 3_600_000; at += 15_000) await checkAt(at);
     expect([events, reads()]).toEqual([[], 1]);
     api.put("pods", { ...pod, status: { phase: "Running", podIP: "10.244.0.7" } });
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await checkAt(3_600_000);
       expect(events).toHaveLength(1);
     });

@@ -1,8 +1,9 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 
 test("add() attaches the default network first, then the requested ones in order; status and event list all [N-6.2] [N-4a] [N-6a] [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
   const lab = podLab("b,a");
@@ -82,7 +83,7 @@ test("add() runs delegates while the record is synced, and returns only when it 
   const answer = lab.add(web).finally(() => {
     isAnswered = true;
   });
-  await vi.waitFor(() => expect(lab.publisher.published.size).toBe(1));
+  await eventually(() => expect(lab.publisher.published.size).toBe(1));
   for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
   expect(isAnswered).toBe(false);
   disk.resolve();
@@ -99,7 +100,7 @@ test.each([
     const disk = Promise.withResolvers<void>();
     lab.records.becomesDurable = () => disk.promise;
     const answer = lab.add(web);
-    await vi.waitFor(() => expect(lab.journal).toContain(last));
+    await eventually(() => expect(lab.journal).toContain(last));
     disk.reject(new Error("input/output error"));
     const { json } = await answer;
     expect(json).toMatchObject({ msg: "input/output error" });

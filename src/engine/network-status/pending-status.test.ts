@@ -1,7 +1,8 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";
 import type { FakeHost } from "#engine/testing/fake-host.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 const web = { pod: "default/web" };
@@ -64,7 +65,7 @@ test("the status of an ADD that ended without an answer is published by the next
   const lab = labWithPod();
   const never = Promise.withResolvers<void>();
   void lab.add({ ...web, beforeAnswered: () => never.promise });
-  await vi.waitFor(async () => expect(await pendingOf(lab)).toBeDefined());
+  await eventually(async () => expect(await pendingOf(lab)).toBeDefined());
   await lab.engine.publishPendingStatuses(unused);
   expect(lab.publisher.published.size).toBe(1);
   expect(await pendingOf(lab)).toBeUndefined();
@@ -111,7 +112,7 @@ test("an ADD whose shim goes while its record is synced publishes no status: the
   lab.records.becomesDurable = () => synced.promise;
   const host = lab.host();
   const adding = lab.add({ ...web, host });
-  await vi.waitFor(async () => expect(await pendingOf(lab)).toBeDefined());
+  await eventually(async () => expect(await pendingOf(lab)).toBeDefined());
   await leave(host);
   synced.resolve();
   await expect(adding).rejects.toThrow("the shim has gone");

@@ -1,6 +1,7 @@
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import type { FakeApiServer } from "./fake-api-server.ts";
 
 /** The adapter of node `node-1`, with short times; stopped when it goes out of scope. */
@@ -32,6 +33,5 @@ export async function startSyncedAdapter(
 
 /** Resolves when pods and definitions have been listed. */
 export function whenSynced({ source }: KubeAdapter): Promise<void> {
-  const options = { timeout: 10_000, interval: 5 };
-  return vi.waitFor(() => expect(source.notReadyReason()).toBeUndefined(), options);
+  return eventually(() => expect(source.notReadyReason()).toBeUndefined());
 }

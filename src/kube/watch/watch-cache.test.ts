@@ -1,4 +1,4 @@
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { apiPaths } from "#kube/api/paths.ts";
@@ -10,6 +10,7 @@ import { podObject } from "#kube/testing/objects.ts";
 import { isList, isWatch } from "#kube/testing/requests.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import type { WatchTimings } from "./list-watch.ts";
 import { WatchCache } from "./watch-cache.ts";
 
@@ -50,8 +51,7 @@ function startCache(
     synced,
     updates: () => updates,
     logger,
-    whenSynced: () =>
-      vi.waitFor(() => expect(cache.synced).toBe(true), { timeout: 10_000, interval: 5 }),
+    whenSynced: () => eventually(() => expect(cache.synced).toBe(true)),
     [Symbol.asyncDispose]: async (): Promise<void> => {
       cache.stop();
       await running;
@@ -72,12 +72,12 @@ test("lists, then watches, the objects of its selector", async ({ api, client })
   await started.whenSynced();
   expect([...cache.values()]).toEqual(["uid-of-a"]);
   expect(started.synced).toEqual([false, true]);
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("b"));
   api.put("pods", podObject("a", { uid: "second" }));
   api.delete("pods", "default/b");
   api.put("pods", podObject("other", { node: "node-2" }));
-  await vi.waitFor(() => expect([...cache.values()]).toEqual(["second"]));
+  await eventually(() => expect([...cache.values()]).toEqual(["second"]));
 });
 
 test("requests smaller pages when a response is too long", async ({ api, client }) => {
@@ -101,15 +101,15 @@ test("requests smaller pages when a response is too long", async ({ api, client 
 test("resumes from the last bookmark after a server's timeout", async ({ api, client }) => {
   api.put("pods", podObject("a"));
   await using started = startCache(client);
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   expect(started.updates()).toBe(1);
   expect(watches(api)[0]?.query.get("allowWatchBookmarks")).toBe("true");
   expect(Number(watches(api)[0]?.query.get("timeoutSeconds"))).toBeGreaterThan(0);
   api.put("nads", podObject("unrelated"));
   api.bookmark("pods");
-  await vi.waitFor(() => expect(started.updates()).toBe(2));
+  await eventually(() => expect(started.updates()).toBe(2));
   api.endWatches("pods");
-  await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
+  await eventually(() => expect(watches(api)).toHaveLength(2));
   expect(watches(api).map((each) => each.query.get("resourceVersion"))).toEqual(["101", "102"]);
   expect(lists(api)).toHaveLength(1);
 });
@@ -131,15 +131,15 @@ test.for<[string, (api: FakeApiServer) => void]>([
   api.put("pods", podObject("a"));
   api.put("pods", podObject("stale"));
   await using started = startCache(client);
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   api.delete("pods", "default/stale", { silently: true });
   expire(api);
-  await vi.waitFor(() => expect(started.cache.get("default/stale")).toBeUndefined());
+  await eventually(() => expect(started.cache.get("default/stale")).toBeUndefined());
   expect(started.cache.get("default/a")).toBe("uid-of-a");
   expect(started.restarts).toContain("expired");
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("b"));
-  await vi.waitFor(() => expect(started.cache.get("default/b")).toBe("uid-of-b"));
+  await eventually(() => expect(started.cache.get("default/b")).toBe("uid-of-b"));
   expect(lists(api)).toHaveLength(2);
 });
 
@@ -156,19 +156,19 @@ test.for<[string, (api: FakeApiServer) => void]>([
   ["an event without an object", (api) => api.emit("pods", '{"type":"ADDED"}\n')],
 ])("resumes after %s, without a new LIST", async ([, disturb], { api, client }) => {
   await using started = startCache(client);
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   disturb(api);
-  await vi.waitFor(() => expect(watches(api)).toHaveLength(2));
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(watches(api)).toHaveLength(2));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   api.put("pods", podObject("late"));
-  await vi.waitFor(() => expect(started.cache.get("default/late")).toBe("uid-of-late"));
+  await eventually(() => expect(started.cache.get("default/late")).toBe("uid-of-late"));
   expect(lists(api)).toHaveLength(1);
   expect(started.restarts).toEqual(["disconnected"]);
 });
 
 test("detects a half-open connection by its silence", async ({ api, client }) => {
   await using started = startCache(client, { timings: { idleMs: 60 } });
-  await vi.waitFor(() => expect(watches(api).length).toBeGreaterThan(1));
+  await eventually(() => expect(watches(api).length).toBeGreaterThan(1));
   expect(started.restarts).toContain("disconnected");
   expect(JSON.stringify(started.logger.lines)).toContain("nothing received for 60 ms");
 });
@@ -178,7 +178,7 @@ test("times out a LIST and a WATCH without a response", async ({ api, client }) 
   api.script({ when: isWatch("pods"), answer: "hang" });
   await using started = startCache(client, { timings: { requestTimeoutMs: 50 } });
   await started.whenSynced();
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   expect(started.restarts).toEqual(["disconnected", "disconnected"]);
 });
 
@@ -196,14 +196,14 @@ test("backs off after 5xx, keeps its content, reports the failure", async ({ api
   await using started = startCache(client, {
     timings: { backoff: { initialMs: 50, maxMs: 50 } },
   });
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   api.script({ when: isWatch("pods"), answer: 503, times: 3 });
   api.endWatches("pods", "reset");
-  await vi.waitFor(() => expect(started.cache.failure?.status).toBe(503));
+  await eventually(() => expect(started.cache.failure?.status).toBe(503));
   expect(started.cache.get("default/a")).toBe("uid-of-a");
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   api.bookmark("pods");
-  await vi.waitFor(() => expect(started.cache.failure).toBeUndefined());
+  await eventually(() => expect(started.cache.failure).toBeUndefined());
 });
 
 test("backs off when the server ends every watch at once", async ({ api, client }) => {
@@ -221,19 +221,19 @@ test("skips and logs invalid objects, also if they become invalid", async ({ api
   api.put("pods", podObject("b", { uid: "" }));
   api.objects.set("pods/default/nameless", { metadata: {}, spec: { nodeName: "node-1" } });
   await using started = startCache(client);
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   expect([...started.cache.values()]).toHaveLength(1);
   expect(started.logger.at("warn")).toEqual(["API object is invalid", "API object is invalid"]);
   const error = 'Pod "default/b": metadata.uid: is missing';
   expect(started.logger.lines[0]?.fields).toEqual({ resource: "pods", error });
   api.put("pods", podObject("a", { uid: "" }));
-  await vi.waitFor(() => expect(started.logger.at("warn")).toHaveLength(3));
+  await eventually(() => expect(started.logger.at("warn")).toHaveLength(3));
   expect(started.cache.get("default/a")).toBeUndefined();
 });
 
 test("assembles events that arrive in pieces", async ({ api, client }) => {
   await using started = startCache(client);
-  await vi.waitFor(() => expect(api.watching("pods")).toBe(1));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
   const line = `${JSON.stringify({ type: "ADDED", object: podObject("a", { uid: "uid-of-pièce" }) })}\n`;
   for (const byte of Buffer.from(line)
     .toString("latin1")
@@ -241,7 +241,7 @@ test("assembles events that arrive in pieces", async ({ api, client }) => {
     api.emit("pods", Buffer.from(byte, "latin1"));
     await pause(1);
   }
-  await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-pièce"));
+  await eventually(() => expect(started.cache.get("default/a")).toBe("uid-of-pièce"));
 });
 
 test("is empty while the CRD of an optional resource is missing", async ({ api, client }) => {
@@ -252,12 +252,12 @@ test("is empty while the CRD of an optional resource is missing", async ({ api, 
   expect(JSON.stringify(started.logger.lines)).toContain("apply its CRD");
   api.absent.clear();
   api.put("pods", podObject("a"));
-  await vi.waitFor(() => expect(started.cache.get("default/a")).toBe("uid-of-a"));
+  await eventually(() => expect(started.cache.get("default/a")).toBe("uid-of-a"));
 });
 
 test("is not synced while a LIST is refused", async ({ api, client }) => {
   api.script({ when: isList("pods"), answer: 403, times: 1000 });
   await using started = startCache(client);
-  await vi.waitFor(() => expect(started.restarts).toContain("refused"));
+  await eventually(() => expect(started.restarts).toContain("refused"));
   expect(started.cache.synced).toBe(false);
 });

@@ -2,6 +2,7 @@ import { mkdir, mkdtempDisposable, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import { eventually } from "#lib/testing/eventually.ts";
 import { watchDirectory } from "./watch-directory.ts";
 
 test("watchDirectory() reports changes until it is closed", async () => {
@@ -9,7 +10,7 @@ test("watchDirectory() reports changes until it is closed", async () => {
   const onEvent = vi.fn();
   const watched = await watchDirectory(dir.path, onEvent);
   await writeFile(join(dir.path, "a"), "");
-  await vi.waitFor(() => expect(onEvent).toHaveBeenCalled());
+  await eventually(() => expect(onEvent).toHaveBeenCalled());
   watched.close();
   await watched.rearm();
   onEvent.mockClear();
@@ -29,7 +30,7 @@ test("watchDirectory() watches a directory that was created or replaced, after r
     await watched.rearm();
     onEvent.mockClear();
     await writeFile(join(path, "a"), "");
-    await vi.waitFor(() => expect(onEvent).toHaveBeenCalled());
+    await eventually(() => expect(onEvent).toHaveBeenCalled());
   }
   watched.close();
 });
