@@ -86,8 +86,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a DEL waits for a missing plugin to return",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "failingMs < missingPluginGraceMs",
-    replace: "failingMs < 0",
+    find: "if (missingMs >= missingPluginGraceMs) return;",
+    replace: "if (missingMs >= 0) return;",
     scenario: "DEL eth0/portmap:before plugin missing; repaired after DEL",
   },
   {

@@ -55,8 +55,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a DEL waits for a missing plugin to return",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "failingMs < missingPluginGraceMs",
-    replace: "failingMs < 0",
+    find: "if (missingMs >= missingPluginGraceMs) return;",
+    replace: "if (missingMs >= 0) return;",
     properties: ["detached at once"],
   },
   {

@@ -60,15 +60,17 @@ function checkAttachment(attachment: FieldReader): void {
 
 function checkTeardown(teardown: FieldReader): void {
   const texts = ["firstFailedAt", "failedAt", "lastError"];
-  checkKeys(teardown, { required: [...texts, "attempts"], optional: ["since", "reason"] });
+  const times = ["since", "missingSince"];
+  checkKeys(teardown, { required: [...texts, "attempts"], optional: [...times, "reason"] });
   for (const key of texts) teardown.string(key);
   teardown.integer("attempts");
   teardown.checked("reason", oneOf(Object.keys(reasonCodes)));
-  const since = teardown.object("since");
-  if (since === undefined) return;
-  checkKeys(since, { required: ["bootId", "clockMs"] });
-  since.string("bootId");
-  since.integer("clockMs");
+  for (const time of times.map((key) => teardown.object(key))) {
+    if (time === undefined) continue;
+    checkKeys(time, { required: ["bootId", "clockMs"] });
+    time.string("bootId");
+    time.integer("clockMs");
+  }
 }
 
 /** A key that another release added is refused, because writing the record again would lose it. */

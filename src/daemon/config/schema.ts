@@ -74,7 +74,7 @@ export const configSchema = z
     }),
     missingPluginGraceMs: gracePeriod.exactOptional().meta({
       description:
-        "Grace period for a plugin that is missing at DEL, for example during an upgrade. Until it ends, the DEL fails and the runtime retries, because the plugin may have rules or addresses to remove. It starts with the sandbox's first failed DEL. After it, the attachment counts as detached if its interface is gone.",
+        "Grace period for a plugin that is missing at DEL, for example during an upgrade. Until it ends, the DEL fails and the runtime retries, because the plugin may have rules or addresses to remove. It starts with the sandbox's first DEL that finds a plugin missing. After it, the attachment counts as detached if its interface is gone.",
       default: defaultEngineConfig.missingPluginGraceMs,
     }),
     failedAddGraceMs: gracePeriod.exactOptional().meta({

@@ -35,7 +35,8 @@ export async function detachRecord(
   const progress = new TeardownProgress(ctx, { record, owed, mayChange: isOfOthers });
   const onDetached: SandboxToDetach["onDetached"] = (each) => progress.detached(each);
   const { failingMs } = progress;
-  const toDetach = { ...record, ...sandbox, first, failingMs, onDetached };
+  const noteMissing = (): number => progress.noteMissing();
+  const toDetach = { ...record, ...sandbox, first, failingMs, noteMissing, onDetached };
   const failures = await detachAll(ctx, toDetach, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));

@@ -25,6 +25,8 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
   readonly first?: number | undefined;
   /** @default 0: what has been attempted may have state outside that needs its plugins */
   readonly failingMs?: ChainToDetach["failingMs"];
+  /** @default none was missing before */
+  readonly noteMissing?: ChainToDetach["noteMissing"];
   readonly onDetached?: (detached: DetachableAttachment) => void;
 }
 
@@ -75,6 +77,7 @@ async function detach(
     budget: sandbox.budget,
     failedAdd: attachment.failedAdd,
     failingMs: sandbox.failingMs ?? 0,
+    noteMissing: sandbox.noteMissing ?? (() => 0),
     pod: sandbox.pod,
   });
 }

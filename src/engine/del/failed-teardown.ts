@@ -1,6 +1,6 @@
 import type { Reason } from "#cni/error.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
-import type { AttachmentRecord, FailedTeardown } from "#engine/record/record.ts";
+import type { AttachmentRecord, BootTime, FailedTeardown } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** What a record says after one more failure, with the first one in this boot. */
@@ -11,11 +11,16 @@ export function failedTeardown(
 ): FailedTeardown & Required<Pick<FailedTeardown, "since">> {
   const failedAt = now();
   const current = { bootId: bootId(), clockMs: Math.floor(clock()) };
-  const { firstFailedAt = failedAt, attempts = 0, since = current } = teardown ?? {};
-  const isSameBoot = current.bootId !== "" && since.bootId === current.bootId;
-  const first = { firstFailedAt, since: isSameBoot ? since : current };
+  const { firstFailedAt = failedAt, attempts = 0 } = teardown ?? {};
+  const ofThisBoot = (time: BootTime | undefined): BootTime | undefined =>
+    current.bootId !== "" && time?.bootId === current.bootId ? time : undefined;
   const { message: lastError, reason } = error;
-  return omitUndefined({ ...first, failedAt, attempts: attempts + 1, lastError, reason });
+  return omitUndefined({
+    firstFailedAt,
+    since: ofThisBoot(teardown?.since) ?? current,
+    missingSince: ofThisBoot(teardown?.missingSince),
+    ...{ failedAt, attempts: attempts + 1, lastError, reason },
+  });
 }
 
 /** Emits the event of a pod whose sandbox could not be detached. */

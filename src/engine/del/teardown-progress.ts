@@ -16,7 +16,7 @@ const interrupted = { message: "the last DEL was interrupted", reason: "TryAgain
 export class TeardownProgress {
   readonly #ctx: CallContext;
   readonly #mayChange: boolean;
-  readonly #failure: ReturnType<typeof failedTeardown>;
+  #failure: ReturnType<typeof failedTeardown>;
   #record: AttachmentRecord;
   #remaining: readonly DetachableAttachment[];
   /** Writes in progress, or about to start. */
@@ -41,6 +41,15 @@ export class TeardownProgress {
   /** How long the DELs of the record have failed, in milliseconds. */
   get failingMs(): number {
     return this.#ctx.deps.clock() - this.#failure.since.clockMs;
+  }
+
+  /** Notes that a plugin is missing. @returns for how long the record's DELs have found that, in ms */
+  noteMissing(): number {
+    const { clock, bootId } = this.#ctx.deps;
+    const now = { bootId: bootId(), clockMs: Math.floor(clock()) };
+    const { missingSince = now } = this.#failure;
+    this.#failure = { ...this.#failure, missingSince };
+    return clock() - missingSince.clockMs;
   }
 
   /** Writes the record during the next DEL (repeating one is harmless), if one follows. */

@@ -29,15 +29,20 @@ export interface AttachmentRecord extends RecordKey {
   readonly teardown?: FailedTeardown;
 }
 
+/** A time by `EngineDeps.clock`, which starts again in each boot. */
+export interface BootTime {
+  readonly bootId: string;
+  readonly clockMs: number;
+}
+
 /** Why a record remains although its sandbox should be detached. */
 export interface FailedTeardown {
   /** ISO 8601; for people. */
   readonly firstFailedAt: string;
-  /**
-   * The first failure in the boot of the last one, by `EngineDeps.clock`: start of grace periods.
-   * Absent when unknown.
-   */
-  readonly since?: { readonly bootId: string; readonly clockMs: number };
+  /** The first failure in the boot of the last one. Absent when unknown. */
+  readonly since?: BootTime;
+  /** When a DEL first found a plugin missing, in the same boot. */
+  readonly missingSince?: BootTime;
   /** ISO 8601: the last failure. */
   readonly failedAt: string;
   /** Number of failed DELs; 0 while the first one runs, or is due. */

@@ -109,7 +109,7 @@ class ChainTeardown {
     const ipam = outcome.outcome === "exited" ? ipamCall(call) : undefined;
     const mayAccept = ipam !== undefined && (await this.#isNotInstalled(ipam));
     if (!mayAccept || !(await this.#interfaceIsGone())) throw this.#failure(failed);
-    this.#requireGraceIsOver(failed);
+    this.#requireGraceIsOver(failed, this.#chain.noteMissing?.());
     this.#warnMissing(ipam, `IPAM plugin ${quoted(ipam)} of plugin ${quoted(call)} is missing`);
   }
 
@@ -131,27 +131,26 @@ class ChainTeardown {
   async #acceptMissing(): Promise<void> {
     const [first] = this.#missing;
     if (first === undefined) return;
+    const missingMs = this.#chain.noteMissing?.();
     if (!(await this.#interfaceIsGone())) {
       const { ifName } = this.#chain;
       const advice = `, and interface ${ifName} may still exist: install the plugin again`;
       throw this.#failure(first, advice);
     }
-    this.#requireGraceIsOver(first);
+    this.#requireGraceIsOver(first, missingMs);
     for (const { call } of this.#missing) {
       this.#warnMissing(call, `plugin ${quoted(call)} is missing`);
     }
   }
 
   /** @throws CniError during the grace period of a missing plugin */
-  #requireGraceIsOver(missing: FailedDel): void {
-    const { failingMs } = this.#chain;
+  #requireGraceIsOver(missing: FailedDel, missingMs = Number.POSITIVE_INFINITY): void {
     const { missingPluginGraceMs } = this.#ctx.config;
-    const awaitsPlugins = failingMs !== undefined && failingMs < missingPluginGraceMs;
-    if (!awaitsPlugins) return;
+    if (missingMs >= missingPluginGraceMs) return;
     const graceSeconds = Math.ceil(missingPluginGraceMs / 1000);
     throw this.#failure(
       missing,
-      `; a missing plugin may come back: it counts as lost ${graceSeconds} s after the first DEL that failed`,
+      `; a missing plugin may come back: it counts as lost ${graceSeconds} s after the first DEL that did not find it`,
     );
   }
 

@@ -15,10 +15,13 @@ export interface ChainToDetach {
   readonly budget: TimeBudget;
   /** The error of a plugin that ended its ADD. */
   readonly failedAdd?: FailedAdd | undefined;
-  /**
-   * How long DELs have failed. Absent: no grace period for missing plugins; others have not ended.
-   */
+  /** How long DELs have failed. Absent: no grace period has ended. */
   readonly failingMs?: number | undefined;
+  /**
+   * Notes that a plugin is missing; returns for how many milliseconds DELs have found that. Absent:
+   * no grace period for missing plugins.
+   */
+  readonly noteMissing?: (() => number) | undefined;
   /** Gets the events; absent for a sandbox that is not a pod. */
   readonly pod?: EventSubject | undefined;
 }

@@ -146,6 +146,19 @@ test.each([
   expect(lab.records.keys).toEqual([]);
 });
 
+test("del() starts the grace period when the plugin is missing, not when another DEL failed", async () => {
+  const lab = await attached(network("default-net", "ptp", "portmap"));
+  lab.config = { missingPluginGraceMs: 60_000 };
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("ptp DEL");
+  lab.advance(70_000);
+  lab.plugins.setLookup("portmap", missing);
+  expect((await lab.del(gone)).json.msg).toMatch(/may come back.*60 s/);
+  lab.advance(60_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+});
+
 test("del() starts the grace period of a missing plugin again after a reboot", async () => {
   const lab = await attached(network("default-net", "ptp", "portmap"), "portmap");
   lab.config = { missingPluginGraceMs: 60_000 };
