@@ -173,13 +173,11 @@ test.each(["ADD", "CHECK", "STATUS", "GC", "DEL"])(
   },
 );
 
-test("a call publishes its own sandbox's status, and skips sandboxes that have another call's lock", async () => {
+test("a call publishes its own sandbox's status once its shim has ended, and skips sandboxes that have a call's lock", async () => {
   const api = await apiWithPod("");
   await keep("", await kubeconfigOf(api, "mine"));
-  for (const id of ["own", "other"]) {
-    await leavePending(id);
-    await writeFile(join(stateDir, `${id}.lock`), "");
-  }
+  for (const id of ["own", "other"]) await leavePending(id);
+  await writeFile(join(stateDir, "other.lock"), "");
   await call("ADD", { containerId: "own" });
   expect([await pendingOf("own"), await pendingOf("other")]).toEqual([
     undefined,

@@ -53,8 +53,8 @@ const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} }
 
 /**
  * Serves one call with the same engine as plexusd. The network-status is published before the
- * answer. The event is sent afterwards, and updates of records are synced, as plexusd does; the
- * shim and the runtime do not wait for these.
+ * answer. The shim and the runtime do not wait for what follows: the event, the sync of the
+ * record's updates, and statuses of earlier calls.
  * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
@@ -87,31 +87,24 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
     const { answer, afterAnswer } = await engine.handle(call, session);
     // Without a daemon, GC is the only call that comes regularly.
     if (call.command === "GC") await records.sweep();
-    if (cluster.source !== undefined) await publishPending(engine, call.containerId, options);
     await session.done(answer).finally(afterAnswer);
     options.closeOutput();
     // What the answer starts has begun by then.
     await nextTurn();
+    if (cluster.source !== undefined) await publishPending(engine, options);
   } finally {
     await Promise.all([cluster.close(), records.flush()]);
   }
 }
 
-/**
- * Without plexusd, each call publishes statuses that earlier calls could not, including that of its
- * sandbox, which its shim has locked. A failure does not fail the call.
- */
+/** Without plexusd, each call publishes statuses that earlier calls could not. Its caller does not wait for them. */
 async function publishPending(
   engine: Engine,
-  own: string,
   { stateDir, logger }: StandaloneOptions,
 ): Promise<void> {
   using limit = deadline(pendingStatusMs);
   try {
-    await engine.publishPendingStatuses(
-      async (id) => id !== own && (await isSandboxInUse(stateDir, id)),
-      limit.signal,
-    );
+    await engine.publishPendingStatuses((id) => isSandboxInUse(stateDir, id), limit.signal);
   } catch (error) {
     logger.warn({ err: error }, "cannot publish the network-status of earlier calls");
   }

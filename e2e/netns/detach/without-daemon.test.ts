@@ -153,8 +153,11 @@ test("without plexusd, a later call publishes the network-status that the ADD co
   expect(await pod.add({ conf: described, env })).toMatchObject({ exitCode: 0 });
   expect(api.seen).toEqual([]);
   await callOnMachine(node, { command: "STATUS", conf }, env);
-  expect(api.objects.get("pods/default/thin")).toMatchObject({
-    metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": expect.any(String) } },
+  await waitUntil("the status is published", () => {
+    expect(api.objects.get("pods/default/thin")).toMatchObject({
+      metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": expect.any(String) } },
+    });
+    return true;
   });
   await pod.mustDel({ env });
   await node.startDaemon();
