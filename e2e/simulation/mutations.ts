@@ -429,6 +429,10 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     reason: "two faults have to meet, which happens in one of some ten thousand histories",
   },
   {
+    safeguard: "the grace period of a missing plugin starts when it is missing",
+    reason: "two faults have to meet, which happens in one of some hundred thousand histories",
+  },
+  {
     safeguard: "the shim locks a sandbox while another sandbox's call detaches it",
     reason: "three faults have to meet, which happens in one of some ten thousand histories",
   },
