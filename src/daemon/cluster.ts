@@ -4,12 +4,15 @@ import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
+import { confFileDefinitions } from "#manifests/conf-file-definitions.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 
 /** Where pods and definitions come from, and where statuses and events go. */
 export interface Cluster {
   readonly source: ClusterSource;
+  /** Definitions for pods that the runtime describes, where no source can look pods up. */
+  readonly definitions?: Pick<ClusterSource, "getNad">;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   /** This node's pods, its Node and its tokens; absent without an API. */
@@ -33,14 +36,37 @@ export interface Cluster {
 export async function openManifestCluster(dir: string, logger: Logger): Promise<Cluster> {
   const source = await ManifestDirectory.open(dir, logger);
   return {
+    ...withoutApi(logger),
     source,
     publisher: new StatusFiles(dir, logger),
+    close: () => source[Symbol.asyncDispose](),
+  };
+}
+
+/** Neither an API nor a directory: nothing can be looked up, and there is no place for a status. */
+export function openFilesCluster(logger: Logger): Cluster {
+  const nothing = async (): Promise<undefined> => undefined;
+  return {
+    ...withoutApi(logger),
+    source: {
+      getPod: nothing,
+      getPodObject: nothing,
+      getNad: nothing,
+      notReadyReason: () => undefined,
+    },
+    definitions: confFileDefinitions,
+    publisher: { publish: async () => "settled", withdraw: nothing },
+    close: nothing,
+  };
+}
+
+function withoutApi(logger: Logger) {
+  return {
     events: eventLogger(logger),
     nodeConfChanged: () => undefined,
     configInvalid: () => undefined,
     nodeHandedBack: () => undefined,
     nodeNotHandedBack: () => undefined,
-    close: () => source[Symbol.asyncDispose](),
   };
 }
 

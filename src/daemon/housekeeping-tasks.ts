@@ -33,13 +33,10 @@ export interface HousekeepingOptions {
 
 /** The tasks that plexusd runs on timers. */
 export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
-  const { flags, config, engine, records, sockets, confFiles, standaloneFiles } = options;
+  const { flags, config, engine, records, sockets, confFiles } = options;
   return [
-    {
-      name: "the configuration and credentials for plexus-standalone",
-      everyMs: standaloneFilesMs,
-      run: () => standaloneFiles.refresh(),
-    },
+    // With --local, plexus-standalone finds the same as plexusd, and must not prefer a copy.
+    ...(flags.local ? [] : [standaloneTask(options)]),
     socketsTask(...sockets),
     {
       name: "the statuses that could not be written in time",
@@ -70,6 +67,14 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
     },
     ...(options.duties === undefined ? [] : nodeTasks(options.duties)),
   ];
+}
+
+function standaloneTask({ standaloneFiles }: HousekeepingOptions): HousekeepingTask {
+  return {
+    name: "the configuration and credentials for plexus-standalone",
+    everyMs: standaloneFilesMs,
+    run: () => standaloneFiles.refresh(),
+  };
 }
 
 function nodeTasks(duties: NodeDuties): HousekeepingTask[] {

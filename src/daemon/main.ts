@@ -4,10 +4,13 @@ import type { Logger } from "#engine/ports.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { createLogger } from "#serving/logger.ts";
+import { inheritedSocket } from "./activation.ts";
 import { type DaemonFlags, parseFlags, usage } from "./flags.ts";
-import { startDaemon } from "./start.ts";
+import { LocalSources } from "./local.ts";
+import { type DaemonOptions, startDaemon } from "./start.ts";
 
 /** Runs plexusd until SIGTERM or SIGINT. If it cannot start, it prints why and exits with 1. */
 async function main(): Promise<void> {
@@ -25,7 +28,7 @@ async function main(): Promise<void> {
   }
 }
 
-async function run(flags: DaemonFlags): Promise<void> {
+async function run(given: DaemonFlags): Promise<void> {
   const { version, commit } = buildInfo();
   const logger = createLogger({
     level: process.env.LOG_LEVEL ?? "info",
@@ -35,7 +38,16 @@ async function run(flags: DaemonFlags): Promise<void> {
   // As process 1 of a container, plexusd would ignore a signal without a handler. It would finish its
   // start, and take over the socket of its successor.
   let stop = async (): Promise<void> => undefined;
-  stopOnSignals(logger, () => stop());
+  const end = once((fields: object, message: string) => {
+    logger.info(fields, `plexusd stops: ${message}`);
+    void exitAfter(logger, stop());
+  });
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.once(signal, () => end({ signal }, "no new calls, those in flight are served"));
+  }
+  const local = given.local ? localSources() : undefined;
+  const flags = local?.applyTo(given) ?? given;
+  const onDemand = onDemandOptions(flags, { local, end: () => end({}, "there are no calls") });
   const daemon = await startDaemon({
     flags,
     logger,
@@ -43,25 +55,54 @@ async function run(flags: DaemonFlags): Promise<void> {
       logger.level = process.env.LOG_LEVEL ?? level;
     },
     nodeName: flags.node ?? process.env.NODE_NAME ?? hostname(),
-    ...omitUndefined({ inCluster: inCluster(), ownPod: ownPod() }),
+    ...omitUndefined({ inCluster: inCluster(), ownPod: ownPod(), onDemand }),
   });
   stop = () => daemon.stop();
 }
 
-/** Ends the process on the first signal, when `stop` has resolved. */
-function stopOnSignals(logger: Logger, stop: () => Promise<void>): void {
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.once(signal, () => {
-      logger.info({ signal }, "plexusd stops: no new calls, those in flight are served");
-      stop().then(
-        () => process.exit(0),
-        (error: unknown) => {
-          logger.error({ err: error }, "plexusd did not stop cleanly");
-          process.exit(1);
-        },
-      );
-    });
+async function exitAfter(logger: Logger, stopped: Promise<void>): Promise<void> {
+  try {
+    await stopped;
+    process.exit(0);
+  } catch (error) {
+    logger.error({ err: error }, "plexusd did not stop cleanly");
+    process.exit(1);
   }
+}
+
+/** Returns a function that does something the first time only. */
+function once<T extends unknown[]>(what: (...args: T) => void): (...args: T) => void {
+  let isDone = false;
+  return (...args) => {
+    if (isDone) return;
+    isDone = true;
+    what(...args);
+  };
+}
+
+/** The variables are those of plexus-standalone. */
+function localSources(): LocalSources {
+  const { PLEXUS_MANIFESTS, PLEXUS_CONFIG } = process.env;
+  const { manifestsDir, configFile } = defaultPaths;
+  return new LocalSources({
+    manifests: PLEXUS_MANIFESTS ?? manifestsDir,
+    config: PLEXUS_CONFIG ?? configFile,
+  });
+}
+
+/** Undefined unless systemd passed the socket. @throws Error for flags that need it */
+function onDemandOptions(
+  { idleExit }: DaemonFlags,
+  { local, end }: { readonly local: LocalSources | undefined; readonly end: () => void },
+): DaemonOptions["onDemand"] {
+  const inherited = inheritedSocket(process.env, process.pid);
+  if (local !== undefined && idleExit === undefined) {
+    throw new Error("--local needs --idle-exit: each start chooses the sources anew");
+  }
+  if (idleExit === undefined) return inherited === undefined ? undefined : { inherited };
+  if (inherited === undefined) throw new Error("--idle-exit needs the socket of a systemd unit");
+  const problem = (): string | undefined => local?.problem();
+  return { inherited, idle: { afterMs: idleExit * 1000, problem, onIdle: end } };
 }
 
 /** The API's address, from the variables that the kubelet sets in every container. */

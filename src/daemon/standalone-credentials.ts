@@ -13,13 +13,13 @@ export interface StandaloneCredentialsOptions {
   readonly logger: Logger;
 }
 
-/** How to make the kubeconfig of plexus-standalone; empty when pods come from a directory. */
+/** How to make the kubeconfig of plexus-standalone; empty without an API. */
 export function standaloneCredentials(options: StandaloneCredentialsOptions): {
   kubeconfig?: () => Promise<string>;
 } {
   const { flags, inCluster, cluster, logger } = options;
   const { source } = flags;
-  if (source.kind === "manifests") return {};
+  if (source.kind !== "api") return {};
   const { kubeconfig } = source;
   if (kubeconfig !== undefined) return { kubeconfig: () => portableKubeconfig({ kubeconfig }) };
   if (inCluster === undefined) return {};

@@ -22,9 +22,9 @@ import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { CallServer } from "#serving/call-server.ts";
+import { CallServer, type IdleOptions } from "#serving/call-server.ts";
 import { Housekeeping } from "#serving/housekeeping.ts";
-import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
+import { type Cluster, openApiCluster, openFilesCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { handBackNode } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
@@ -42,6 +42,8 @@ export interface DaemonOptions {
   /** The pod that plexusd runs in, if any. */
   readonly ownPod?: { readonly namespace: string; readonly name: string };
   readonly inCluster?: InClusterOptions;
+  /** With the socket of systemd, which starts plexusd for the first call. */
+  readonly onDemand?: { readonly inherited: number; readonly idle?: IdleOptions };
 }
 
 /** A running plexusd. */
@@ -142,9 +144,11 @@ interface Calls extends Pick<CallServer, "notReadyReason" | "ensureReachable" | 
   readonly started: string;
 }
 
-async function serveCalls({ flags, logger }: Parts, engine: Engine): Promise<Calls> {
-  await selfTest({ dir: `${flags.socket}.test`, logger });
-  const calls = await CallServer.listen({ socketPath: flags.socket, engine, logger });
+async function serveCalls({ flags, logger, onDemand }: Parts, engine: Engine): Promise<Calls> {
+  const options = { socketPath: flags.socket, engine, logger, ...onDemand };
+  // On demand, a call waits already.
+  if (onDemand === undefined) await selfTest({ dir: `${flags.socket}.test`, logger });
+  const calls = await CallServer.listen(options);
   return {
     started: "plexusd serves calls",
     notReadyReason: () => calls.notReadyReason(),
@@ -183,7 +187,9 @@ async function newEngine(parts: Parts, deviceSources: readonly DeviceSource[]): 
   const bootId = await readBootId();
   return new Engine({
     config: () => config.current().engine,
-    source: cluster.source,
+    ...(cluster.definitions === undefined
+      ? { source: cluster.source }
+      : { definitions: cluster.definitions }),
     publisher: cluster.publisher,
     events: cluster.events,
     records,
@@ -218,6 +224,7 @@ function openCluster(parts: Pick<Parts, keyof DaemonOptions | "config" | "metric
   const { flags, logger, nodeName, ownPod, inCluster, config, metrics } = parts;
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
+  if (source.kind === "files") return openFilesCluster(logger);
   const { apiTimeoutMs, statusWaitMs } = config.current();
   const { kubeconfig } = source;
   const required = { nodeName, apiTimeoutMs, statusWaitMs, logger, metrics: metrics.kube };

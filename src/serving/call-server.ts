@@ -19,6 +19,17 @@ export interface CallServerOptions {
   readonly socketPath: string;
   readonly engine: Engine;
   readonly logger: Logger;
+  /** A listening socket that systemd made at the path. */
+  readonly inherited?: number | undefined;
+  readonly idle?: IdleOptions | undefined;
+}
+
+/** When a server that systemd starts again is not needed any more. */
+export interface IdleOptions {
+  readonly afterMs: number;
+  /** Why no call may be served any more: that of {@link onIdle} then follows, and each is declined. */
+  readonly problem: () => string | undefined;
+  readonly onIdle: () => void;
 }
 
 /** Accepts shims on a Unix socket and serves each one's call. */
@@ -28,6 +39,7 @@ export class CallServer {
   #server: UnixSocketServer | undefined;
   /** Aborted when the server takes no new calls: agents would stay forever. */
   readonly #stopping = new AbortController();
+  #idleTimer: NodeJS.Timeout | undefined;
 
   private constructor(options: CallServerOptions) {
     this.#options = options;
@@ -41,8 +53,10 @@ export class CallServer {
       name: "call socket",
       createServer: () => createServer((socket) => calls.#accept(socket)),
       maxConnections,
+      inherited: options.inherited,
       logger: options.logger,
     });
+    calls.#endIfIdle();
     return calls;
   }
 
@@ -63,17 +77,38 @@ export class CallServer {
   /** Takes no new calls and waits for those in flight. New shims wait for the successor. */
   async drain(): Promise<void> {
     this.#stopping.abort();
+    clearTimeout(this.#idleTimer);
     const closed = this.#server?.close();
     while (this.#calls.size > 0) await Promise.all(this.#calls);
     await closed;
   }
 
   #accept(socket: Socket): void {
+    const { idle, logger } = this.#options;
+    const problem = idle?.problem();
+    if (problem !== undefined) {
+      // A shim whose call had no order yet starts plexus-standalone, or connects again.
+      logger.warn({ reason: problem }, "plexusd declines the call, and ends");
+      socket.destroy();
+      idle?.onIdle();
+      return;
+    }
     const call = this.#serve(new ShimSession(socket)).finally(() => {
       this.#calls.delete(call);
       socket.destroySoon();
+      this.#endIfIdle();
     });
     this.#calls.add(call);
+  }
+
+  /** A connection that comes after the time is over is still served: see {@link drain}. */
+  #endIfIdle(): void {
+    const { idle } = this.#options;
+    clearTimeout(this.#idleTimer);
+    if (idle === undefined || this.#stopping.signal.aborted) return;
+    this.#idleTimer = setTimeout(() => {
+      if (this.#calls.size === 0) idle.onIdle();
+    }, idle.afterMs);
   }
 
   async #serve(session: ShimSession): Promise<void> {

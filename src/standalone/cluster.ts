@@ -1,5 +1,5 @@
-import { existsSync, readdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { tryParseJson } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallConfig } from "#daemon/config/call-config.ts";
@@ -11,10 +11,9 @@ import { ApiError } from "#kube/api/api-error.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
 import { readPlainKubeconfig } from "#kube/once/plain-kubeconfig.ts";
 import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
-import { isAbsent } from "#lib/files/is-absent.ts";
-import { checkRootOwned } from "#lib/files/root-owned.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { confFileDefinitions } from "#manifests/conf-file-definitions.ts";
 import { lazyKube } from "./lazy-kube.ts";
 import type { CallCluster } from "./serve.ts";
 
@@ -63,30 +62,13 @@ export async function openCallCluster(
 async function openManifests(dir: string, logger: Logger): Promise<CallCluster> {
   const { ManifestDirectory } = await import("#manifests/directory-source.ts");
   const { StatusFiles } = await import("#manifests/status-files.ts");
+  const { checkManifests } = await import("#manifests/trust.ts");
   const source = await ManifestDirectory.open(dir, logger);
   checkManifests(dir);
   const publisher = new StatusFiles(dir, logger);
   const close = (): Promise<void> => source[Symbol.asyncDispose]();
   return { source, publisher, events: warningsOnly(logger), deviceSources: [], close };
 }
-
-/** @throws Error naming the file or directory that others than root can change */
-function checkManifests(dir: string): void {
-  checkRootOwned(dir);
-  for (const name of readdirSync(dir)) {
-    try {
-      checkRootOwned(join(dir, name));
-    } catch (error) {
-      // An editor's file that existed for a moment.
-      if (!isAbsent(error)) throw error;
-    }
-  }
-}
-
-/** Without definitions, a network is the configuration file of its name (§3.4.1), for any namespace. */
-const confFileDefinitions: Pick<ClusterSource, "getNad"> = {
-  getNad: async (ref) => ({ ...ref, annotations: {} }),
-};
 
 function openApi(
   kubeconfig: string,

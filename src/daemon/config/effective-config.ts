@@ -43,8 +43,8 @@ export function openEffectiveConfig(options: EffectiveConfigOptions): Promise<Ef
 }
 
 async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<EffectiveConfig> {
-  // With a directory of manifests, nothing listens without --http.
-  const http = flags.source.kind === "manifests" ? undefined : defaultConfig.http;
+  // Without an API, nothing listens without --http.
+  const http = flags.source.kind === "api" ? defaultConfig.http : undefined;
   const config = withFlags({ ...defaultConfig, http }, flags);
   const never = (): undefined => undefined;
   const current = (): DaemonConfig => config;

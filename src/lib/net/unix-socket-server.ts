@@ -17,6 +17,8 @@ export interface UnixSocketOptions {
   readonly createServer: () => Server & { closeAllConnections?: () => void };
   /** Further connections are closed at once. */
   readonly maxConnections: number;
+  /** A listening socket that systemd made at the path, and keeps. */
+  readonly inherited?: number | undefined;
   readonly logger: Record<"warn" | "error", (fields: object, message: string) => void>;
 }
 
@@ -52,8 +54,10 @@ export class UnixSocketServer {
       throw new Error(`${path} exists and is not a socket`);
     }
     const server = new UnixSocketServer(options);
-    await server.#bind();
-    await removeAbandoned(path);
+    if (options.inherited === undefined) {
+      await server.#bind();
+      await removeAbandoned(path);
+    } else await server.#listen({ fd: options.inherited });
     return server;
   }
 
@@ -64,10 +68,10 @@ export class UnixSocketServer {
 
   /**
    * Recreates the socket if its file was removed; otherwise no client could ever connect again.
-   * Leaves a successor's socket alone. @throws Error as node:fs and node:net do
+   * Leaves a successor's socket and an inherited one alone. @throws Error as node:fs and node:net do
    */
   async ensureReachable(): Promise<void> {
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#options.inherited !== undefined) return;
     const { path, name, logger } = this.#options;
     const found = await ifPresent(lstat(path));
     if (found === undefined) {
@@ -89,22 +93,27 @@ export class UnixSocketServer {
   }
 
   async #bind(): Promise<void> {
-    const { path, name, logger, maxConnections } = this.#options;
+    const { path } = this.#options;
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    const temporaryPath = temporarySocketPath(path);
+    await this.#listen({ path: temporaryPath });
+    await chmod(temporaryPath, 0o600);
+    this.#file = await lstat(temporaryPath);
+    await rename(temporaryPath, path);
+  }
+
+  async #listen(where: { readonly path: string } | { readonly fd: number }): Promise<void> {
+    const { name, logger, maxConnections } = this.#options;
     const server = this.#options.createServer();
     server.maxConnections = maxConnections;
-    const temporaryPath = temporarySocketPath(path);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.on("error", (error) => {
       logger.error({ err: error }, `the ${name} failed`);
       reject(error);
     });
-    server.listen(temporaryPath, resolve);
+    server.listen(where, resolve);
     await promise;
     this.#servers.push(server);
-    await chmod(temporaryPath, 0o600);
-    this.#file = await lstat(temporaryPath);
-    await rename(temporaryPath, path);
   }
 
   async #removeFile(): Promise<void> {
