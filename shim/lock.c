@@ -196,6 +196,18 @@ void unlock_other(const struct call *other)
 		release(other);
 }
 
+/* Makes the state directory. A power loss must not take its name, and with it the records that are synced. */
+static void make_state_dir(const char *path)
+{
+	if (mkdir(path, 0700))
+		return;
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int parent = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)fsync(parent);
+	close(parent);
+	close(dir);
+}
+
 /* Excludes every other operation on the sandbox, and garbage collection. On a full disk, where a DEL must work too, it
  * excludes operations on all sandboxes, also the DELs of leftovers: plexusd sees F_OFD_SETLK in a container, but no flock.
  * A call with a problem needs no lock: no attachment can have such a name. */
@@ -205,7 +217,7 @@ void lock_take(struct call *call)
 	bool gc = call_is(call, "GC");
 	if (call_is(call, "STATUS") || call->problem.len)
 		return;
-	mkdir(call->state_dir, 0700);
+	make_state_dir(call->state_dir);
 	int node = lock(call, call->state_dir, O_RDONLY | O_DIRECTORY, gc ? LOCK_EX : LOCK_SH, "node");
 	if (gc) {
 		call->node_lock = node;

@@ -1,6 +1,6 @@
 import { constants, readFileSync, rmSync } from "node:fs";
 import { mkdir, open, readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
@@ -16,6 +16,7 @@ import {
   recordFileName,
   tombstoneFileName,
 } from "#lib/files/state-files.ts";
+import { syncDirectory } from "#lib/files/sync.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { isIncomplete } from "#protocol/plan.ts";
 import { OpenFiles } from "./open-files.ts";
@@ -55,11 +56,13 @@ export class FileRecordStore implements RecordStore {
   }
 
   /**
-   * Opens the state directory; creates it with mode 0700 if it does not exist.
+   * Opens the state directory; creates it with mode 0700 if it does not exist. A power loss must not
+   * take its name, and with it the records that are synced.
    * @param options.forOneCall the process ends after one call
    */
   static async open(dir: string, { forOneCall = false } = {}): Promise<FileRecordStore> {
-    await mkdir(dir, { recursive: true, mode: 0o700 });
+    const made = await mkdir(dir, { recursive: true, mode: 0o700 });
+    if (made !== undefined) await syncDirectory(dirname(made));
     return new FileRecordStore(dir, { forOneCall });
   }
 
