@@ -56,13 +56,14 @@ lint: deps ## check style, structure, English, and that nothing is unused
 typecheck: deps ## check the types
 	tsc -p .
 
-# FLAVOUR=standalone: no plexusd runs, and the compiled plexus-standalone serves every call. Also for `make conformance`.
+# FLAVOUR=standalone: no plexusd runs, and the compiled plexus-standalone serves every call (test, conformance, chaos,
+# powerloss). FILES: only these of the tests that this concerns.
 export FLAVOUR ?= daemon
 
-test: build deps-test lint typecheck ## lint, types, unit tests, the shim, real plugins in namespaces; FLAVOUR=standalone: the latter without plexusd
+test: build deps-test $(if $(filter standalone,$(FLAVOUR)),,lint typecheck) ## lint, types, unit tests, the shim, real plugins in namespaces; FLAVOUR=standalone: the latter without plexusd
 ifeq ($(FLAVOUR),standalone)
 	@echo "Not part of this run, as they need plexusd:" && grep -rno 'needsPlexusd(".*"' e2e/netns e2e/conformance
-	vitest run --project netns
+	vitest run --project netns $(FILES)
 else
 	$(MAKE) -C shim unit lint ../dist/plexus-asan
 	vitest run --project unit --project shim --project netns
@@ -70,7 +71,7 @@ endif
 
 conformance: build ## cnitool, an independent runtime, drives Plexus in every CNI version (needs Go)
 	@scripts/system-deps.sh cluster
-	vitest run --project conformance
+	vitest run --project conformance $(if $(filter standalone,$(FLAVOUR)),$(or $(FILES),e2e/conformance))
 
 # WRITE=1 updates docs/reference/npwg-conformance.md, with which the results are compared.
 npwg-conformance: build ## the multi-network standard, requirement by requirement: Plexus and Multus (needs Go)
@@ -156,7 +157,7 @@ fresh: deps ## the README's commands on a fresh Debian: the demo on 12 and 13, t
 # RUNS random runs of SEED, or one SCENARIO. FIXED=1: the fixed runs, and the proofs that they find faults.
 chaos: build deps-test ## inject a fault at every step, then compare the node with its state before (docs/operations/reliability.md)
 ifdef FIXED
-	vitest run --project chaos
+	vitest run --project chaos $(if $(filter standalone,$(FLAVOUR)),$(or $(FILES),e2e/chaos/matrix.test.ts e2e/powerloss))
 else
 	node e2e/chaos/main.ts $(if $(SCENARIO),--scenario "$(SCENARIO)") $(if $(SEED),--seed "$(SEED)") \
 		$(if $(RUNS),--runs $(RUNS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(WRITE),--write)

@@ -1,3 +1,4 @@
+import { type Flavour, flavour } from "../support/flavour.ts";
 import { networks } from "./lab/topology.ts";
 
 /** The calls that faults are put into. */
@@ -6,7 +7,7 @@ export type Operation = "ADD" | "DEL";
 /**
  * When in a call a fault happens:
  * - `start`: before the runtime starts the call.
- * - `request`: plexusd has the request and has not ordered anything.
+ * - `request`: the engine has the request and has not ordered anything.
  * - `before`, `after`: a plugin runs and has done nothing, or all.
  * - `ipam`, `ipam-done`: the same for its address plugin, while the plugin waits.
  * - `between`: a plugin has ended and the next order has not come.
@@ -60,9 +61,18 @@ function kindsOf(
   return actions.map((action) => ({ target, action, moments: at }));
 }
 
+/** What happens to the engine. plexus-standalone is a process of one call. */
+const engineKinds: Readonly<Record<Flavour, readonly FaultKind[]>> = {
+  daemon: [
+    ...kindsOf("plexusd", ["kill", "stop"], always),
+    ...kindsOf("standalone", ["takes-over"], unlessDone),
+  ],
+  standalone: kindsOf("standalone", ["kill", "stop"], inside),
+};
+
 /** Every kind of fault of the matrix; those of `release` and `standalone` need something installed. */
 export const faultKinds: readonly FaultKind[] = [
-  ...kindsOf("plexusd", ["kill", "stop"], always),
+  ...engineKinds[flavour],
   ...kindsOf("shim", ["kill", "stop"], inside),
   // Its address plugin hangs, and no process is left that would end it.
   ...kindsOf("shim", ["kill-while-hung"], ["ipam", "ipam-done"]),
@@ -75,7 +85,6 @@ export const faultKinds: readonly FaultKind[] = [
   ...kindsOf("disk", ["full", "no-inode"], unlessDone),
   ...kindsOf("disk", ["read-only"], ["start"]),
   ...kindsOf("api", ["500", "hang", "gone"], unlessDone),
-  ...kindsOf("standalone", ["takes-over"], unlessDone),
   ...kindsOf("shim", ["previous-release"], ["start"]),
 ];
 

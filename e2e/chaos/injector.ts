@@ -98,27 +98,39 @@ export class Injector {
 
   async #atRequest(call: RunningCall): Promise<boolean> {
     const { contender } = this.#parts;
-    await poll(() => contender.hasRequested?.(this.#sandbox) ?? true, {
-      timeoutMs: reachedLimitMs,
-      ended: call.hasEnded,
-    });
+    const options = { timeoutMs: reachedLimitMs, ended: call.hasEnded };
+    await poll(() => contender.hasRequested?.(this.#sandbox) ?? true, options);
+    if (contender.engineOf !== undefined) await poll(() => contender.engineOf?.(call), options);
+    const engine = await this.#engineOf(call);
+    // A daemon has been stopped before the call.
+    signal(engine, "SIGSTOP");
     await sleep(10);
     const inTime = !call.hasEnded();
     await this.#act(call, undefined);
-    if (this.fault.target !== "plexusd") contender.daemon?.signal("SIGCONT");
+    if (!this.#isEngines) signal(engine, "SIGCONT");
     return inTime;
+  }
+
+  /** The process whose decisions the fault is to come before; 0 if it is the executable itself. */
+  async #engineOf(call: RunningCall): Promise<number> {
+    const { contender } = this.#parts;
+    return contender.daemon?.pid ?? (await contender.engineOf?.(call)) ?? 0;
+  }
+
+  /** Whether the fault is that of a daemon, or of the process of one call that does its work. */
+  get #isEngines(): boolean {
+    return this.fault.target === "plexusd" || this.fault.target === "standalone";
   }
 
   /** The engine, or the executable that has none, does not notice that the plugin ended until the fault is there. */
   async #between(call: RunningCall, reached: Reached): Promise<boolean> {
-    const { contender, gates } = this.#parts;
-    const waiting = contender.daemon?.pid ?? call.pid;
+    const { gates } = this.#parts;
+    const waiting = (await this.#engineOf(call)) || call.pid;
     signal(waiting, "SIGSTOP");
     gates.release(this.#gate);
     await poll(() => !isRunning(reached.pid), { timeoutMs: 2000 });
     await this.#act(call, reached);
-    const { target, action } = this.fault;
-    const staysStopped = target === "plexusd" || (action === "stop" && waiting === call.pid);
+    const staysStopped = this.#isEngines || (this.fault.action === "stop" && waiting === call.pid);
     if (!staysStopped) signal(waiting, "SIGCONT");
     return true;
   }
@@ -127,8 +139,10 @@ export class Injector {
     const { place, api, contender, gates } = this.#parts;
     const { target, action } = this.fault;
     const name = action === "stop" ? "SIGSTOP" : "SIGKILL";
-    if (target === "plexusd" && action === "stop") contender.daemon?.signal(name);
-    else if (target === "plexusd" || target === "standalone") await contender.daemon?.kill();
+    if (call !== undefined && contender.engineOf !== undefined && this.#isEngines)
+      signal(await this.#engineOf(call), name);
+    else if (target === "plexusd" && action === "stop") contender.daemon?.signal(name);
+    else if (this.#isEngines) await contender.daemon?.kill();
     else if (target === "disk") await breakDisk(place, action);
     else if (target === "api") await api.fail(action as Outage);
     else if (target === "plugin") gates.move();

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { type Survival, survivals } from "./power-loss.ts";
-import { type Recovery, recoveries } from "./reboot.ts";
+import { recoveries } from "./reboot.ts";
 import { describeResult, writeReport } from "./report.ts";
 import { runTasks } from "./run.ts";
 import { stories } from "./stories.ts";
@@ -22,7 +22,7 @@ const tasks = stories
   .map((story) => ({
     story,
     survivals: Object.keys(survivals) as Survival[],
-    recoveries: Object.keys(recoveries) as Recovery[],
+    recoveries,
   }));
 const results = await runTasks(tasks, (_, result) => console.log(describeResult(result)));
 if (values.write) await writeReport(results);

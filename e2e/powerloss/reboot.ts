@@ -6,16 +6,22 @@ import { readHostState } from "../chaos/lab/host-state.ts";
 import { type Command, startCall } from "../chaos/lab/runtime-call.ts";
 import type { Node } from "../chaos/node.ts";
 import { sandboxOf } from "../chaos/run.ts";
+import { flavour } from "../support/flavour.ts";
 import { differences } from "../support/host-state.ts";
 import { leasesName, type Remains } from "./power-loss.ts";
 
-/** What happens on a machine after it has come up again. */
-export const recoveries = {
-  "DEL by plexusd": "plexusd starts, then the runtime deletes the sandbox",
+/** What happens on a machine after it has come up again. Without plexusd, what says "plexusd starts" is left out. */
+const descriptions = {
+  DEL: "plexusd starts, then the runtime deletes the sandbox",
   "DEL before plexusd": "the runtime deletes the sandbox; plexusd starts when that fails",
   GC: "plexusd starts, then the runtime says that no sandbox is there",
 } as const;
-export type Recovery = keyof typeof recoveries;
+export type Recovery = keyof typeof descriptions;
+
+/** Those of this run's flavour. */
+export const recoveries = (Object.keys(descriptions) as Recovery[]).filter(
+  (name) => flavour === "daemon" || name !== "DEL before plexusd",
+);
 
 const callLimitMs = 30_000;
 const delLimit = 3;

@@ -1,3 +1,5 @@
+import { type Flavour, flavour } from "../support/flavour.ts";
+
 /** A life of a pod that is recorded: an ADD and its DELs, as a scenario of the fault matrix. */
 export interface Story {
   readonly name: string;
@@ -6,6 +8,37 @@ export interface Story {
   /** Whether the DEL waits until progress and results are durable. */
   readonly pause?: boolean;
 }
+
+/** Stories in which the engine fails. */
+const ofEngine: Readonly<Record<Flavour, readonly Story[]>> = {
+  daemon: [
+    { name: "plexusd is killed in an ADD", scenario: "ADD net2/bridge:after plexusd kill" },
+    {
+      name: "plexusd is killed in a DEL",
+      scenario: "DEL net1/macvlan:after plexusd kill; repaired after DEL",
+    },
+    {
+      name: "without plexusd the shim detaches",
+      scenario: "DEL start plexusd kill; repaired after DEL",
+      pause: true,
+    },
+    {
+      name: "plexus-standalone attaches and detaches",
+      scenario:
+        "ADD start standalone takes-over; DEL start standalone takes-over; repaired after DEL",
+    },
+  ],
+  standalone: [
+    {
+      name: "plexus-standalone is killed in an ADD",
+      scenario: "ADD net2/bridge:after standalone kill",
+    },
+    {
+      name: "plexus-standalone is killed in a DEL",
+      scenario: "DEL net1/macvlan:after standalone kill",
+    },
+  ],
+};
 
 /** Of a pod with the three networks of the fault matrix. */
 export const stories: readonly Story[] = [
@@ -20,19 +53,5 @@ export const stories: readonly Story[] = [
     scenario: "DEL net1/macvlan:before delegate fail",
     pause: true,
   },
-  { name: "plexusd is killed in an ADD", scenario: "ADD net2/bridge:after plexusd kill" },
-  {
-    name: "plexusd is killed in a DEL",
-    scenario: "DEL net1/macvlan:after plexusd kill; repaired after DEL",
-  },
-  {
-    name: "without plexusd the shim detaches",
-    scenario: "DEL start plexusd kill; repaired after DEL",
-    pause: true,
-  },
-  {
-    name: "plexus-standalone attaches and detaches",
-    scenario:
-      "ADD start standalone takes-over; DEL start standalone takes-over; repaired after DEL",
-  },
+  ...ofEngine[flavour],
 ];

@@ -2,6 +2,7 @@
 
 import { Daemon } from "./daemon.ts";
 import { distPath, nodeBinary } from "./paths.ts";
+import { childrenOf, commandOf } from "./processes.ts";
 
 /** What keeps plexusd small, as deploy/base/daemonset.yaml has it: flags of Node, and a variable of glibc. */
 export const smallMemory = {
@@ -59,6 +60,12 @@ export function standaloneEnvironment(paths: StandalonePaths): Record<string, st
     ...(manifests === undefined ? {} : { PLEXUS_MANIFESTS: manifests }),
     ...(config === undefined ? {} : { PLEXUS_CONFIG: config }),
   };
+}
+
+/** The plexus-standalone that a shim has started; undefined while there is none. */
+export async function standaloneOf(shim: number): Promise<number | undefined> {
+  const children = await childrenOf(shim);
+  return children.find((pid) => commandOf(pid)?.includes("plexus-standalone"));
 }
 
 /** Starts the built plexusd and waits until it serves. @throws Error with the end of its log when it does not */

@@ -27,6 +27,11 @@ export function isRunning(pid: number): boolean {
   return found !== undefined && isNoZombie(found);
 }
 
+/** The command line of a process; undefined when it has ended. */
+export function commandOf(pid: number): string | undefined {
+  return readProcess(pid)?.command;
+}
+
 /** Sends a signal to a process that may have ended. */
 export function signal(pid: number, name: NodeJS.Signals): void {
   if (pid <= 1) return;

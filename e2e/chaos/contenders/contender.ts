@@ -3,7 +3,7 @@ import type { RestartableDaemon } from "../../support/daemon.ts";
 import { cniEnvironment } from "../../support/node/cni-environment.ts";
 import type { Operation } from "../fault.ts";
 import type { Place } from "../lab/place.ts";
-import type { Command } from "../lab/runtime-call.ts";
+import type { Command, RunningCall } from "../lab/runtime-call.ts";
 
 /** One pod of a run. */
 export interface Sandbox {
@@ -35,6 +35,8 @@ export interface Contender {
   readonly emptiesNetns: boolean;
   /** Its daemon, where it has one. */
   readonly daemon?: RestartableDaemon;
+  /** The process of one call that does what a daemon does otherwise; undefined while there is none. */
+  engineOf?(call: RunningCall): Promise<number | undefined>;
   /** Whether the executable has handed the call to its engine; undefined when that cannot be seen. */
   hasRequested?(sandbox: Sandbox): boolean;
   command(operation: Operation, sandbox: Sandbox, options: CallOptions): Command;

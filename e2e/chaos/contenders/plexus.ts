@@ -1,8 +1,15 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RestartableDaemon } from "../../support/daemon.ts";
+import { flavour } from "../../support/flavour.ts";
 import { distPath } from "../../support/paths.ts";
-import { shimEnvironment, smallMemory, startPlexusd } from "../../support/plexusd.ts";
+import {
+  shimEnvironment,
+  smallMemory,
+  standaloneEnvironment,
+  standaloneOf,
+  startPlexusd,
+} from "../../support/plexusd.ts";
 import { confList, networks } from "../lab/topology.ts";
 import {
   type Contender,
@@ -32,7 +39,7 @@ export interface PlexusOptions {
   readonly hurried?: boolean;
 }
 
-/** Plexus, daemon and shim of this build. */
+/** Plexus: the shim of this build, with its daemon or, in the other flavour, with plexus-standalone. */
 export async function plexus(
   { place, api, previousShim }: ContenderParts,
   options: PlexusOptions = {},
@@ -77,7 +84,7 @@ export async function plexus(
   };
   return {
     emptiesNetns: true,
-    daemon,
+    ...(flavour === "daemon" ? { daemon } : { engineOf: ({ pid }) => standaloneOf(pid) }),
     hasRequested: ({ containerId }) => existsSync(join(place.stateDir, `${containerId}.lock`)),
     command: (operation, sandbox, call) => ({
       program: call.previousRelease ? previousShim : distPath("plexus"),
@@ -86,10 +93,11 @@ export async function plexus(
         ...runtimeEnvironment(operation, sandbox, call.cniPath),
         ...(options.hurried === false ? {} : waits),
         ...variables,
-        ...shimEnvironment(paths),
+        ...(call.standalone || flavour === "standalone"
+          ? standaloneEnvironment(paths)
+          : shimEnvironment(paths)),
         NODE_NAME: "chaos",
         PLEXUS_CONFIG: config,
-        ...(call.standalone && { PLEXUS_STANDALONE: distPath("plexus-standalone") }),
       },
     }),
   };

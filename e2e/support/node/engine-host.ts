@@ -6,9 +6,10 @@ import {
   type PlexusdPaths,
   shimEnvironment,
   standaloneEnvironment,
+  standaloneOf,
   startPlexusd,
 } from "../plexusd.ts";
-import { childrenOf, signal, waitForExit } from "../processes.ts";
+import { signal, waitForExit } from "../processes.ts";
 import { waitUntil } from "../wait.ts";
 import type { RunningCall } from "./cni-call.ts";
 import type { NetnsLab } from "./netns-lab.ts";
@@ -143,9 +144,7 @@ class StandaloneHost implements EngineHost {
   async pidOf(call?: RunningCall): Promise<number> {
     if (call === undefined) throw new Error("nothing runs between calls: declare needsPlexusd()");
     const { pid } = call;
-    return waitUntil("plexus-standalone serves the call", async () =>
-      (await childrenOf(pid)).find(isStandalone),
-    );
+    return waitUntil("plexus-standalone serves the call", () => standaloneOf(pid));
   }
 
   async kill(call: RunningCall): Promise<void> {
@@ -161,8 +160,4 @@ class StandaloneHost implements EngineHost {
   async [Symbol.asyncDispose](): Promise<void> {
     // No process outlives its call.
   }
-}
-
-function isStandalone(pid: number): boolean {
-  return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("plexus-standalone");
 }

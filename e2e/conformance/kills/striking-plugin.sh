@@ -1,0 +1,44 @@
+#!/bin/sh
+# In place of a plugin, which it runs: beside it are the real ones, and `events`, which gets a line before and after each
+# execution. When it gets line N of `strike` ("N victim"), that process is killed: the plugin, the shim, or its engine.
+here=$(dirname "$0")
+type=$(basename "$0")
+input=$(cat)
+
+# The nearest process above this one that is the shim.
+find_shim() {
+	pid=$PPID
+	until case $(readlink "/proc/$pid/exe") in */plexus) true ;; *) false ;; esac do
+		pid=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status")
+	done
+	echo "$pid"
+}
+
+kill_victim() {
+	shim=$(find_shim)
+	case $1 in
+	plugin) kill -9 $$ ;;
+	shim) kill -9 "$shim" ;;
+	plexus-standalone)
+		for pid in $(cat "/proc/$shim/task/$shim/children"); do
+			case $(readlink "/proc/$pid/exe") in */plexus-standalone) kill -9 "$pid" ;; esac
+		done
+		;;
+	esac
+	sleep 0.3 # the kernel kills this process with the shim
+}
+
+event() {
+	echo "$1 $CNI_COMMAND $type" >>"$here/events"
+	[ -e "$here/strike" ] || return 0
+	read -r number victim <"$here/strike"
+	[ "$(wc -l <"$here/events")" = "$number" ] || return 0
+	rm "$here/strike"
+	kill_victim "$victim"
+}
+
+event before
+printf %s "$input" | "$here/real/$type"
+status=$?
+event after
+exit $status
