@@ -15,24 +15,35 @@ import {
 } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, ownCluster, skipGiven, type Target } from "./target/target.ts";
+import { filesOfPlexus, uninstallPlexus } from "./uninstall.ts";
 
 const both = { networks: "red,blue" };
 const executable = "/opt/cni/bin/plexus-standalone";
+const thin = "deploy/overlays/thin";
 const component = join(repositoryRoot, "deploy/components/thin");
+
+/**
+ * A mount on this node, which containers do not see: for plexus-standalone, the records of plexusd
+ * would be from before a reboot. Real machines have one boot ID.
+ */
+const bootIdPath = "/proc/sys/kernel/random/boot_id";
 
 /** The flavour in which plexus-standalone serves the calls. */
 export function thinScenarios(scene: () => Scene): void {
   describe("the thin flavour", () => {
     beforeEach(skipGiven);
 
-    test("replaces the thick one and back while pods run, and pods start without plexusd's pod [S-212] [S-213]", async () => {
+    test("replaces the thick one and back while pods run, starts pods without plexusd's pod, and is uninstalled [S-212] [S-213]", async () => {
       const { target } = scene();
       const { node, directory } = ownCluster(scene());
       await node.loadImage(await writeStandaloneImage(directory));
+      await target.inNode(["umount", bootIdPath]);
+      const bootId = ["mount", "--bind", join(node.root, "boot-id"), bootIdPath] as const;
+      onTestFinished(async () => void (await target.inNode(bootId)));
       await scene().startPod("from-thick", both);
       onTestFinished(() => restore(target));
 
-      await useFlavour(scene(), "deploy/overlays/thin", "into-thin");
+      await useFlavour(scene(), thin, "into-thin");
       await scene().startPod("from-thin", both);
       expect(await scene().networkStatus("from-thin")).toHaveLength(3);
       expect(await listens(target)).toBe(false);
@@ -41,6 +52,8 @@ export function thinScenarios(scene: () => Scene): void {
         /^ok +token of plexus-standalone +issued \d min ago, expires in \d{4} min$/m,
       );
       expect(doctor).toContain("recorded attachments: 9");
+      const links = ["lo", "eth0", "net1", "net2"];
+      expect(Object.keys(await scene().interfaces("from-thick"))).toEqual(links);
       expect(await tokenAge(target)).toBeLessThan(240);
       await scene().deletePods("from-thick");
       expect(await requestTokens(target)).toEqual({
@@ -61,8 +74,16 @@ export function thinScenarios(scene: () => Scene): void {
       await scene().startPod("from-thick-again", both);
       expect(await scene().networkStatus("from-thick-again")).toHaveLength(3);
       expect(await listens(target)).toBe(true);
+      for (const name of ["from-thin", "without-plexusd"])
+        expect(Object.keys(await scene().interfaces(name))).toEqual(links);
       await scene().deletePods("from-thin", "without-plexusd", "into-thick", "from-thick-again");
       await scene().waitForNothingLeft();
+
+      await useFlavour(scene(), thin, "into-thin-again");
+      await scene().deletePods("into-thin-again");
+      await uninstallPlexus(target, { plexus: thin, uninstaller: "deploy/uninstall" });
+      expect(await filesOfPlexus(target)).toEqual([]);
+      expect(await target.inNode(["ls", "/var/lib/plexus"])).not.toContain("standalone");
     });
   });
 }
