@@ -163,7 +163,9 @@ function call({ runtime, scenario }: Stage, command: "GC" | "STATUS" | "CHECK"):
 function removePod({ api, kubelet, world }: Stage, forMs: number): void {
   const [pod] = kubelet.pods;
   if (pod === undefined) return;
-  api.removePod(`${pod.namespace}/${pod.name}`);
+  const key = `${pod.namespace}/${pod.name}`;
+  // The next pod may have the name already.
+  if (api.pod(key)?.metadata.uid === pod.uid) api.removePod(key);
   const { schedule } = world;
   schedule.at(forMs * 1000, () => kubelet.delete(pod), schedule.outside);
 }
