@@ -16,7 +16,7 @@ static void read_conf(struct call *call)
 		fail(call, CNI_IO_FAILURE, "stdin is longer than %d MiB", STDIN_CAP >> 20);
 }
 
-/* Tries both engines, and then waits for the daemon. DEL and GC do not wait: a DEL has its plan, and a GC is repeated. A
+/* Tries both engines, until one is there. DEL and GC do not wait: a DEL has its plan, and a GC is repeated. A
  * STATUS waits, so that a restart of plexusd does not make the node unready. */
 static enum session_end find_engine(struct call *call)
 {
@@ -27,14 +27,14 @@ static enum session_end find_engine(struct call *call)
 		call->wait_ms = wait_ms;
 	int64_t deadline = now_us() + call->wait_ms * 1000LL;
 	session_request(call);
-	enum session_end end = session_with_daemon(call);
-	if (end == SESSION_UNREACHABLE)
-		end = session_with_standalone(call);
-	while (end == SESSION_UNREACHABLE && ms_until(deadline)) {
+	for (;;) {
+		enum session_end end = session_with_daemon(call);
+		if (end == SESSION_UNREACHABLE)
+			end = session_with_standalone(call);
+		if (end != SESSION_UNREACHABLE || !ms_until(deadline))
+			return end;
 		await_ms(call, 50);
-		end = session_with_daemon(call);
 	}
-	return end;
 }
 
 /* Ends a call that no engine answered. A DEL can succeed, and an ADD is rolled back. */

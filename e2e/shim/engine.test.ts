@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  renameSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -404,6 +405,14 @@ eachBuild("plexus-standalone", (bench) => {
     const env = { PLEXUS_STANDALONE: standalone(bench(), ordering) };
     const answer = await bench().run({ env });
     expect(answer).toMatchObject({ code: 0, stdout: "via standalone true 0" });
+  });
+
+  test("serves a call that began before it was installed", async () => {
+    const path = standalone(bench(), answering);
+    renameSync(path, `${path}.new`);
+    const call = bench().start({ env: { PLEXUS_STANDALONE: path, PLEXUS_WAIT_MS: "10000" } });
+    setTimeout(() => renameSync(`${path}.new`, path), 200);
+    expect(await call.ended).toMatchObject({ code: 0 });
   });
 
   test("is not used if plexusd answers", async () => {

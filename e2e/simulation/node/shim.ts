@@ -87,13 +87,12 @@ async function findEngine(call: ShimCall): Promise<SessionEnd> {
   if (call.problem === "" && (call.attaches || isStatus))
     call.waitMs = isStatus ? Math.min(waitMs, statusWaitMs) : waitMs;
   const deadline = schedule.nowUs + call.waitMs * 1000;
-  let end = await sessionWithDaemon(call);
-  if (end === "unreachable") end = await sessionWithStandalone(call);
-  while (end === "unreachable" && schedule.nowUs < deadline) {
+  for (;;) {
+    let end = await sessionWithDaemon(call);
+    if (end === "unreachable") end = await sessionWithStandalone(call);
+    if (end !== "unreachable" || schedule.nowUs >= deadline) return end;
     await awaitDaemon(deadline);
-    end = await sessionWithDaemon(call);
   }
-  return end;
 }
 
 /** Waits until a poll can find plexusd, or until the first one after the deadline. */
