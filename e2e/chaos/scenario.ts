@@ -45,20 +45,31 @@ export function parseScenario(line: string): Scenario {
 /** The run of a seed and a number: the same at any time, whatever ran before it. */
 export function randomScenario(seed: string, kinds: readonly FaultKind[]): Scenario {
   const random = new Random(seed);
-  const faultOf = (operation: Operation): Fault => {
-    const kind = random.pick(kinds);
+  const faultOf = (operation: Operation, earlier: readonly Fault[]): Fault => {
+    const kind = random.pick(earlier.some(keepsLock) ? kinds.filter(isPossibleLocked) : kinds);
     const possible = everyFault([kind]).filter((fault) => fault.operation === operation);
     return random.pick(possible);
   };
   const which = random.pick(["ADD", "DEL", "both"] as const);
-  const faults = (["ADD", "DEL"] as const)
-    .filter((operation) => which === operation || which === "both")
-    .map(faultOf);
+  const faults: Fault[] = [];
+  for (const operation of ["ADD", "DEL"] as const) {
+    if (which === operation || which === "both") faults.push(faultOf(operation, faults));
+  }
   return {
     faults,
     repaired: random.pick(["before DEL", "after DEL"]),
     netns: random.chance(0.15) || faults.some(isForGood) ? "removed" : "kept",
   };
+}
+
+/** Whether a plugin that hangs keeps the sandbox's lock file open. */
+function keepsLock({ action }: Fault): boolean {
+  return action === "kill-while-hung";
+}
+
+/** A disk with a file that is open for writing stays writable. */
+function isPossibleLocked({ action }: FaultKind): boolean {
+  return action !== "read-only";
 }
 
 /**
