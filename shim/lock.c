@@ -199,13 +199,15 @@ void unlock_other(const struct call *other)
 /* Makes the state directory. A power loss must not take its name, and with it the records that are synced. */
 static void make_state_dir(const char *path)
 {
+	char above[PATH_SIZE];
 	if (mkdir(path, 0700))
 		return;
-	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int parent = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	print(above, sizeof above, "%s/..", path);
+	int parent = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (parent < 0)
+		return;
 	(void)fsync(parent);
 	close(parent);
-	close(dir);
 }
 
 /* Excludes every other operation on the sandbox, and garbage collection. On a full disk, where a DEL must work too, it
