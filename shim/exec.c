@@ -30,8 +30,8 @@ struct child {
 	char **env;
 	const int *fds; /* its descriptors from 0 on */
 	int count;
-	bool is_delegate, is_noted;
-	bool attaches;  /* it does not start without its note */
+	bool is_delegate, has_lock;
+	bool attaches;  /* it does not start without its note in the lock file */
 	pid_t shim;
 	int error;      /* why it could not */
 };
@@ -85,7 +85,9 @@ static int confine(const struct child *child)
 {
 	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return -1;
-	if (child->is_noted && !straggler_note(DELEGATE_LOCK, getpid()) && child->attaches)
+	errno = ENOLCK;
+	bool is_noted = child->has_lock && straggler_note(DELEGATE_LOCK, getpid());
+	if (child->attaches && !is_noted)
 		return -1;
 	return getppid() == child->shim ? 0 : -1;
 }

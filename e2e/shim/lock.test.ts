@@ -160,20 +160,21 @@ eachBuild("the node lock of a GC", (bench) => {
   });
 });
 
-/** A hanging IPAM plugin of an ADD whose shim was killed. Later calls execute nothing. */
-async function hangingIpam(bench: Bench): Promise<number> {
+/** A hanging IPAM plugin of a call whose shim was killed. Later calls execute nothing. */
+async function hangingIpam(bench: Bench, CNI_COMMAND = "ADD"): Promise<number> {
   const begun = join(bench.dir, "begun");
   const ipam = bench.plugin("ipam", `echo $$ >${begun}; exec sleep 60`);
   bench.plugin("p", `${ipam}; echo`);
   await bench.engine(async (engine) => {
-    if (!existsSync(begun)) await engine.exec({ type: "p", path: bench.bin });
+    const env = [`CNI_COMMAND=${CNI_COMMAND}`];
+    if (!existsSync(begun)) await engine.exec({ type: "p", path: bench.bin, env });
     engine.done();
   });
-  const add = bench.start({ env: { CNI_COMMAND: "ADD" } });
+  const call = bench.start({ env: { CNI_COMMAND } });
   const readPid = (): number => (existsSync(begun) ? Number(readFileSync(begun, "utf8")) : 0);
   const pid = await waitUntil("the IPAM plugin has begun", () => readPid() || undefined);
-  add.child.kill("SIGKILL");
-  await add.ended;
+  call.child.kill("SIGKILL");
+  await call.ended;
   return pid;
 }
 
@@ -232,30 +233,36 @@ eachBuild("in a full or read-only state directory", (bench) => {
     await call.ended;
   });
 
-  test("a plugin attaches only if its process can be noted in the lock file, and detaches in any case", async () => {
-    const state = smallState(bench(), 10, 4096);
-    writeFileSync(join(state, "filler"), "x".repeat(4096));
-    const { bin } = bench();
-    bench().plugin("p", "true");
-    const outcomes: string[] = [];
-    await bench().engine(async (engine) => {
-      for (const command of ["ADD", "DEL"]) {
-        const env = [`CNI_COMMAND=${command}`];
-        const { outcome, message } = await engine.exec({ type: "p", path: bin, env });
-        outcomes.push(`${command} ${outcome} ${message}`);
-      }
-      engine.done();
-    });
-    await bench().run({ env: { CNI_COMMAND: "ADD" } });
-    expect(outcomes).toEqual([
-      `ADD failed cannot execute ${join(bin, "p")}: No space left on device`,
-      "DEL exited ",
-    ]);
-  });
+  test.each([
+    ["file", 1, "No locks available"],
+    ["content", 10, "No space left on device"],
+  ])(
+    "a plugin attaches only if its process can be noted in the lock file, and detaches in any case: no room for the %s",
+    async (_, inodes, problem) => {
+      const state = smallState(bench(), inodes, 4096);
+      if (inodes > 1) writeFileSync(join(state, "filler"), "x".repeat(4096));
+      const { bin } = bench();
+      bench().plugin("p", "true");
+      const outcomes: string[] = [];
+      await bench().engine(async (engine) => {
+        for (const command of ["ADD", "DEL"]) {
+          const env = [`CNI_COMMAND=${command}`];
+          const { outcome, message } = await engine.exec({ type: "p", path: bin, env });
+          outcomes.push(`${command} ${outcome} ${message}`);
+        }
+        engine.done();
+      });
+      await bench().run({ env: { CNI_COMMAND: "ADD" } });
+      expect(outcomes).toEqual([
+        `ADD failed cannot execute ${join(bin, "p")}: ${problem}`,
+        "DEL exited ",
+      ]);
+    },
+  );
 
   test("a DEL that cannot create a lock file kills no plugin that a killed shim left", async () => {
     smallState(bench(), 1);
-    const pid = await hangingIpam(bench());
+    const pid = await hangingIpam(bench(), "DEL");
     const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
     expect(await bench().run({ env })).toMatchObject({ code: 0 });
     bench().forgiveEngine();
