@@ -6,14 +6,17 @@ import { execa } from "execa";
 
 /**
  * Builds dist/plexusd.js and dist/plexusctl.js (for the pinned Node), or with --standalone the
- * one-file executable dist/plexus-standalone (compiled by Bun). With --readable DIR it builds the former
- * there, with the names of all functions and the path of each module, for a profile (bench/measure/profile.ts).
- * With --bun FILE, the executable contains this Bun, which may be of another architecture; --out is its path.
+ * one-file executable dist/plexus-standalone (compiled by Bun). With --readable DIR it builds them there, with
+ * the names of all functions and the path of each module, for a profile (bench/measure/profile.ts): a
+ * plexus-standalone that writes one to DIR/profiles when it ends.
+ * With --bun FILE, the executable contains this Bun, which may be of another architecture; --out is its path, and
+ * --entry another program for it.
  */
 const { values } = parseArgs({
   options: {
     standalone: { type: "boolean", default: false },
     bun: { type: "string" },
+    entry: { type: "string", default: "src/standalone/main.ts" },
     out: { type: "string", default: "dist/plexus-standalone" },
     readable: { type: "string" },
     version: { type: "string", default: "0.0.0" },
@@ -168,20 +171,25 @@ function sourceOf(path: string, name: string): string {
 }
 
 async function buildStandalone(): Promise<void> {
-  const bundle = "dist/.standalone.cjs";
+  const { readable } = values;
+  const bundle = readable === undefined ? `${values.out}.cjs` : `${readable}/standalone.cjs`;
+  const profiler = `--cpu-prof --cpu-prof-interval=100 --cpu-prof-dir=${readable}/profiles`;
   await build({
     ...common,
+    minify: readable === undefined,
     plugins: [...plugins, plainKubeconfigs, loadedWhenUsed],
     format: "cjs",
     // The names of all functions and classes would be set at start.
     keepNames: false,
-    entryPoints: ["src/standalone/main.ts"],
+    entryPoints: [values.entry],
     outfile: bundle,
   });
   await execa("bun", [
     "build",
     "--compile",
-    "--minify",
+    ...(readable === undefined
+      ? ["--minify"]
+      : ["--sourcemap=inline", `--compile-exec-argv=${profiler}`]),
     "--bytecode",
     // The working directory is the container runtime's: nothing is read from there.
     "--no-compile-autoload-dotenv",
@@ -192,5 +200,5 @@ async function buildStandalone(): Promise<void> {
     values.out,
   ]);
   await chmod(values.out, 0o755);
-  await rm(bundle);
+  if (readable === undefined) await rm(bundle);
 }

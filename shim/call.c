@@ -28,6 +28,8 @@ void call_init(struct call *call)
 	call->path = setting("CNI_PATH", "");
 	call->netns_override = !strcmp(override, "1") || !strcasecmp(override, "true");
 	call->state_dir = setting("PLEXUS_STATE_DIR", STATE_DIR);
+	call->silence_ms = setting_ms("PLEXUS_SILENCE_MS", SILENCE_MS);
+	call->idle = -1;
 	call->inherited_lock = -1;
 	call->node_lock = -1;
 	call->started_us = clock_us(CLOCK_REALTIME);
@@ -89,7 +91,7 @@ _Noreturn void end_by_signal(int number)
  * as the next one would wait for it. A DEL continues, as it still detaches. The agent has no runtime. */
 struct pollfd caller_end(const struct call *call)
 {
-	return (struct pollfd){ .fd = call_is(call, "DEL") || call_is(call, "AGENT") ? -1 : STDOUT_FILENO };
+	return (struct pollfd){ .fd = call_is(call, "DEL") || call->is_agent ? -1 : STDOUT_FILENO };
 }
 
 /* Waits. Ends the call when its runtime is killed. */

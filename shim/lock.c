@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The locks that keep operations apart: a file per sandbox, and the state directory for garbage collection. A call holds
- * its sandbox's lock to its end, and another sandbox's while a delegate detaches that one.
+ * its sandbox's lock to its end, and another sandbox's while a delegate detaches that one. So does an agent's session.
  *
  * A sandbox's file carries two locks. The flock ends with the shim. Delegates inherit the other one (F_OFD_SETLK, where
  * supported). It lasts until their last process has ended, so that no DEL runs beside a plugin of a killed shim.
@@ -168,20 +168,26 @@ static void name_lock_file(struct call *call, const char *container_id)
 	print(call->lock_file, PATH_SIZE, "%s/%s.lock", call->state_dir, container_id);
 }
 
+/* Locks a sandbox if its lock is free now. Returns false if it is not. Without room for the file, there is no lock. */
+static bool lock_free(struct call *call, const char *container_id)
+{
+	name_lock_file(call, container_id);
+	call->lock = open(call->lock_file, LOCK_FILE_FLAGS | O_CLOEXEC, 0600);
+	if (call->lock < 0 || (!flock(call->lock, LOCK_EX | LOCK_NB) && is_file(call->lock, call->lock_file)))
+		return true;
+	close(call->lock);
+	return false;
+}
+
 /* Locks another sandbox for a delegate that detaches it, so that no operation on that sandbox runs beside the delegate if
- * the engine ends. `other` is a copy of the call. Returns false, without waiting, while such an operation runs. Without
- * room for the file, there is no lock. */
+ * the engine ends. `other` is a copy of the call. Returns false, without waiting, while such an operation runs. */
 bool lock_other(struct call *other, const char *container_id)
 {
 	other->inherited_lock = -1;
-	name_lock_file(other, container_id);
-	other->lock = open(other->lock_file, LOCK_FILE_FLAGS | O_CLOEXEC, 0600);
+	if (!lock_free(other, container_id))
+		return false;
 	if (other->lock < 0)
 		return true;
-	if (flock(other->lock, LOCK_EX | LOCK_NB) || !is_file(other->lock, other->lock_file)) {
-		close(other->lock);
-		return false;
-	}
 	open_again(other);
 	if (!is_held(other, 0))
 		return true;
@@ -194,6 +200,23 @@ void unlock_other(const struct call *other)
 {
 	if (other->lock >= 0)
 		release(other);
+}
+
+/* Locks the call's sandbox to the end of the process. Returns false, without waiting, while another operation on it or a
+ * garbage collection runs. Waits for what earlier delegates have left running. Without room for its file, call->lock is -1. */
+bool lock_try(struct call *call)
+{
+	int node = open(call->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (flock(node, LOCK_SH | LOCK_NB) || !lock_free(call, call->container_id)) {
+		close(node);
+		return false;
+	}
+	if (call->lock >= 0) {
+		holder = call;
+		atexit(release_at_exit);
+		await_stragglers(call);
+	}
+	return true;
 }
 
 /* Makes the state directory. A power loss must not take its name, and with it the records that are synced. */

@@ -17,6 +17,8 @@
  *   NETLINK_RESULT shim -> engine   errno bytes message stage         errno 0: answered
  *   FIND           engine -> shim   searchPath type*                  runs nothing
  *   FIND_RESULT    shim -> engine   (outcome message)*                for each type, in their order
+ *   SANDBOX        engine -> shim   containerID ifName netnsPath      of `plexus agent --attach` only
+ *   SANDBOX_RESULT shim -> engine   outcome message links             links: NAME/NAME/
  *   DONE           engine -> shim   exitCode stdout stderr
  *
  * A REQUEST also has
@@ -28,7 +30,15 @@
  *   PLEXUS_LINKS=NAME/NAME/   for an ADD, if the state is ok: the links of that namespace. Absent if they cannot be read
  *   PLEXUS_TRACE=...          if it is set, and then also
  *   PLEXUS_STARTED_US=NUMBER  when the shim started, in microseconds of CLOCK_REALTIME
+ *   PLEXUS_AGENT=attach       for a session of `plexus agent --attach`; `once` for `plexus agent --once`
  * The command AGENT is that of `plexus agent`. Its orders obey the rules of a DEL without a container.
+ *
+ * A SANDBOX locks a sandbox that has a record. The session's further orders obey the rules of an ADD of it, until DONE. A
+ * session that got an order ends with its engine; the agent has another one that waits. Outcomes of SANDBOX_RESULT, of
+ * which each but `ok` ends the session:
+ *   ok        the sandbox is locked           busy     another operation on the sandbox, or a GC, runs
+ *   gone      its record or its namespace is gone, or its DEL has begun
+ *   refused   the agent may not attach, cannot lock the sandbox, or the path is not where a pod's namespace is mounted
  *
  * A REQUIRE names plugins that the next EXEC needs besides its own. If one of them may not be run, the EXEC runs nothing,
  * and its result is that of the missing or refused plugin.
@@ -84,7 +94,7 @@
 enum frame_type {
 	FRAME_REQUEST = 1, FRAME_EXEC = 2, FRAME_EXEC_RESULT = 3, FRAME_NETLINK = 4, FRAME_NETLINK_RESULT = 5,
 	FRAME_DONE = 6, FRAME_PLAN = 7, FRAME_PLAN_END = 8, FRAME_FIND = 9, FRAME_FIND_RESULT = 10, FRAME_RECORD = 11,
-	FRAME_REQUIRE = 12,
+	FRAME_REQUIRE = 12, FRAME_SANDBOX = 13, FRAME_SANDBOX_RESULT = 14,
 };
 
 enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV /* and further ones */ };

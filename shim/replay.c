@@ -56,6 +56,15 @@ void plan_mark(const struct call *call)
 	close(fd);
 }
 
+/* True if the sandbox has a record, and no DEL of it has begun. */
+bool plan_is_live(const struct call *call)
+{
+	mode_t mode;
+	int fd = open_own(call, plan_record, &mode);
+	close(fd);
+	return fd >= 0 && mode == MODE;
+}
+
 /* Reads and checks a plan. Returns CNI_OK, or an error whose reason is in `problem`; NULL: there is no such file. */
 static enum cni_error plan_load(const struct call *call, const char *format, struct plan *plan, const char **problem)
 {

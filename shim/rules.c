@@ -41,7 +41,7 @@ static bool may_order(const struct call *call, const char *command)
 
 /* True if a pod's network namespace is mounted at exactly that path. A compromised engine can make links, which could lead
  * elsewhere once the delegate opens the path, but no mounts. /var/run is a link of the system. */
-static bool is_mounted_at(const char *path)
+bool is_mounted_at(const char *path)
 {
 	char link[64], target[PATH_SIZE] = "";
 	int fd = netns_open(path);
@@ -53,14 +53,16 @@ static bool is_mounted_at(const char *path)
 	return is_pod && (!strcmp(target, path) || (!strncmp(path, "/var/run/", 9) && !strcmp(target, path + 4)));
 }
 
-/* Checks the order's network namespace. A delegate never gets the runtime's, unless the runtime asked for it. A VERSION
- * concerns no namespace: libcni passes a placeholder. */
+/* Checks the order's network namespace. A delegate never gets the runtime's, unless the runtime asked for it. The path must
+ * be checked each time unless the runtime named it. A VERSION concerns no namespace: libcni passes a placeholder. */
 static bool is_netns_allowed(const struct call *call, bool is_version, bool is_own_container, const char *path)
 {
 	if (!*path || is_version)
 		return !*path || !strcmp(path, "dummy");
-	if (is_own_container)
-		return !strcmp(path, call->netns) && (call->netns_override || netns_inspect(call, path, NULL) != NETNS_OWN);
+	if (is_own_container && strcmp(path, call->netns))
+		return false;
+	if (is_own_container && !call->is_agent)
+		return call->netns_override || netns_inspect(call, path, NULL) != NETNS_OWN;
 	return is_mounted_at(path);
 }
 

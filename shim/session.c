@@ -67,12 +67,31 @@ static void require(struct call *call, const struct frame *f)
 	}
 }
 
+static void limit_writes(const struct call *call, int fd)
+{
+	struct timeval patience = { call->silence_ms / 1000, call->silence_ms % 1000 * 1000 };
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+}
+
+/* Gives an agent's session its sandbox. Returns whether it has it; otherwise it ends. */
+static bool answer_sandbox(struct call *call, int fd, const struct frame *f, struct buf *answer)
+{
+	struct buf links = { 0 };
+	const char *problem = "", *outcome = agent_enter(call, f, &links, &problem);
+	limit_writes(call, fd);
+	frame_write(answer, FRAME_SANDBOX_RESULT, (struct field[]){ text(outcome), text(problem), content(&links) }, 3);
+	buf_free(&links);
+	return !*problem;
+}
+
 /* Carries out one order and sends its answer. If the write fails, the engine may have sent DONE before it left. */
 static enum session_end serve_order(struct call *call, int fd, const struct frame *f)
 {
 	struct buf answer = { 0 };
+	bool ended = false;
 	if (f->type == FRAME_DONE)
 		return finish(call, f);
+	agent_busy(call);
 	bool is_search = f->count >= 1 && is_text(f->fields[0]);
 	if (is_exec(f))
 		answer_exec(call, f, &answer);
@@ -82,13 +101,15 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 		answer_netlink(call, f, &answer);
 	else if (f->type == FRAME_FIND && is_search && f->count <= 1 + FIND_MAX)
 		answer_find(call, f, &answer);
+	else if (f->type == FRAME_SANDBOX && f->count == 3 && call->is_agent && call_is(call, "AGENT"))
+		ended = !answer_sandbox(call, fd, f, &answer);
 	else
 		return SESSION_MISUNDERSTOOD;
 	if (f->type != FRAME_FIND && f->type != FRAME_REQUIRE)
 		call->orders++;
 	(void)!write_all(fd, answer.data, answer.len);
 	buf_free(&answer);
-	return SESSION_OPEN;
+	return ended ? SESSION_ANSWERED : SESSION_OPEN;
 }
 
 /* Makes the REQUEST: the input and the CNI variables. */
@@ -99,7 +120,7 @@ void session_request(struct call *call)
 		[NETNS_GONE] = "PLEXUS_NETNS=gone", [NETNS_UNKNOWN] = "PLEXUS_NETNS=unknown",
 	};
 	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
-	char started[64], digits[NUMBER_SIZE];
+	char started[64], agent[64], digits[NUMBER_SIZE];
 	struct buf links = { 0 };
 	buf_print(&links, "PLEXUS_LINKS=");
 	size_t none = links.len;
@@ -107,8 +128,10 @@ void session_request(struct call *call)
 		f.fields[f.count++] = text(netns[netns_inspect(call, call->netns, call_is(call, "ADD") ? &links : NULL)]);
 	if (links.len > none)
 		f.fields[f.count++] = content(&links);
-	if (call_is(call, "AGENT") && *setting("PLEXUS_AGENT", ""))
-		f.fields[f.count++] = text("PLEXUS_AGENT=once");
+	if (call->is_agent && *setting("PLEXUS_AGENT", "")) {
+		print(agent, sizeof agent, "PLEXUS_AGENT=%s", setting("PLEXUS_AGENT", ""));
+		f.fields[f.count++] = text(agent);
+	}
 	if (getenv("PLEXUS_TRACE")) {
 		print(started, sizeof started, "PLEXUS_STARTED_US=%s", number(digits, call->started_us).data);
 		f.fields[f.count++] = text(started);
@@ -142,29 +165,27 @@ static enum session_end read_more(struct call *call, int fd, struct buf *in, int
 	return call->orders ? SESSION_LOST : SESSION_UNREACHABLE;
 }
 
-/* Sends the request and serves orders until the end. PLEXUS_SILENCE_MS=0 sets no limit. */
+/* Sends the request and serves orders until the end. */
 static enum session_end converse(struct call *call, int fd)
 {
-	int silence_ms = setting_ms("PLEXUS_SILENCE_MS", 30000);
-	struct timeval patience = { silence_ms / 1000, silence_ms % 1000 * 1000 };
 	enum session_end end = SESSION_OPEN;
 	struct buf in = { 0 };
 	struct frame f;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	limit_writes(call, fd);
 	(void)!write_all(fd, call->request.data, call->request.len);
 	buf_add(&in, "", 0);
-	int64_t deadline = now_us() + silence_ms * 1000LL;
+	int64_t deadline = now_us() + call->silence_ms * 1000LL;
 	while (end == SESSION_OPEN) {
 		ssize_t size = frame_parse(in.data, in.len, &f);
 		if (size < 0) {
 			end = SESSION_MISUNDERSTOOD;
 		} else if (size == 0) {
-			end = read_more(call, fd, &in, silence_ms ? ms_until(deadline) : -1);
+			end = read_more(call, fd, &in, call->silence_ms ? ms_until(deadline) : -1);
 		} else {
 			end = serve_order(call, fd, &f);
 			in.len -= (size_t)size;
 			memmove(in.data, in.data + size, in.len);
-			deadline = now_us() + silence_ms * 1000LL;
+			deadline = now_us() + call->silence_ms * 1000LL;
 		}
 	}
 	if (end == SESSION_MISUNDERSTOOD)

@@ -27,6 +27,7 @@
 
 #define OWN_NETNS "/proc/self/ns/net"
 #define CHUNK 65536
+#define SILENCE_MS 30000
 #define DELEGATE_LOCK 3          /* the descriptor as which delegates inherit the sandbox's lock file */
 #define HOLDER_LOCK 100          /* the shim's descriptor of it while it holds the lock */
 #define NUMBER_SIZE 24           /* for the digits of any number */
@@ -67,10 +68,13 @@ struct netlink_result { int error; const char *message, *stage; struct buf reply
 struct call {
 	const char *command, *container_id, *ifname, *netns, *path; /* the CNI variables; "" if not set */
 	bool netns_override;       /* CNI_NETNS may be the runtime's network namespace */
+	bool is_agent;             /* no runtime made the call; the engine names the sandbox, if any */
+	int idle;                  /* a pipe's end by which a session of the agent reports its first order; or -1 */
 	const char *state_dir;
 	char cni_version[32];      /* for answers: the input's, once it is known */
 	int64_t started_us;        /* CLOCK_REALTIME */
 	int wait_ms;               /* for an engine */
+	int silence_ms;            /* after which the engine counts as gone; 0: never */
 	struct buf conf;           /* stdin */
 	struct buf request;        /* the REQUEST frame */
 	struct buf problem;        /* what is wrong with the variables that name the sandbox, or empty */
@@ -144,6 +148,7 @@ void lock_take(struct call *call);
 void lock_share(struct call *call);
 bool lock_other(struct call *other, const char *container_id);
 void unlock_other(const struct call *other);
+bool lock_try(struct call *call);
 
 /* trust.c */
 void trusted_path(const struct call *call, const char *order, struct buf *list);
@@ -152,6 +157,7 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 
 /* rules.c */
 const char *order_variable(const struct frame *order, const char *name);
+bool is_mounted_at(const char *path);
 bool order_allowed(const struct call *call, const struct frame *order, struct buf *message);
 
 /* exec.c */
@@ -179,6 +185,7 @@ size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 
 /* replay.c */
 void plan_mark(const struct call *call);
+bool plan_is_live(const struct call *call);
 enum cni_error plan_replay(struct call *call, struct buf *failures);
 void multus_clean(const struct call *call);
 
@@ -188,6 +195,8 @@ enum session_end session_with_daemon(struct call *call);
 enum session_end session_with_standalone(struct call *call);
 
 /* agent.c */
+void agent_busy(struct call *call);
+const char *agent_enter(struct call *call, const struct frame *f, struct buf *links, const char **problem);
 _Noreturn void agent(struct call *call, char *const options[]);
 
 #endif

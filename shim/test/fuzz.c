@@ -134,6 +134,7 @@ static void check_order(const struct frame *f)
 
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		call.command = commands[i];
+		call.is_agent = i % 2 == 0;
 		message.len = 0;
 		assert(order_allowed(&call, f, &message) == !message.len);
 	}

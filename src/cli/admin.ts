@@ -19,9 +19,13 @@ export class PlexusdUnavailable extends Error {
 }
 
 /** Gets JSON from plexusd's admin socket. @throws PlexusdUnavailable, or Error for a failure */
-export async function askAdmin<T>(callSocket: string, path: string): Promise<T> {
+export async function askAdmin<T>(
+  callSocket: string,
+  path: string,
+  how: AdminRequest = { method: "GET", timeoutMs },
+): Promise<T> {
   const socketPath = adminSocketPath(callSocket);
-  const { status, body } = await get(socketPath, path).catch((cause: unknown) => {
+  const { status, body } = await send(socketPath, path, how).catch((cause: unknown) => {
     const message = `plexusd does not answer at ${socketPath}: ${errorMessage(cause)}`;
     throw new PlexusdUnavailable(message, { cause });
   });
@@ -34,9 +38,18 @@ export function podPath({ namespace, name }: PodName): string {
   return `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }
 
-async function get(socketPath: string, path: string): Promise<{ status: number; body: string }> {
-  const signal = AbortSignal.timeout(timeoutMs);
-  const outgoing = request({ socketPath, path, signal, agent: false });
+interface AdminRequest {
+  readonly method: "GET" | "POST";
+  readonly timeoutMs: number;
+}
+
+async function send(
+  socketPath: string,
+  path: string,
+  { method, timeoutMs: ms }: AdminRequest,
+): Promise<{ status: number; body: string }> {
+  const signal = AbortSignal.timeout(ms);
+  const outgoing = request({ socketPath, path, method, signal, agent: false });
   outgoing.end();
   const [response] = (await once(outgoing, "response")) as [IncomingMessage];
   return { status: response.statusCode ?? 0, body: await text(response) };

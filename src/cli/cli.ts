@@ -8,6 +8,7 @@ import { migrateCommand } from "#cli/migrate/migrate.ts";
 import { dockerCommand } from "#cli/node/docker.ts";
 import { gcCommand } from "#cli/node/gc.ts";
 import { installCommand } from "#cli/node/install.ts";
+import { refreshCommand } from "#cli/node/refresh.ts";
 import { sandboxesCommand } from "#cli/node/sandboxes.ts";
 import { uninstallCommand } from "#cli/node/uninstall.ts";
 import { uninstallClusterCommand } from "#cli/node/uninstall-cluster.ts";
@@ -23,6 +24,7 @@ const commands: readonly Command[] = [
   statusCommand,
   recordsCommand,
   devicesCommand,
+  refreshCommand,
   gcCommand,
   configCheckCommand,
   installCommand,

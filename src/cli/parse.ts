@@ -38,7 +38,8 @@ function countProblem({ positionals }: Command, count: number): string | undefin
   if (positionals?.endsWith("...") === true) {
     return count > 0 ? undefined : "takes one or more arguments";
   }
-  return positionals === undefined || count === 1 ? undefined : "takes 1 argument";
+  const wanted = positionals?.split(" ").length ?? count;
+  return count === wanted ? undefined : `takes ${wanted} argument${wanted === 1 ? "" : "s"}`;
 }
 
 function choiceProblem({ flags }: Command, given: CommandLine["flags"]): string | undefined {

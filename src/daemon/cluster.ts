@@ -16,7 +16,10 @@ export interface Cluster {
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   /** This node's pods, its Node and its tokens; absent without an API. */
-  readonly node?: Pick<KubeAdapter, "nodePods" | "removeTaint" | "ownDaemonSet" | "requestToken">;
+  readonly node?: Pick<
+    KubeAdapter,
+    "nodePods" | "onDefinition" | "removeTaint" | "ownDaemonSet" | "requestToken"
+  >;
   readonly resourceApi?: ResourceApi;
   /** Records an event on the Node for relevant changes of its CNI configuration. */
   nodeConfChanged(status: NodeConfStatus, before: NodeConfStatus): void;

@@ -17,6 +17,9 @@ const defaultPlanMs = 10_000;
 const sweepMs = 600_000;
 const unattachedPodsMs = 15_000;
 const startupTaintMs = 2000;
+const compareMs = 600_000;
+const lostInterfacesMs = 60_000;
+const outdatedMs = 60_000;
 const ownDaemonSetMs = 60_000;
 
 /** Options of {@link housekeepingTasks}. */
@@ -78,7 +81,7 @@ function standaloneTask({ standaloneFiles }: HousekeepingOptions): HousekeepingT
 }
 
 function nodeTasks(duties: NodeDuties): HousekeepingTask[] {
-  const { unattachedPods, removeStartupTaint, findDaemonSet } = duties;
+  const { unattachedPods, hotPlug, lostInterfaces, removeStartupTaint, findDaemonSet } = duties;
   return [
     {
       name: "the search for the DaemonSet that runs plexusd",
@@ -89,6 +92,21 @@ function nodeTasks(duties: NodeDuties): HousekeepingTask[] {
       name: "the search for pods that were not attached",
       everyMs: unattachedPodsMs,
       run: () => unattachedPods.check(),
+    },
+    {
+      name: "the comparison of running pods with their annotations",
+      everyMs: compareMs,
+      run: () => hotPlug.compareAll(),
+    },
+    {
+      name: "the search for lost interfaces",
+      everyMs: lostInterfacesMs,
+      run: () => lostInterfaces.check(),
+    },
+    {
+      name: "the search for definitions that have changed",
+      everyMs: outdatedMs,
+      run: () => hotPlug.countOutdated(),
     },
     {
       name: "the removal of the start-up taint",

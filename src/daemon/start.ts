@@ -3,13 +3,15 @@ import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
 import { createMetrics, type Metrics } from "#daemon/http/metrics.ts";
-import { nodeDuties } from "#daemon/pods/duties.ts";
+import { type NodeDuties, type NodeDutiesOptions, nodeDuties } from "#daemon/pods/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import { Engine } from "#engine/engine.ts";
+import { noSandboxHosts, type SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -74,6 +76,9 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
         (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
       plexus_leftover_records: () => engine.countLeftovers(),
       plexus_pods_not_attached: async () => duties?.unattachedPods.count ?? 0,
+      plexus_hotplug_pending: async () => duties?.hotPlug.pending ?? 0,
+      plexus_interfaces_lost: async () => duties?.lostInterfaces.count ?? 0,
+      plexus_attachments_outdated: async () => duties?.hotPlug.outdated ?? 0,
       ...tokenGauges(flags.stateDir),
     },
   });
@@ -85,14 +90,8 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.adopt(cluster, (c) => c.close());
   config.onInvalid((message) => cluster.configInvalid(message));
   const view = await readHostView();
-  const parts = {
-    ...options,
-    records,
-    metrics,
-    config,
-    cluster,
-    confFiles: new HostConfFiles(view),
-  };
+  const confFiles = new HostConfFiles(view);
+  const parts = { ...options, records, metrics, config, cluster, confFiles };
   const devices = openDeviceSources(parts, resources);
   const engine = await newEngine(parts, Object.values(devices));
   const standaloneFiles = await openStandaloneFiles(parts);
@@ -111,18 +110,19 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
   ];
   // Pods expect to be attached only where plexusd is the node's CNI.
-  const duties = nodeConf && nodeDuties({ ...parts, readiness });
+  const duties = nodeConf && openDuties(resources, { ...parts, readiness, engine, calls });
   const answers = new AdminAnswers({
     ...{ ...parts, engine, view, nodeConf, readiness },
     claims: devices.claims,
     unattachedPods: () => duties?.unattachedPods.count ?? 0,
+    hotPlug: duties?.hotPlug,
     callsInFlight: metrics.engine.callsInFlight,
   });
-  const adminSocket = { socketPath: adminSocketPath(flags.socket), answers, logger };
-  const admin = await startAdminServer(adminSocket);
+  const socketPath = adminSocketPath(flags.socket);
+  const admin = await startAdminServer({ socketPath, answers, logger });
   resources.defer(() => admin.close({ dropConnections: true }));
-  const served = { engine, sockets: [calls, admin], duties, standaloneFiles };
-  const housekeeping = new Housekeeping(housekeepingTasks({ ...parts, ...served }), logger);
+  const served = { ...parts, engine, sockets: [calls, admin], duties, standaloneFiles };
+  const housekeeping = new Housekeeping(housekeepingTasks(served), logger);
   config.onChange(() => housekeeping.runNow());
   resources.defer(() => housekeeping.stop());
   await startHttpServers(resources, { ...parts, config: config.current(), readiness });
@@ -138,8 +138,26 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   };
 }
 
+function openDuties(
+  resources: AsyncDisposableStack,
+  { engine, calls, ...parts }: DutiesOptions,
+): NodeDuties | undefined {
+  const { config, confFiles, metrics } = parts;
+  const conf = () => readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
+  const hotPlug = { engine, hosts: calls.sandboxHosts, conf, metrics: metrics.hotPlug };
+  const duties = nodeDuties({ ...parts, hotPlug });
+  resources.defer(() => duties?.hotPlug.stop());
+  return duties;
+}
+
+interface DutiesOptions extends Parts, Pick<NodeDutiesOptions, "readiness"> {
+  readonly engine: Engine;
+  readonly calls: Calls;
+}
+
 /** What the rest of plexusd needs of that which serves the calls. */
 interface Calls extends Pick<CallServer, "notReadyReason" | "ensureReachable" | "drain"> {
+  readonly sandboxHosts: SandboxHosts;
   /** For the log. */
   readonly started: string;
 }
@@ -151,6 +169,7 @@ async function serveCalls({ flags, logger, onDemand }: Parts, engine: Engine): P
   const calls = await CallServer.listen(options);
   return {
     started: "plexusd serves calls",
+    sandboxHosts: calls.sandboxHosts,
     notReadyReason: () => calls.notReadyReason(),
     ensureReachable: () => calls.ensureReachable(),
     drain: () => calls.drain(),
@@ -162,6 +181,7 @@ function callsElsewhere(files: StandaloneFiles): Calls {
   const nothing = async (): Promise<void> => undefined;
   return {
     started: "plexusd leaves the calls to plexus-standalone",
+    sandboxHosts: noSandboxHosts,
     notReadyReason: () => files.notReadyReason(),
     ensureReachable: nothing,
     drain: nothing,

@@ -19,6 +19,12 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
     readonly failedAddGraceMs: number;
     /** Whether an ADD is answered before or after its network-status is published. */
     readonly publishStatus: "beforeReply" | "afterReply";
+    /** Whether edits of a running pod's annotation change its networks. */
+    readonly hotPlug: "off" | "on";
+    /** The namespaces whose pods may be changed so; empty = all. */
+    readonly hotPlugNamespaces: readonly string[];
+    /** What happens if an interface disappears from a running pod: nothing, an event, or that and a new ADD. */
+    readonly heal: boolean | "report";
   };
 
 export const defaultEngineConfig: EngineConfig = {
@@ -28,6 +34,9 @@ export const defaultEngineConfig: EngineConfig = {
   missingPluginGraceMs: 300_000,
   failedAddGraceMs: 300_000,
   publishStatus: "afterReply",
+  hotPlug: "off",
+  hotPlugNamespaces: [],
+  heal: false,
 };
 
 /**

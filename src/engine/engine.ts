@@ -5,7 +5,13 @@ import type { PluginRequest } from "#cni/plugin/request.ts";
 import { printResult } from "#cni/result/format.ts";
 import { add } from "#engine/add/add.ts";
 import type { Call, CallHost, CallOutcome, ServedCall } from "#engine/call/call.ts";
-import { type CallTools, callContext, callTools, netnsStateOf } from "#engine/call/call-context.ts";
+import {
+  type CallTools,
+  callContext,
+  callTools,
+  netnsStateOf,
+  toolsWithoutCall,
+} from "#engine/call/call-context.ts";
 import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
@@ -17,6 +23,13 @@ import { CallHistory, type RefusedRequests } from "#engine/explain/call-history.
 import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { gc } from "#engine/gc/gc.ts";
+import {
+  HotPlug,
+  type HotPlugOptions,
+  type HotPlugOutcome,
+  type Inspection,
+} from "#engine/hotplug/hot-plug.ts";
+import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import {
   publishPendingStatus,
@@ -25,7 +38,7 @@ import {
 import { status } from "#engine/status/status.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
-import { HostGoneError, type Logger } from "./ports.ts";
+import { HostGoneError, type Logger, type Pod } from "./ports.ts";
 
 /** How long one call may work on a leftover of another sandbox. */
 const callBudgetMs = 5000;
@@ -39,6 +52,7 @@ export class Engine {
   readonly #deps: EngineDeps;
   readonly #locks = new SandboxLocks();
   readonly #leftovers: Leftovers;
+  readonly #hotPlug: HotPlug;
   readonly #history = new CallHistory();
   /** The conf of the last call that needed its default network. */
   #conf: JsonObject = {};
@@ -46,6 +60,7 @@ export class Engine {
   constructor(deps: EngineDeps) {
     this.#deps = deps;
     this.#leftovers = new Leftovers(deps, this.#locks);
+    this.#hotPlug = new HotPlug(deps, this.#locks);
   }
 
   /** Serves one call; failures become answers. @throws HostGoneError when the shim has gone */
@@ -186,6 +201,40 @@ export class Engine {
     const isKnown = Object.keys(conf).length > 0;
     const calls = await defaultNetworkDels(this.#deps, isKnown ? conf : this.#conf);
     if (calls !== undefined) await this.#deps.records.keepDefaultPlan(calls);
+  }
+
+  /**
+   * Gives a running pod the networks of its annotation, once; failures become events.
+   * @throws CniError when the pod, its record or the configuration cannot be read
+   */
+  hotPlug(pod: Pod, options: HotPlugOptions): Promise<HotPlugOutcome> {
+    return this.#hotPlug.reconcile(pod, options);
+  }
+
+  /**
+   * Looks for interfaces that have disappeared from a running pod; they become an event.
+   * @throws CniError when the record or the configuration cannot be read, or the sandbox is in use;
+   *   HostGoneError when the agent has gone
+   */
+  inspect(pod: Pod, options: Pick<HotPlugOptions, "hosts" | "conf">): Promise<Inspection> {
+    return this.#hotPlug.inspect(pod, options);
+  }
+
+  /**
+   * Counts the attachments whose definition has changed since they were made.
+   * @param conf the conf with which the container runtime calls Plexus
+   * @throws CniError when a definition or the records cannot be read
+   */
+  async countOutdated(conf: JsonObject): Promise<number> {
+    const { logger } = this.#deps;
+    const config = configForCall(this.#deps.config(), conf);
+    const tools = toolsWithoutCall(this.#deps);
+    const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
+    let count = 0;
+    for (const record of (await this.#deps.records.list()).records) {
+      count += (await outdatedInterfaces(ctx, record)).length;
+    }
+    return count;
   }
 
   /** Everything known about a pod's networks. @throws CniError when the records cannot be read */

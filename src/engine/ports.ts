@@ -128,6 +128,11 @@ export type EventReason =
   | "AttachmentForgotten"
   | "DetachedByAnnotation"
   | "AddedInterface"
+  | "RemovedInterface"
+  | "FailedAddingInterface"
+  | "FailedRemovingInterface"
+  | "InterfaceAddRejected"
+  | "InterfaceLost"
   | "AttachFailed";
 
 /** The pod that an event is about. */

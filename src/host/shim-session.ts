@@ -9,11 +9,13 @@ import {
   decodeFindResult,
   decodeNetlinkResult,
   decodeRequest,
+  decodeSandboxResult,
   encodeDone,
   encodeExec,
   encodeFind,
   encodeNetlink,
   encodeRequire,
+  encodeSandbox,
   findTypesMax,
   ProtocolVersionError,
   type RequestMessage,
@@ -113,6 +115,13 @@ export class ShimSession implements DelegateHost {
       throw new NetnsError(result.message, result.errno);
     }
     throw new CniError(CniErrorCode.IoFailure, result.message);
+  }
+
+  /** Has `plexus agent --attach` lock a sandbox, for which the session then is. */
+  async sandbox(
+    sandbox: Parameters<typeof encodeSandbox>[0],
+  ): Promise<ReturnType<typeof decodeSandboxResult>> {
+    return decodeSandboxResult(await this.#order(encodeSandbox(sandbox)));
   }
 
   /** Ends the call: the shim prints the message and exits. Resolves when the kernel accepted it. */

@@ -12,6 +12,8 @@ export const FrameType = {
   FindResult: 10,
   Record: 11,
   Require: 12,
+  Sandbox: 13,
+  SandboxResult: 14,
 } as const;
 
 /** The protocol's version, first field of `REQUEST`. */

@@ -9,12 +9,14 @@ import {
   decodeFindResult,
   decodeNetlinkResult,
   decodeRequest,
+  decodeSandboxResult,
   encodeDone,
   encodeExec,
   encodeFind,
   encodeNetlink,
   encodeRequest,
   encodeRequire,
+  encodeSandbox,
 } from "./messages.ts";
 
 function parse(bytes: Buffer): Frame {
@@ -106,17 +108,37 @@ test("encodeRequire() needs a frame for each 60 plugins, the limit of a frame of
   expect(encodeRequire(["/x"], [])).toEqual([]);
 });
 
+test.each(["ok", "busy", "gone", "refused"])(
+  "SANDBOX is encoded, and a SANDBOX_RESULT with the outcome %s is decoded",
+  (outcome) => {
+    const { type, fields } = parse(
+      encodeSandbox({ containerId: "c1", ifName: "eth0", netns: "/run/netns/x" }),
+    );
+    expect([type, ...fields.map(String)]).toEqual([
+      FrameType.Sandbox,
+      "c1",
+      "eth0",
+      "/run/netns/x",
+    ]);
+    const result = { outcome, message: "why", links: "lo/eth0/" };
+    expect(decodeSandboxResult(frameOf(14, outcome, "why", "lo/eth0/"))).toEqual(result);
+  },
+);
+
 const decoders: Readonly<Record<number, (frame: Frame) => unknown>> = {
   [FrameType.Request]: decodeRequest,
   [FrameType.ExecResult]: decodeExecResult,
   [FrameType.NetlinkResult]: decodeNetlinkResult,
   [FrameType.Done]: decodeDone,
   [FrameType.FindResult]: (frame) => decodeFindResult(frame, 1),
+  [FrameType.SandboxResult]: decodeSandboxResult,
 };
 
 test.each<[string, number, string[], string]>([
   ["an answer for another number of plugins", 10, ["a"], "1 fields in the answer for 1 plugins"],
   ["an outcome that FIND cannot have", 10, ["exited", ""], "exited"],
+  ["an unknown outcome of SANDBOX", 14, ["maybe", "", ""], "maybe"],
+  ["no links", 14, ["ok", ""], "lacks field 2"],
   ["an unknown stage", 5, ["2", "", "", "later"], "later"],
   ["no stage", 5, ["2", "", ""], "lacks field 3"],
   ["an unknown outcome", 3, ["exploded", "0", "", "", "", "0"], "exploded"],

@@ -29,6 +29,8 @@ const execOutcomes = [
 
 const findOutcomes = ["found", "missing", "refused"] as const;
 
+const sandboxOutcomes = ["ok", "busy", "gone", "refused"] as const;
+
 /** `open` = the namespace could not be entered, `request` = the kernel gave no answer. */
 const netlinkStages = ["done", "open", "request"] as const;
 
@@ -160,6 +162,29 @@ export function decodeFindResult(frame: Frame, count: number) {
     outcome: oneOf(findOutcomes, field(frame, 2 * i)),
     message: field(frame, 2 * i + 1).toString(),
   }));
+}
+
+/** The order to lock a sandbox (shim/protocol.h, `SANDBOX`). */
+export function encodeSandbox(sandbox: {
+  readonly containerId: string;
+  readonly ifName: string;
+  readonly netns: string;
+}): Buffer {
+  const { containerId, ifName, netns } = sandbox;
+  return encodeFrame(FrameType.Sandbox, [containerId, ifName, netns]);
+}
+
+/**
+ * Whether the sandbox is locked, or why not, and the interfaces in its namespace.
+ * @throws ProtocolError when it is not a well-formed `SANDBOX_RESULT`
+ */
+export function decodeSandboxResult(frame: Frame) {
+  expectType(frame, FrameType.SandboxResult);
+  return {
+    outcome: oneOf(sandboxOutcomes, field(frame, 0)),
+    message: field(frame, 1).toString(),
+    links: field(frame, 2).toString(),
+  };
 }
 
 export function encodeDone(message: DoneMessage): Buffer {

@@ -14,6 +14,7 @@ import {
   stat,
   symlink,
   truncate,
+  utimes,
   writeFile,
 } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
@@ -250,8 +251,9 @@ test.each([{}, { forOneCall: true }])(
     }
     await store.finish(key);
     expect(await store.hasPod(web)).toBe(true);
+    expect(store.latestOf(web)).toMatchObject({ containerId: "c2" });
     await store.finish({ ...key, containerId: "c2" });
-    expect(await store.hasPod(web)).toBe(false);
+    expect([await store.hasPod(web), store.latestOf(web)]).toEqual([false, undefined]);
   },
 );
 
@@ -268,6 +270,17 @@ test("list() can be limited to some records, and to those that contain a text", 
     for (const { containerId } of some) seen.add(containerId);
     expect([...seen].toSorted()).toEqual(ids);
   });
+});
+
+test("keysOf() also finds a record that another process has created since the list", async () => {
+  const store = await FileRecordStore.open(dir);
+  const web = { namespace: "default", name: "web" };
+  expect(await store.keysOf(web)).toEqual([]);
+  const other = await FileRecordStore.open(dir);
+  await other.create(recordOf("c1"), plan);
+  expect(await store.keysOf(web)).toMatchObject([{ containerId: "c1" }]);
+  await store.finish(key);
+  expect(await store.keysOf(web)).toEqual([]);
 });
 
 test("hasPod() notices records that are created or finished while it reads the files", async () => {
@@ -500,7 +513,7 @@ test("update() leaves the file unchanged if the disk is full, and the next updat
   expect((await store.load(key))?.record).toEqual(third);
 });
 
-test("isLocked() says whether another process holds the sandbox's lock now", async () => {
+test("isLocked() says whether another process holds the sandbox's lock now, whatever the clock says", async () => {
   const store = await FileRecordStore.open(dir);
   const lock = join(dir, "c1.lock");
   expect(await store.isLocked("c1")).toBe(false);
@@ -508,6 +521,9 @@ test("isLocked() says whether another process holds the sandbox's lock now", asy
   expect(await store.isLocked("c1")).toBe(false);
   const holder = spawn("flock", [lock, "-c", "echo locked; read _"]);
   await once(holder.stdout, "data");
+  expect(await store.isLocked("c1")).toBe(true);
+  const anHourAgo = Date.now() / 1000 - 3600;
+  await utimes(lock, anHourAgo, anHourAgo);
   expect(await store.isLocked("c1")).toBe(true);
   holder.stdin.end();
   await once(holder, "exit");

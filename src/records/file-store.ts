@@ -17,10 +17,9 @@ import {
   tombstoneFileName,
 } from "#lib/files/state-files.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { isIncomplete } from "#protocol/plan.ts";
 import { OpenFiles } from "./open-files.ts";
-import { PodIndex } from "./pod-index.ts";
+import { PodIndex, type PodIndexOptions } from "./pod-index.ts";
 import { formatDefaultPlan, formatRecord, parsePlan, parseRecord } from "./record-file.ts";
 import { isSandboxLocked } from "./sandbox-in-use.ts";
 import {
@@ -48,8 +47,8 @@ export class FileRecordStore implements RecordStore {
 
   private constructor(dir: string, { forOneCall }: { readonly forOneCall: boolean }) {
     this.#dir = dir;
-    const list = async (containing?: string) =>
-      (await this.list(omitUndefined({ containing }))).records;
+    const list: PodIndexOptions["list"] = async (selection) =>
+      (await this.#list(selection)).records;
     this.#pods = new PodIndex({ list, isKept: !forOneCall });
     this.#writing = `write the attachment record in ${dir}`;
     this.#open = new OpenFiles(dir);
@@ -155,12 +154,29 @@ export class FileRecordStore implements RecordStore {
     return this.#pods.has(pod);
   }
 
-  async list(
+  async keysOf(pod: { readonly namespace: string; readonly name: string }): Promise<RecordKey[]> {
+    return this.#pods.keysOf(pod);
+  }
+
+  latestOf(pod: { readonly namespace: string; readonly name: string }): RecordKey | undefined {
+    return this.#pods.latestOf(pod);
+  }
+
+  list(
     selection: RecordSelection = {},
   ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
+    return this.#list(selection);
+  }
+
+  async #list({
+    isWanted = () => true,
+    ...selection
+  }: RecordSelection & { readonly isWanted?: (key: RecordKey) => boolean }): ReturnType<
+    RecordStore["list"]
+  > {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    for (const key of await this.#keys(selection)) {
+    for (const key of (await this.#keys(selection)).filter(isWanted)) {
       // A node has hundreds of records: let calls run in between.
       await nextTurn();
       try {

@@ -1,11 +1,15 @@
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
-import { recordFileName } from "#lib/files/state-files.ts";
+import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
 
 type Pod = Pick<NonNullable<AttachmentRecord["pod"]>, "namespace" | "name">;
 
-interface PodIndexOptions {
-  /** The records, at least those that contain a text. */
-  readonly list: (containing?: string) => Promise<readonly AttachmentRecord[]>;
+/** What {@link PodIndex} works with. */
+export interface PodIndexOptions {
+  /** The wanted records, at least those of them that contain a text. */
+  readonly list: (selection: {
+    readonly containing?: string;
+    readonly isWanted?: (key: RecordKey) => boolean;
+  }) => Promise<readonly AttachmentRecord[]>;
   /** Whether the index pays: else each question reads only what it needs. */
   readonly isKept: boolean;
 }
@@ -15,8 +19,10 @@ export class PodIndex {
   readonly #options: PodIndexOptions;
   /** By record. During the list only what changed, as the list may have read the file before. */
   readonly #pods = new Map<string, string | undefined>();
+  /** By pod: the record that this process has created last. */
+  readonly #latest = new Map<string, RecordKey>();
   #listed: Promise<void> | undefined;
-  #isListing = false;
+  #listing: Promise<void> | undefined;
 
   constructor(options: PodIndexOptions) {
     this.#options = options;
@@ -24,31 +30,62 @@ export class PodIndex {
 
   /** Before the list nothing is stored, because the list will contain the change. */
   add(record: AttachmentRecord): void {
-    if (this.#listed !== undefined) this.#pods.set(recordFileName(record), podText(record.pod));
+    const { containerId, ifName } = record;
+    const pod = podText(record.pod);
+    if (pod !== undefined) this.#latest.set(pod, { containerId, ifName });
+    if (this.#listed !== undefined) this.#pods.set(recordFileName(record), pod);
   }
 
   remove(key: RecordKey): void {
-    if (this.#isListing) this.#pods.set(recordFileName(key), undefined);
+    for (const [pod, latest] of this.#latest) if (isSame(latest, key)) this.#latest.delete(pod);
+    if (this.#listing !== undefined) this.#pods.set(recordFileName(key), undefined);
     else this.#pods.delete(recordFileName(key));
   }
 
-  /** @throws Error when the records cannot be listed; the next call lists them again */
+  /** Does not know what other processes have created since the list. @throws Error as {@link keysOf} */
   async has(pod: Pod): Promise<boolean> {
+    return (await this.#knownOf(pod)).length > 0;
+  }
+
+  /** The record of the pod that this process has created last, unless it is removed. */
+  latestOf(pod: Pod): RecordKey | undefined {
+    return this.#latest.get(podText(pod));
+  }
+
+  /** @throws Error when the records cannot be listed; the next call lists them again */
+  async keysOf(pod: Pod): Promise<RecordKey[]> {
+    const known = await this.#knownOf(pod);
+    if (known.length > 0 || !this.#options.isKept) return known;
+    // plexus-standalone may have attached it.
+    await this.#readUnknown();
+    return this.#knownOf(pod);
+  }
+
+  async #knownOf(pod: Pod): Promise<RecordKey[]> {
     const { list, isKept } = this.#options;
     const text = podText(pod);
     if (!isKept) {
-      const records = await list(JSON.stringify(pod.name));
-      return records.some((record) => podText(record.pod) === text);
+      const records = await list({ containing: JSON.stringify(pod.name) });
+      return records.filter((record) => podText(record.pod) === text);
     }
-    this.#listed ??= this.#readAll();
+    this.#listed ??= this.#readUnknown();
     await this.#listed;
-    return [...this.#pods.values()].includes(text);
+    const names = [...this.#pods].filter(([, each]) => each === text).map(([name]) => name);
+    return names.map(parseStateFileName).filter((file) => file?.kind === "record");
   }
 
-  async #readAll(): Promise<void> {
-    this.#isListing = true;
+  #readUnknown(): Promise<void> {
+    this.#listing ??= this.#read().finally(() => {
+      this.#listing = undefined;
+      for (const [name, pod] of this.#pods) if (pod === undefined) this.#pods.delete(name);
+    });
+    return this.#listing;
+  }
+
+  async #read(): Promise<void> {
+    const isWanted = (key: RecordKey): boolean => !this.#pods.has(recordFileName(key));
     try {
-      for (const record of await this.#options.list()) {
+      for (const record of await this.#options.list({ isWanted })) {
         const name = recordFileName(record);
         if (!this.#pods.has(name)) this.#pods.set(name, podText(record.pod));
       }
@@ -56,12 +93,16 @@ export class PodIndex {
       this.#listed = undefined;
       this.#pods.clear();
       throw error;
-    } finally {
-      this.#isListing = false;
     }
   }
 }
 
+function isSame(a: RecordKey, b: RecordKey): boolean {
+  return a.containerId === b.containerId && a.ifName === b.ifName;
+}
+
+function podText(pod: Pod): string;
+function podText(pod: Pod | undefined): string | undefined;
 function podText(pod: Pod | undefined): string | undefined {
   return pod && `${pod.namespace}/${pod.name}`;
 }

@@ -34,6 +34,8 @@ test("formatRecord(), parseRecord() and parsePlan() keep every field of a record
         ...attachment,
         state: "attempted",
         defaultRoute: ["10.0.0.1"],
+        selection: { namespace: "default", name: "a", ips: ["10.0.0.5"] },
+        hotPlug: "adding",
         failedAdd: { position: 1, code: 999, message: "invalid VLAN ID 5000" },
       },
       {

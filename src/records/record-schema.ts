@@ -35,7 +35,8 @@ function checkAttachment(attachment: FieldReader): void {
   const objects = ["conf", "capabilityArgs"];
   const required = ["displayName", "isDefault", "ifName", "state", "cniArgs", "searchPath"];
   const lists = ["defaultRoute", "userSpaceInterfaces"];
-  const optional = ["device", "result", "ignoredRequests", "failedAdd", ...lists];
+  const ofHotPlug = ["selection", "hotPlug"];
+  const optional = ["device", "result", "ignoredRequests", "failedAdd", ...lists, ...ofHotPlug];
   checkKeys(attachment, { required: [...required, ...objects], optional });
   attachment.string("displayName");
   attachment.checked("ifName", notEmpty);
@@ -43,7 +44,8 @@ function checkAttachment(attachment: FieldReader): void {
   if (typeof attachment.value("isDefault") !== "boolean") {
     attachment.mismatch("isDefault", "a boolean");
   }
-  for (const key of [...objects, "result"]) attachment.object(key);
+  attachment.checked("hotPlug", oneOf(["adding", "removing"]));
+  for (const key of [...objects, "result", "selection"]) attachment.object(key);
   for (const key of ["searchPath", ...lists]) attachment.strings(key);
   checkPairs(attachment, "cniArgs");
   const device = attachment.object("device");

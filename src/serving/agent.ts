@@ -8,7 +8,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { oneLine } from "#lib/one-line.ts";
 
 /** How often an agent's engine looks for leftovers. */
-const intervalMs = 10_000;
+export const leftoverIntervalMs = 10_000;
 
 /** Whether a request comes from `plexus agent`, which executes orders without a runtime's call. */
 export function isAgent({ command }: Call): boolean {
@@ -18,6 +18,11 @@ export function isAgent({ command }: Call): boolean {
 /** Whether that is `plexus agent --once`, which waits for an answer. */
 export function isAgentOnce(call: Call): boolean {
   return isAgent(call) && call.env.PLEXUS_AGENT === "once";
+}
+
+/** Whether that is `plexus agent --attach`, which may also change running sandboxes. */
+export function isAttachingAgent(call: Call): boolean {
+  return isAgent(call) && call.env.PLEXUS_AGENT === "attach";
 }
 
 /** Tears leftovers down once; exit code 1 if some remain. @throws HostGoneError on disconnect */
@@ -55,6 +60,6 @@ export async function serveAgent(
   const signal = AbortSignal.any([host.gone, stopping]);
   while (!signal.aborted) {
     if (await engine.retryLeftover(call, host)) continue;
-    await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
+    await sleep(leftoverIntervalMs, undefined, { signal }).catch(() => undefined);
   }
 }

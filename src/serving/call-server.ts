@@ -1,12 +1,14 @@
 import { createServer, type Socket } from "node:net";
 import { readCall } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
+import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import { HostGoneError, type Logger } from "#engine/ports.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { ProtocolVersionError } from "#protocol/messages.ts";
-import { isAgent, isAgentOnce, serveAgent, serveAgentOnce } from "./agent.ts";
+import { isAgent, isAgentOnce, isAttachingAgent, serveAgent, serveAgentOnce } from "./agent.ts";
+import { AgentSessions } from "./agent-sessions.ts";
 
 /** A shim sends its request at once; one that has not by then never will. */
 const requestTimeoutMs = 10_000;
@@ -36,6 +38,7 @@ export interface IdleOptions {
 export class CallServer {
   readonly #options: CallServerOptions;
   readonly #calls = new Set<Promise<void>>();
+  readonly #agents = new AgentSessions();
   #server: UnixSocketServer | undefined;
   /** Aborted when the server takes no new calls: agents would stay forever. */
   readonly #stopping = new AbortController();
@@ -58,6 +61,11 @@ export class CallServer {
     });
     calls.#endIfIdle();
     return calls;
+  }
+
+  /** The agents that are connected and may attach networks to running sandboxes. */
+  get sandboxHosts(): SandboxHosts {
+    return this.#agents;
   }
 
   get inFlight(): number {
@@ -113,13 +121,16 @@ export class CallServer {
 
   async #serve(session: ShimSession): Promise<void> {
     const { engine, logger } = this.#options;
+    const stopping = this.#stopping.signal;
     try {
       const call = readCall(await session.request(requestTimeoutMs));
       if (isAgentOnce(call)) {
         return await session.done(await serveAgentOnce(engine, call, session));
       }
+      if (isAttachingAgent(call)) {
+        return await this.#agents.serve(engine, call, { session, stopping });
+      }
       if (isAgent(call)) {
-        const stopping = this.#stopping.signal;
         return await serveAgent(engine, call, { host: session, stopping });
       }
       const { answer, afterAnswer } = await engine.handle(call, session);

@@ -46,6 +46,7 @@ async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedD
     answers: {
       pod: refuse,
       node: refuse,
+      refresh: refuse,
       claimedDevices: async ({ namespace, name }) => {
         asked.push(`${namespace}/${name}`);
         return claimed;

@@ -6,6 +6,7 @@ import { reasonOf } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import type { DaemonFlags } from "#daemon/flags.ts";
+import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
@@ -20,6 +21,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import type { NodeStatus } from "./node-status.ts";
+import type { Refreshed } from "./refreshed.ts";
 
 /** What an {@link AdminAnswers} reads. */
 export interface AdminAnswersOptions {
@@ -36,6 +38,8 @@ export interface AdminAnswersOptions {
   readonly flags: DaemonFlags;
   readonly readiness: () => readonly string[];
   readonly unattachedPods: () => number;
+  /** Absent where plexusd changes no networks of running pods. */
+  readonly hotPlug: Pick<HotPlugQueue, "refresh"> | undefined;
   readonly callsInFlight: () => Promise<number>;
 }
 
@@ -100,6 +104,17 @@ export class AdminAnswers {
     const { signal } = new AbortController();
     const podObject = () => cluster.source.getPodObject(pod, { signal });
     return Object.fromEntries(await claims.devicesOf({ pod, networks: [], podObject, signal }));
+  }
+
+  /**
+   * Plugs a network of a pod anew, with its present definition.
+   * @throws Error when the pod is not on this node, or it is not known
+   */
+  async refresh(pod: PodName, ifName: string): Promise<Refreshed> {
+    const { hotPlug } = this.#options;
+    if (hotPlug === undefined) throw new Error("this plexusd does not change running pods");
+    const { operations, ...outcome } = await hotPlug.refresh(pod, ifName);
+    return { ...outcome, operations: operations.map(({ published: _, ...each }) => each) };
   }
 
   /** Without an API the source knows only that a pod may be attached here. */

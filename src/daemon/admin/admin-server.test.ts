@@ -16,6 +16,7 @@ async function serve() {
     node: () => Promise.reject(new Error("no node")),
     pod: () => Promise.reject(new Error("no disk")),
     claimedDevices: async () => ({ "vendor.example/vf": [] }),
+    refresh: async () => ({ state: "settled" as const, operations: [] }),
   };
   const server = await startAdminServer({ socketPath, answers, logger });
   onTestFinished(() => server.close());
@@ -41,6 +42,11 @@ test.each([
   ["/pods/a/b/c", "GET", 404],
   ["/pods//b", "GET", 404],
   ["/node", "POST", 405],
+  ["/node", "DELETE", 405],
+  ["/pods/a/b/refresh/net1", "POST", 200],
+  ["/pods/a/b/refresh/net1", "GET", 404],
+  ["/pods/a/b/refresh/", "POST", 405],
+  ["/pods/a/b/refresh/net1/c", "POST", 405],
   ["/%", "GET", 500],
   ["/pods/a/b", "GET", 500],
   ["/pods/a/b/claimed-devices", "GET", 200],

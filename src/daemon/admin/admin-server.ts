@@ -6,11 +6,12 @@ import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import type { AdminAnswers } from "./admin-answers.ts";
 import { claimedDevicesPage, type DevicesByResource } from "./claimed-devices.ts";
 import type { NodeStatus } from "./node-status.ts";
+import { type Refreshed, refreshPage } from "./refreshed.ts";
 
 /** Options of {@link startAdminServer}. */
 export interface AdminServerOptions {
   readonly socketPath: string;
-  readonly answers: Pick<AdminAnswers, "node" | "pod" | "claimedDevices">;
+  readonly answers: Pick<AdminAnswers, "node" | "pod" | "claimedDevices" | "refresh">;
   readonly logger: Logger;
 }
 
@@ -19,7 +20,8 @@ const maxConnections = 8;
 
 /**
  * Answers `GET /node` ({@link NodeStatus}), `/pods/NAMESPACE/NAME` (an explanation) and
- * `/pods/NAMESPACE/NAME/claimed-devices` ({@link DevicesByResource}) on a Unix socket, read-only.
+ * `/pods/NAMESPACE/NAME/claimed-devices` ({@link DevicesByResource}) on a Unix socket, and
+ * `POST /pods/NAMESPACE/NAME/refresh/INTERFACE` ({@link Refreshed}).
  * @throws Error when the socket cannot be made
  */
 export function startAdminServer({
@@ -45,8 +47,9 @@ async function answer(
   request: IncomingMessage,
   answers: AdminServerOptions["answers"],
 ): Promise<Page> {
-  if (request.method !== "GET") return { status: 405, text: "only GET" };
   const parts = (request.url ?? "").split("/").slice(1).map(decodeURIComponent);
+  if (request.method === "POST") return refreshed(parts, answers);
+  if (request.method !== "GET") return { status: 405, text: "only GET and POST" };
   if (parts.length === 1 && parts[0] === "node") return json(await answers.node());
   const [pods, namespace = "", name = "", ...rest] = parts;
   const pod = { namespace, name };
@@ -55,6 +58,16 @@ async function answer(
     if (rest.join("/") === claimedDevicesPage) return json(await answers.claimedDevices(pod));
   }
   return { status: 404, text: `/node, /pods/NAMESPACE/NAME or that with /${claimedDevicesPage}` };
+}
+
+async function refreshed(
+  [pods, namespace = "", name = "", page, ifName = "", ...rest]: readonly string[],
+  answers: AdminServerOptions["answers"],
+): Promise<Page> {
+  const isRefresh = pods === "pods" && page === refreshPage && rest.length === 0;
+  if (isRefresh && [namespace, name, ifName].every((part) => part !== ""))
+    return json(await answers.refresh({ namespace, name }, ifName));
+  return { status: 405, text: `POST is for /pods/NAMESPACE/NAME/${refreshPage}/INTERFACE` };
 }
 
 function json(value: object): Page {

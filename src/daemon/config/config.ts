@@ -46,11 +46,12 @@ export interface NodeConfSpec {
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = file;
   const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs } = file;
+  const { publishStatus, hotPlug, hotPlugNamespaces, heal } = file;
   const budgets = { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs };
   return {
     engine: {
       ...engineConfigFromKeys(file),
-      ...omitUndefined({ ...budgets, publishStatus: file.publishStatus }),
+      ...omitUndefined({ ...budgets, publishStatus, hotPlug, hotPlugNamespaces, heal }),
     },
     apiTimeoutMs,
     statusWaitMs,

@@ -221,6 +221,7 @@ test("the agent runs the image's shim in the host's mount namespace", () => {
   expect(container.command).toEqual([
     `${defaultPaths.imageDir}/plexus`,
     "agent",
+    "--attach",
     "--mount-namespace=/proc/1/ns/mnt",
   ]);
   const path = container.env?.find(({ name }) => name === "CNI_PATH")?.value;

@@ -97,6 +97,24 @@ export const configSchema = z
         "How long an ADD with `publishStatus: beforeReply` waits until `network-status` is written. After that, plexusd writes it in the background.",
       restart: true,
     }),
+    hotPlug: z.enum(["off", "on"]).exactOptional().meta({
+      description:
+        "Whether an edit of a running pod's networks annotation plugs and unplugs networks: [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node. Releases without hot-plug cannot read the records that are written with `on`.",
+      default: defaultEngineConfig.hotPlug,
+    }),
+    hotPlugNamespaces: z.array(nonEmptyText).readonly().exactOptional().meta({
+      description:
+        "The namespaces whose pods `hotPlug` changes. An empty list means all namespaces.",
+      default: defaultEngineConfig.hotPlugNamespaces,
+    }),
+    heal: z
+      .union([z.boolean(), z.literal("report")])
+      .exactOptional()
+      .meta({
+        description:
+          "What happens if an interface disappears from a running pod: nothing, an event and a metric (`report`), or that and a new attachment (`true`), for networks that the pod's annotation requests while `hotPlug` is `on`: [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node, which looks every minute.",
+        default: defaultEngineConfig.heal,
+      }),
     http: listenAddress.default("127.0.0.1:19500").meta({
       description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `off`.",
       restart: true,

@@ -1,14 +1,17 @@
 import { collectDefaultMetrics, Gauge, type GaugeConfiguration, Registry } from "prom-client";
 import { type NodeConfState, nodeConfStates } from "#daemon/cni-conf/status.ts";
+import type { HotPlugMetrics } from "#daemon/pods/hot-plug.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { type CallMetrics, engineMetrics } from "./engine-metrics.ts";
+import { hotPlugMetrics } from "./hot-plug-metrics.ts";
 import { kubeMetrics } from "./kube-metrics.ts";
 
 /** The metrics of plexusd. */
 export interface Metrics {
   readonly engine: CallMetrics;
   readonly kube: KubeMetrics;
+  readonly hotPlug: HotPlugMetrics;
   nodeConfState(state: NodeConfState): void;
   /** The changed configuration file was read again, and is in effect or invalid. */
   configReloaded(isValid: boolean): void;
@@ -21,6 +24,10 @@ const counted = {
   plexus_leftover_records: "Recorded sandboxes that no longer exist and are still to be detached.",
   plexus_pods_not_attached:
     "Running pods of this node without networks that they ask for, as they were not attached through Plexus.",
+  plexus_hotplug_pending: "Running pods whose networks are not those of their annotation yet.",
+  plexus_interfaces_lost: "Networks of running pods without their interface, if heal is not false.",
+  plexus_attachments_outdated:
+    "Attachments of running pods whose definition has changed since they were made.",
   plexus_standalone_token_age_seconds:
     "Time since the token that plexus-standalone uses was issued; absent without one.",
   plexus_standalone_token_remaining_seconds: "Time until that token expires; negative after that.",
@@ -63,6 +70,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   return {
     engine: engineMetrics(registry),
     kube: kubeMetrics(registry),
+    hotPlug: hotPlugMetrics(registry),
     nodeConfState: (state) => {
       for (const each of nodeConfStates) nodeConfState.set({ state: each }, each === state ? 1 : 0);
     },

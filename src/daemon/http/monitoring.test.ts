@@ -13,6 +13,9 @@ async function servedNames(): Promise<Set<string>> {
     plexus_attachments: none,
     plexus_leftover_records: none,
     plexus_pods_not_attached: none,
+    plexus_hotplug_pending: none,
+    plexus_interfaces_lost: none,
+    plexus_attachments_outdated: none,
     plexus_standalone_token_age_seconds: none,
     plexus_standalone_token_remaining_seconds: none,
   };

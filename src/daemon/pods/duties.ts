@@ -3,6 +3,8 @@ import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
+import { HotPlugQueue, type HotPlugQueueOptions } from "./hot-plug.ts";
+import { LostInterfaces, type LostInterfacesOptions } from "./lost-interfaces.ts";
 import { startupTaint } from "./startup-taint.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
@@ -13,11 +15,15 @@ export interface NodeDutiesOptions {
   readonly records: RecordStore;
   readonly readiness: () => readonly string[];
   readonly logger: Logger;
+  readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "hosts" | "conf" | "metrics"> &
+    Pick<LostInterfacesOptions, "engine">;
 }
 
 /** What plexusd does for its node in a cluster, besides serving calls. */
 export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
+  readonly hotPlug: HotPlugQueue;
+  readonly lostInterfaces: LostInterfaces;
   readonly removeStartupTaint: () => Promise<void>;
   readonly findDaemonSet: () => Promise<void>;
 }
@@ -28,13 +34,20 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   const { node, events } = cluster;
   if (node === undefined) return undefined;
   const { nodePods } = node;
+  const clock = (): number => performance.now();
+  const isOn = (): boolean => config.current().engine.hotPlug === "on";
+  const hotPlug = new HotPlugQueue({ ...options.hotPlug, nodePods, isOn, logger, clock });
+  nodePods.listen((key, pod) => hotPlug.podChanged(key, pod));
+  node.onDefinition(() => hotPlug.retryAll());
+  options.hotPlug.hosts.onAvailable(() => hotPlug.retryAll());
   const plexusNamespace = (): string =>
     config.current().engine.plexusNamespace ?? defaultEngineConfig.plexusNamespace;
   return {
     unattachedPods: new UnattachedPods({
-      ...{ nodePods, records, events, logger, plexusNamespace },
-      clock: () => performance.now(),
+      ...{ nodePods, records, events, logger, plexusNamespace, clock },
     }),
+    hotPlug,
+    lostInterfaces: new LostInterfaces({ ...options.hotPlug, nodePods, hotPlug, logger }),
     removeStartupTaint: startupTaint({
       key: () => config.current().startupTaint,
       readiness,

@@ -8,43 +8,71 @@ import {
   type DetachableAttachment,
   detachable,
   recordWithPlan,
+  type StoredRecord,
 } from "#engine/record/teardown-plan.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { selectionElement } from "#npwg/selection/network-selection.ts";
 
 interface RecordChanges extends Pick<AttachmentRecord, "teardown" | "pendingStatus"> {
   /** The attachments that stay in the record. @default all */
   readonly only?: readonly DetachableAttachment[];
 }
 
+type Sandbox = Omit<AttachmentRecord, "attachments">;
+
+/** The sandbox of an ADD. */
+export function sandboxToAdd(
+  { deps }: CallContext,
+  { containerId, ifName, netns, conf }: AddRequest,
+  pod: Pod | undefined,
+): Sandbox {
+  return omitUndefined({
+    containerId,
+    ifName,
+    netns,
+    cniVersion: conf.cniVersion,
+    pod: pod && { namespace: pod.namespace, name: pod.name, uid: pod.uid },
+    createdAt: deps.now(),
+    bootId: deps.bootId(),
+  });
+}
+
 /** The record of an ADD with its teardown plan, from the planned attachments and their progress. */
 export class AddRecord {
-  readonly sandbox: Omit<AttachmentRecord, "attachments">;
+  readonly sandbox: Sandbox;
   readonly #ctx: CallContext;
   readonly #planned: readonly PlannedAttachment[];
+  readonly #earlier: readonly DetachableAttachment[];
   readonly #attachments: DetachableAttachment[];
   #syncFailure: Error | undefined;
 
-  /** The record of a sandbox whose first network is about to be attached. */
+  /** The record of a sandbox to which the first of these networks is about to be attached. */
   constructor(
     ctx: CallContext,
-    { containerId, ifName, netns, conf }: AddRequest,
-    planned: { readonly pod: Pod | undefined; readonly attachments: readonly PlannedAttachment[] },
+    sandbox: Sandbox,
+    networks: {
+      readonly attachments: readonly PlannedAttachment[];
+      /** Those that a running pod has already: the networks are hot-plugged. @default none */
+      readonly earlier?: readonly DetachableAttachment[];
+    },
   ) {
-    const { pod, attachments } = planned;
+    const { attachments, earlier } = networks;
     this.#ctx = ctx;
     this.#planned = attachments;
-    this.sandbox = omitUndefined({
-      containerId,
-      ifName,
-      netns,
-      cniVersion: conf.cniVersion,
-      pod: pod && { namespace: pod.namespace, name: pod.name, uid: pod.uid },
-      createdAt: ctx.deps.now(),
-      bootId: ctx.deps.bootId(),
+    this.sandbox = sandbox;
+    this.#earlier = earlier ?? [];
+    const isRecordedByElement = ctx.config.hotPlug === "on";
+    const mark = earlier === undefined ? {} : ({ hotPlug: "adding" } as const);
+    this.#attachments = attachments.map((each, i) => {
+      const state = i === 0 ? "attempted" : "planned";
+      const recorded = recordedAttachment(each, { state, isRecordedByElement });
+      return this.#detachable(each, { ...recorded, ...mark });
     });
-    this.#attachments = attachments.map((each, i) =>
-      this.#detachable(each, recordedAttachment(each, i === 0 ? "attempted" : "planned")),
-    );
+  }
+
+  /** All attachments of the sandbox with their progress, in order. */
+  get attachments(): RecordedAttachment[] {
+    return [...this.#earlier, ...this.#attachments].map(({ attachment }) => attachment);
   }
 
   /** The attachments for which a delegate may have been executed, in order. */
@@ -59,7 +87,9 @@ export class AddRecord {
   ): void {
     const planned = this.#planned[position] as PlannedAttachment;
     const before = this.#attachments[position] as DetachableAttachment;
-    const attachment = { ...before.attachment, ...progress };
+    const { hotPlug, ...known } = before.attachment;
+    const isPending = hotPlug !== undefined && progress.state !== "attached";
+    const attachment = { ...known, ...(isPending ? { hotPlug } : {}), ...progress };
     this.#attachments[position] =
       attachment.result === before.attachment.result
         ? { ...before, attachment }
@@ -78,7 +108,7 @@ export class AddRecord {
 
   /** Writes record and plan for the first time, as {@link updateAhead}. @throws CniError 5 */
   async create(): Promise<{ durable: Promise<void> }> {
-    const { record, plan } = recordWithPlan(this.sandbox, this.#ahead());
+    const { record, plan } = this.#withPlan(this.sandbox, this.#ahead());
     const { durable } = await this.#ctx.deps.records.create(record, plan);
     durable.catch((error: Error) => {
       this.#syncFailure = error;
@@ -98,15 +128,19 @@ export class AddRecord {
    * @throws CniError 5
    */
   async updateAhead(): Promise<void> {
-    const { record, plan } = recordWithPlan(this.sandbox, this.#ahead());
+    const { record, plan } = this.#withPlan(this.sandbox, this.#ahead());
     await this.#ctx.deps.records.update(record, plan);
   }
 
   /** Replaces record and plan. @throws CniError 5 */
   async update({ only, ...changes }: RecordChanges = {}): Promise<void> {
     const kept = this.#attachments.filter((each) => only?.includes(each) ?? true);
-    const { record, plan } = recordWithPlan({ ...this.sandbox, ...changes }, kept);
+    const { record, plan } = this.#withPlan({ ...this.sandbox, ...changes }, kept);
     await this.#ctx.deps.records.update(record, plan);
+  }
+
+  #withPlan(sandbox: Sandbox, attachments: readonly DetachableAttachment[]): StoredRecord {
+    return recordWithPlan(sandbox, [...this.#earlier, ...attachments]);
   }
 
   #ahead(): readonly DetachableAttachment[] {
@@ -124,18 +158,21 @@ export class AddRecord {
 
 function recordedAttachment(
   planned: PlannedAttachment,
-  state: "planned" | "attempted",
+  options: { readonly state: "planned" | "attempted"; readonly isRecordedByElement: boolean },
 ): RecordedAttachment {
+  const { selection, isDefault } = planned;
+  const hasElement = options.isRecordedByElement && selection !== undefined && !isDefault;
   return omitUndefined({
     displayName: planned.displayName,
-    isDefault: planned.isDefault,
+    isDefault,
     ifName: planned.ifName,
-    state,
+    state: options.state,
     conf: toJson(planned.list),
     cniArgs: planned.cniArgs,
     capabilityArgs: planned.capabilityArgs,
     searchPath: planned.searchPath,
     device: planned.device,
-    defaultRoute: planned.selection?.defaultRoute,
+    defaultRoute: selection?.defaultRoute,
+    selection: hasElement ? selectionElement(selection) : undefined,
   });
 }

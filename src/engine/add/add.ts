@@ -11,7 +11,7 @@ import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { isOfEarlierBoot } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { AddRecord } from "./add-record.ts";
+import { AddRecord, sandboxToAdd } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
@@ -38,7 +38,7 @@ export async function add(
   const { attachments, recordBytes, annotationError } = await plan(ctx, request, pod);
   // Without its shim the call has failed already, and its sandbox may be detached by now.
   ctx.signal.throwIfAborted();
-  const record = new AddRecord(ctx, request, { pod, attachments });
+  const record = new AddRecord(ctx, sandboxToAdd(ctx, request, pod), { attachments });
   const { durable } = await ctx.trace.phase("record", () => record.create());
   try {
     const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });

@@ -1,13 +1,19 @@
 import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type { Attached } from "#engine/plan/planned-attachment.ts";
+import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { ignoredText } from "#npwg/served-requests.ts";
 
 const messageMax = 300;
 
 /** Whether an attachment is shown. Plugins that modify others' interfaces have nothing to show. */
-export function isVisible({ planned, result }: Attached): boolean {
+export function isVisible({
+  planned,
+  result,
+}: {
+  readonly planned: Pick<PlannedAttachment, "isAuxiliary">;
+  readonly result: Attached["result"];
+}): boolean {
   return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
 }
 

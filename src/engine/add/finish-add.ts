@@ -70,7 +70,7 @@ async function recordAndPublish(
   if (isFirst) return recordPendingStatus(ctx, record, await published);
   // Without its shim the ADD has failed, and the pod may have a newer sandbox by now.
   ctx.signal.throwIfAborted();
-  publishAfterAnswer(ctx, record.sandbox, { status: await updated, locks });
+  void publishAfterAnswer(ctx, record.sandbox, { status: await updated, locks });
 }
 
 /** Records the results, and the status unless it is published already. @returns that status */

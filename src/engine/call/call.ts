@@ -46,7 +46,8 @@ export function readCall(request: ShimRequest): Call {
   });
 }
 
-function linkNames(links: string): ReadonlySet<string> {
+/** The names of a list that the shim made. */
+export function linkNames(links: string): ReadonlySet<string> {
   return new Set(links.split("/").filter((name) => name !== ""));
 }
 

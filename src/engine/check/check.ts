@@ -58,6 +58,8 @@ async function checkAttachment(
   { request, state, attachment }: AttachmentCheck,
 ): Promise<void> {
   const list = recordedList(attachment);
+  // An interrupted hot-plug is not the runtime's concern, which would stop the pod.
+  if (attachment.hotPlug !== undefined) return;
   if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
   if (attachment.result === undefined) {
     throw failed(attachment, "its ADD was not completed");

@@ -9,6 +9,8 @@ export type Facts = Omit<Explanation, "advice"> & {
   readonly sourceProblem?: string;
   /** Networks that the running pod asks for and does not have, as nothing has attached them. */
   readonly missing: readonly string[];
+  /** Whether edits of the pod's annotation change its networks while it runs. */
+  readonly isHotPluggable: boolean;
 };
 
 type Rule = (facts: Facts) => Advice | undefined;
@@ -37,6 +39,7 @@ const rules: readonly Rule[] = [
   statusPending,
   requestIgnored,
   keyUnknown,
+  definitionChanged,
 ];
 
 function notHere({ pod, node, sourceProblem }: Facts): Advice | undefined {
@@ -178,9 +181,15 @@ function unattached({ pod, record, networks, missing }: Facts): Advice | undefin
   );
 }
 
-function annotationChanged({ networks }: Facts): Advice | undefined {
+function annotationChanged({ networks, isHotPluggable }: Facts): Advice | undefined {
   const added = networks.find(({ ifName }) => ifName === undefined);
   if (added === undefined) return undefined;
+  if (isHotPluggable) {
+    return problem(
+      "HotPlugPending",
+      `Network ${added.network} is not plugged yet, and plexusd tries again: see the pod's events FailedAddingInterface, FailedRemovingInterface and InterfaceAddRejected (kubectl describe pod) for the reason.`,
+    );
+  }
   return problem(
     "AnnotationChanged",
     `The pod was attached without network ${added.network}, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again.`,
@@ -208,6 +217,15 @@ function requestIgnored({ networks }: Facts): Advice | undefined {
 function keyUnknown({ problems }: Facts): Advice | undefined {
   const unknown = problems.find(({ reason }) => reason === "UnknownKey");
   return unknown && explained("All networks are attached, but not as the annotation says", unknown);
+}
+
+function definitionChanged({ networks, pod }: Facts): Advice | undefined {
+  const outdated = networks.find(({ isOutdated }) => isOutdated === true);
+  if (outdated === undefined) return undefined;
+  return fine(
+    "DefinitionChanged",
+    `All networks are attached: ${listOf(networks)}. The definition of ${outdated.network} has changed since: to apply it, run plexusctl refresh ${pod.namespace}/${pod.name} ${outdated.ifName}, which interrupts this network, or create the pod again.`,
+  );
 }
 
 function attachedAsAsked({ networks, annotation }: Facts): Advice {

@@ -1,5 +1,6 @@
 import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { pluginProblems } from "#engine/plan/find-plugins.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
@@ -57,8 +58,19 @@ export async function explainNetworks(
   const problems = found.filter(
     ({ error }) => isDefaultKnown || error.reason !== "MissingDefaultNetwork",
   );
-  const networks = compared(attachments, problems, attached);
+  const outdated = record === undefined ? [] : await outdatedOf(ctx, record);
+  const networks = compared(attachments, problems, attached).map((each) =>
+    outdated.includes(each.ifName) ? { ...each, isOutdated: true } : each,
+  );
   return { networks, problems: problems.map(explainedProblem) };
+}
+
+/** None when it is not known at the moment: the problems then say why. */
+function outdatedOf(
+  ctx: CallContext,
+  record: AttachmentRecord,
+): Promise<readonly (string | undefined)[]> {
+  return outdatedInterfaces(ctx, record).catch(() => []);
 }
 
 function versionOf({ cniVersion }: JsonObject): string {

@@ -80,6 +80,11 @@ const adding = (outcome: Parameters<EngineLab["plugins"]["script"]>[1]): Scenari
 });
 const never = { add: false };
 const running = { pod: { phase: "Running" } };
+const redefined: Scenario = {
+  ...running,
+  config: { hotPlug: "on" },
+  after: (lab) => lab.source.addNad("default/net-a", network("net-a", "macvlan", "tuning")),
+};
 const onHost = { ...never, pod: { hostNetwork: true, phase: "Running" } };
 const ignoring: Scenario = {
   ...adding((call) => exited(0, interfaceResult(call, "10.1.1.9/24"))),
@@ -231,6 +236,19 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "create it again",
   ],
   [
+    "an annotation that was edited and is not in effect yet",
+    "HotPlugPending",
+    {
+      before: (lab) => {
+        lab.config = { ...lab.config, hotPlug: "on" };
+      },
+      after: (lab) => lab.source.addNad("default/net-b", network("net-b", "macvlan")),
+      pod: { phase: "Running", annotations: { [networksAnnotation]: "net-a,net-b" } },
+    },
+    "Network default/net-b is not plugged yet",
+    "InterfaceAddRejected",
+  ],
+  [
     "a status that could not be written",
     "StatusPending",
     {
@@ -278,6 +296,12 @@ test.each<[title: string, finding: string, Scenario, says: string]>([
   ["older than Plexus", "NotAttached", { ...never, ...running, annotation: "" }, "lacks nothing"],
   ["on the host's network", "HostNetwork", { ...onHost, annotation: "" }, "asks for no networks"],
   ["attached as requested", "Attached", running, "eth0=default-net, net1=default/net-a"],
+  [
+    "attached before its definition changed",
+    "DefinitionChanged",
+    redefined,
+    "refresh default/web net1",
+  ],
   ["attached", "NothingRequested", { ...running, annotation: "" }, "default network is attached"],
 ])(
   "explain reports no problem for a pod that is %s and lacks nothing: %s",

@@ -2,6 +2,7 @@ import { callContext, toolsWithoutCall } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/call/deps.ts";
 import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
 import { configForCall, defaultEngineConfig } from "#engine/config.ts";
+import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { PluginLookup, Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -59,13 +60,14 @@ export async function explainPod(
     node: options.node,
     annotation: pod?.annotations[networksAnnotation],
     ...explained,
+    isHotPluggable: mayHotPlug({ ...defaultEngineConfig, ...deps.config() }, name.namespace),
     missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
     record: record && explainedRecord(record),
     published: publishedBy(pod),
     calls: deps.history.of(name),
     sourceProblem,
   });
-  const { sourceProblem: _, missing: __, ...explanation } = facts;
+  const { sourceProblem: _, missing: __, isHotPluggable: ___, ...explanation } = facts;
   return { ...explanation, advice: advise(facts) };
 }
 

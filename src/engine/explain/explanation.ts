@@ -26,6 +26,8 @@ export interface ExplainedNetwork {
   /** What its plugins are asked for by capability, and in CNI_ARGS. */
   readonly runtimeConfig?: JsonObject;
   readonly cniArgs?: CniArgs;
+  /** Whether its definition has changed since it was attached. @default false, or not known */
+  readonly isOutdated?: boolean;
   /** The requests of the pod that it was attached without. */
   readonly ignored?: readonly IgnoredRequest[];
 }

@@ -1,4 +1,8 @@
-import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  isOfEarlierBoot,
+  type RecordedAttachment,
+} from "#engine/record/record.ts";
 
 /** Backoff after the first failure; it doubles with each further one. */
 const firstBackoffMs = 30_000;
@@ -12,7 +16,9 @@ export function isInterruptedAdd(
   { attachments, createdAt }: AttachmentRecord,
   now: string,
 ): boolean {
-  if (attachments.every(({ state }) => state === "attached")) return false;
+  const hasEnded = ({ state, hotPlug }: RecordedAttachment): boolean =>
+    state === "attached" || hotPlug !== undefined;
+  if (attachments.every(hasEnded)) return false;
   return Date.parse(now) - Date.parse(createdAt) >= firstBackoffMs;
 }
 

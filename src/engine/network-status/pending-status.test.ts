@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";
 import type { FakeHost } from "#engine/testing/fake-host.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
@@ -135,6 +136,33 @@ test.each([
   expect(await adding).toContain(error);
   expect(lab.journal).not.toContain("publish default/web");
 });
+
+test.each([
+  ["before it", 1],
+  ["during it", 0],
+])(
+  "an ADD that waits for its status heeds a sandbox of the pod that was attached %s, whatever the clock says",
+  async (when, writes) => {
+    const lab = labWithPod({ config: beforeReply });
+    const other = labWithPod();
+    await other.add(web);
+    const { record } = (await other.records.load(sandbox))!;
+    const createdAt =
+      when === "before it" ? "2100-01-01T00:00:00.000Z" : "2000-01-01T00:00:00.000Z";
+    const its = { ...record, containerId: "c2", createdAt };
+    const attachOther = async (): Promise<void> =>
+      void (await lab.records.create(its, teardownPlan(its, 60_000)));
+    if (when === "before it") await attachOther();
+    const host = lab.host();
+    const exec = host.exec.bind(host);
+    host.exec = async (call) => {
+      if (when === "during it") await attachOther();
+      return exec(call);
+    };
+    expect(await lab.add({ ...web, host })).toMatchObject({ exitCode: 0 });
+    expect(lab.publisher.published.size).toBe(writes);
+  },
+);
 
 test("publishPendingStatuses() drops the status of a sandbox whose DEL has begun", async () => {
   const lab = await unpublished();

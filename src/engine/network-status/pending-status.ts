@@ -1,7 +1,7 @@
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PublishOutcome } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, isOfEarlierBoot, type RecordKey } from "#engine/record/record.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /*
@@ -32,18 +32,14 @@ export async function recordsWithPendingStatus(
  * @throws CniError when the record cannot be read or written
  */
 export async function publishPendingStatus(
-  deps: Pick<EngineDeps, "records" | "publisher">,
+  deps: Pick<EngineDeps, "records" | "publisher" | "bootId">,
   key: Pick<AttachmentRecord, "containerId" | "ifName">,
   signal?: AbortSignal,
 ): Promise<PublishOutcome> {
   const { records, publisher } = deps;
   const record = (await records.load(key))?.record;
   if (record?.pendingStatus === undefined) return "settled";
-  if (
-    record.pod !== undefined &&
-    record.teardown === undefined &&
-    !(await isReplaced(deps, record))
-  ) {
+  if (record.pod !== undefined && (await isLatest(deps, record))) {
     const publishing = publisher.publish(record.pod, record.pendingStatus);
     const outcome = await untilAborted(publishing, signal).catch(() => "pending" as const);
     if (outcome === "pending") return outcome;
@@ -54,13 +50,13 @@ export async function publishPendingStatus(
 
 /**
  * Publishes the pending status of an ADD when the runtime has its answer, and then removes it from
- * the record. A DEL in between withdraws it: the caller holds the sandbox's lock. Never throws.
+ * the record. A DEL in between withdraws it: the caller holds the sandbox's lock. Never rejects.
  */
-export function publishAfterAnswer(
+export async function publishAfterAnswer(
   { deps, answered, logger }: CallContext,
   sandbox: Pick<AttachmentRecord, keyof RecordKey | "pod">,
   { status, locks }: { readonly status: PendingStatus | undefined; readonly locks: SandboxLocks },
-): void {
+): Promise<void> {
   const { containerId, pod } = sandbox;
   if (pod === undefined || status === undefined) return;
   const published = deps.publisher.publish(pod, status, answered);
@@ -69,7 +65,7 @@ export function publishAfterAnswer(
     using _lock = await locks.acquire(containerId);
     await forgetPendingStatus(deps, sandbox, status);
   };
-  published.then(forget).catch((error: unknown) => {
+  await published.then(forget).catch((error: unknown) => {
     logger.warn({ err: error }, "cannot record that the network-status is published");
   });
 }
@@ -98,15 +94,25 @@ async function forgetPendingStatus(
   await records.update(withoutStatus, stored.plan);
 }
 
-async function isReplaced(
-  { records }: Pick<EngineDeps, "records">,
-  { pod, createdAt }: AttachmentRecord,
+/**
+ * Whether the sandbox is the pod's latest one, and its DEL has not begun. For records of earlier
+ * processes, the time tells, although the clock may have been wrong then.
+ */
+export async function isLatest(
+  { records, bootId }: Pick<EngineDeps, "records" | "bootId">,
+  record: AttachmentRecord,
 ): Promise<boolean> {
-  const all = (await records.list()).records;
-  return all.some(
+  const { pod, containerId, createdAt, teardown } = record;
+  if (teardown !== undefined) return false;
+  if (pod === undefined) return true;
+  const latest = records.latestOf(pod);
+  if (latest !== undefined) return latest.containerId === containerId;
+  const all = (await records.list({ containing: JSON.stringify(pod.name) })).records;
+  return !all.some(
     (each) =>
-      each.pod?.namespace === pod?.namespace &&
-      each.pod?.name === pod?.name &&
+      each.pod?.namespace === pod.namespace &&
+      each.pod.name === pod.name &&
+      !isOfEarlierBoot(each, bootId()) &&
       each.createdAt > createdAt,
   );
 }

@@ -1,9 +1,11 @@
+import { parseResult } from "#cni/result/parse.ts";
 import { isVisible } from "#engine/add/events.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
-import type { Attached } from "#engine/plan/planned-attachment.ts";
+import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { recordedNetwork } from "#engine/plan/recorded-network.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { RecordKey } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   buildNetworkStatus,
@@ -12,7 +14,7 @@ import {
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";
-import type { PendingStatus } from "./pending-status.ts";
+import { isLatest, type PendingStatus } from "./pending-status.ts";
 
 interface AttachedSandbox {
   readonly record: { readonly sandbox: RecordKey };
@@ -21,8 +23,14 @@ interface AttachedSandbox {
   readonly annotationError: string | undefined;
 }
 
+interface ShownAttachment extends Pick<Attached, "result" | "ignoredRequests"> {
+  readonly planned: Omit<PlannedAttachment, "selection">;
+  readonly defaultRoute: readonly string[] | undefined;
+}
+
 /**
- * Publishes network-status (multi-network v1.1 §5), unless the sandbox is not attached anymore.
+ * Publishes network-status (multi-network v1.1 §5), unless the sandbox is not attached anymore, or
+ * the pod has a newer one.
  * @returns the annotations still to write
  * @throws HostGoneError when the shim has gone, CniError when the record cannot be read
  */
@@ -36,7 +44,7 @@ export async function publishStatus(
   // was stopped learns that from the record first.
   ctx.signal.throwIfAborted();
   const stored = await ctx.deps.records.load(sandbox.record.sandbox);
-  if (stored === undefined || stored.record.teardown !== undefined) return undefined;
+  if (stored === undefined || !(await isLatest(ctx.deps, stored.record))) return undefined;
   const outcome = await ctx.deps.publisher.publish(sandbox.pod, annotations);
   return outcome === "pending" ? annotations : undefined;
 }
@@ -49,7 +57,10 @@ export async function statusOf(
   if (pod === undefined) return undefined;
   const { containerId } = record.sandbox;
   const networks = await Array.fromAsync(attached.filter(isVisible), (each) =>
-    networkStatus(ctx, containerId, each),
+    networkStatus(ctx, containerId, {
+      ...each,
+      defaultRoute: each.planned.selection?.defaultRoute,
+    }),
   );
   // The default network's entry says why the pod's annotation was ignored.
   const statuses = networks
@@ -62,16 +73,32 @@ export async function statusOf(
   return { [networkStatusAnnotation]: formatNetworkStatus(statuses) };
 }
 
+/** The same of what a record says, after a change of its networks. @throws CniError 6, 7 */
+export async function statusOfRecord(
+  ctx: CallContext,
+  { containerId, attachments }: Pick<AttachmentRecord, "containerId" | "attachments">,
+): Promise<PendingStatus> {
+  const networks = await Array.fromAsync(attachments, async (recorded) => {
+    if (recorded.result === undefined) return [];
+    const planned = recordedNetwork(recorded, ctx.config);
+    const { defaultRoute, ignoredRequests = [] } = recorded;
+    const result = parseResult(recorded.result, { fallbackVersion: planned.list.cniVersion });
+    const shown = { planned, result, defaultRoute, ignoredRequests };
+    return isVisible(shown) ? networkStatus(ctx, containerId, shown) : [];
+  });
+  return { [networkStatusAnnotation]: formatNetworkStatus(networks.flat()) };
+}
+
 async function networkStatus(
   ctx: CallContext,
   containerId: string,
-  { planned, result, ignoredRequests }: Attached,
+  { planned, result, ignoredRequests, defaultRoute }: ShownAttachment,
 ): Promise<NetworkStatus[]> {
   const statuses = buildNetworkStatus({
     ...planned,
     result,
     resultVersion: planned.list.cniVersion,
-    defaultRoute: planned.selection?.defaultRoute,
+    defaultRoute,
     deviceInfo: await readDeviceInfo(ctx, containerId, planned),
   });
   const ignored = ignoredRequests.length === 0 ? {} : { [ignoredRequestsKey]: ignoredRequests };

@@ -5,6 +5,8 @@ import { type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 interface NameOptions extends Pick<PlanContext, "problems"> {
   readonly runtimeIfName: string;
   readonly existing: ReadonlySet<string>;
+  /** The number of the first generated name. @default the network's position */
+  readonly firstNumber?: number;
 }
 
 /** The names that are in use, by whom: a network, or the pod's network namespace (""). */
@@ -29,7 +31,7 @@ export function assignInterfaceNames(
     owners.set(name, displayName);
     return name;
   });
-  return requested.map((name, index) => name ?? generate(index, owners));
+  return requested.map((name, index) => name ?? generate(options.firstNumber ?? index, owners));
 }
 
 function nameProblems(
@@ -59,8 +61,8 @@ function nameProblems(
   );
 }
 
-function generate(position: number, owners: Owners): string {
-  for (let n = position; ; n++) {
+function generate(first: number, owners: Owners): string {
+  for (let n = first; ; n++) {
     const name = `net${n}`;
     if (owners.has(name)) continue;
     owners.set(name, name);

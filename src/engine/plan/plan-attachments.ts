@@ -53,21 +53,30 @@ export async function planAttachments(
   await attempt(ctx, () => checkLimit(limits.networks, wanted.length, "the pod"));
   refuse(ctx, repeatedNetworkProblems(wanted));
   const networks = await assignDevices(ctx, pod, wanted);
-  const searchPath = delegateSearchPath(ctx.config, request.path);
   const existing = await request.existingInterfaces();
   const { ifName: runtimeIfName } = request;
   const names = assignInterfaceNames(networks, { ...ctx, runtimeIfName, existing });
-  const attachments = networks.map((network, i) => {
-    const ifName = names[i] as string;
-    const args = withDeviceInfoFile(network, { ...request, ifName });
-    const capabilityArgs = withoutUnusedAnnotations(args, network.list);
-    const cniArgs = delegateArgs(request.cniArgs, network);
-    return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
-  });
+  const attachments = networks.map((network, i) =>
+    plannedAttachment(ctx, network, { ...request, ifName: names[i] as string }),
+  );
   refuse(ctx, defaultRouteProblems(attachments));
   const recordBytes = (await attempt(ctx, () => plannedSize(attachments))) ?? 0;
   await attempt(ctx, () => refuseRepeatedFailures(ctx, pod, attachments));
   return omitUndefined({ attachments, recordBytes, annotationError });
+}
+
+/** A network with everything that its delegates are called with, `ifName` being its interface. */
+export function plannedAttachment(
+  { config }: PlanContext,
+  network: ResolvedNetwork,
+  call: Pick<PlanRequest, "containerId" | "ifName" | "cniArgs" | "path">,
+): PlannedAttachment {
+  const { ifName, path } = call;
+  const args = withDeviceInfoFile(network, call);
+  const capabilityArgs = withoutUnusedAnnotations(args, network.list);
+  const cniArgs = delegateArgs(call.cniArgs, network);
+  const searchPath = delegateSearchPath(config, path);
+  return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
 }
 
 async function selectNetworks(

@@ -90,7 +90,7 @@ export async function requestedNetworksForDel(
   const networks: ResolvedNetwork[] = [];
   for (const selection of parseNetworkSelections(annotation, { podNamespace: pod.namespace })) {
     try {
-      networks.push(await lookUp({ ...ctx, unlimited: true }, pod, selection));
+      networks.push(await selectedNetwork({ ...ctx, unlimited: true }, pod, selection));
     } catch (error) {
       if (!(error instanceof CniError)) throw error;
       ctx.logger.warn({ err: error }, "a network of the pod cannot be resolved any more");
@@ -112,21 +112,22 @@ async function defaultOverride(ctx: PlanContext, pod: Pod): Promise<ResolvedNetw
 }
 
 /** The network of one selection. @throws CniError as {@link requestedNetworks} */
-async function resolveSelection(
+export async function resolveSelection(
   ctx: CallContext,
-  pod: Pod,
+  pod: Pick<Pod, "namespace" | "name">,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
   checkNamespaceAccess(pod.namespace, selection, ctx.config);
-  const network = await lookUp(ctx, pod, selection);
+  const network = await selectedNetwork(ctx, pod, selection);
   const { list, displayName: display, capabilityArgs } = network;
   checkCapabilities(list, capabilityArgs, { display, ...ctx.config });
   return network;
 }
 
-async function lookUp(
+/** The network of one selection as its definition is now, unchecked. @throws CniError 7, 11, 100 */
+export async function selectedNetwork(
   ctx: Parameters<typeof networkFromNad>[0],
-  pod: Pod,
+  pod: Pick<Pod, "namespace" | "name">,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
   const { source, definitions = source } = ctx.deps;

@@ -19,16 +19,14 @@ export function plannedSize(planned: readonly PlannedAttachment[]): number {
   return bytes;
 }
 
-/** Checks the size with the results so far. @throws CniError 100 */
+/** The size in bytes with the results so far. @throws CniError 100 */
 export function checkSizeWithResults(
   planned: number,
   attached: readonly Pick<Attached, "planned" | "raw" | "ignoredRequests">[],
-): void {
-  const results = attached.map(resultBytes);
-  check(
-    results.reduce((sum, bytes) => sum + bytes, planned),
-    "with the results so far",
-  );
+): number {
+  const bytes = attached.map(resultBytes).reduce((sum, each) => sum + each, planned);
+  check(bytes, "with the results so far");
+  return bytes;
 }
 
 function check(bytes: number, extent: string): void {

@@ -70,6 +70,10 @@ export interface RecordStore {
   quarantine(key: RecordKey): Promise<void>;
   /** Whether a sandbox of the pod is recorded; cheap enough for every DEL. */
   hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean>;
+  /** The sandbox interfaces that are recorded for the pod. */
+  keysOf(pod: { readonly namespace: string; readonly name: string }): Promise<RecordKey[]>;
+  /** The record of the pod that this process has created last; undefined when it is gone or not known. */
+  latestOf(pod: { readonly namespace: string; readonly name: string }): RecordKey | undefined;
   /** All records, and the sandbox interfaces whose record is damaged. */
   list(
     selection?: RecordSelection,

@@ -100,6 +100,13 @@ export interface RecordedAttachment {
    * Interfaces of user-space drivers (DPDK, vhost-user), absent in the kernel: CHECK skips them.
    */
   readonly userSpaceInterfaces?: readonly string[];
+  /**
+   * The element of the pod's annotation that requested it, normalized. Absent for configured
+   * networks, and where hot-plug was off at the ADD.
+   */
+  readonly selection?: JsonObject;
+  /** A hot-plug operation that has begun and not succeeded. The sandbox's own ADD has ended. */
+  readonly hotPlug?: "adding" | "removing";
 }
 
 /**

@@ -104,9 +104,23 @@ export class FakeRecords implements RecordStore {
   }
 
   async hasPod(pod: { namespace: string; name: string }): Promise<boolean> {
-    const records = [...this.#entries.values()].map(({ record }) => record);
-    const pods = records.map((record) => parsed<AttachmentRecord>(record)?.pod);
-    return pods.some((each) => each?.namespace === pod.namespace && each.name === pod.name);
+    return (await this.keysOf(pod)).length > 0;
+  }
+
+  latestOf(of: { namespace: string; name: string }): RecordKey | undefined {
+    return this.#keysOf(of).at(-1);
+  }
+
+  async keysOf(of: { namespace: string; name: string }): Promise<RecordKey[]> {
+    return this.#keysOf(of);
+  }
+
+  #keysOf(of: { namespace: string; name: string }): RecordKey[] {
+    const isOfPod = ({ record }: Entry): boolean => {
+      const pod = parsed<AttachmentRecord>(record)?.pod;
+      return pod?.namespace === of.namespace && pod.name === of.name;
+    };
+    return [...this.#entries.values()].filter(isOfPod).map(({ key }) => key);
   }
 
   /** With `atMost`, the newest. */

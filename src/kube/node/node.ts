@@ -4,6 +4,7 @@ import type { ApiClient } from "#kube/api/client.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { LiveGetter } from "#kube/live-get.ts";
 import { podOf } from "#kube/objects.ts";
+import type { WatchCache, WatchListener } from "#kube/watch/watch-cache.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
@@ -11,6 +12,8 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 export interface NodePods {
   /** The pods that the watch has delivered; none before the first LIST. */
   list(): readonly Pod[];
+  /** Calls the listener for every pod that the watch delivers from now on, and that is gone. */
+  listen(listener: WatchListener<Pod>): void;
   /** Reads a live pod; undefined when gone or replaced. @throws CniError 11 for a timeout, 6 */
   read(pod: Pod): Promise<PodState | undefined>;
   /** Reads the pod with this name, on any node. @throws CniError as {@link read} */
@@ -18,7 +21,10 @@ export interface NodePods {
 }
 
 /** {@link NodePods} from the cache of the node's pods, which has only their metadata, and live reads. */
-export function nodePods(pods: { values(): Iterable<Pod> }, live: LiveGetter): NodePods {
+export function nodePods(
+  pods: Pick<WatchCache<Pod>, "values" | "listen">,
+  live: LiveGetter,
+): NodePods {
   const find: NodePods["find"] = async (pod) => {
     const path = apiPaths.pod(pod);
     const object = await live.get({ object: `pod ${pod.namespace}/${pod.name}`, path });
@@ -26,6 +32,7 @@ export function nodePods(pods: { values(): Iterable<Pod> }, live: LiveGetter): N
   };
   return {
     list: () => [...pods.values()],
+    listen: (listener) => pods.listen(listener),
     find,
     read: async (pod) => {
       const state = await find(pod);

@@ -64,6 +64,28 @@ const expired = { kind: "Status", code: 410, reason: "Expired", message: "too ol
 const watches = (api: FakeApiServer) => api.seen.filter(isWatch("pods"));
 const lists = (api: FakeApiServer) => api.seen.filter(isList("pods"));
 
+test("listen() delivers each object of a LIST and each change, and what is gone [H-40]", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("a"));
+  await using started = startCache(client);
+  const { cache } = started;
+  const heard: string[] = [];
+  cache.listen((key, uid) => void heard.push(`${key} ${uid}`));
+  await eventually(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("b"));
+  api.put("pods", podObject("a", { uid: "second" }));
+  await eventually(() => expect(heard).toHaveLength(3));
+  expect(heard).toEqual(["default/a uid-of-a", "default/b uid-of-b", "default/a second"]);
+  api.delete("pods", "default/b");
+  await eventually(() => expect(heard.at(-1)).toBe("default/b undefined"));
+  // Only a LIST shows what happened while there was no watch.
+  api.delete("pods", "default/a", { silently: true });
+  api.emit("pods", `${JSON.stringify({ type: "ERROR", object: expired })}\n`);
+  await eventually(() => expect(heard.at(-1)).toBe("default/a undefined"));
+});
+
 test("lists, then watches, the objects of its selector", async ({ api, client }) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("elsewhere", { node: "node-2" }));

@@ -14,6 +14,9 @@ import {
 } from "./list-watch.ts";
 import { restartReason, WatchPosition } from "./watch-position.ts";
 
+/** Gets each object that was delivered, or undefined when it is gone, with its key. */
+export type WatchListener<T> = (key: string, value: T | undefined) => void;
+
 interface WatchCacheOptions<T> extends ListWatchTarget {
   /** Plural name, for logs and metrics. */
   readonly resource: string;
@@ -43,6 +46,7 @@ export class WatchCache<T> {
   #failure: ApiError | undefined;
   /** Expired versions in a row, without an event in between. */
   #expiries = 0;
+  #listener: WatchListener<T> = () => undefined;
 
   constructor(options: WatchCacheOptions<T>) {
     this.#options = options;
@@ -60,6 +64,11 @@ export class WatchCache<T> {
 
   values(): Iterable<T> {
     return this.#objects.values();
+  }
+
+  /** Calls the listener for every change from now on, and for every object of a LIST. */
+  listen(listener: WatchListener<T>): void {
+    this.#listener = listener;
   }
 
   /** Whether a LIST was complete. */
@@ -103,9 +112,11 @@ export class WatchCache<T> {
       next = page.next;
       version = page.version;
     } while (next !== undefined);
+    const before = this.#objects;
     this.#objects = objects;
     this.#position.reached(version);
     this.#setSynced();
+    for (const key of new Set([...before.keys(), ...objects.keys()])) this.#notify(key);
     const { resource, logger } = this.#options;
     logger.info({ resource, objects: objects.size }, "API objects listed");
   }
@@ -138,7 +149,12 @@ export class WatchCache<T> {
     const key = keyOfObject(object);
     if (type === "ADDED" || type === "MODIFIED") this.#put(this.#objects, object);
     else if (type === "DELETED" && key !== undefined) this.#objects.delete(key);
+    if (key !== undefined) this.#notify(key);
     if (version !== undefined) this.#position.reached(version);
+  }
+
+  #notify(key: string): void {
+    this.#listener(key, this.#objects.get(key));
   }
 
   /** An invalid object is removed, so that a call that needs it reads it live and reports it. */

@@ -25,6 +25,11 @@ export interface NetworkSelection {
   readonly position: number;
 }
 
+/** The element itself: equal for equal requests, however and wherever they are written. */
+export function selectionElement({ position: _, ...element }: NetworkSelection): JsonObject {
+  return JSON.parse(JSON.stringify(element));
+}
+
 /** A claim by its name in the pod's specification, and a request when the claim has several. */
 export interface ClaimSelection {
   readonly claim: string;

@@ -54,6 +54,7 @@ async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } 
         return says.explanation ?? explanation;
       },
       claimedDevices: async () => ({}),
+      refresh: () => Promise.reject(new Error("unused")),
       node: async () => says.report ?? report,
     },
     logger: new FakeLogger(),

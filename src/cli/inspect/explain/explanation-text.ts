@@ -85,9 +85,10 @@ function askedFor({ runtimeConfig = {}, cniArgs = [] }: ExplainedNetwork): strin
   return [...capabilities, ...(args.length > 0 ? [`CNI_ARGS=${args.join(";")}`] : [])].join(" ");
 }
 
-function stateText({ ifName, attachedBy, ignored = [] }: ExplainedNetwork): string {
+function stateText({ ifName, attachedBy, isOutdated, ignored = [] }: ExplainedNetwork): string {
   if (ifName === undefined) return "not attached";
   if (attachedBy !== undefined) return `attached by ${attachedBy}`;
+  if (isOutdated === true) return "attached before its definition changed";
   return ignored.length === 0 ? "attached" : `attached, ${ignoredWords(ignored)}`;
 }
 

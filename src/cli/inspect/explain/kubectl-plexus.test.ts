@@ -87,6 +87,8 @@ test.each([
   ],
   ["doctor node-1 -n network", `-n network ${plexusctl} doctor -o text`],
   ["records node-1 --orphans", `-n kube-system ${plexusctl} records --orphans`],
+  ["refresh web net1", `-n kube-system ${plexusctl} refresh shop/web net1`],
+  ["refresh net1 -n other", "usage: kubectl plexus explain"],
   ["forget node-1", `-n kube-system ${plexusctl} gc --forget-leftovers`],
   ["forget node-1 --orphans", "usage: kubectl plexus explain"],
 ])("takes flags anywhere: %s", async (line, answer) => {

@@ -14,10 +14,11 @@ const ownWord = "the pod's annotation";
 
 /**
  * Gives each network that needs one its selected device, or the next of its resource, in order.
+ * `devicesInUse` are the IDs of those that the pod's interfaces have.
  * @throws CniError 100 when the pod has no such device; CniError 11 when that is not known
  */
 export async function assignDevices(
-  ctx: PlanContext,
+  ctx: PlanContext & { readonly devicesInUse?: readonly string[] },
   pod: Pod | undefined,
   networks: readonly ResolvedNetwork[],
 ): Promise<readonly ResolvedNetwork[]> {
@@ -26,6 +27,7 @@ export async function assignDevices(
   const allocated = await attempt(ctx, () => allocatedDevices(ctx, pod, needing));
   if (allocated === undefined) return networks;
   const pool = new DevicePool(allocated);
+  pool.exclude(ctx.devicesInUse ?? []);
   const devices = new Map<ResolvedNetwork, AllocatedDevice>();
   for (const network of needing.filter(namesDevice)) {
     const { displayName } = network;
@@ -99,7 +101,7 @@ const pciAddress = /^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$/i;
  * of the definition, and for PCI devices also `pciBusID`. With any other ID there, `host-device`
  * would not find the link that its configuration names.
  */
-function withDevice(list: NetConfList, deviceId: string): NetConfList {
+export function withDevice(list: NetConfList, deviceId: string): NetConfList {
   const pciBusID = pciAddress.test(deviceId) ? { pciBusID: deviceId } : {};
   return withPluginKeys(list, () => ({ deviceID: deviceId, ...pciBusID }));
 }

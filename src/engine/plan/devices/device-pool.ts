@@ -9,6 +9,13 @@ export class DevicePool {
     this.#allocated = allocated;
   }
 
+  /** Marks devices as taken, wherever they are. */
+  exclude(ids: readonly string[]): void {
+    for (const device of [...this.#allocated.values()].flat()) {
+      if (ids.includes(device.id)) this.#taken.add(device);
+    }
+  }
+
   /** The first wanted device that no network has yet, of these resources or, without them, any. */
   take(
     isWanted: (device: AllocatedDevice) => boolean,

@@ -1,0 +1,143 @@
+import { expect, test } from "vitest";
+import type { RecordedAttachment } from "#engine/record/record.ts";
+import { selectionElement } from "#npwg/selection/network-selection.ts";
+import { parseNetworkSelections } from "#npwg/selection/selection.ts";
+import { networkChanges } from "./changes.ts";
+
+/** The attachments that an annotation gets, on net1 and so on. */
+function attachedFor(annotation: string): RecordedAttachment[] {
+  return selectionsOf(annotation).map((selection, i) => ({
+    ...attachment(`${selection.namespace}/${selection.name}`, selection.ifName ?? `net${i + 1}`),
+    selection: selectionElement(selection),
+  }));
+}
+
+function attachment(displayName: string, ifName: string): RecordedAttachment {
+  const rest = { conf: {}, cniArgs: [], capabilityArgs: {}, searchPath: [] };
+  return { displayName, ifName, isDefault: ifName === "eth0", state: "attached", ...rest };
+}
+
+function selectionsOf(annotation: string) {
+  return parseNetworkSelections(annotation, { podNamespace: "default" });
+}
+
+/** `-ifName` for each removal and `+namespace/name` for each addition, in order. */
+function changes(
+  attachments: readonly RecordedAttachment[],
+  annotation: string,
+  configured: readonly string[] = [],
+): string[] {
+  const all = [attachment("default-net", "eth0"), ...attachments];
+  const found = networkChanges({ attachments: all }, selectionsOf(annotation), {
+    configured,
+  });
+  return [
+    ...found.removals.map(({ ifName }) => `-${ifName}`),
+    ...found.additions.map(({ namespace, name }) => `+${namespace}/${name}`),
+  ];
+}
+
+const full = {
+  name: "a",
+  interface: "net7",
+  mac: "02:00:00:00:00:0A",
+  ips: ["10.0.0.9/24"],
+  portMappings: [{ hostPort: 80, containerPort: 8080, protocol: "TCP" }],
+  bandwidth: { ingressRate: 1000, egressRate: 2000 },
+  "cni-args": { one: 1, two: { three: 3 } },
+};
+
+test.each([
+  { how: "the short form", from: '[{"name":"a"},{"name":"b"}]', to: "a,b" },
+  { how: "the namespace", from: "a,b", to: "default/a, default/b" },
+  { how: "white space", from: "a,b", to: '[ {"name" : "a"},\n {"name" : "b"} ]' },
+  { how: "the order", from: "a,b", to: "b,a" },
+  { how: "the order of equal networks", from: "a,a,b", to: "a,b,a" },
+  { how: "the order of keys", from: JSON.stringify([full]), to: reversedKeys(full) },
+  {
+    how: "the case of a MAC address",
+    from: JSON.stringify([full]),
+    to: JSON.stringify([{ ...full, mac: full.mac.toLowerCase() }]),
+  },
+])("networkChanges() finds none if only $how changed [H-28]", ({ from, to }) => {
+  expect(changes(attachedFor(from), to)).toEqual([]);
+});
+
+function reversedKeys(element: object): string {
+  return JSON.stringify([Object.fromEntries(Object.entries(element).toReversed())]);
+}
+
+test.each([
+  { key: "name", value: "b", added: "+default/b" },
+  { key: "namespace", value: "other", added: "+other/a" },
+  { key: "interface", value: "net8" },
+  { key: "mac", value: "02:00:00:00:00:0b" },
+  { key: "ips", value: ["10.0.0.10/24"] },
+  { key: "infiniband-guid", value: "00:11:22:33:44:55:66:77" },
+  { key: "portMappings", value: [{ hostPort: 81, containerPort: 8080 }] },
+  { key: "bandwidth", value: { ingressRate: 1001, egressRate: 2000 } },
+  { key: "cni-args", value: { one: 1, two: { three: 4 } } },
+  { key: "default-route", value: ["10.0.0.1"] },
+  { key: "deviceID", value: "0000:01:00.1" },
+  { key: "ipam-claim-reference", value: "web.a" },
+])(
+  "networkChanges() removes and adds an element whose $key changed [H-25] [H-28]",
+  ({ key, value, added = "+default/a" }) => {
+    const edited = JSON.stringify([{ ...full, [key]: value }]);
+    expect(changes(attachedFor(JSON.stringify([full])), edited)).toEqual(["-net7", added]);
+  },
+);
+
+test.each([
+  {
+    title: "removes the last attached first",
+    from: "a,b,c",
+    to: "b",
+    expected: ["-net3", "-net1"],
+  },
+  {
+    title: "adds in the annotation's order",
+    from: "b",
+    to: "c,b,a",
+    expected: ["+default/c", "+default/a"],
+  },
+  { title: "counts occurrences", from: "a,a", to: "a", expected: ["-net2"] },
+  { title: "adds another occurrence", from: "a", to: "a,a", expected: ["+default/a"] },
+  { title: "removes all without an annotation", from: "a,b", to: "", expected: ["-net2", "-net1"] },
+])("networkChanges() $title [H-25] [H-27]", ({ from, to, expected }) => {
+  expect(changes(attachedFor(from), to)).toEqual(expected);
+});
+
+test.each([
+  { left: "adding", from: "a,b", expected: ["-net1", "+default/a"] },
+  { left: "removing", from: "a,b", expected: ["-net1", "+default/a"] },
+  { left: "adding", from: "b", expected: ["-net1"] },
+] as const)(
+  "networkChanges() removes what was left $left, and adds it again if $from request it",
+  ({ left, from, expected }) => {
+    const [first, second] = attachedFor("a,b") as [RecordedAttachment, RecordedAttachment];
+    expect(changes([{ ...first, hotPlug: left }, second], from)).toEqual(expected);
+  },
+);
+
+test.each([
+  { title: "never removes them", annotation: "", expected: [] },
+  { title: "counts them for their network", annotation: "a,b", expected: [] },
+  {
+    title: "counts them for their interface",
+    annotation: '[{"name":"a","interface":"net1"},{"name":"b","interface":"net5"}]',
+    expected: ["+default/b"],
+  },
+  {
+    title: "does not count configured ones",
+    annotation: "a",
+    configured: ["default/a"],
+    expected: ["+default/a"],
+  },
+])(
+  "networkChanges() with attachments that have no element $title [H-29] [H-30]",
+  ({ annotation, expected, configured = [] }) => {
+    const recorded = [attachment("default/a", "net1"), attachment("default/b", "net2")];
+    expect(changes(recorded, annotation, configured)).toEqual(expected);
+  },
+);

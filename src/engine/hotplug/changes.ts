@@ -1,0 +1,76 @@
+import { isDeepStrictEqual } from "node:util";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
+
+/** What makes a running pod's networks those of its annotation. */
+export interface NetworkChanges {
+  /** Last attached first. A changed element is in both lists. */
+  readonly removals: readonly RecordedAttachment[];
+  /** In the order of the annotation. */
+  readonly additions: readonly NetworkSelection[];
+}
+
+interface ChangeOptions {
+  /** The networks (`namespace/name`) that the pod has by configuration. */
+  readonly configured: readonly string[];
+  /** An interface that is removed and added although its element is the same. */
+  readonly refreshed?: string | undefined;
+}
+
+/**
+ * Compares the annotation with the record, never with network-status, which users can change.
+ * An attachment stays if an element requests exactly what it was made for: texts and orders do not
+ * matter, and elements without an interface keep theirs. What an interrupted operation left is
+ * removed, and added again if it is still requested.
+ *
+ * Only attachments whose record has an element can be removed: all others are configured, or of
+ * another release. Those of another release count for the elements with their network.
+ */
+export function networkChanges(
+  { attachments }: Pick<AttachmentRecord, "attachments">,
+  selections: readonly NetworkSelection[],
+  { configured, refreshed }: ChangeOptions,
+): NetworkChanges {
+  const requested = attachments.filter(({ selection }) => selection !== undefined);
+  const isIntact = ({ hotPlug, ifName }: RecordedAttachment): boolean =>
+    hotPlug === undefined && ifName !== refreshed;
+  const intact = new Set(requested.filter(isIntact));
+  const others = withoutConfigured(attachments, configured);
+  const stay = new Set<RecordedAttachment>();
+  const additions = selections.filter((selection) => {
+    const element = selectionElement(selection);
+    const found =
+      [...intact].find((each) => isDeepStrictEqual(each.selection, element)) ??
+      [...others].find((each) => mayBeFor(each, selection));
+    if (found === undefined) return true;
+    intact.delete(found);
+    others.delete(found);
+    stay.add(found);
+    return false;
+  });
+  const removals = requested.filter((each) => !stay.has(each)).toReversed();
+  return { removals, additions };
+}
+
+/** The attachments without an element, except as many of each configured network. */
+function withoutConfigured(
+  attachments: readonly RecordedAttachment[],
+  configured: readonly string[],
+): Set<RecordedAttachment> {
+  const left = [...configured];
+  const others = attachments.filter(({ isDefault, selection, displayName }) => {
+    if (isDefault || selection !== undefined) return false;
+    const position = left.indexOf(displayName);
+    if (position >= 0) left.splice(position, 1);
+    return position < 0;
+  });
+  return new Set(others);
+}
+
+function mayBeFor(
+  { displayName, ifName }: RecordedAttachment,
+  selection: NetworkSelection,
+): boolean {
+  const isSameName = selection.ifName === undefined || selection.ifName === ifName;
+  return isSameName && displayName === `${selection.namespace}/${selection.name}`;
+}

@@ -1,0 +1,85 @@
+import { CniError } from "#cni/error.ts";
+import type { EngineDeps } from "#engine/call/deps.ts";
+import type { EngineConfig } from "#engine/config.ts";
+import type { Pod } from "#engine/ports.ts";
+import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
+import {
+  defaultNetworkAnnotation,
+  networksAnnotation,
+  parseDefaultNetworkSelection,
+  parseNetworkSelections,
+} from "#npwg/selection/selection.ts";
+import { type NetworkChanges, networkChanges } from "./changes.ts";
+
+/** Whether the configuration lets edits of this namespace's pods change their networks. */
+export function mayHotPlug(
+  { hotPlug, hotPlugNamespaces }: Pick<EngineConfig, "hotPlug" | "hotPlugNamespaces">,
+  namespace: string,
+): boolean {
+  if (hotPlug === "off") return false;
+  return hotPlugNamespaces.length === 0 || hotPlugNamespaces.includes(namespace);
+}
+
+/** Whether the sandbox of a record is attached: its ADD has ended, and no DEL has begun. */
+export function usableRecord(
+  record: AttachmentRecord,
+  { bootId }: Pick<EngineDeps, "bootId">,
+): boolean {
+  const { teardown, attachments } = record;
+  if (teardown !== undefined || isOfEarlierBoot(record, bootId())) return false;
+  return attachments.every(({ state, hotPlug }) => state === "attached" || hotPlug !== undefined);
+}
+
+/**
+ * The difference of a pod's annotation and its record; `refreshed` is an interface that counts as
+ * changed.
+ * @throws CniError 100 if the annotation is invalid
+ */
+export function changesOf(
+  config: EngineConfig,
+  record: AttachmentRecord,
+  pod: Pick<Pod, "namespace" | "annotations"> & { readonly refreshed?: string | undefined },
+): NetworkChanges {
+  const { namespace: podNamespace, annotations, refreshed } = pod;
+  const selections = parseNetworkSelections(annotations[networksAnnotation] ?? "", {
+    podNamespace,
+  });
+  refuseRepeatedNames(selections);
+  const configured = configuredNames(config, podNamespace);
+  return networkChanges(record, selections, { configured, refreshed });
+}
+
+/** @throws CniError 100 naming the interface and its elements */
+function refuseRepeatedNames(selections: readonly NetworkSelection[]): void {
+  const byName = Map.groupBy(selections, ({ ifName }) => ifName);
+  for (const [name, [first, second]] of byName) {
+    if (name === undefined || first === undefined || second === undefined) continue;
+    const message = `network selection annotation is invalid: elements ${first.position} and ${second.position} request interface ${name}`;
+    throw new CniError("InterfaceNameTaken", message);
+  }
+}
+
+/** Why an edit of the default-network annotation has no effect; undefined without such an edit. */
+export function defaultNetworkEdit(
+  { plexusNamespace }: EngineConfig,
+  { attachments }: AttachmentRecord,
+  { annotations }: Pick<Pod, "annotations">,
+): string | undefined {
+  const annotation = annotations[defaultNetworkAnnotation];
+  if (annotation === undefined) return undefined;
+  const options = { defaultNamespace: plexusNamespace };
+  const { namespace, name } = parseDefaultNetworkSelection(annotation, options);
+  const [first] = attachments;
+  if (first?.displayName === `${namespace}/${name}`) return undefined;
+  return `a running pod keeps its default network ${first?.displayName}: create the pod again to attach it to ${namespace}/${name}`;
+}
+
+/** The definitions that every pod of a namespace is attached to. */
+function configuredNames(
+  { defaultNetworks, systemNamespaces, plexusNamespace }: EngineConfig,
+  podNamespace: string,
+): string[] {
+  if (systemNamespaces.includes(podNamespace)) return [];
+  return defaultNetworks.map((name) => `${plexusNamespace}/${name}`);
+}

@@ -1,0 +1,50 @@
+import { parseResult } from "#cni/result/parse.ts";
+import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { recordedList } from "#engine/plan/planned-attachment.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
+import { markRemovals } from "./unplug.ts";
+
+/** What of a running sandbox has disappeared. */
+export interface LostInterfaces {
+  /** One line for each network, for people. */
+  readonly problems: readonly string[];
+  /** Whether networks will be attached again. */
+  readonly willHeal: boolean;
+}
+
+/**
+ * Looks for attachments whose interfaces have disappeared from a running sandbox ([H-39]). With
+ * `heal: true`, those that the annotation requests are recorded as about to be removed: the next
+ * comparison with the annotation removes them and attaches them again.
+ * @param links the interfaces in the network namespace
+ * @throws CniError 5 when the record cannot be written, 6 or 7 when it cannot be read
+ */
+export async function findLostInterfaces(
+  ctx: CallContext,
+  stored: StoredRecord,
+  links: ReadonlySet<string>,
+): Promise<LostInterfaces> {
+  const lost = stored.record.attachments.filter((each) => lostOf(each, links).length > 0);
+  const healed =
+    ctx.config.heal === true ? lost.filter(({ selection }) => selection !== undefined) : [];
+  if (healed.length > 0) await markRemovals(ctx, stored, healed);
+  const problems = lost.map((each) => {
+    const next = healed.includes(each)
+      ? "it is attached again"
+      : "delete the pod, so that it starts anew with all its networks";
+    const names = lostOf(each, links).join(", ");
+    return `interface ${names} of network ${each.displayName} has disappeared from the pod: ${next}`;
+  });
+  return { problems, willHeal: healed.length > 0 };
+}
+
+/** The interfaces that an attachment should have. Those of user-space drivers are not in the kernel. */
+function lostOf(attachment: RecordedAttachment, links: ReadonlySet<string>): string[] {
+  const { result, hotPlug, userSpaceInterfaces = [] } = attachment;
+  if (result === undefined || hotPlug !== undefined) return [];
+  const fallbackVersion = recordedList(attachment).cniVersion;
+  const missing = missingInterfaces(parseResult(result, { fallbackVersion }), links);
+  return missing.filter((name) => !userSpaceInterfaces.includes(name));
+}

@@ -1,0 +1,400 @@
+import { expect, test } from "vitest";
+import { CniError } from "#cni/error.ts";
+import { teardownPlan } from "#engine/record/teardown-plan.ts";
+import { netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+import { web } from "#engine/testing/pod-lab.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import { SandboxUnavailableError } from "./sandbox-hosts.ts";
+import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
+
+test("hotPlug() plugs a network: record, plugin, record with result and status, status [H-22] [H-35] [H-36]", async () => {
+  const pod = await hotPlugLab("a");
+  expect(await pod.edit("a,b")).toMatchObject({
+    state: "settled",
+    operations: [{ op: "add", result: "success" }],
+  });
+  expect(pod.lab.journal).toEqual([
+    "update c1@eth0",
+    "macvlan ADD net2",
+    "update c1@eth0",
+    "publish default/web",
+    "update c1@eth0",
+  ]);
+  const [before, after] = pod.lab.records.writes.slice(-3).map(({ record }) => record);
+  expect(before?.attachments[2]).toMatchObject({ state: "attempted", hotPlug: "adding" });
+  expect(after?.attachments[2]).toMatchObject({ state: "attached", result: {} });
+  expect(after?.attachments[2]).not.toHaveProperty("hotPlug");
+  expect(Object.keys(after?.pendingStatus ?? {})).toEqual([networkStatusAnnotation]);
+  expect((await pod.lab.records.load(sandbox))?.record.pendingStatus).toBeUndefined();
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net2 default/b"]);
+  expect(pod.shown()).toEqual(await pod.recorded());
+  expect(pod.newEvents()).toEqual(["AddedInterface: Add net2 [10.0.0.3/24] from default/b"]);
+});
+
+test("hotPlug() publishes no status if the pod gets a newer sandbox while a plugin runs [H-33]", async () => {
+  const pod = await hotPlugLab("a");
+  const { records, publisher } = pod.lab;
+  const before = publisher.published.get("default/web");
+  const update = records.update.bind(records);
+  records.update = async (record, plan) => {
+    await update(record, plan);
+    if (record.attachments[2]?.state !== "attempted") return;
+    const newer = { ...record, containerId: "c2" };
+    await records.create(newer, teardownPlan(newer, 60_000));
+  };
+  await pod.edit("a,b");
+  expect(await pod.recorded()).toContain("net2 default/b");
+  expect(publisher.published.get("default/web")).toBe(before);
+});
+
+test("hotPlug() calls plugins with the arguments of the sandbox's own ADD [H-22] [H-23]", async () => {
+  const pod = await hotPlugLab("a");
+  const [element] = [{ name: "b", ips: ["10.9.0.7/24"], mac: "02:00:00:00:00:07" }];
+  pod.lab.source.addNad("default/b", {
+    ...network("net-b"),
+    plugins: [{ type: "macvlan", capabilities: { ips: true, mac: true } }],
+  });
+  await pod.edit([{ name: "a" }, element as object as never]);
+  const [call] = pod.lab.plugins.of("macvlan", "ADD");
+  expect(call).toMatchObject({ ...{ containerId: "c1", netns }, ifName: "net2" });
+  expect(call?.env.CNI_ARGS).toContain("K8S_POD_NAME=web");
+  expect(call?.conf.runtimeConfig).toEqual({ ips: ["10.9.0.7/24"], mac: "02:00:00:00:00:07" });
+});
+
+test("hotPlug() unplugs a network: mark, plugin, record without it, status [H-35] [H-36]", async () => {
+  const pod = await hotPlugLab("a,b");
+  await pod.edit("b");
+  expect(pod.lab.journal).toEqual([
+    "update c1@eth0",
+    "bridge DEL net1",
+    "update c1@eth0",
+    "publish default/web",
+    "update c1@eth0",
+  ]);
+  expect(pod.lab.records.writes.at(-3)?.record.attachments[1]?.hotPlug).toBe("removing");
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net2 default/b"]);
+  expect(pod.shown()).toEqual(await pod.recorded());
+  expect(pod.lab.kernel.linkNames(netns)).toEqual(["eth0", "net2"]);
+  expect(pod.newEvents()).toEqual(["RemovedInterface: Remove net1 from default/a"]);
+});
+
+test("hotPlug() unplugs the last first, then plugs in the annotation's order [H-27]", async () => {
+  const pod = await hotPlugLab("a,b");
+  await pod.edit("c@net9,c,a@x1");
+  expect(pod.lab.plugins.log()).toEqual([
+    ...["macvlan DEL net2", "bridge DEL net1"],
+    ...["ipvlan ADD net9", "ipvlan ADD net1", "bridge ADD x1"],
+  ]);
+  expect(pod.shown()).toEqual(await pod.recorded());
+});
+
+test("hotPlug() gives the lowest free name and renumbers none [H-26]", async () => {
+  const pod = await hotPlugLab("a,b,c");
+  await pod.edit("a,c");
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net3 default/c"]);
+  pod.lab.kernel.addLink(netns, "net2");
+  await pod.edit("b,c,a");
+  expect((await pod.recorded()).at(-1)).toBe("net4 default/b");
+});
+
+test("hotPlug() replaces the network of an interface [H-20] [H-27]", async () => {
+  const pod = await hotPlugLab([{ name: "a", interface: "pod01234567890" }]);
+  await pod.edit([{ name: "b", interface: "pod01234567890" }]);
+  expect(pod.lab.plugins.log()).toEqual([
+    "bridge DEL pod01234567890",
+    "macvlan ADD pod01234567890",
+  ]);
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "pod01234567890 default/b"]);
+});
+
+test("hotPlug() leaves the others when a network cannot be plugged, and undoes it alone, as it was tried [H-27]", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.plugins.script("macvlan ADD", failed(117, "parent busy"));
+  const outcome = await pod.edit("a,b,c");
+  expect(outcome).toMatchObject({
+    state: "failed",
+    operations: [
+      { op: "add", result: "error" },
+      { op: "add", result: "success" },
+    ],
+  });
+  expect(pod.lab.plugins.log()).toEqual([
+    "macvlan ADD net2",
+    "macvlan DEL net2",
+    "ipvlan ADD net3",
+  ]);
+  const [add] = pod.lab.plugins.of("macvlan", "ADD");
+  expect(pod.lab.plugins.of("macvlan", "DEL")[0]?.conf).toEqual(add?.conf);
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net3 default/c"]);
+  expect(pod.newEvents()[0]).toMatch(/^FailedAddingInterface: .*default\/b \(net2\).*parent busy/);
+  pod.lab.plugins.unscript("macvlan ADD");
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect((await pod.recorded()).at(-1)).toBe("net2 default/b");
+});
+
+test("hotPlug() keeps record and status of a network that cannot be unplugged, and tries again [H-35]", async () => {
+  const pod = await hotPlugLab("a@x1,b");
+  pod.lab.plugins.script("bridge DEL", failed(117, "busy"));
+  expect(await pod.edit("c@x1")).toMatchObject({ state: "failed" });
+  expect(pod.lab.plugins.log()).toEqual(["macvlan DEL net2", "bridge DEL x1"]);
+  expect(pod.shown()).toEqual(["eth0 default-net", "x1 default/a"]);
+  expect(pod.newEvents()[1]).toMatch(/^FailedRemovingInterface: .*default\/a \(x1\).*busy/);
+  pod.lab.plugins.unscript("bridge DEL");
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(pod.shown()).toEqual(["eth0 default-net", "x1 default/c"]);
+});
+
+test("hotPlug() leaves an unpublished status in the record, for a later attempt [H-35]", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.publisher.outcome = "pending";
+  expect(await pod.edit("a,b")).toMatchObject({ state: "settled" });
+  expect(pod.shown()).toEqual(["eth0 default-net", "net1 default/a"]);
+  pod.lab.publisher.outcome = "settled";
+  await pod.lab.engine.publishPendingStatuses(async () => false);
+  expect(pod.shown()).toEqual(await pod.recorded());
+});
+
+test("hotPlug() shows the device information of a plugged device [H-9.7] [H-18] [H-31]", async () => {
+  const devices = new Map([["vendor.example/nic", [{ id: "0000:01:00.1", source: "claim" }]]]);
+  const deviceSources = [{ devicesOf: async () => devices }];
+  const pod = await hotPlugLab("a", {}, { deviceSources });
+  const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/nic" };
+  pod.lab.source.addNad("default/b", network("net-b", "host-device"), resource);
+  expect(await pod.edit("a,b")).toMatchObject({ state: "settled" });
+  expect(pod.lab.plugins.of("host-device", "ADD")[0]?.conf.deviceID).toBe("0000:01:00.1");
+  // The pod has no other device.
+  expect(await pod.edit("a,b,b")).toMatchObject({ state: "failed" });
+  expect(pod.newEvents().at(-1)).toMatch(
+    /^InterfaceAddRejected: .*default\/b.*vendor.example\/nic/,
+  );
+});
+
+interface Rejection {
+  readonly why: string;
+  readonly to: string;
+  readonly event: RegExp;
+  readonly namespaceIsolation?: boolean;
+}
+
+const rejections: readonly Rejection[] = [
+  { why: "is no JSON", to: '[{"name":"b"]', event: /not valid JSON/ },
+  { why: "has an invalid value", to: '[{"name":"b","mac":"zz"}]', event: /element 1, key "mac"/ },
+  { why: "names no definition", to: "b,nope", event: /default\/nope/ },
+  { why: "names a forbidden one", to: "b,other/a", event: /other\/a/, namespaceIsolation: true },
+  {
+    why: "names an interface twice",
+    to: "b@x1,c@x1",
+    event: /elements 1 and 2 request interface x1/,
+  },
+  { why: "needs a device", to: "b,sriov", event: /default\/sriov.*vendor.example\/vf/ },
+  {
+    why: "asks for the default route",
+    to: '[{"name":"b","default-route":[]}]',
+    event: /default\/b: a running pod keeps/,
+  },
+];
+
+test.each(rejections)(
+  "hotPlug() unplugs nothing for an annotation that $why, and says so once [H-13] [H-30] [H-31] [H-37] [S-307]",
+  async ({ to, event, namespaceIsolation = false }) => {
+    const pod = await hotPlugLab("a", {}, { config: { namespaceIsolation } });
+    const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
+    pod.lab.source.addNad("default/sriov", network("net-s", "sriov"), resource);
+    pod.lab.source.addNad("other/a", network("net-o", "bridge"));
+    await pod.edit(to);
+    const rejected = pod.newEvents().filter((text) => text.startsWith("InterfaceAddRejected"));
+    expect(rejected).toEqual([expect.stringMatching(event)]);
+    expect(pod.lab.plugins.log("DEL")).toEqual([]);
+    expect(await pod.recorded()).toContain("net1 default/a");
+    await pod.again();
+    expect(pod.newEvents()).toEqual([]);
+    expect(await pod.edit("a")).toMatchObject({ state: "settled" });
+    expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a"]);
+    pod.lab.events.recorded.length = 0;
+    await pod.edit(to);
+    expect(pod.newEvents()).toContainEqual(expect.stringMatching(event));
+  },
+);
+
+test("hotPlug() plugs a network when its definition appears, and then unplugs [H-30] [H-32]", async () => {
+  const pod = await hotPlugLab("a");
+  expect(await pod.edit("later")).toMatchObject({ state: "failed" });
+  pod.lab.source.addNad("default/later", network("net-later", "vlan"));
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/later"]);
+});
+
+test.each([
+  { pod: "is terminating", state: { isTerminating: true }, outcome: "settled" },
+  { pod: "does not run", state: { phase: "Pending" }, outcome: "waiting" },
+  { pod: "uses the host's network", state: { hostNetwork: true }, outcome: "settled", event: 1 },
+  { pod: "was replaced", state: { uid: "uid-2" }, outcome: "waiting" },
+] as const)("hotPlug() changes nothing while the pod $pod [H-3] [H-31]", async (scene) => {
+  const pod = await hotPlugLab("a");
+  pod.state = scene.state;
+  expect(await pod.edit("b")).toMatchObject({ state: scene.outcome });
+  expect(pod.newEvents()).toHaveLength("event" in scene ? scene.event : 0);
+  expect(pod.lab.journal).toEqual([]);
+});
+
+test.each([
+  { config: { hotPlug: "off" as const }, changes: false },
+  { config: { hotPlugNamespaces: ["vms"] }, changes: false },
+  { config: { hotPlugNamespaces: ["vms", "default"] }, changes: true },
+])("hotPlug() obeys the configuration $config [H-38] [S-307]", async ({ config, changes }) => {
+  const pod = await hotPlugLab("a");
+  pod.lab.config = { ...pod.lab.config, ...config };
+  expect(await pod.edit("b")).toMatchObject({ state: "settled" });
+  expect((await pod.recorded()).includes("net1 default/b")).toBe(changes);
+});
+
+test("hotPlug() without an agent says once what to install", async () => {
+  const pod = await hotPlugLab("a");
+  pod.hosts.isConnected = false;
+  for (const attempt of [pod.edit("b"), pod.again()]) {
+    expect(await attempt).toMatchObject({ state: "failed" });
+  }
+  expect(pod.newEvents()).toEqual([
+    expect.stringMatching(/InterfaceAddRejected: .*agent --attach/),
+  ]);
+  expect(pod.lab.journal).toEqual([]);
+});
+
+test.each([
+  { why: "busy", state: "busy" },
+  { why: "gone", state: "waiting" },
+] as const)(
+  "hotPlug() leaves a sandbox that is $why to its own calls [H-32] [H-33]",
+  async (scene) => {
+    const pod = await hotPlugLab("a");
+    pod.hosts.refusal = new SandboxUnavailableError(scene.why, "no");
+    expect(await pod.edit("b")).toMatchObject({ state: scene.state });
+    expect([pod.lab.journal, pod.newEvents()]).toEqual([[], []]);
+  },
+);
+
+test.each([
+  { why: "the agent refuses the sandbox", code: 5, events: ["InterfaceAddRejected: no lock"] },
+  { why: "a definition cannot be read at the moment", code: 11, events: [] },
+])("hotPlug() tries again if $why", async ({ code, events }) => {
+  const pod = await hotPlugLab("a");
+  pod.hosts.refusal = new CniError(code, "no lock");
+  for (const attempt of [pod.edit("b"), pod.again()]) {
+    expect(await attempt).toMatchObject({ state: "failed", problem: "no lock" });
+  }
+  expect([pod.newEvents(), pod.lab.journal]).toEqual([events, []]);
+});
+
+test("hotPlug() uses the live annotation, not the watch's old one [H-33]", async () => {
+  const pod = await hotPlugLab("a,b");
+  const [hosts, conf] = [pod.hosts, async () => pod.lab.conf];
+  pod.state = { annotations: { "k8s.v1.cni.cncf.io/networks": "a" } };
+  const live = { ...pod.pod(), annotations: { "k8s.v1.cni.cncf.io/networks": "a,b" } };
+  const options = { hosts, conf, read: async () => live, isEdit: true };
+  const outcome = await pod.lab.engine.hotPlug(pod.pod(), options);
+  expect(outcome.state).toBe("settled");
+  expect(pod.lab.journal).toEqual([]);
+});
+
+test("an edit of the default-network annotation is reported, and has no effect [H-29]", async () => {
+  const pod = await hotPlugLab("a");
+  const annotations = { ...pod.pod().annotations, "v1.multus-cni.io/default-network": "other" };
+  pod.state = { annotations };
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(pod.newEvents()).toEqual([expect.stringMatching(/keeps its default network default-net/)]);
+  expect(pod.lab.journal).toEqual([]);
+});
+
+test("without an annotation, only its networks are unplugged [H-29] [H-30]", async () => {
+  const delegates = [network("default-net", "ptp"), network("extra", "vlan")];
+  const pod = await hotPlugLab("a", {}, { conf: { delegates } });
+  await pod.edit("");
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 extra"]);
+  expect(pod.shown()).toEqual(await pod.recorded());
+});
+
+test("DEL detaches what was plugged, and nothing of what was unplugged [H-12] [H-32]", async () => {
+  const pod = await hotPlugLab("a,b");
+  await pod.edit("b,c");
+  pod.lab.plugins.calls.length = 0;
+  expect(await pod.lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(pod.lab.plugins.log()).toEqual(["ipvlan DEL net1", "macvlan DEL net2", "ptp DEL eth0"]);
+  expect(pod.lab.records.keys).toEqual([]);
+});
+
+test("GC names plugged interfaces of valid sandboxes to their plugins [H-34]", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.source.addNad("default/gc", { ...network("net-gc", "vlan"), cniVersion: "1.1.0" });
+  await pod.edit("a,gc");
+  expect(await pod.lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
+  const [call] = pod.lab.plugins.of("vlan", "GC");
+  const valid = call?.conf["cni.dev/valid-attachments"];
+  expect(valid).toEqual([{ containerID: "c1", ifname: "net2" }]);
+});
+
+test("CHECK verifies a plugged interface", async () => {
+  const pod = await hotPlugLab("a");
+  await pod.edit("a,b");
+  expect(await pod.lab.check(web)).toMatchObject({ exitCode: 0 });
+  pod.lab.kernel.removeLink(netns, "net2");
+  expect((await pod.lab.check(web)).json.msg).toMatch(/net2.*is gone/);
+});
+
+/** What the agent is asked to do for an edit, if it does not disconnect. */
+async function ordersOf(edit: (pod: HotPlugLab) => Promise<unknown>): Promise<number> {
+  const pod = await hotPlugLab("a,b");
+  await edit(pod);
+  return pod.hosts.orders;
+}
+
+const swap = (pod: HotPlugLab): Promise<unknown> => pod.edit("b,c,a@x1");
+
+test("hotPlug() continues when the agent disconnected at any order, and nothing leaks [H-32] [H-41]", async () => {
+  const orders = await ordersOf(swap);
+  expect(orders).toBeGreaterThan(4);
+  for (let goesAt = 0; goesAt < orders; goesAt++) {
+    const pod = await hotPlugLab("a,b");
+    pod.hosts.goesAt = goesAt;
+    const outcome = (await swap(pod)) as { state: string };
+    pod.hosts.goesAt = Number.POSITIVE_INFINITY;
+    if (outcome.state !== "settled") expect(await pod.again()).toMatchObject({ state: "settled" });
+    const expected = ["eth0 default-net", "net1 default/c", "net2 default/b", "x1 default/a"];
+    expect((await pod.recorded()).toSorted()).toEqual(expected);
+    expect(pod.shown().toSorted()).toEqual(expected);
+    expect(pod.lab.kernel.linkNames(netns).toSorted()).toEqual(["eth0", "net1", "net2", "x1"]);
+    await pod.lab.del(web);
+    expect([pod.lab.records.keys, pod.lab.kernel.linkNames(netns)]).toEqual([[], []]);
+  }
+});
+
+test("hotPlug() continues after any write of the record that failed, and nothing leaks [H-32] [H-41]", async () => {
+  const pod = await hotPlugLab("a,b");
+  const before = pod.lab.records.writes.length;
+  await swap(pod);
+  const writes = pod.lab.records.writes.length - before;
+  expect(writes).toBeGreaterThan(5);
+  for (let nth = before + 1; nth <= before + writes; nth++) {
+    const own = await hotPlugLab("a,b");
+    own.lab.records.failWrite = { nth, error: new Error("no space left") };
+    await swap(own);
+    await own.again();
+    expect(await own.again()).toMatchObject({ state: "settled" });
+    const recorded = await own.attachments();
+    const networks = recorded.map(({ displayName }) => displayName).toSorted();
+    expect(networks).toEqual(["default-net", "default/a", "default/b", "default/c"]);
+    const names = recorded.map(({ ifName }) => ifName).toSorted();
+    expect(own.lab.kernel.linkNames(netns).toSorted()).toEqual(names);
+    await own.lab.del(web);
+    expect([own.lab.records.keys, own.lab.kernel.linkNames(netns)]).toEqual([[], []]);
+  }
+});
+
+test("an interrupted hot-plug operation does not make the sandbox a leftover", async () => {
+  const pod = await hotPlugLab("a", {}, { repeatsTeardowns: true });
+  pod.hosts.goesAt = 1;
+  expect(await pod.edit("a,b")).toMatchObject({ state: "failed" });
+  expect((await pod.attachments()).at(-1)).toMatchObject({ state: "attempted", hotPlug: "adding" });
+  pod.lab.advance(3_600_000);
+  expect(await pod.lab.engine.countLeftovers()).toBe(0);
+});

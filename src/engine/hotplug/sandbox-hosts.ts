@@ -1,0 +1,48 @@
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import type { CallHost } from "#engine/call/call.ts";
+import type { RecordKey } from "#engine/record/record.ts";
+
+/**
+ * Why a sandbox cannot be changed: no agent may attach; another operation on it runs; or it has no
+ * record or namespace any more, or its DEL has begun.
+ */
+export class SandboxUnavailableError extends CniError {
+  override readonly name = "SandboxUnavailableError";
+  readonly why: "noAgent" | "busy" | "gone";
+
+  constructor(why: SandboxUnavailableError["why"], message: string) {
+    super(CniErrorCode.TryAgainLater, message);
+    this.why = why;
+  }
+}
+
+/** Sessions of `plexus agent` that may attach networks to running sandboxes. */
+export interface SandboxHosts {
+  /** Whether an agent that may attach is connected. */
+  isAvailable(): boolean;
+  /** Calls the listener whenever such an agent becomes available. */
+  onAvailable(listener: () => void): void;
+  /**
+   * Locks a sandbox outside of a call of the runtime. Dispose it to release the sandbox.
+   * @throws SandboxUnavailableError, HostGoneError when the agent disconnects
+   */
+  open(sandbox: RecordKey & { readonly netns: string }): Promise<SandboxHost>;
+}
+
+/** A locked sandbox, and the agent that carries out orders for it. */
+export interface SandboxHost extends AsyncDisposable {
+  readonly host: CallHost;
+  /** The interfaces in its network namespace. */
+  readonly links: ReadonlySet<string>;
+  /** The agent's CNI_PATH. */
+  readonly path: readonly string[];
+}
+
+/** Where no agent can connect. */
+export const noSandboxHosts: SandboxHosts = {
+  isAvailable: () => false,
+  onAvailable: () => undefined,
+  open: async () => {
+    throw new SandboxUnavailableError("noAgent", "no agent is connected");
+  },
+};

@@ -1,0 +1,48 @@
+import type { SandboxHost, SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
+import type { RecordKey } from "#engine/record/record.ts";
+import type { FakeHost } from "#engine/testing/fake-host.ts";
+import type { FakeKernel } from "#engine/testing/fake-kernel.ts";
+
+interface World {
+  readonly kernel: FakeKernel;
+  host(): FakeHost;
+}
+
+/** An agent that opens every sandbox, unless a test makes it refuse. */
+export class FakeSandboxHosts implements SandboxHosts {
+  readonly #world: World;
+  readonly #sessions: FakeHost[] = [];
+  isConnected = true;
+  /** Thrown instead of opening a sandbox, when set. */
+  refusal: Error | undefined;
+  /** The agent disconnects instead of carrying out this order of a session (counted from 0). */
+  goesAt = Number.POSITIVE_INFINITY;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** How many orders it has carried out. */
+  get orders(): number {
+    return this.#sessions.reduce((sum, { orders }) => sum + orders, 0);
+  }
+
+  isAvailable(): boolean {
+    return this.isConnected;
+  }
+
+  onAvailable(): void {}
+
+  async open({ netns }: RecordKey & { netns: string }): Promise<SandboxHost> {
+    if (this.refusal !== undefined) throw this.refusal;
+    const host = this.#world.host();
+    host.goesAt = this.goesAt;
+    this.#sessions.push(host);
+    return {
+      host,
+      links: new Set(["lo", ...this.#world.kernel.linkNames(netns)]),
+      path: ["/opt/cni/bin"],
+      [Symbol.asyncDispose]: async () => undefined,
+    };
+  }
+}

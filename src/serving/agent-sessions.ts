@@ -1,0 +1,161 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { type Call, type CallHost, linkNames } from "#engine/call/call.ts";
+import type { Engine } from "#engine/engine.ts";
+import {
+  type SandboxHost,
+  type SandboxHosts,
+  SandboxUnavailableError,
+} from "#engine/hotplug/sandbox-hosts.ts";
+import type { ShimSession } from "#host/shim-session.ts";
+import { bootClockMs } from "#lib/boot-clock.ts";
+import { leftoverIntervalMs } from "./agent.ts";
+
+/**
+ * An agent replaces a session that has got a task within milliseconds, unless it has too many. It
+ * connects to a plexusd that has started within a second.
+ */
+const connectionMs = 2000;
+
+/** What of a session is used. */
+type AgentSession = Pick<ShimSession, keyof CallHost | "sandbox" | "done">;
+
+/** A session without a task yet. */
+interface IdleSession {
+  readonly session: AgentSession;
+  readonly path: readonly string[];
+  /** Takes it from those that wait. */
+  take(): void;
+  /** Ends its task, and with it the session. */
+  release(): void;
+}
+
+/**
+ * The sessions of `plexus agent --attach`. One waits for a task, which is a running sandbox or a
+ * leftover; with its first order the agent connects another one.
+ */
+export class AgentSessions implements SandboxHosts {
+  readonly #idle = new Set<IdleSession>();
+  /** Those that wait for an idle session, in their order. */
+  readonly #waiting = new Set<(idle: IdleSession) => void>();
+  readonly #listeners: (() => void)[] = [];
+  #connected = 0;
+  /** Until then, an agent is expected to connect. */
+  #expectedUntil = bootClockMs() + connectionMs;
+  /** When to look for leftovers; one session does at a time. */
+  #leftoversAt = 0;
+
+  isAvailable(): boolean {
+    return this.#connected > 0 || bootClockMs() < this.#expectedUntil;
+  }
+
+  onAvailable(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async open(sandbox: Parameters<SandboxHosts["open"]>[0]): Promise<SandboxHost> {
+    const { session, path, release } = await this.#take();
+    try {
+      const { outcome, message, links } = await session.sandbox(sandbox);
+      if (outcome === "refused") throw new CniError(CniErrorCode.IoFailure, message);
+      if (outcome !== "ok") throw new SandboxUnavailableError(outcome, message);
+      const dispose = async (): Promise<void> => release();
+      return { host: session, links: linkNames(links), path, [Symbol.asyncDispose]: dispose };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  /**
+   * Keeps a session for {@link open}, and tears leftovers down meanwhile. Ends it after one task,
+   * and when `stopping` is aborted while it has none.
+   * @throws HostGoneError when the agent disconnects during an order for a leftover
+   */
+  async serve(
+    engine: Engine,
+    call: Call,
+    { session, stopping }: { readonly session: AgentSession; readonly stopping: AbortSignal },
+  ): Promise<void> {
+    const signal = AbortSignal.any([session.gone, stopping]);
+    this.#connect();
+    try {
+      let hasWorked = false;
+      while (!hasWorked && !signal.aborted) {
+        hasWorked = await this.#detachLeftover(engine, call, session);
+        if (!hasWorked && !signal.aborted) hasWorked = await this.#offer(call, session, signal);
+      }
+      if (hasWorked) this.#expectedUntil = bootClockMs() + connectionMs;
+      if (hasWorked && !session.gone.aborted) {
+        await session.done({ exitCode: 0, stdout: "", stderr: "" });
+      }
+    } finally {
+      this.#connected--;
+    }
+  }
+
+  #connect(): void {
+    const wasAvailable = this.isAvailable();
+    this.#connected++;
+    if (!wasAvailable) for (const listener of this.#listeners) listener();
+  }
+
+  async #detachLeftover(engine: Engine, call: Call, session: AgentSession): Promise<boolean> {
+    if (bootClockMs() < this.#leftoversAt) return false;
+    this.#leftoversAt = Number.POSITIVE_INFINITY;
+    let hasWorked = false;
+    try {
+      hasWorked = await engine.retryLeftover(call, session);
+    } finally {
+      this.#leftoversAt = hasWorked ? 0 : bootClockMs() + leftoverIntervalMs;
+    }
+    return hasWorked;
+  }
+
+  /** Returns whether the session got a sandbox, once it has released it. */
+  async #offer({ path }: Call, session: AgentSession, signal: AbortSignal): Promise<boolean> {
+    const taken = new AbortController();
+    const released = Promise.withResolvers<void>();
+    const idle: IdleSession = {
+      ...{ session, path, release: released.resolve },
+      take: () => {
+        this.#idle.delete(idle);
+        taken.abort();
+      },
+    };
+    const [first] = this.#waiting;
+    this.#idle.add(idle);
+    first?.(idle);
+    const options = { signal: AbortSignal.any([signal, taken.signal]) };
+    await sleep(leftoverIntervalMs, undefined, options).catch(() => undefined);
+    this.#idle.delete(idle);
+    if (taken.signal.aborted) await released.promise;
+    return taken.signal.aborted;
+  }
+
+  /** @throws SandboxUnavailableError without a session */
+  async #take(): Promise<IdleSession> {
+    const [idle] = this.#idle;
+    idle?.take();
+    if (idle !== undefined) return idle;
+    if (this.isAvailable()) return await this.#next();
+    throw new SandboxUnavailableError("noAgent", "no `plexus agent --attach` is connected");
+  }
+
+  /** Takes the next session that is idle. @throws SandboxUnavailableError when none is in time */
+  #next(): Promise<IdleSession> {
+    const { promise, resolve, reject } = Promise.withResolvers<IdleSession>();
+    const give = (idle: IdleSession): void => {
+      clearTimeout(timer);
+      this.#waiting.delete(give);
+      idle.take();
+      resolve(idle);
+    };
+    const timer = setTimeout(() => {
+      this.#waiting.delete(give);
+      reject(new SandboxUnavailableError("busy", "every session of plexus agent has a task"));
+    }, connectionMs);
+    this.#waiting.add(give);
+    return promise;
+  }
+}
