@@ -24,9 +24,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "the shim does not wait without limit for an engine that hangs",
-    file: "shim/session.c",
-    find: 'int silence_ms = setting_ms("PLEXUS_SILENCE_MS", 30000);',
-    replace: "int silence_ms = 0;",
+    file: "shim/call.c",
+    find: 'call->silence_ms = setting_ms("PLEXUS_SILENCE_MS", SILENCE_MS);',
+    replace: "call->silence_ms = 0;",
     scenario: "DEL net2/bridge:before plexusd stop; repaired after DEL",
   },
   {

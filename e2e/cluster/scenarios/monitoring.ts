@@ -14,6 +14,7 @@ import { nad } from "../../support/node/manifests.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
+import { edit, enableHotPlug, waitForInterfaces } from "./hot-plug.ts";
 import { home } from "./target/objects.ts";
 import type { Scene } from "./target/scene.ts";
 import { ownCluster, skipGiven } from "./target/target.ts";
@@ -28,6 +29,7 @@ export function monitoringScenarios(scene: () => Scene): void {
     test("scrapes plexusd with the reader's token, and has data for every alert and panel", async (context) => {
       skipGiven(context);
       const own = ownCluster(scene());
+      await enableHotPlug(own);
       const prometheus = await startPrometheus(own);
       onTestFinished(() => prometheus.stop());
       await waitUntil("plexusd is scraped", async () => {
@@ -109,7 +111,7 @@ async function discovered(cluster: Cluster): Promise<object[]> {
   );
 }
 
-/** Pods come and go; two cannot be attached, one for its own mistake; and one cannot be detached for a while. */
+/** Pods come and go, and lose and get a network; two cannot be attached, one for its own mistake; and one cannot be detached for a while. */
 async function doAndFail(scene: Scene): Promise<void> {
   const { target } = scene;
   // A range of the gateway alone: there is never an address for a pod.
@@ -128,6 +130,10 @@ async function doAndFail(scene: Scene): Promise<void> {
   const end = Date.now() + seconds * 1000;
   for (let n = 0; n === 0 || Date.now() < end; n++) {
     await scene.startPod(`visitor-${n}`, { networks: "red,blue" });
+    await edit(scene, `visitor-${n}`, "red");
+    await waitForInterfaces(scene, `visitor-${n}`, ["eth0", "net1"]);
+    await edit(scene, `visitor-${n}`, "red,blue");
+    await waitForInterfaces(scene, `visitor-${n}`, ["eth0", "net1", "net2"]);
     if (n > 2) await scene.deletePods(`visitor-${n - 3}`);
   }
   await scene.startPod("never-detached", { networks: "vanishing" });

@@ -8,6 +8,7 @@ import { claimScenarios } from "./devices/claims.ts";
 import { deviceScenarios } from "./devices/devices.ts";
 import { explainScenarios } from "./explain.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
+import { hotPlugScenarios } from "./hot-plug.ts";
 import { installScenarios } from "./install.ts";
 import { loadScenarios } from "./load.ts";
 import { monitoringScenarios } from "./monitoring.ts";
@@ -35,6 +36,7 @@ const scenarios = [
   securityScenarios,
   loadScenarios,
   outageScenarios,
+  hotPlugScenarios,
   thinScenarios,
   freshNodeScenarios,
   uninstallScenarios,

@@ -1,6 +1,7 @@
 #!/bin/sh
 # In place of a plugin, which it runs: beside it are the real ones, and `events`, which gets a line before and after each
-# execution. When it gets line N of `strike` ("N victim"), that process is killed: the plugin, the shim, or its engine.
+# execution. When it gets line N of `strike` ("N victim"), that process is killed: the plugin, the shim, its engine, or the
+# process of that number. The victim `hold` has the plugin wait until the file `hold` is removed.
 here=$(dirname "$0")
 type=$(basename "$0")
 input=$(cat)
@@ -15,6 +16,17 @@ find_shim() {
 }
 
 kill_victim() {
+	case $1 in
+	hold)
+		while [ -e "$here/hold" ]; do sleep 0.05; done
+		return
+		;;
+	[0-9]*)
+		kill -9 "$1"
+		sleep 0.3
+		return
+		;;
+	esac
 	shim=$(find_shim)
 	case $1 in
 	plugin) kill -9 $$ ;;

@@ -8,6 +8,7 @@ import {
   decodeFindResult,
   decodeNetlinkResult,
   decodeRequest,
+  decodeSandboxResult,
 } from "#protocol/messages.ts";
 import { must, refusing, type Target } from "../target.ts";
 
@@ -29,6 +30,7 @@ const readers = [
   decodeNetlinkResult,
   decodeFind,
   decodeDone,
+  decodeSandboxResult,
 ] as const;
 
 /** The engine gives up at the first frame that it cannot decode; here each goes through all decoders. */

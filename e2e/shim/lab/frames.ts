@@ -16,6 +16,8 @@ export const FrameType = {
   findResult: 10,
   record: 11,
   require: 12,
+  sandbox: 13,
+  sandboxResult: 14,
 } as const;
 
 export type FieldValue = string | number | Uint8Array;

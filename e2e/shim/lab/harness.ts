@@ -139,6 +139,12 @@ class Conversation {
     return types.map((_, i) => [String(fields[2 * i]), String(fields[2 * i + 1])]);
   }
 
+  /** Has the agent lock a sandbox, and returns the outcome, the problem and the interfaces. */
+  async sandbox(containerId: FieldValue, ifName: string, netns: string): Promise<string[]> {
+    this.send(FrameType.sandbox, [containerId, ifName, netns]);
+    return (await this.#answer(FrameType.sandboxResult, 3)).map(String);
+  }
+
   send(type: number, fields: FieldValue[]): void {
     this.socket.write(encodeFrame(type, fields));
   }

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync, spawn } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, onTestFinished, test } from "vitest";
+import { isRunning } from "../support/processes.ts";
+import { waitUntil } from "../support/wait.ts";
+import { encodePlan, FrameType } from "./lab/frames.ts";
+import { type Bench, type Call, cniError, eachBuild, type Script } from "./lab/harness.ts";
+
+/** A sandbox with a record. Returns its network namespace. */
+function sandbox(bench: Bench, containerId = "c1"): string {
+  const plan = encodePlan({ containerId, ifName: "eth0", steps: [] });
+  writeFileSync(record(bench, containerId), plan, { mode: 0o600 });
+  return bench.netns();
+}
+
+function record(bench: Bench, containerId = "c1"): string {
+  return join(bench.state, `${containerId}@eth0.record`);
+}
+
+/** A plugin that hangs once it has noted its process. */
+function hangingPlugin(bench: Bench): () => Promise<number> {
+  const begun = join(bench.dir, "begun");
+  bench.plugin(
+    "p",
+    `[ "$CNI_COMMAND" = ADD ] || exit 0; echo $$ >${begun}.new; mv ${begun}.new ${begun}; exec sleep 60`,
+  );
+  return () =>
+    waitUntil("the plugin runs", () => existsSync(begun) && Number(readFileSync(begun, "utf8")));
+}
+
+/** Starts an agent. Each of its sessions gets the next task; calls of the runtime are answered at once. */
+async function agentFor(bench: Bench, tasks: Script[], { args = ["--attach"], env = {} } = {}) {
+  const seen = { sessions: 0, calls: 0 };
+  await bench.engine(async (engine) => {
+    if (!engine.request.fields.map(String).includes("CNI_COMMAND=AGENT")) {
+      seen.calls++;
+      return engine.done();
+    }
+    seen.sessions++;
+    await tasks.shift()?.(engine);
+  });
+  const agent = bench.start({ args: ["agent", ...args], env, stdin: "" });
+  return { agent, seen };
+}
+
+const del = (bench: Bench, env = {}): Call => bench.start({ env: { CNI_COMMAND: "DEL", ...env } });
+
+eachBuild("plexus agent --attach", (bench) => {
+  test("says so, and connects another session with the first order of one", async () => {
+    const netns = sandbox(bench());
+    let fields: string[] = [];
+    let order = (): void => undefined;
+    const ordered = new Promise<void>((resolve) => {
+      order = resolve;
+    });
+    const { seen } = await agentFor(bench(), [
+      async (engine) => {
+        fields = engine.request.fields.map(String);
+        await ordered;
+        await engine.sandbox("c1", "eth0", netns);
+        await engine.ended();
+      },
+    ]);
+    await waitUntil("a session waits", () => seen.sessions === 1);
+    expect(fields.slice(2)).toContain("PLEXUS_AGENT=attach");
+    await sleep(200);
+    expect(seen.sessions).toBe(1);
+    order();
+    await waitUntil("the next session waits", () => seen.sessions === 2);
+    bench().forgiveEngine();
+  });
+
+  test("has at most 32 sessions with a task", async () => {
+    let end = (): void => undefined;
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const busy: Script = async (engine) => {
+      await engine.find(bench().bin, "p");
+      await ended;
+      engine.done();
+    };
+    const { seen } = await agentFor(
+      bench(),
+      Array.from({ length: 32 }, () => busy),
+    );
+    await waitUntil("all have a task", () => seen.sessions === 32);
+    await sleep(200);
+    expect(seen.sessions).toBe(32);
+    end();
+    await waitUntil("another session waits", () => seen.sessions === 33);
+  });
+
+  test("attaches one sandbox in its network namespace, and nothing else [S-119] [S-120]", async () => {
+    bench().plugin("p", 'echo "ran $CNI_COMMAND $CNI_CONTAINERID $CNI_NETNS"');
+    const netns = sandbox(bench());
+    const other = bench().netns();
+    const results: string[] = [];
+    const addLink = Buffer.alloc(32);
+    addLink.writeUInt32LE(32, 0);
+    addLink.writeUInt16LE(16, 4);
+    addLink.writeUInt16LE(0x405, 6);
+    const denied = 1;
+    let netlink: number[] = [];
+    let again = true;
+    await agentFor(bench(), [
+      async (engine) => {
+        results.push((await engine.sandbox("c1", "eth0", netns)).join(" "));
+        for (const [command, id, path] of [
+          ["ADD", "c1", netns],
+          ["DEL", "c1", netns],
+          ["CHECK", "c1", netns],
+          ["ADD", "c1", other],
+          ["ADD", "c1", "/proc/self/ns/net"],
+          ["ADD", "c2", netns],
+          ["DEL", "c2", ""],
+          ["GC", "c1", ""],
+        ]) {
+          const env = [`CNI_COMMAND=${command}`, `CNI_CONTAINERID=${id}`, `CNI_NETNS=${path}`];
+          const { outcome, stdout } = await engine.exec({ type: "p", path: bench().bin, env });
+          results.push(`${outcome} ${stdout.trim()}`);
+        }
+        netlink = [
+          (await engine.netlink(netns, addLink)).errno,
+          (await engine.netlink(other, addLink)).errno,
+        ];
+        engine.send(FrameType.sandbox, ["c2", "eth0", other]);
+        await engine.ended();
+        again = false;
+      },
+    ]);
+    await waitUntil("a second sandbox has ended the session", () => !again);
+    expect(results).toEqual([
+      "ok  lo/",
+      `exited ran ADD c1 ${netns}`,
+      `exited ran DEL c1 ${netns}`,
+      `exited ran CHECK c1 ${netns}`,
+      ...Array.from({ length: 5 }, () => "refused "),
+    ]);
+    expect(netlink[0]).not.toBe(denied);
+    expect(netlink[1]).toBe(denied);
+  });
+
+  test("passes no network namespace that was replaced with a link [S-103] [S-120]", async () => {
+    bench().plugin("p", "");
+    const netns = sandbox(bench());
+    const other = bench().netns();
+    const outcomes: string[] = [];
+    await agentFor(bench(), [
+      async (engine) => {
+        await engine.sandbox("c1", "eth0", netns);
+        execFileSync("umount", ["-l", netns]);
+        rmSync(netns);
+        symlinkSync(other, netns);
+        const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`];
+        outcomes.push((await engine.exec({ type: "p", path: bench().bin, env })).outcome);
+        rmSync(netns);
+        writeFileSync(netns, "");
+        execFileSync("mount", ["--bind", other, netns]); // which the bench unmounts
+      },
+    ]);
+    await waitUntil("the outcome is there", () => outcomes.length > 0);
+    expect(outcomes).toEqual(["refused"]);
+  });
+
+  const begun = "the sandbox has no record, or its DEL has begun";
+  const misplaced =
+    "the path is not where a pod's network namespace is mounted, or its interfaces cannot be listed";
+  const running = "another operation on the sandbox runs, or garbage collection";
+  const hold = async (path: string): Promise<void> => {
+    const holder = spawn("flock", ["-x", path, "sh", "-c", "echo held; exec sleep 60"], {
+      detached: true,
+    });
+    onTestFinished(() => void process.kill(-holder.pid!, "SIGKILL"));
+    await new Promise((held) => holder.stdout.once("data", held));
+  };
+  const nowhere = () => "/nonexistent";
+
+  test.each<[string, (netns: string) => void | string | Promise<void>, string]>([
+    ["another operation runs", () => hold(join(bench().state, "c1.lock")), `busy ${running}`],
+    ["a GC runs", () => hold(bench().state), `busy ${running}`],
+    ["it has no record", () => rmSync(record(bench())), `gone ${begun}`],
+    ["its DEL has begun", () => chmodSync(record(bench()), 0o700), `gone ${begun}`],
+    ["its namespace is gone", nowhere, "gone the sandbox's network namespace is gone"],
+    ["its namespace is the host's", () => "/proc/self/ns/net", `refused ${misplaced}`],
+    ["its namespace is a process's", () => `/proc/${process.pid}/ns/net`, `refused ${misplaced}`],
+    ["its path is a link", link, `refused ${misplaced}`],
+  ])("locks no sandbox if %s [S-120]", async (_, prepare, expected) => {
+    const netns = sandbox(bench());
+    const path = (await prepare(netns)) ?? netns;
+    let result = "";
+    await agentFor(bench(), [
+      async (engine) => {
+        const [outcome, problem, links] = await engine.sandbox("c1", "eth0", path);
+        await engine.ended();
+        result = `${outcome} ${problem}`;
+        if (expected.startsWith("gone")) expect(links).toBe("");
+      },
+    ]);
+    await waitUntil("the session has ended", () => result !== "");
+    expect(result).toBe(expected);
+    if (!expected.startsWith("busy"))
+      await waitUntil("it is not locked", () => !existsSync(join(bench().state, "c1.lock")));
+  });
+
+  function link(netns: string): string {
+    symlinkSync(netns, `${netns}.link`);
+    return `${netns}.link`;
+  }
+
+  test.each([
+    ["no --attach is given", [], "c1", "plexus agent runs without --attach"],
+    [
+      "the container ID is a path",
+      ["--attach"],
+      "../c1",
+      "invalid characters in containerID, or more than 200 characters",
+    ],
+  ])("locks no sandbox if %s [S-120]", async (...row) => {
+    const [, args, id, problem] = row;
+    const netns = sandbox(bench());
+    const results: string[][] = [];
+    const task: Script = async (engine) => {
+      results.push(await engine.sandbox(id, "eth0", netns));
+      await engine.ended();
+    };
+    const { seen } = await agentFor(bench(), [task], { args });
+    await waitUntil("the agent has connected again", () => seen.sessions === 2);
+    expect(results).toEqual([["refused", problem, ""]]);
+    expect(readdirSync(bench().state)).toEqual(["c1@eth0.record"]);
+  });
+
+  test("locks no sandbox if the disk is full [S-120]", async () => {
+    const { state } = bench();
+    execFileSync("mount", ["-t", "tmpfs", "-o", "nr_inodes=2,mode=0700", "plexus", state]);
+    const netns = sandbox(bench());
+    let result: string[] = [];
+    await agentFor(bench(), [
+      async (engine) => {
+        result = await engine.sandbox("c1", "eth0", netns);
+      },
+    ]);
+    await waitUntil("the result is there", () => result.length > 0);
+    execFileSync("umount", ["-l", state]);
+    const problem = "the sandbox cannot be locked, as its lock file cannot be created";
+    expect(result).toEqual(["refused", problem, ""]);
+  });
+
+  test("a hanging plugin delays no other sandbox, and its own one's DEL until it ends", async () => {
+    const plugin = hangingPlugin(bench());
+    const [first, second] = [sandbox(bench()), sandbox(bench(), "c2")];
+    let other: string[] = [];
+    let isOver = false;
+    const { agent, seen } = await agentFor(bench(), [
+      async (engine) => {
+        await engine.sandbox("c1", "eth0", first);
+        const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${first}`];
+        await engine.exec({ type: "p", path: bench().bin, env });
+        isOver = true;
+        engine.done();
+      },
+      async (engine) => {
+        await plugin();
+        other = await engine.sandbox("c2", "eth0", second);
+        engine.done();
+      },
+    ]);
+    await waitUntil("the other sandbox is locked", () => other[0] === "ok");
+    const busy = await del(bench(), { PLEXUS_LOCK_MS: "300" }).ended;
+    expect(cniError(busy)).toMatchObject({ code: 11, reason: "TryAgainLater" });
+    const waiting = del(bench());
+    process.kill(await plugin(), "SIGKILL");
+    expect(await waiting.ended).toMatchObject({ code: 0 });
+    expect({ isOver, calls: seen.calls }).toEqual({ isOver: true, calls: 1 });
+    expect(agent.child.exitCode).toBeNull();
+  });
+
+  test("plexusd that ends while a plugin runs leaves the sandbox locked until the plugin has ended", async () => {
+    const plugin = hangingPlugin(bench());
+    const netns = sandbox(bench());
+    await agentFor(bench(), [
+      async (engine) => {
+        await engine.sandbox("c1", "eth0", netns);
+        const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`];
+        engine.exec({ type: "p", path: bench().bin, env }).catch(() => undefined);
+        await plugin();
+        engine.socket.destroy();
+      },
+    ]);
+    const pid = await plugin();
+    const busy = await del(bench(), { PLEXUS_LOCK_MS: "300" }).ended;
+    expect(cniError(busy)).toMatchObject({ code: 11 });
+    expect(isRunning(pid)).toBe(true);
+    process.kill(pid, "SIGKILL");
+    expect(await del(bench()).ended).toMatchObject({ code: 0 });
+    expect(existsSync(record(bench()))).toBe(true);
+  });
+
+  test.each<NodeJS.Signals>(["SIGKILL", "SIGTERM"])(
+    "%s ends its sessions with their plugins",
+    async (signal) => {
+      const plugin = hangingPlugin(bench());
+      const netns = sandbox(bench());
+      const { agent } = await agentFor(bench(), [
+        async (engine) => {
+          await engine.sandbox("c1", "eth0", netns);
+          const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`];
+          await engine.exec({ type: "p", path: bench().bin, env }).catch(() => undefined);
+        },
+      ]);
+      const pid = await plugin();
+      agent.child.kill(signal);
+      await agent.ended;
+      await waitUntil("the plugin has ended", () => !isRunning(pid));
+      expect(await del(bench()).ended).toMatchObject({ code: 0 });
+      bench().forgiveEngine();
+    },
+  );
+
+  test("the next one ends what the plugins of a killed agent have left running", async () => {
+    const plugin = hangingPlugin(bench());
+    const netns = sandbox(bench());
+    bench().plugin("outer", `${join(bench().bin, "p")}; echo`);
+    let outcome: string | undefined;
+    const { agent, seen } = await agentFor(bench(), [
+      async (engine) => {
+        await engine.sandbox("c1", "eth0", netns);
+        const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`];
+        await engine.exec({ type: "outer", path: bench().bin, env }).catch(() => undefined);
+      },
+      () => undefined,
+      async (engine) => {
+        outcome = (await engine.sandbox("c1", "eth0", netns))[0];
+      },
+    ]);
+    const pid = await plugin();
+    await waitUntil("another session waits", () => seen.sessions === 2);
+    agent.child.kill("SIGKILL");
+    await agent.ended;
+    expect(isRunning(pid)).toBe(true);
+    const env = { PLEXUS_STRAGGLER_MS: "300" };
+    bench().start({ args: ["agent", "--attach"], env, stdin: "" });
+    await waitUntil("the sandbox is locked", () => outcome === "ok");
+    expect(isRunning(pid)).toBe(false);
+    bench().forgiveEngine();
+  });
+
+  test("an engine that is silent loses the sandbox", async () => {
+    const netns = sandbox(bench());
+    let isLocked = false;
+    await agentFor(
+      bench(),
+      [
+        async (engine) => {
+          isLocked = (await engine.sandbox("c1", "eth0", netns))[0] === "ok";
+        },
+      ],
+      { env: { PLEXUS_SILENCE_MS: "500" } },
+    );
+    await waitUntil("the sandbox is locked", () => isLocked);
+    expect(await del(bench()).ended).toMatchObject({ code: 0 });
+  });
+});
