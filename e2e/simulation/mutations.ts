@@ -406,6 +406,34 @@ export const mutations: readonly SimulatedMutation[] = [
     replace: "",
     properties: ["detached at once"],
   },
+  {
+    name: "the record names a network before it is plugged into a running pod",
+    file: "src/engine/hotplug/plug.ts",
+    find: "await record.updateAhead();",
+    replace: "",
+    properties: ["recorded"],
+  },
+  {
+    name: "a network that cannot be unplugged stays recorded",
+    file: "src/engine/hotplug/unplug.ts",
+    find: "if (failure !== undefined) throw failure.error;",
+    replace: "void failure;",
+    properties: ["detached at once", "as requested"],
+  },
+  {
+    name: "a hot-plug that failed is tried again",
+    file: "src/daemon/pods/hot-plug.ts",
+    find: 'else watched.state = "retrying";',
+    replace: 'else watched.state = "settled";',
+    properties: ["as requested"],
+  },
+  {
+    name: "a running pod is compared with its annotation when plexusd starts",
+    file: "src/daemon/pods/hot-plug.ts",
+    find: "if (known === undefined) this.#pods.set(pod.uid, watched);",
+    replace: "if (known === undefined) return void this.#pods.set(pod.uid, watched);",
+    properties: ["as requested"],
+  },
 ];
 
 /** A safeguard whose absence no history shows, and why. */
@@ -453,6 +481,10 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     reason: "three faults have to meet, which happens in fewer than one of 5,000 histories",
   },
   {
+    safeguard: "the agent locks the sandbox whose networks it changes",
+    reason: "the engine's lock excludes the calls that plexusd serves, which is a safeguard too",
+  },
+  {
     safeguard: "a leftover is retried with backoff",
     reason: "no property counts the attempts",
   },
@@ -473,7 +505,8 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     reason: "the DEL of the earlier sandbox withdraws its status, which is a safeguard too",
   },
   {
-    safeguard: "a status is published only while its ADD has its shim and its record",
+    safeguard:
+      "a status is published only while its ADD has its shim and its record, and the pod no newer one",
     reason: "three faults have to meet, which happens in one of some hundred thousand histories",
   },
   {

@@ -17,6 +17,8 @@ export const properties = {
   "one at a time": "No two delegates of a sandbox run at the same time.",
   "status eventually":
     "The network-status of a pod lists exactly what is attached once the API server answers.",
+  "as requested":
+    "A running pod has the networks of its annotation, and no others, after each edit.",
   watched: "plexusd sees the pods that the API server has, once that answers.",
   bounded: "Files, descriptors and waiting writes do not grow with what has come and gone.",
   "never what runs": "What is attached for a running sandbox stays attached.",
@@ -45,9 +47,11 @@ interface Watched {
   calls: number;
   /** What its last successful ADD has left attached. */
   made: readonly Attached[];
-  /** Of its delegates in all. */
+  /** Of its delegates in all, but for those that run since {@link startedUs}. */
   delegateUs: number;
   startedUs: number;
+  /** By the start of each call: what its delegates had taken then. */
+  readonly before: Map<number, number>;
 }
 
 /** What the properties depend on. */
@@ -58,6 +62,8 @@ interface PropertiesOptions {
   readonly lacksRoom: boolean;
   /** How often plexusd may be stopped. */
   readonly stops: number;
+  /** Whether networks of running pods change, but for the default network. */
+  readonly hotPlug: boolean;
 }
 
 /** Watches a history, and keeps the first violation. */
@@ -65,6 +71,8 @@ export class Properties implements Observer {
   readonly #sandboxes = new Map<string, Watched>();
   /** Types of plugins that have been missing for longer than Plexus waits for them. */
   readonly lostPlugins = new Set<string>();
+  /** Sandboxes whose ADD did not end before a power loss, and whose record could not be synced. */
+  readonly #lostRecords = new Set<string>();
   readonly #options: PropertiesOptions;
   violation: Violation | undefined;
   /** Whether a process has ended that alone knew a network-status, which may then stay unwritten. */
@@ -76,8 +84,12 @@ export class Properties implements Observer {
     this.#times = new CallTimes(options);
   }
 
-  /** A plugin that is missing for too long counts as lost, with what it made on the host. */
-  mayStay({ kind, plugin }: Attached): boolean {
+  /**
+   * A plugin that is missing for too long counts as lost, with what it made on the host. Of a lost
+   * record, nothing tells what was attached.
+   */
+  mayStay({ kind, plugin, containerId }: Attached): boolean {
+    if (this.#lostRecords.has(containerId)) return true;
     return kind === "host state" && this.lostPlugins.has(plugin);
   }
 
@@ -106,7 +118,8 @@ export class Properties implements Observer {
     watched.running.add(process);
     process.onEnd(() => this.delegateEnded(call, process));
     if (command === "DEL") {
-      if (watched.hasAdd && !watched.delBegan && this.#options.isRunning(id))
+      const mayStop = this.#options.hotPlug && call.env.CNI_IFNAME !== "eth0";
+      if (watched.hasAdd && !watched.delBegan && !mayStop && this.#options.isRunning(id))
         this.violate("never what runs", `${call.type} DEL of ${id}, which runs`);
       return;
     }
@@ -146,7 +159,7 @@ export class Properties implements Observer {
       if (!watched.delBegan) this.mustHaveAll(sandbox);
       watched.delBegan = true;
     }
-    watched.delegateUs = 0;
+    watched.before.set(world().schedule.nowUs, delegateUsOf(watched));
   }
 
   callEnded(end: CallEnd): void {
@@ -154,14 +167,25 @@ export class Properties implements Observer {
     this.#times.ended(command);
     if (sandbox === undefined) return;
     const watched = this.#watched(sandbox.id);
-    const late = this.#times.problem(end, watched.delegateUs);
+    const delegateUs = delegateUsOf(watched) - (watched.before.get(end.startedUs) ?? 0);
+    const late = this.#times.problem(end, delegateUs);
     if (late !== undefined) this.violate(late.property, late.details);
     if (!end.isSuccess) return;
     if (command === "ADD") {
       watched.hasAdd = true;
-      watched.made = world().kernel.attachedOf(sandbox.id);
+      const { hotPlug } = this.#options;
+      const made = world().kernel.attachedOf(sandbox.id);
+      watched.made = made.filter(({ ifName }) => !hotPlug || ifName === "eth0");
     }
     if (command === "DEL") this.#mustBeDetached(sandbox, watched);
+  }
+
+  /** The power is lost. @param unsynced the files that the disk failed to sync */
+  powerLost(unsynced: ReadonlySet<string>): void {
+    for (const path of unsynced) {
+      const id = /([^./]+)@[^/]*\.record/.exec(path)?.[1];
+      if (id !== undefined && this.#sandboxes.get(id)?.hasAdd !== true) this.#lostRecords.add(id);
+    }
   }
 
   /** After a power loss, when the machine has its disk again. */
@@ -190,7 +214,7 @@ export class Properties implements Observer {
       watched = {
         ...{ hasAdd: false, delBegan: false, isDetached: false },
         ...{ running: new Set<Process>(), delegateUs: 0, startedUs: 0 },
-        ...{ children: new Map<Process, number>(), calls: 0, made: [] },
+        ...{ children: new Map<Process, number>(), calls: 0, made: [], before: new Map() },
       };
       this.#sandboxes.set(id, watched);
     }
@@ -220,6 +244,10 @@ export class Properties implements Observer {
       child.isAlive && before < calls ? [child] : [],
     );
   }
+}
+
+function delegateUsOf({ running, delegateUs, startedUs }: Watched): number {
+  return delegateUs + (running.size > 0 ? world().schedule.nowUs - startedUs : 0);
 }
 
 function identityOf({ env }: DelegateCall): { command: string; id: string } {

@@ -4,7 +4,8 @@ import type { Scenario } from "./scenario.ts";
 
 /** Creates the definitions of the networks that a scenario names; others would have no effect. */
 export function putDefinitions(api: ApiServer, { pods, mischief }: Scenario): void {
-  const names = new Set(pods.flatMap((pod) => pod.networks));
+  const requests = pods.flatMap((pod) => [pod, ...pod.edits]);
+  const names = new Set(requests.flatMap(({ networks }) => networks));
   for (const each of mischief) if ("network" in each) names.add(each.network);
   for (const name of names) putDefinition(api, name);
 }

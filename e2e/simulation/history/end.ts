@@ -4,12 +4,17 @@ import { isJsonObject } from "#lib/json.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
 import { inProcess } from "../world/remote.ts";
+import { interfaceName } from "./annotation.ts";
 import type { Stage } from "./stage.ts";
 
 /** Names of files that stay when all pods are gone. */
 const mayStayFile = /\.detached$|^default\.plan$|\.record$|\.damaged$/;
 /** A status write waits at most this long before it is tried again. */
 const statusUs = 150e6;
+/** The same if a process that a plugin has left keeps the sandbox's lock file (sandbox-in-use.ts). */
+const statusOfLockedUs = statusUs + 600e6;
+/** A failed hot-plug is tried again after at most five minutes, and then a plugin may take long. */
+const hotPlugUs = 480e6;
 /** Older than any file that plexusd keeps. */
 const oldMs = 24 * 3_600_000;
 /** Longer than a sweep takes on a disk that is busy. */
@@ -19,16 +24,20 @@ const sweepUs = 10e6;
 export async function checkRunning(stage: Stage): Promise<void> {
   const { kubelet, runtime, properties } = stage;
   if (kubelet.pods.length === 0) return;
+  if (stage.scenario.hotPlug === "on") await checkRequested(stage);
   for (const sandbox of runningSandboxes(stage)) checkAttached(stage, sandbox);
   const isOk = await inProcess(runtime.process, () => runtime.check()).catch(() => true);
   if (!isOk) properties.violate("never what runs", "a CHECK fails");
   const unseen = await lastProblem(stage, () => watchProblem(stage));
   if (unseen !== undefined) properties.violate("watched", unseen);
-  const problem = await lastProblem(stage, () =>
+  const waitUs = stateFiles(stage.world.disk).some((name) => name.endsWith(".lock"))
+    ? statusOfLockedUs
+    : statusUs;
+  const statuses = (): string | undefined =>
     runningSandboxes(stage)
       .map((sandbox) => statusProblem(stage, sandbox))
-      .find((each) => each !== undefined),
-  );
+      .find((each) => each !== undefined);
+  const problem = await lastProblem(stage, statuses, waitUs);
   if (problem !== undefined && !properties.hasLostStatus)
     properties.violate("status eventually", problem);
 }
@@ -37,9 +46,10 @@ export async function checkRunning(stage: Stage): Promise<void> {
 async function lastProblem(
   { world }: Stage,
   problem: () => string | undefined,
+  waitUs = statusUs,
 ): Promise<string | undefined> {
   const { schedule } = world;
-  await schedule.until(() => problem() === undefined, schedule.nowUs + statusUs);
+  await schedule.until(() => problem() === undefined, schedule.nowUs + waitUs);
   return problem();
 }
 
@@ -64,12 +74,34 @@ function runningSandboxes({ api, runtime, kubelet, world }: Stage): Sandbox[] {
 }
 
 /** What a pod should have, each as `INTERFACE NETWORK`. */
-function expected({ scenario }: Pick<Stage, "scenario">, { pod }: Sandbox): string[] {
-  const requested = scenario.pods[Number(pod.uid.split("-").at(-1))]?.networks ?? [];
+function expected(
+  { scenario, edited }: Pick<Stage, "scenario" | "edited">,
+  { pod }: Sandbox,
+): string[] {
+  const atStart = scenario.pods[Number(pod.uid.split("-").at(-1))]?.networks ?? [];
+  const requested = edited.get(pod.uid) ?? atStart;
   return [
     `eth0 ${scenario.defaultNetwork}`,
-    ...requested.map((name, index) => `net${index + 1} ${name}`),
+    ...requested.map((name, index) => `${interfaceName(scenario, index)} ${name}`),
   ];
+}
+
+/** Waits until running pods have the networks of their edited annotations. */
+async function checkRequested(stage: Stage): Promise<void> {
+  const { world, properties } = stage;
+  const problem = (): string | undefined =>
+    runningSandboxes(stage)
+      .map((sandbox) => {
+        const links = world.kernel.attachedOf(sandbox.id).filter(({ kind }) => kind === "link");
+        const there = links.map(({ ifName, network }) => `${ifName} ${network}`).toSorted();
+        const wanted = expected(stage, sandbox).toSorted();
+        return there.join() === wanted.join()
+          ? undefined
+          : `${sandbox.id} has ${there.join()}, its pod requests ${wanted.join()}`;
+      })
+      .find((each) => each !== undefined);
+  const found = await lastProblem(stage, problem, hotPlugUs);
+  if (found !== undefined) properties.violate("as requested", found);
 }
 
 function checkAttached({ world, properties, ...stage }: Stage, sandbox: Sandbox): void {
@@ -101,7 +133,8 @@ function statusProblem(stage: Stage, sandbox: Sandbox): string | undefined {
       `${ifName} ${String(name).split("/").at(-1)} ${mac} ${Array.isArray(ips) ? ips.join("+") : ""}`,
   );
   const wanted = expected(stage, sandbox).map((each) => shownAs(stage.world, sandbox, each));
-  if (wanted.join() === shown.join()) return undefined;
+  // Plugged networks are the last, wherever the annotation has them.
+  if (wanted.toSorted().join() === shown.toSorted().join()) return undefined;
   return `pod ${name} has ${wanted.join()}, its status shows ${shown.join()}`;
 }
 

@@ -1,4 +1,3 @@
-import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { ApiServer } from "../api/api-server.ts";
 import { Kubelet } from "../node/kubelet.ts";
 import { runtimeConf } from "../node/networks.ts";
@@ -12,6 +11,7 @@ import { Random } from "../world/random.ts";
 import { inProcess } from "../world/remote.ts";
 import { Process, Schedule } from "../world/schedule.ts";
 import { enterWorld, type World } from "../world/world.ts";
+import { annotationsOf, scheduleEdits } from "./annotation.ts";
 import { putDefinitions, restoreDefinitions } from "./definitions.ts";
 import type { Mischief } from "./draw-mischief.ts";
 import { checkEnd, checkRunning, recordNames } from "./end.ts";
@@ -80,13 +80,14 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
   };
   const properties = new Properties({
     isRunning,
+    hotPlug: scenario.hotPlug === "on",
     lacksRoom: scenario.mischief.some(isShortOfRoom),
     stops: scenario.mischief.filter(({ kind }) => kind === "stop").length,
   });
   const world: World = {
     ...{ random, schedule, faults, disk, kernel: new Kernel(random, disk) },
     ...{ daemon: undefined, onDaemonChange: new Set(), missingPlugins: new Set() },
-    startStandalone: scenario.hasStandalone ? startStandalone : undefined,
+    startStandalone: scenario.hasStandalone ? () => startStandalone(scenario) : undefined,
     ...{ observer: properties, api: new ApiServer() },
     clockOffsetMs: Date.UTC(2026, 0, 1),
     losePower: () => losePower(stage),
@@ -104,16 +105,28 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
       ended: (end) => properties.callEnded(end),
     },
   });
-  const kubelet = new Kubelet(runtime, ({ namespace, name, uid }) => {
-    const key = `${namespace}/${name}`;
-    // The next pod may have the name already.
-    if (api.pod(key)?.metadata.uid === uid) api.removePod(key);
+  const kubelet = new Kubelet(runtime, {
+    started: (pod) => scenario.hotPlug === "on" && reportStatus(world, api, pod),
+    ended: ({ namespace, name, uid }) => {
+      const key = `${namespace}/${name}`;
+      // The next pod may have the name already.
+      if (api.pod(key)?.metadata.uid === uid) api.removePod(key);
+    },
   });
   const stage: Stage = {
     ...{ scenario, world, faults, properties, api, runtime, kubelet },
-    ...{ plexusd: undefined, isOn: true },
+    ...{ plexusd: undefined, isOn: true, edited: new Map() },
   };
   return stage;
+}
+
+/** Updates the pod's status, so that watches deliver it again. */
+function reportStatus(world: World, api: ApiServer, pod: SimulatedPod): void {
+  const { schedule } = world;
+  const key = `${pod.namespace}/${pod.name}`;
+  if (api.isDown) schedule.at(5e6, () => reportStatus(world, api, pod), schedule.outside);
+  else if (api.pod(key)?.metadata.uid === pod.uid)
+    api.annotatePod(key, { "simulation/status": String(schedule.nowUs) });
 }
 
 function isShortOfRoom(mischief: Mischief): boolean {
@@ -152,8 +165,7 @@ function succeed(stage: Stage, plan: PodScenario, index: number): void {
 function startPod(stage: Stage, plan: PodScenario, index: number): void {
   const { api, kubelet, scenario, world } = stage;
   if (stage.faults.isOver) return;
-  const annotations: Record<string, string> =
-    plan.networks.length === 0 ? {} : { [networksAnnotation]: plan.networks.join(",") };
+  const annotations = annotationsOf(scenario, plan.networks);
   const name = `pod-${nameIndex(scenario.pods, index)}`;
   const before = api.pod(`default/${name}`);
   if (before !== undefined) {
@@ -164,6 +176,7 @@ function startPod(stage: Stage, plan: PodScenario, index: number): void {
   world.note(() => `pod ${name} is created, networks ${plan.networks.join(",")}`);
   api.putPod(pod);
   kubelet.create(pod);
+  scheduleEdits(stage, pod, plan);
   if (plan.lifeMs === undefined) return;
   world.schedule.at(plan.lifeMs * 1000, () => {
     world.note(() => `pod ${name} is deleted`);
@@ -198,14 +211,14 @@ async function repair(stage: Stage): Promise<void> {
   await checkRunning(stage);
   for (const pod of kubelet.pods) kubelet.delete(pod);
   const isEmpty = (): boolean =>
-    kubelet.unsettled === 0 && !hasChildren() && leftovers(stage).length === 0;
+    kubelet.unsettled === 0 && !isBusy() && leftovers(stage).length === 0;
   await schedule.until(isEmpty, endUs, nudge);
   await checkEnd(stage);
 }
 
-/** Whether something still runs that plugins have left. */
-function hasChildren(): boolean {
-  return [...Process.alive].some(({ name }) => name.startsWith("child"));
+/** Whether a call still runs, or something that plugins have left. */
+function isBusy(): boolean {
+  return [...Process.alive].some(({ name }) => /^(shim|child)/.test(name));
 }
 
 /** What is attached, or recorded, for sandboxes that the runtime does not have. */

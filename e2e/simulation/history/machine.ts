@@ -15,7 +15,7 @@ export function startMachine(stage: Stage): void {
 
 function keepAgent(stage: Stage): void {
   const { schedule, random } = stage.world;
-  startAgent().onEnd(() => {
+  startAgent(stage.scenario.hotPlug === "on").onEnd(() => {
     const again = (): void => {
       if (stage.isOn) keepAgent(stage);
     };
@@ -62,6 +62,7 @@ export function losePower(stage: Stage): void {
   world.note(() => "power is lost");
   stage.isOn = false;
   properties.disturb(120e6);
+  properties.powerLost(world.disk.unsynced);
   const lostAtUs = schedule.nowUs;
   const boot = (): void => {
     world.disk.restart(lostAtUs);

@@ -12,7 +12,9 @@ export interface Scenario {
   /** Whether the runtime passes the pods' annotations. */
   readonly passesAnnotations: boolean;
   readonly hasStandalone: boolean;
+  /** With `hotPlug`, it may attach networks to running pods. */
   readonly hasAgent: boolean;
+  readonly hotPlug: EngineConfig["hotPlug"];
   /** Whether the runtime's list of sandboxes is written every half minute. */
   readonly hasList: boolean;
   /** Whether it lasts until plexusd has swept the state directory, if there is something to sweep. */
@@ -29,6 +31,14 @@ export interface PodScenario {
   readonly isSuccessor: boolean;
   /** Undefined: until the end of the history. */
   readonly lifeMs: number | undefined;
+  /** Changes of its annotation, with hot-plug. */
+  readonly edits: readonly Edit[];
+}
+
+interface Edit {
+  /** From the pod's start. */
+  readonly afterMs: number;
+  readonly networks: readonly NetworkName[];
 }
 
 /** How large a history is: how probable each number is. */
@@ -54,27 +64,44 @@ export function drawScenario(seed: number): Scenario {
   const random = new Random(seed);
   const size = sizes[random.weighted({ small: 4, large: 1 })];
   const podCount = Number(random.weighted(size.pods));
+  // Its own numbers, so that histories without hot-plug stay as they were.
+  const ofEdits = new Random(seed + 0.25 * 2 ** 32);
+  const hotPlug = ofEdits.chance(0.15) ? "on" : "off";
   const node = {
     runtime: random.chance(0.7) ? "containerd" : "CRI-O",
     cniVersion: random.pick(["1.1.0", "1.0.0", "0.4.0"]),
     defaultNetwork: random.chance(0.6) ? "pods" : "pods-chained",
     passesAnnotations: random.chance(0.3),
     hasStandalone: random.chance(0.2),
-    hasAgent: random.chance(0.15),
+    hasAgent: random.chance(0.15) || hotPlug === "on",
     hasList: random.chance(0.2),
     isSwept: random.chance(0.3),
-    pods: Array.from({ length: podCount }, () => drawPod(random, size)),
+    pods: Array.from({ length: podCount }, () => ({
+      ...drawPod(random, size),
+      edits: hotPlug === "on" ? drawEdits(ofEdits, size) : [],
+    })),
   } as const;
   const kinds = drawKinds(random);
   const mischiefCount = Number(random.weighted(size.mischief));
   const mischief = Array.from({ length: mischiefCount }, () => drawMischief(random, kinds, node));
   const publishStatus = random.pick(["beforeReply", "afterReply"] as const);
-  return { seed, ...node, mischief, publishStatus };
+  return { seed, ...node, hotPlug, mischief, publishStatus };
 }
 
-function drawPod(random: Random, size: Size): PodScenario {
+function drawNetworks(random: Random, size: Size): NetworkName[] {
   const count = Number(random.weighted(size.networks));
-  const networks = Array.from({ length: count }, () => random.pick(requestable));
+  return Array.from({ length: count }, () => random.pick(requestable));
+}
+
+function drawEdits(random: Random, size: Size): Edit[] {
+  return Array.from({ length: random.integer(1, 2) }, () => ({
+    afterMs: random.duration(100, 12_000),
+    networks: drawNetworks(random, size),
+  }));
+}
+
+function drawPod(random: Random, size: Size): Omit<PodScenario, "edits"> {
+  const networks = drawNetworks(random, size);
   const lifeMs = random.chance(0.7) ? random.duration(200, 20_000) : undefined;
   const isSuccessor = random.chance(0.2);
   return { networks, startMs: random.duration(1, 2000), isSuccessor, lifeMs };

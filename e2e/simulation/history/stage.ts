@@ -1,5 +1,6 @@
 import type { ApiServer } from "../api/api-server.ts";
 import type { Kubelet } from "../node/kubelet.ts";
+import type { NetworkName } from "../node/networks.ts";
 import type { Plexusd } from "../node/plexusd.ts";
 import type { Runtime } from "../node/runtime.ts";
 import type { Properties } from "../properties.ts";
@@ -18,6 +19,8 @@ export interface Stage {
   readonly kubelet: Kubelet;
   /** The running plexusd; undefined while none is. */
   plexusd: Plexusd | undefined;
+  /** By UID: the networks of pods whose annotation was edited. */
+  readonly edited: Map<string, readonly NetworkName[]>;
   /** Whether the machine runs. */
   isOn: boolean;
 }

@@ -11,17 +11,24 @@ interface WantedPod {
   wake: () => void;
 }
 
+/** What the kubelet tells the API server. */
+interface PodReports {
+  /** The pod has a sandbox. */
+  started(pod: SimulatedPod): void;
+  /** The pod has no sandbox any more, and can be removed. */
+  ended(pod: SimulatedPod): void;
+}
+
 /** Has each pod of the API run in one sandbox, and each deleted one in none. */
 export class Kubelet {
   readonly #runtime: Runtime;
-  readonly #removePod: (pod: SimulatedPod) => void;
+  readonly #report: PodReports;
   readonly #wanted = new Map<string, WantedPod>();
   #process = new Process("kubelet");
 
-  /** `removePod` takes a pod that has no sandbox any more from the API. */
-  constructor(runtime: Runtime, removePod: (pod: SimulatedPod) => void) {
+  constructor(runtime: Runtime, report: PodReports) {
     this.#runtime = runtime;
-    this.#removePod = removePod;
+    this.#report = report;
   }
 
   /** The pods that are not yet as they should be. */
@@ -84,7 +91,7 @@ export class Kubelet {
 
   #finish({ pod }: WantedPod): void {
     this.#wanted.delete(pod.uid);
-    this.#removePod(pod);
+    this.#report.ended(pod);
   }
 
   /** @returns whether the pod is as it should be @throws Error when the runtime fails */
@@ -93,7 +100,9 @@ export class Kubelet {
     const sandboxes = this.#sandboxes(pod);
     if (!isDeleted && sandboxes.some(isAlive)) return true;
     for (const sandbox of sandboxes) await inProcess(runtime.process, () => runtime.stop(sandbox));
-    if (!isDeleted) await inProcess(runtime.process, () => runtime.run(pod));
+    if (isDeleted) return true;
+    await inProcess(runtime.process, () => runtime.run(pod));
+    this.#report.started(pod);
     return true;
   }
 

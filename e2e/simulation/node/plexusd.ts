@@ -1,6 +1,6 @@
 import { defaultConfig } from "#daemon/config/config.ts";
 import { housekeepingTasks } from "#daemon/housekeeping-tasks.ts";
-import { nodeDuties } from "#daemon/pods/duties.ts";
+import { type NodeDuties, nodeDuties } from "#daemon/pods/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { readCall } from "#engine/call/call.ts";
 import type { EngineMetrics } from "#engine/call/deps.ts";
@@ -22,7 +22,8 @@ import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { isAgent, serveAgent } from "#serving/agent.ts";
+import { isAgent, isAttachingAgent, serveAgent } from "#serving/agent.ts";
+import { AgentSessions } from "#serving/agent-sessions.ts";
 import { Housekeeping } from "#serving/housekeeping.ts";
 import { lazyKube } from "#standalone/lazy-kube.ts";
 import { serveOneCall } from "#standalone/serve.ts";
@@ -39,7 +40,6 @@ const nodeName = "node-1";
 const gracePeriodUs = 30e6;
 
 const { apiTimeoutMs, statusWaitMs } = defaultConfig;
-const config = { current: () => defaultConfig, text: () => "" };
 const now = (): string => new Date().toISOString();
 
 const { cniConfDir } = defaultConfig.nodeConf;
@@ -64,7 +64,7 @@ export function installConf(
 
 /** Tasks that need sockets, credentials or devices, which the simulation has not. */
 const leftOut =
-  /^(the sockets|the configuration and credentials|the sweep of device|the removal of the start-up)/;
+  /^(the sockets|the configuration and credentials|the sweep of device|the search for definitions|the removal of the start-up)/;
 
 /** What src/engine/add/finish-add.ts logs. */
 const unrecordedStatus = "cannot record the network-status that is still to be published";
@@ -101,31 +101,35 @@ const common = {
   now,
 };
 
+type PlexusdConfig = Pick<EngineConfig, "publishStatus" | "hotPlug">;
+
 /** plexusd as src/daemon/start.ts connects it, without sockets, HTTP and the CNI configuration. */
 export class Plexusd {
   readonly process = new Process("plexusd");
   readonly #runtimeSandboxes: RuntimeSandboxes;
-  readonly #config: Pick<EngineConfig, "publishStatus">;
+  readonly #config: PlexusdConfig;
+  readonly #agents = new AgentSessions();
   readonly #sessions = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   #kube: KubeAdapter | undefined;
   #housekeeping: Housekeeping | undefined;
+  #duties: NodeDuties | undefined;
   #records: FileRecordStore | undefined;
   #isOpen = false;
   #isSignalled = false;
 
   private constructor(
     runtimeSandboxes: RuntimeSandboxes,
-    { publishStatus }: Pick<EngineConfig, "publishStatus">,
+    { publishStatus, hotPlug }: PlexusdConfig,
   ) {
     this.#runtimeSandboxes = runtimeSandboxes;
-    this.#config = { publishStatus };
+    this.#config = { publishStatus, hotPlug };
   }
 
   /** Begins its start, which takes a while. `onEnd` is called when it has ended in any way. */
   static start(
     runtimeSandboxes: RuntimeSandboxes,
-    config: Pick<EngineConfig, "publishStatus">,
+    config: PlexusdConfig,
     onEnd: () => void,
   ): Plexusd {
     const plexusd = new Plexusd(runtimeSandboxes, config);
@@ -194,14 +198,21 @@ export class Plexusd {
     });
     this.#kube = kube;
     this.#records = records;
+    const current = { ...defaultConfig, engine: { ...defaultConfig.engine, ...this.#config } };
+    const config = { current: () => current, text: () => "" };
+    this.#duties = nodeDuties({
+      ...{ config, records, logger, readiness: () => [] },
+      cluster: { node: kube, events: kube.events },
+      hotPlug: {
+        ...{ engine, hosts: this.#agents, conf: async () => ({}) },
+        metrics: { operationEnded: () => undefined, statusWritten: () => undefined },
+      },
+    });
     const tasks = housekeepingTasks({
       ...{ config, engine, records, confFiles, sockets: [] },
       standaloneFiles: { refresh: async () => undefined },
       flags: { stateDir, socket: defaultPaths.socket, source: { kind: "api", kubeconfig } },
-      duties: nodeDuties({
-        ...{ config, records, logger, readiness: () => [] },
-        cluster: { node: kube, events: kube.events },
-      }),
+      duties: this.#duties,
     });
     this.#housekeeping = new Housekeeping(
       tasks.filter(({ name }) => !leftOut.test(name)),
@@ -225,6 +236,10 @@ export class Plexusd {
   async #serve(engine: Engine, session: EngineSession): Promise<void> {
     try {
       const call = readCall(session.request);
+      if (isAttachingAgent(call)) {
+        const stopping = this.#stopping.signal;
+        return await this.#agents.serve(engine, call, { session, stopping });
+      }
       if (isAgent(call)) {
         return await serveAgent(engine, call, { host: session, stopping: this.#stopping.signal });
       }
@@ -239,6 +254,7 @@ export class Plexusd {
     world().note(() => "plexusd stops");
     this.#stopping.abort();
     await this.#housekeeping?.stop();
+    await this.#duties?.hotPlug.stop();
     listen(this, undefined);
     while (this.#sessions.size > 0) await Promise.all(this.#sessions);
     await this.#kube?.stop();
@@ -255,8 +271,8 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
   for (const tell of present.onDaemonChange) tell();
 }
 
-/** plexus-standalone, which the shim starts for one call. */
-export function startStandalone(): EngineProcess {
+/** plexus-standalone, which the shim starts for one call, with the configuration of plexusd. */
+export function startStandalone({ hotPlug }: Pick<EngineConfig, "hotPlug">): EngineProcess {
   const process = new Process("plexus-standalone");
   const open = async (): Promise<OneShotKube> => {
     const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
@@ -273,7 +289,7 @@ export function startStandalone(): EngineProcess {
         gone: session.gone,
       },
       stateDir,
-      ...{ config: {}, logger, clock: bootClockMs, now, closeOutput: () => undefined },
+      ...{ config: { hotPlug }, logger, clock: bootClockMs, now, closeOutput: () => undefined },
       openCluster: async () => ({
         ...lazyKube({ open, logger, closeGraceMs: 2000 }),
         deviceSources: [],

@@ -269,7 +269,7 @@ test("an agent carries out DELs, and connects to the next plexusd when one dies"
   };
   lab.listen(serve);
   await lab.run(async () => {
-    startAgent();
+    startAgent(false);
     await lab.world.schedule.sleep(1_000_000);
     lab.listen(serve, new Process("plexusd"));
     await lab.world.schedule.sleep(20_000_000);

@@ -31,6 +31,8 @@ export class Disk {
   readonly #files = new FileSystem();
   readonly #tree: FileTree = this.#files.tree;
   readonly #descriptors = new Descriptors();
+  /** The paths of files whose sync failed since the machine started. */
+  readonly unsynced = new Set<string>();
 
   constructor() {
     for (const path of ["/var/lib/plexus", "/var/lib/cni"]) this.#files.installDirectory(path);
@@ -86,6 +88,7 @@ export class Disk {
     const { inode, path } = this.#descriptor(fd, { syscall: "fsync" });
     const { schedule, random } = ground();
     const failure = faultOf("fsync", path);
+    if (failure !== undefined) this.unsynced.add(path);
     // A disk that is busy takes seconds.
     const delayUs = random.chance(0.02)
       ? random.duration(syncMaxUs, busySyncUs)
@@ -185,6 +188,7 @@ export class Disk {
   /** The machine starts again after a power loss: chooses what is left of what was not synced. */
   restart(lostAtUs: number): void {
     const survives = this.#files.restart(lostAtUs, ground().random);
+    this.unsynced.clear();
     ground().note(() => `disk: of what was not synced: ${survives}`);
   }
 

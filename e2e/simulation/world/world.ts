@@ -13,9 +13,26 @@ export interface EngineProcess {
   accept(session: EngineSession): void;
 }
 
+/** What a SANDBOX order names. */
+export interface SandboxToEnter {
+  readonly containerId: string;
+  readonly ifName: string;
+  readonly netns: string;
+}
+
+/** The answer to it. */
+export interface EnteredSandbox {
+  readonly outcome: "ok" | "busy" | "gone" | "refused";
+  readonly message: string;
+  /** `NAME/NAME/` */
+  readonly links: string;
+}
+
 /** The engine's end of the connection to a shim. */
 export interface EngineSession extends CallHost {
   readonly request: { readonly env: Readonly<Record<string, string>>; readonly stdin: string };
+  /** Has an agent lock a sandbox. @throws HostGoneError when the agent has gone */
+  sandbox(sandbox: SandboxToEnter): Promise<EnteredSandbox>;
   /** Ends the call. @throws HostGoneError when the shim has gone */
   done(answer: CallAnswer): Promise<void>;
 }

@@ -1,30 +1,61 @@
 import { Process } from "../../world/schedule.ts";
 import { world } from "../../world/world.ts";
 import { ShimCall } from "./call.ts";
+import { release } from "./lock.ts";
 import { sessionWithDaemon } from "./session.ts";
 
 /* Models shim/agent.c. */
 
 const [pauseMinMs, pauseMaxMs] = [100, 10_000];
+const [startMinUs, startMaxUs] = [300, 1500];
+/** For the agent to notice that a session got an order. */
+const noticeUs = 100;
 
-/** Starts `plexus agent`, which serves plexusd until it is killed. */
-export function startAgent(): Process {
-  const { schedule, random } = world();
-  const process = new Process("agent");
-  const env = { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/cni/bin", PLEXUS_SILENCE_MS: "0" };
-  const call = new ShimCall({ env, stdin: "" }, { process, runtime: schedule.outside });
-  process.onEnd(() => {
-    if (call.delegate !== undefined) schedule.kill(call.delegate.leader);
-  });
-  schedule.at(random.integer(300, 1500), () => void serve(call), process);
-  return process;
+/** Starts `plexus agent`, with or without `--attach`, which serves plexusd until it is killed. */
+export function startAgent(mayAttach: boolean): Process {
+  const agent = new Process("agent");
+  if (mayAttach) keepSession(agent);
+  else startSession(agent, {});
+  return agent;
 }
 
-/** `serve` */
+/** `keep_session`: one session waits for an order. */
+function keepSession(agent: Process): void {
+  const { schedule } = world();
+  const session = new Process("agent session");
+  agent.onEnd(() => schedule.kill(session));
+  const call = startSession(session, { PLEXUS_AGENT: "attach" });
+  const next = (): void => keepSession(agent);
+  let hasOrder = false;
+  call.onOrder = () => {
+    if (!hasOrder) schedule.at(noticeUs, next, agent);
+    hasOrder = true;
+  };
+  session.onEnd(() => {
+    if (!hasOrder) schedule.at(pauseMaxMs * 1000, next, agent);
+  });
+}
+
+function startSession(process: Process, env: Readonly<Record<string, string>>): ShimCall {
+  const { schedule, random } = world();
+  const all = { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/cni/bin", PLEXUS_SILENCE_MS: "0", ...env };
+  const call = new ShimCall({ env: all, stdin: "" }, { process, runtime: schedule.outside });
+  process.onEnd(() => {
+    const { delegate } = call.entered?.delegate === undefined ? call : call.entered;
+    if (delegate !== undefined) schedule.kill(delegate.leader);
+  });
+  schedule.at(random.integer(startMinUs, startMaxUs), () => void serve(call), process);
+  return call;
+}
+
+/** `serve`: a session of many ends after its task. */
 async function serve(call: ShimCall): Promise<void> {
+  const isOneOfMany = call.env.PLEXUS_AGENT === "attach";
   for (let pauseMs = pauseMinMs; ; pauseMs = Math.min(pauseMs * 2, pauseMaxMs)) {
     call.orders = 0;
     await sessionWithDaemon(call);
+    if (call.entered !== undefined) release(call.entered);
+    if (isOneOfMany && call.orders > 0) return world().schedule.kill(call.process);
     if (call.orders > 0) pauseMs = pauseMinMs;
     await world().schedule.sleep(pauseMs * 1000);
   }

@@ -58,6 +58,10 @@ export class ShimCall implements LockHolder {
   /** The sandbox's lock file. */
   lock: LockedFile | undefined;
   inherited: InheritedLock | undefined;
+  /** Of an agent's session: what its first order does. */
+  onOrder: (() => void) | undefined;
+  /** Of an agent's session: the sandbox that it has locked, for which its orders are. */
+  entered: ShimCall | undefined;
   /** The delegate that runs now. */
   delegate: (ProcessGroup & { readonly leader: Process }) | undefined;
 

@@ -2,12 +2,18 @@ import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { CallAnswer } from "#engine/call/call.ts";
 import { HostGoneError, type PluginLookup } from "#engine/ports.ts";
 import type { Process } from "../../world/schedule.ts";
-import { type EngineProcess, type EngineSession, world } from "../../world/world.ts";
+import {
+  type EngineProcess,
+  type EngineSession,
+  type SandboxToEnter,
+  world,
+} from "../../world/world.ts";
 
 /** What the shim reads from the connection, or how its wait ended. */
 export type EngineMessage =
   | { readonly kind: "exec"; readonly call: DelegateCall }
   | { readonly kind: "find"; readonly types: readonly string[] }
+  | { readonly kind: "sandbox"; readonly sandbox: SandboxToEnter }
   | { readonly kind: "netlink"; readonly netns: string; readonly messages: Uint8Array }
   | { readonly kind: "done"; readonly answer: CallAnswer }
   | { readonly kind: "closed" }
@@ -84,6 +90,10 @@ export class Connection implements EngineSession {
 
   netlink(netns: string, messages: Uint8Array): Promise<Uint8Array> {
     return this.#order({ kind: "netlink", netns, messages });
+  }
+
+  sandbox(sandbox: SandboxToEnter): ReturnType<EngineSession["sandbox"]> {
+    return this.#order({ kind: "sandbox", sandbox });
   }
 
   async done(answer: CallAnswer): Promise<void> {

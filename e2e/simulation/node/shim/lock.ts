@@ -103,6 +103,18 @@ export function lockOther(call: ShimCall, containerId: string): ShimCall | undef
   return undefined;
 }
 
+/**
+ * `lock_try`: locks the call's own sandbox without waiting.
+ * @returns the call with its lock; undefined while another operation on it, or a GC, runs
+ */
+export function lockTry(call: ShimCall): ShimCall | undefined {
+  const node = world().kernel.locks.file(openStateDir(call));
+  if (!node.tryLock(call, "shared")) return undefined;
+  const locked = lockOther(call, call.containerId);
+  if (locked === undefined) node.unlock(call);
+  return locked;
+}
+
 /** `wait_for` @throws ShimExit with code 11 after the limit */
 async function waitFor(call: ShimCall, file: LockedFile, { kind, scope }: Wanted): Promise<void> {
   if (file.tryLock(call, kind)) return;

@@ -45,6 +45,11 @@ export function planMark(call: ShimCall): void {
   }
 }
 
+/** `plan_is_live`: whether the sandbox has a record, and no DEL of it has begun. */
+export function planIsLive(call: ShimCall): boolean {
+  return ownMode(recordPath(call)) === mode;
+}
+
 /** `plan_load` @returns undefined when there is no such file */
 function planLoad(path: string, owner: PlanOwner): PlanMessage | Failure | undefined {
   const { disk } = world();

@@ -1,5 +1,6 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { type EngineProcess, world } from "../../world/world.ts";
+import { type EngineProcess, type SandboxToEnter, world } from "../../world/world.ts";
+import { agentEnter } from "./agent-enter.ts";
 import { netnsState, type ShimAnswer, type ShimCall } from "./call.ts";
 import { Connection, type EngineMessage } from "./connection.ts";
 import { execOrder, findPlugin } from "./exec.ts";
@@ -19,6 +20,8 @@ function sessionRequest({ command, env, netns, stdin }: ShimCall): Connection["r
       .kernel.linkNames(netns)
       .map((name) => `${name}/`)
       .join("");
+  if (command === "AGENT" && env.PLEXUS_AGENT !== undefined)
+    variables.PLEXUS_AGENT = env.PLEXUS_AGENT;
   for (const name in env) if (name.startsWith("CNI_")) variables[name] = env[name] as string;
   return { env: variables, stdin };
 }
@@ -56,8 +59,10 @@ async function converse(call: ShimCall, engine: EngineProcess): Promise<SessionE
       connection.close();
       return lost(call, message.kind);
     }
-    await serveOrder(call, connection, message);
+    call.onOrder?.();
     if (message.kind !== "find") call.orders += 1;
+    if (message.kind !== "sandbox") await serveOrder(call.entered ?? call, connection, message);
+    else if (!answerSandbox(call, connection, message.sandbox)) return lost(call, "closed");
   }
 }
 
@@ -78,7 +83,14 @@ function lost(call: ShimCall, kind: "closed" | "silent"): SessionEnd {
   return "unreachable";
 }
 
-type Order = Exclude<EngineMessage, { kind: "done" | "closed" | "silent" }>;
+type Order = Exclude<EngineMessage, { kind: "sandbox" | "done" | "closed" | "silent" }>;
+
+/** `answer_sandbox` @returns whether the session has its sandbox; otherwise it ends */
+function answerSandbox(call: ShimCall, connection: Connection, sandbox: SandboxToEnter): boolean {
+  const answer = agentEnter(call, sandbox);
+  connection.answer(({ resolve }) => resolve(answer));
+  return answer.outcome === "ok";
+}
 
 /** `serve_order` */
 async function serveOrder(call: ShimCall, connection: Connection, order: Order): Promise<void> {

@@ -1,0 +1,42 @@
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+import type { NetworkName } from "../node/networks.ts";
+import type { SimulatedPod } from "../node/runtime.ts";
+import type { PodScenario, Scenario } from "./scenario.ts";
+import type { Stage } from "./stage.ts";
+
+/** The interface of a requested network. Where annotations are edited, they name it. */
+export function interfaceName({ hotPlug }: Pick<Scenario, "hotPlug">, index: number): string {
+  return hotPlug === "on" ? `if${index}` : `net${index + 1}`;
+}
+
+/** The value of a pod's networks annotation; none for a pod without networks. */
+export function annotationsOf(
+  scenario: Pick<Scenario, "hotPlug">,
+  networks: readonly NetworkName[],
+): Record<string, string> {
+  if (networks.length === 0) return {};
+  const isNamed = scenario.hotPlug === "on";
+  const elements = networks.map((name, index) =>
+    isNamed ? `${name}@${interfaceName(scenario, index)}` : name,
+  );
+  return { [networksAnnotation]: elements.join(",") };
+}
+
+/** Has the pod's annotation edited while it lives. */
+export function scheduleEdits(stage: Stage, pod: SimulatedPod, { edits }: PodScenario): void {
+  for (const { afterMs, networks } of edits) {
+    stage.world.schedule.at(afterMs * 1000, () => edit(stage, pod, networks));
+  }
+}
+
+function edit(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[]): void {
+  const { api, faults, kubelet, scenario, edited } = stage;
+  const key = `${pod.namespace}/${pod.name}`;
+  const isThere = kubelet.pods.includes(pod) && api.pod(key)?.metadata.uid === pod.uid;
+  if (faults.isOver || api.isDown || !isThere) return;
+  const value = annotationsOf(scenario, networks)[networksAnnotation];
+  edited.set(pod.uid, networks);
+  if (value === undefined) delete pod.annotations[networksAnnotation];
+  else pod.annotations[networksAnnotation] = value;
+  api.annotatePod(key, { [networksAnnotation]: value ?? null });
+}
