@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-clients e2e-primary bench bench-pods image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov e2e-arm64 fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-clients e2e-primary bench bench-pods bench-hot-plug image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov e2e-arm64 fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -180,6 +180,9 @@ bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: 
 
 bench-pods: build ## measure how long containerd takes to start and stop a pod's sandbox, without and with Plexus
 	node bench/pods/main.ts
+
+bench-hot-plug: build deps-test ## measure the time from an edit of a running pod's annotation to its network-status
+	node bench/hot-plug/main.ts $(if $(WRITE),--write)
 
 docs: deps ## regenerate the generated pages
 	node scripts/conformance.ts

@@ -2,7 +2,7 @@ import type { Daemon } from "../e2e/support/daemon.ts";
 import type { Contender, ContenderId } from "./contenders.ts";
 import type { Effort } from "./effort.ts";
 import { memoryOf } from "./measure/accounting.ts";
-import { isFloor, startFloor } from "./peers/floor.ts";
+import { buildStandaloneFloor, isFloor, startFloor } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
 import { startThickMultus } from "./peers/multus-daemon.ts";
 import { type Place, startDaemon } from "./place.ts";
@@ -66,6 +66,7 @@ async function startFor(
   const build = place.builds.find((each) => each.id === id);
   if (build !== undefined) return await startDaemon(place, build);
   if (isFloor(id)) return await startFloor(place, id);
+  if (id === "floor-standalone") await buildStandaloneFloor(place);
   if (id === "multus-thick" && multus !== undefined) return await startThickMultus(place, multus);
   return undefined;
 }

@@ -47,6 +47,7 @@ const tokens = [
   "plexus",
   "plexus-before",
   "plexus-other",
+  "floor-standalone",
   "plexus-standalone",
   "plexus-standalone-other",
   "multus",

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { cniVersion, type Delegates, network, singleConf } from "./delegates.ts";
-import { type FloorId, floorSocket } from "./peers/floor.ts";
+import { type FloorId, floorSocket, standaloneFloor } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
 import type { Build, Place } from "./place.ts";
 
@@ -24,18 +24,22 @@ export function floor({ dir, builds: [{ shim }] }: Place, id: FloorId): Program 
   return plexus({ shim, socket: floorSocket(dir, id), state: join(dir, `${id}-state`) });
 }
 
-export type StandaloneId = "plexus-standalone" | "plexus-standalone-other";
+export type StandaloneId = "floor-standalone" | "plexus-standalone" | "plexus-standalone-other";
 
-/** The shim without a daemon: it starts plexus-standalone. */
+/** The shim without a daemon: it starts plexus-standalone, or the floor of it. */
 export function standalone(place: Place, id: StandaloneId): Program {
   const kubeconfig = place.api.kubeconfig(id);
-  const other = join(place.otherBuild ?? "", "plexus-standalone");
+  const programs = {
+    "floor-standalone": standaloneFloor(place),
+    "plexus-standalone": place.standalone,
+    "plexus-standalone-other": join(place.otherBuild ?? "", "plexus-standalone"),
+  };
   return {
     path: place.builds[0].shim,
     env: {
       PLEXUS_SOCKET: join(place.dir, "no-daemon.sock"),
       PLEXUS_STATE_DIR: join(place.dir, `${id}-state`),
-      PLEXUS_STANDALONE: id === "plexus-standalone" ? place.standalone : other,
+      PLEXUS_STANDALONE: programs[id],
     },
     stdin: (set) => ({ ...plexusConf(set), kubeconfig }),
   };

@@ -131,6 +131,8 @@ export interface Results {
   readonly traces: Readonly<Partial<Record<"ADD" | "DEL", CallTrace>>>;
   /** plexusd's main thread for an ADD and a DEL. */
   readonly profile?: Frame;
+  /** The processes of plexus-standalone for an ADD and a DEL. */
+  readonly standaloneProfile?: Frame;
   /** Empty where strace is missing. */
   readonly disk: readonly DiskUse[];
   readonly memory: readonly ProcessMemory[];

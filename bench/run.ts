@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { namespaces } from "./calls.ts";
 import { type Case, casesFor, noop, real, sets } from "./cases.ts";
 import { contendersOf } from "./contenders.ts";
@@ -12,13 +13,12 @@ import { diskUse } from "./measure/disk.ts";
 import { measure } from "./measure/measure.ts";
 import { callMemory } from "./measure/memory.ts";
 import { timelines } from "./measure/phases.ts";
-import { profilePlexusd } from "./measure/profile.ts";
+import { profilePlexusd, profileStandalone } from "./measure/profile.ts";
 import { installedSizes } from "./measure/sizes.ts";
 import { measureStart } from "./measure/start.ts";
 import { hasStrace } from "./measure/strace.ts";
 import { type Bench, Daemons } from "./node.ts";
 import { nads, otherNads, pods } from "./objects.ts";
-import { isFloor } from "./peers/floor.ts";
 import { findMultus } from "./peers/multus.ts";
 import { type Place, preparePlace } from "./place.ts";
 import type { CaseResult, DiskUse, ProcessMemory, Results } from "./results.ts";
@@ -47,7 +47,7 @@ export async function runBenchmark(): Promise<Results> {
     stateFileSystem,
     versions: { Multus: multus?.version ?? "not compared", Node: process.version },
     ...compared,
-    ...(effort.wants("profile") && (await profileIn(bench))),
+    ...(effort.wants("profile") && (await profilesIn(bench))),
     memory,
     start: effort.wants("start") ? await measureStart(bench) : [],
     sizes: effort.wants("sizes") ? await installedSizes(place, multus) : [],
@@ -99,17 +99,24 @@ async function countsIn(bench: Bench): Promise<Pick<Results, "counts">> {
   return { counts: await measureCounts(bench) };
 }
 
-async function profileIn(bench: Bench): Promise<Pick<Results, "profile">> {
-  const { place, contenders, effort } = bench;
-  const contender = contenders.find(({ id }) => id === "plexus");
-  if (contender === undefined) return {};
+async function profilesIn({
+  place,
+  contenders,
+  effort: { rounds },
+}: Bench): Promise<Pick<Results, "profile" | "standaloneProfile">> {
+  const plexus = contenders.find(({ id }) => id === "plexus");
+  const standalone = contenders.find(({ id }) => id === "plexus-standalone");
   await settlePods(place, real);
-  return { profile: await profilePlexusd(place, { contender, set: real, rounds: effort.rounds }) };
+  return omitUndefined({
+    profile: plexus && (await profilePlexusd(place, { contender: plexus, set: real, rounds })),
+    standaloneProfile:
+      standalone && (await profileStandalone(place, { contender: standalone, set: real, rounds })),
+  });
 }
 
 async function callMemories({ place, contenders }: Bench): Promise<ProcessMemory[]> {
   const memory: ProcessMemory[] = [];
-  for (const contender of contenders.filter(({ id }) => id !== "direct" && !isFloor(id)))
+  for (const contender of contenders.filter(({ id }) => id !== "direct" && !id.startsWith("floor")))
     memory.push(...(await callMemory(place, contender, noop)));
   return memory;
 }

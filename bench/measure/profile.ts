@@ -1,109 +1,97 @@
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { nodeBinary, repositoryRoot } from "../../e2e/support/paths.ts";
+import { waitUntil } from "../../e2e/support/wait.ts";
 import type { Contender } from "../contenders.ts";
 import type { Delegates } from "../delegates.ts";
 import { type Place, startDaemon } from "../place.ts";
 import type { Frame } from "../results.ts";
+import { type CpuProfile, callTree, mergedTree, withoutSmall } from "./call-tree.ts";
+import type { Job } from "./runner.ts";
 
 /** Pods that are attached and detached before those of the profile, so that V8 has optimized what it will. */
 const warmUp = 50;
 
-/** Calls that take less than this part of the whole count as their caller's. */
-const smallest = 0.001;
+/** Bun samples only while JavaScript runs: a longer time between two samples is a wait. */
+const longestSampleUs = 500;
 
-/** A node of V8's call tree. */
-interface ProfileNode {
-  readonly id: number;
-  readonly callFrame: { functionName: string; url: string; lineNumber: number };
-  readonly children?: readonly number[];
-}
+const commands = ["ADD", "DEL"] as const;
 
-/** A profile as V8 writes it; times in microseconds. */
-interface CpuProfile {
-  readonly nodes: readonly ProfileNode[];
-  readonly samples: readonly number[];
-  readonly timeDeltas: readonly number[];
+/** Pods that a contender attaches and detaches one after another for a profile. */
+interface Profiled {
+  readonly contender: Contender;
+  readonly set: Delegates;
+  readonly rounds: number;
 }
 
 /**
  * Where plexusd's main thread spends its time while pods are attached and detached one after another: a call
  * tree, in milliseconds for one pod. plexusd is built anew for it, with the names of all functions.
  */
-export async function profilePlexusd(
-  place: Place,
-  { contender, set, rounds }: { contender: Contender; set: Delegates; rounds: number },
-): Promise<Frame> {
-  const [readable, profiles] = [join(place.dir, "readable"), join(place.dir, "profiles")];
-  const bundle = ["scripts/bundle.ts", "--readable", readable];
-  await execa(nodeBinary(), bundle, { cwd: repositoryRoot });
+export async function profilePlexusd(place: Place, profiled: Profiled): Promise<Frame> {
+  const [dir, profiles] = [join(place.dir, "readable"), join(place.dir, "profiles")];
+  await buildReadable(dir);
   mkdirSync(profiles);
-  const build = { ...place.builds[0], plexusd: join(readable, "plexusd.js") };
+  const build = { ...place.builds[0], plexusd: join(dir, "plexusd.js") };
   const flags = ["--cpu-prof", "--cpu-prof-interval=100", `--cpu-prof-dir=${profiles}`];
   const daemon = await startDaemon(place, build, flags);
-  const callPods = async (count: number): Promise<void> => {
-    for (let pod = 0; pod < count; pod++) {
-      for (const command of ["ADD", "DEL"] as const)
-        await contender.runner.runOne(contender.job({ command, set, sandbox: 0 }));
-    }
-  };
-  await callPods(warmUp);
+  await callPods({ ...profiled, rounds: warmUp });
   const started = performance.now();
-  await callPods(rounds);
+  await callPods(profiled);
   const lastUs = (performance.now() - started) * 1000;
   await daemon.stop("SIGTERM");
-  return callTree(largestProfile(profiles), { lastUs, pods: rounds });
+  const pods = profiled.rounds;
+  // Threads write their own profiles; the main thread's is the largest.
+  const [largest] = profilesIn(profiles).toSorted((a, b) => b.length - a.length);
+  const profile = JSON.parse(largest as string) as CpuProfile;
+  return withoutSmall(callTree(profile, { name: "plexusd", pods, lastUs }));
 }
 
-/** Threads write their own profiles; the main thread's is the largest. */
-function largestProfile(dir: string): CpuProfile {
-  const texts = readdirSync(dir).map((name) => readFileSync(join(dir, name), "utf8"));
-  const [largest = ""] = texts.toSorted((a, b) => b.length - a.length);
-  return JSON.parse(largest) as CpuProfile;
+/** Where the processes of plexus-standalone that attach and detach a pod spend their time, in the same form. */
+export async function profileStandalone(place: Place, profiled: Profiled): Promise<Frame> {
+  const dir = join(place.dir, "readable-standalone");
+  await buildReadable(dir, "--standalone", "--out", join(dir, "plexus-standalone"));
+  const withProfiler = ({ name, steps }: Job): Job => ({
+    name: `${name}-profiled`,
+    steps: steps.map((step) => ({
+      ...step,
+      env: { ...step.env, PLEXUS_STANDALONE: join(dir, "plexus-standalone") },
+    })),
+  });
+  await callPods(profiled, withProfiler);
+  const pods = profiled.rounds;
+  const profiles = join(dir, "profiles");
+  const calls = pods * commands.length;
+  // A process writes its profile after its answer.
+  await waitUntil(
+    "every call has written its profile",
+    () => readdirSync(profiles).length === calls,
+  );
+  const run = { name: "plexus-standalone", pods, longestUs: longestSampleUs };
+  const trees = profilesIn(profiles).map((text) => callTree(JSON.parse(text) as CpuProfile, run));
+  return withoutSmall(mergedTree(trees as [Frame, ...Frame[]]));
 }
 
-/** The call tree of the last microseconds, divided by the pods; without the time in which nothing runs. */
-function callTree(
-  { nodes, samples, timeDeltas }: CpuProfile,
-  { lastUs, pods }: { lastUs: number; pods: number },
-): Frame {
-  const own = new Map<number, number>();
-  let left = lastUs;
-  for (let at = samples.length - 1; at >= 0 && left > 0; at--) {
-    const [id = 0, took = 0] = [samples[at], timeDeltas[at]];
-    own.set(id, (own.get(id) ?? 0) + took);
-    left -= took;
+async function buildReadable(dir: string, ...options: string[]): Promise<void> {
+  const bundle = ["scripts/bundle.ts", "--readable", dir, ...options];
+  await execa(nodeBinary(), bundle, { cwd: repositoryRoot });
+}
+
+/** @throws Error when a call fails */
+async function callPods(
+  { contender, set, rounds }: Profiled,
+  changed: (job: Job) => Job = (job) => job,
+): Promise<void> {
+  for (let pod = 0; pod < rounds; pod++) {
+    for (const command of commands) {
+      const job = changed(contender.job({ command, set, sandbox: 0 }));
+      const { error } = await contender.runner.runOne(job);
+      if (error !== undefined) throw new Error(error);
+    }
   }
-  const byId = new Map(nodes.map((node) => [node.id, node]));
-  const moduleAt = moduleFinder();
-  const frameOf = ({ id, callFrame, children = [] }: ProfileNode): Frame => {
-    const below = children
-      .map((child) => frameOf(byId.get(child) as ProfileNode))
-      .filter(({ name, ms }) => ms > 0 && name !== "(idle)");
-    const ms = below.reduce((sum, each) => sum + each.ms, (own.get(id) ?? 0) / pods / 1000);
-    return { name: callFrame.functionName, module: moduleAt(callFrame), ms, children: below };
-  };
-  const root = frameOf(nodes[0] as ProfileNode);
-  return { ...withoutSmall(root, root.ms * smallest), name: "plexusd" };
 }
 
-function withoutSmall(frame: Frame, leastMs: number): Frame {
-  const children = frame.children
-    .filter(({ ms }) => ms >= leastMs)
-    .map((child) => withoutSmall(child, leastMs));
-  return { ...frame, ms: Number(frame.ms.toFixed(4)), children };
-}
-
-/** Says which module a function of a bundle is from: esbuild writes its path as a comment before it. */
-function moduleFinder(): (frame: ProfileNode["callFrame"]) => string {
-  const files = new Map<string, string[]>();
-  return ({ url, lineNumber }) => {
-    if (!url.startsWith("file:")) return url;
-    const lines = files.get(url) ?? readFileSync(fileURLToPath(url), "utf8").split("\n");
-    files.set(url, lines);
-    const start = lines.findLastIndex((line, at) => at <= lineNumber && line.startsWith("// "));
-    return lines[start]?.slice("// ".length) ?? url;
-  };
+function profilesIn(dir: string): string[] {
+  return readdirSync(dir).map((name) => readFileSync(join(dir, name), "utf8"));
 }

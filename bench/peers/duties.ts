@@ -1,28 +1,20 @@
-import { closeSync, fsync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { ApiClient } from "#kube/api/client.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
-import { apiPaths } from "#kube/api/paths.ts";
+import type { JsonApi } from "#kube/api/json-api.ts";
+import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
+import { syncFile } from "#lib/files/sync.ts";
 import type { JsonObject } from "#lib/json.ts";
-import type { Frame } from "#protocol/frame.ts";
-import { decodeExecResult, decodeRequest, type RequestMessage } from "#protocol/messages.ts";
+import type { RequestMessage } from "#protocol/messages.ts";
 
-const sync = promisify(fsync);
 const podOf = /K8S_POD_NAMESPACE=([^;]*);K8S_POD_NAME=([^;]*)/;
 const statusAnnotation = "k8s.v1.cni.cncf.io/network-status";
-const timeoutMs = 10_000;
+export const timeoutMs = 10_000;
 
 /** Where an engine does its duties: its records, and the API. */
 export interface DutyPlace {
   readonly dir: string;
   readonly dirFd: number;
-  readonly client: ApiClient;
-}
-
-export async function openDutyPlace(dir: string, kubeconfig: string): Promise<DutyPlace> {
-  const client = new ApiClient(await kubeconfigCredentials(kubeconfig));
-  return { dir, dirFd: openSync(dir, "r"), client };
+  readonly client: Pick<JsonApi, "write">;
 }
 
 /**
@@ -41,19 +33,17 @@ export class Duties {
   }
 
   /** Before the first order. `undo` is what detaches the pod without this engine. */
-  begin(frame: Frame, undo: readonly Buffer[]): void {
-    const { env, stdin } = decodeRequest(frame);
+  begin({ env, stdin }: RequestMessage, undo: readonly Buffer[]): void {
     JSON.parse(stdin);
     this.#env = env;
     if (env.CNI_COMMAND !== "ADD") return;
     const fd = openSync(this.#path(), "wx", 0o600);
     writeSync(fd, Buffer.concat(undo));
-    this.#record = { fd, synced: Promise.all([sync(fd), sync(this.#place.dirFd)]) };
+    this.#record = { fd, synced: Promise.all([syncFile(fd), syncFile(this.#place.dirFd)]) };
   }
 
   /** After each plugin. */
-  keep(frame: Frame): void {
-    const { stdout } = decodeExecResult(frame);
+  keep(stdout: string): void {
     if (stdout !== "") this.#results.push(JSON.parse(stdout));
   }
 
@@ -62,28 +52,44 @@ export class Duties {
     if (this.#record === undefined) return rmSync(this.#path());
     const { fd, synced } = this.#record;
     writeSync(fd, JSON.stringify(this.#results));
-    await Promise.all([synced, sync(fd)]);
+    await Promise.all([synced, syncFile(fd)]);
     closeSync(fd);
   }
 
-  /** After the answer. */
+  /** Writes network-status: after the answer, if this process lives longer than the call. */
   async publish(): Promise<void> {
     if (this.#record === undefined) return;
-    const [, namespace = "", name = ""] = podOf.exec(this.#env.CNI_ARGS ?? "") ?? [];
-    const { client } = this.#place;
     const status = this.#results.map((_, nth) => ({ interface: nth === 0 ? "eth0" : `net${nth}` }));
-    await client.write({
+    await this.#place.client.write({
       method: "PATCH",
-      path: `${apiPaths.pod({ namespace, name })}/status`,
+      path: `${apiPaths.pod(podIn(this.#env))}/status`,
       contentType: "application/merge-patch+json",
       body: { metadata: { annotations: { [statusAnnotation]: JSON.stringify(status) } } },
       timeoutMs,
     });
-    const body = { kind: "Event", involvedObject: { namespace, name }, message: "attached" };
-    await client.write({ method: "POST", path: apiPaths.events(namespace), body, timeoutMs });
+  }
+
+  /** After the answer. */
+  async emit(): Promise<void> {
+    if (this.#record === undefined) return;
+    const involvedObject = podIn(this.#env);
+    const path = apiPaths.events(involvedObject.namespace);
+    const body = { kind: "Event", involvedObject, message: "attached" };
+    await this.#place.client.write({ method: "POST", path, body, timeoutMs });
   }
 
   #path(): string {
-    return join(this.#place.dir, this.#env.CNI_CONTAINERID ?? "");
+    return recordPath(this.#place.dir, this.#env);
   }
+}
+
+/** Where the record of a call's sandbox is. */
+export function recordPath(dir: string, env: RequestMessage["env"]): string {
+  return join(dir, env.CNI_CONTAINERID ?? "");
+}
+
+/** The pod of a call. */
+export function podIn({ CNI_ARGS: args = "" }: RequestMessage["env"]): ObjectName {
+  const [, namespace = "", name = ""] = podOf.exec(args) ?? [];
+  return { namespace, name };
 }

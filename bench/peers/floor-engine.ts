@@ -1,11 +1,13 @@
-import { rmSync } from "node:fs";
+import { openSync, rmSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
+import { ApiClient } from "#kube/api/client.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { decodeFrames, type Frame } from "#protocol/frame.ts";
-import { encodeDone, encodeExec } from "#protocol/messages.ts";
+import { decodeExecResult, decodeRequest, encodeDone, encodeExec } from "#protocol/messages.ts";
 import { type Call, cniVariables, namespaces } from "../calls.ts";
 import { sets } from "../cases.ts";
 import { cniVersion, singleConf } from "../delegates.ts";
-import { Duties, type DutyPlace, openDutyPlace } from "./duties.ts";
+import { Duties, type DutyPlace } from "./duties.ts";
 
 /**
  * An engine that decides nothing: for each call of the benchmark it has the orders ready, one EXEC for each plugin and
@@ -75,11 +77,18 @@ async function sendAfter(
   { isFirst, rest, send }: { isFirst: boolean; rest: readonly Buffer[]; send: () => void },
 ): Promise<void> {
   const [frame] = decodeFrames(received) as [Frame];
-  if (isFirst) duties.begin(frame, rest);
-  else duties.keep(frame);
+  if (isFirst) duties.begin(decodeRequest(frame), rest);
+  else duties.keep(decodeExecResult(frame).stdout);
   if (rest.length === 0) await duties.finish();
   send();
-  if (rest.length === 0) await duties.publish();
+  if (rest.length > 0) return;
+  await duties.publish();
+  await duties.emit();
+}
+
+async function openDutyPlace(dir: string, kubeconfig: string): Promise<DutyPlace> {
+  const client = new ApiClient(await kubeconfigCredentials(kubeconfig));
+  return { dir, dirFd: openSync(dir, "r"), client };
 }
 
 function ordersFor(request: Buffer): Buffer[] {

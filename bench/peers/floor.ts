@@ -1,7 +1,8 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { execa } from "execa";
 import { Daemon } from "../../e2e/support/daemon.ts";
-import { nodeBinary } from "../../e2e/support/paths.ts";
+import { nodeBinary, repositoryRoot } from "../../e2e/support/paths.ts";
 import { smallMemory } from "../../e2e/support/plexusd.ts";
 import type { Place } from "../place.ts";
 
@@ -37,4 +38,17 @@ export async function startFloor({ dir, plugins, api }: Place, id: FloorId): Pro
   });
   await daemon.waitUntil("the empty engine serves", () => daemon.log.includes("serves"));
   return daemon;
+}
+
+/** The executable that the floor of plexus-standalone is. */
+export function standaloneFloor({ dir }: Place): string {
+  return join(dir, "floor-standalone");
+}
+
+/** Compiles it as plexus-standalone is compiled. */
+export async function buildStandaloneFloor(place: Place): Promise<void> {
+  mkdirSync(join(place.dir, "floor-standalone-state"), { recursive: true });
+  const entry = join(import.meta.dirname, "floor-standalone.ts");
+  const flags = ["--standalone", "--entry", entry, "--out", standaloneFloor(place)];
+  await execa(nodeBinary(), ["scripts/bundle.ts", ...flags], { cwd: repositoryRoot });
 }

@@ -1,4 +1,4 @@
-import type { Frame, Results } from "../results.ts";
+import type { Frame } from "../results.ts";
 import { element, picture, text, tooltip } from "./svg.ts";
 import { table } from "./tables.ts";
 
@@ -16,16 +16,15 @@ const owners = [
   { name: "API client, status and events", color: "#81c995", module: /^src\/kube\// },
   { name: "other code of Plexus", color: "#c58af9", module: /^src\// },
   { name: "libraries", color: "#fcad70", module: /node_modules/ },
-  { name: "Node", color: "#dadce0", module: /^node:/ },
-  { name: "V8 and system calls", color: "#f28b82", module: /^/ },
+  { name: "modules of Node or Bun", color: "#dadce0", module: /^(node|bun|internal):/ },
+  { name: "JavaScript engine and system calls", color: "#f28b82", module: /^/ },
 ] as const;
 
-/** Where plexusd's main thread spends its time, as a flame graph: callers below, what they call above. */
-export function flameChart({ profile }: Results): string | undefined {
-  if (profile === undefined) return undefined;
+/** Where a process spends its time, as a flame graph: callers below, what they call above. */
+export function flameChart(profile: Frame, of: string): string {
   const rows = depthOf(profile, profile.ms);
   const height = header + rows * row + 20;
-  const title = `plexusd's main thread: ${profile.ms.toFixed(2)} ms for an ADD and a DEL`;
+  const title = `${of}: ${profile.ms.toFixed(2)} ms for an ADD and a DEL`;
   const legend = owners.flatMap(({ name, color }, nth) => {
     const [x, y] = [20 + (nth % 4) * 290, 44 + Math.floor(nth / 4) * 18];
     const box = element("rect", { x, y, width: 14, height: 10, fill: color });
@@ -39,8 +38,8 @@ export function flameChart({ profile }: Results): string | undefined {
   );
 }
 
-/** The main thread's time by whose code it is in, without what that calls. */
-export function ownerTable({ profile }: Results): string[] {
+/** A process's time by whose code it is in, without what that calls. */
+export function ownerTable(profile: Frame | undefined): string[] {
   if (profile === undefined) return [];
   const sums = new Map<string, number>(owners.map(({ name }) => [name, 0]));
   addOwn(profile, sums);

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { repositoryRoot } from "../../e2e/support/paths.ts";
-import type { Results } from "../results.ts";
+import type { Frame, Results } from "../results.ts";
 import { callChart } from "./call-chart.ts";
 import { comparisonChart } from "./comparison-chart.ts";
 import { flameChart } from "./flame-chart.ts";
@@ -33,13 +33,20 @@ export function publish(results: Results, { write }: { write: boolean }): void {
     writeFileSync(join(data, "performance.json"), `${JSON.stringify(results, undefined, 1)}\n`);
     if (results.traces.ADD !== undefined)
       writeFileSync(join(charts, "performance-call.svg"), callChart(results));
-    const flames = flameChart(results);
-    if (flames !== undefined) writeFileSync(join(charts, "performance-flame.svg"), flames);
+    writeFlames(results, charts);
     if (isPartial(results)) continue;
     writeFileSync(join(charts, "performance.svg"), comparisonChart(results));
     writeFileSync(join(charts, "performance-growth.svg"), growthChart(results));
   }
   if (write) writePage(text);
+}
+
+function writeFlames({ profile, standaloneProfile }: Results, folder: string): void {
+  const write = (name: string, frame: Frame | undefined, of: string): void => {
+    if (frame !== undefined) writeFileSync(join(folder, name), flameChart(frame, of));
+  };
+  write("performance-flame.svg", profile, "plexusd's main thread");
+  write("performance-flame-standalone.svg", standaloneProfile, "plexus-standalone");
 }
 
 /** True of a run with BENCH_CASES: the charts need every part. */

@@ -49,7 +49,11 @@ export function formatReport(results: Results): string {
     ),
     ...section(
       "plexusd's main thread for one ADD and one DEL, by the code that runs (ptp and macvlan)",
-      ownerTable(results),
+      ownerTable(results.profile),
+    ),
+    ...section(
+      "plexus-standalone for one ADD and one DEL, by the code that runs (ptp and macvlan)",
+      ownerTable(results.standaloneProfile),
     ),
     ...results.growth.flatMap((each) => section(`${each.title} (${each.unit})`, growthTable(each))),
     "",
