@@ -80,10 +80,12 @@ export class ControlPlane {
     return controlPlane;
   }
 
-  /** Starts the API server, which must not be running, and waits until it is ready. */
+  /** Starts the API server unless it runs, and waits until it is ready. */
   async startApiServer(): Promise<void> {
-    const daemon = await this.host.startDaemon("kube-apiserver", this.#commands.apiServer);
-    this.#apiServer = daemon;
+    if (this.#apiServer?.running !== true) {
+      this.#apiServer = await this.host.startDaemon("kube-apiserver", this.#commands.apiServer);
+    }
+    const daemon = this.#apiServer;
     const ready = async (): Promise<boolean> =>
       (await this.host.tryRun(this.#commands.isReady)).exitCode === 0;
     await daemon.waitUntil("the API server is ready", ready, { intervalMs: 200 });

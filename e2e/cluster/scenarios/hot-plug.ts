@@ -102,7 +102,7 @@ export function hotPlugScenarios(scene: () => Scene): void {
       }
       await waitForInterfaces(scene(), "vm", ["eth0", second]);
       const { controlPlane } = ownCluster(scene());
-      onTestFinished(async () => void (await controlPlane.startApiServer()));
+      onTestFinished(() => controlPlane.startApiServer());
       await edit(scene(), "vm", [blue, red]);
       await controlPlane.killApiServer();
       await controlPlane.startApiServer();
