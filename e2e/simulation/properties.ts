@@ -182,10 +182,19 @@ export class Properties implements Observer {
 
   /** The power is lost. @param unsynced the files that the disk failed to sync */
   powerLost(unsynced: ReadonlySet<string>): void {
+    for (const [id, watched] of this.#sandboxes) this.#dropDetached(id, watched);
     for (const path of unsynced) {
       const id = /([^./]+)@[^/]*\.record/.exec(path)?.[1];
       if (id !== undefined && this.#sandboxes.get(id)?.hasAdd !== true) this.#lostRecords.add(id);
     }
+  }
+
+  /** After an earlier power loss, plexusd or plexus-standalone may have detached a part, or all. */
+  #dropDetached(id: string, watched: Watched): void {
+    if (!watched.hasAdd || this.#options.isRunning(id)) return;
+    const there = new Set(world().kernel.attachedOf(id).map(keyOf));
+    watched.made = watched.made.filter((each) => there.has(keyOf(each)));
+    watched.hasAdd = watched.made.length > 0;
   }
 
   /** After a power loss, when the machine has its disk again. */

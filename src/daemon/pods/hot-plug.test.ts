@@ -69,6 +69,18 @@ test("a pod that waits for a change of it is compared at each change", async () 
   expect(seen).toEqual(["web a", "web a", "web a"]);
 });
 
+test("a change of the pod during an attempt counts if it then waits for one [H-32] [H-33]", async () => {
+  const { deliver, seen, answers, gates, settle } = makeQueue();
+  answers.push("waiting");
+  const { promise, resolve } = Promise.withResolvers<void>();
+  void gates.push(promise);
+  await deliver("web", "a");
+  await deliver("web", "a");
+  resolve();
+  await settle();
+  expect(seen).toEqual(["web a", "web a"]);
+});
+
 test.each([
   { state: "failed", atMost: [1000, 2000, 4000, 8000, 16_000] },
   { state: "busy", atMost: [100, 200, 400, 800, 1600] },

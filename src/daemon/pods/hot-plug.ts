@@ -44,6 +44,8 @@ interface WatchedPod {
   state: "new" | "running" | "settled" | "waiting" | "retrying";
   /** Whether something changed while an attempt was running. */
   isOutdated: boolean;
+  /** Whether the watch delivered the pod while an attempt was running. */
+  isSeenAgain: boolean;
   busy: Backoff;
   failures: Backoff;
   timer?: NodeJS.Timeout;
@@ -147,7 +149,10 @@ export class HotPlugQueue {
     else if (known.text !== text) {
       Object.assign(known, { text, seenAt, isEdit: true });
       known.failures.reset();
-    } else if (known.state !== "waiting") return;
+    } else if (known.state !== "waiting") {
+      known.isSeenAgain = true;
+      return;
+    }
     this.#try(watched);
   }
 
@@ -165,7 +170,7 @@ export class HotPlugQueue {
     const isOn = this.#options.isOn() && !this.#stop.signal.aborted;
     watched.state = isOn ? "running" : "new";
     if (!isOn) return;
-    watched.isOutdated = false;
+    watched.isOutdated = watched.isSeenAgain = false;
     const attempt = this.#attempt(watched).finally(() => this.#attempts.delete(attempt));
     this.#attempts.add(attempt);
   }
@@ -179,7 +184,9 @@ export class HotPlugQueue {
     if (state !== "busy") watched.busy.reset();
     if (state !== "failed" && state !== "busy") watched.failures.reset();
     if (!this.#pods.has(watched.pod.uid)) return;
-    if (watched.isOutdated) return this.#try(watched);
+    // What it waits for may have come before the attempt's end.
+    const hasCome = state === "waiting" && watched.isSeenAgain;
+    if (watched.isOutdated || hasCome) return this.#try(watched);
     if (watched.state !== "retrying" || this.#stop.signal.aborted) return;
     const delayMs = (state === "busy" ? watched.busy : watched.failures).next();
     watched.timer = setTimeout(() => this.#try(watched), delayMs);
@@ -208,7 +215,8 @@ export class HotPlugQueue {
 
 function newPod(pod: Pod, text: string, seenAt: number): WatchedPod {
   return {
-    ...{ pod, text, seenAt, isEdit: false, state: "new", isOutdated: false },
+    ...{ pod, text, seenAt, isEdit: false, state: "new" },
+    ...{ isOutdated: false, isSeenAgain: false },
     busy: new Backoff(busyBackoff),
     failures: new Backoff(failureBackoff),
   };
