@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, renameSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
@@ -95,16 +96,21 @@ eachBuild("plexus agent", (bench) => {
     let connections = 0;
     const agent = startAgent(bench());
     await sleep(300);
+    const socket = join(bench().dir, "new");
     await bench().engine((engine) => {
       connections++;
       return script(engine);
-    });
+    }, socket);
+    // Between bind() and listen() the agent would be refused, which is another reason.
+    renameSync(socket, bench().socket);
     await waitUntil("the agent has connected again", () => connections >= 2);
     agent.child.kill("SIGTERM");
     const { code, stderr } = await agent.ended;
     expect(code).toBe(0);
-    expect(stderr.trim().split("\n")).toHaveLength(2);
-    expect(stderr).toMatch(/^plexus agent: it does not exist; reconnecting\n/);
+    expect(stderr.trim().split("\n")).toEqual([
+      "plexus agent: it does not exist; reconnecting",
+      expect.stringMatching(/^plexus agent: .*; reconnecting$/),
+    ]);
   });
 
   test("exits on SIGTERM while a delegate is running", async () => {

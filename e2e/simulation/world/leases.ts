@@ -107,7 +107,8 @@ export class Leases {
       const leases = new Map<string, Attached>();
       for (const [address] of disk.list(`${leasesDir}/${network}`)) {
         const content = disk.readFile(leasePath(network, address)).toString();
-        const [containerId = "", ifName = ""] = content.split(lineBreak);
+        // host-local ignores white space around it: half a line break may have been written.
+        const [containerId = "", ifName = ""] = content.trim().split(lineBreak);
         leases.set(address, lease({ network, containerId, ifName }));
       }
       this.#networks.set(network, leases);
