@@ -279,6 +279,10 @@ test("keysOf() also finds a record that another process has created since the li
   const other = await FileRecordStore.open(dir);
   await other.create(recordOf("c1"), plan);
   expect(await store.keysOf(web)).toMatchObject([{ containerId: "c1" }]);
+  await other.finish({ ...key, containerId: "c1" });
+  await other.create(recordOf("c2"), plan);
+  expect(await store.keysOf(web)).toContainEqual(expect.objectContaining({ containerId: "c2" }));
+  await store.finish({ ...key, containerId: "c2" });
   await store.finish(key);
   expect(await store.keysOf(web)).toEqual([]);
 });

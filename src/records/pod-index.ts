@@ -52,12 +52,13 @@ export class PodIndex {
     return this.#latest.get(podText(pod));
   }
 
-  /** @throws Error when the records cannot be listed; the next call lists them again */
+  /**
+   * Includes what other processes have created, and may include what they have removed.
+   * @throws Error when the records cannot be listed; the next call lists them again
+   */
   async keysOf(pod: Pod): Promise<RecordKey[]> {
-    const known = await this.#knownOf(pod);
-    if (known.length > 0 || !this.#options.isKept) return known;
     // plexus-standalone may have attached it.
-    await this.#readUnknown();
+    if (this.#options.isKept && this.#listed !== undefined) await this.#readUnknown();
     return this.#knownOf(pod);
   }
 

@@ -89,7 +89,7 @@ export class Runtime implements RuntimeSandboxes {
 
   /** RunPodSandbox. @throws Error when the pod has no network */
   async run(pod: SimulatedPod): Promise<void> {
-    using _lock = await this.#lock.shared();
+    using _lock = await this.#shared();
     this.#count += 1;
     const id = `c${this.#count}`;
     const netns = `/run/netns/${id}`;
@@ -113,7 +113,7 @@ export class Runtime implements RuntimeSandboxes {
 
   /** StopPodSandbox and, if it succeeds, RemovePodSandbox. @throws Error when DEL fails */
   async stop(sandbox: Sandbox): Promise<void> {
-    using _lock = await this.#lock.shared();
+    using _lock = await this.#shared();
     if (!this.sandboxes.has(sandbox.id)) return;
     // Its containers are stopped first.
     sandbox.state = "stopped";
@@ -133,7 +133,7 @@ export class Runtime implements RuntimeSandboxes {
 
   /** Checks the sandboxes that run. @returns whether all are as their ADD left them */
   async check(): Promise<boolean> {
-    using _lock = await this.#lock.shared();
+    using _lock = await this.#shared();
     const { kernel } = world();
     let isOk = true;
     for (const sandbox of this.sandboxes.values()) {
@@ -157,6 +157,15 @@ export class Runtime implements RuntimeSandboxes {
   async collectGarbage(): Promise<void> {
     using _lock = await this.#lock.exclusive();
     await this.#call("GC", undefined, limits.gc);
+  }
+
+  /** @throws Error when the runtime is killed while the call waits */
+  async #shared(): Promise<Disposable> {
+    const lock = this.#lock;
+    const held = await lock.shared();
+    if (lock === this.#lock) return held;
+    held[Symbol.dispose]();
+    throw new Error("the runtime was killed");
   }
 
   #forget(sandbox: Sandbox): void {

@@ -72,6 +72,16 @@ test("the status of an ADD that ended without an answer is published by the next
   expect(await pendingOf(lab)).toBeUndefined();
 });
 
+test("the status of an ADD is not published if the sandbox's DEL has begun before the answer", async () => {
+  const lab = labWithPod();
+  const beginDel = async (): Promise<void> => {
+    lab.records.beginDel({ containerId: "c1", ifName: "eth0" }, new Date().toISOString());
+  };
+  await lab.add({ ...web, beforeAnswered: beginDel });
+  await new Promise(setImmediate);
+  expect([lab.publisher.published.size, lab.logger.at("warn")]).toEqual([0, []]);
+});
+
 test.each(["before", "after"])(
   "a DEL does not wait for the status of its ADD, and withdraws it: %s its write begins",
   async (when) => {

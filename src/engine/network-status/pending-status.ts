@@ -59,15 +59,23 @@ export async function publishAfterAnswer(
 ): Promise<void> {
   const { containerId, pod } = sandbox;
   if (pod === undefined || status === undefined) return;
-  const published = deps.publisher.publish(pod, status, answered);
+  const publish = async (): Promise<PublishOutcome> => {
+    await answered;
+    // A process that was stopped learns from the record whether its ADD has failed meanwhile.
+    const stored = await deps.records.load(sandbox);
+    if (stored === undefined || !(await isLatest(deps, stored.record))) return "pending";
+    return deps.publisher.publish(pod, status, answered);
+  };
   const forget = async (outcome: PublishOutcome): Promise<void> => {
     if (outcome === "pending") return;
     using _lock = await locks.acquire(containerId);
     await forgetPendingStatus(deps, sandbox, status);
   };
-  await published.then(forget).catch((error: unknown) => {
-    logger.warn({ err: error }, "cannot record that the network-status is published");
-  });
+  await publish()
+    .then(forget)
+    .catch((error: unknown) => {
+      logger.warn({ err: error }, "cannot record that the network-status is published");
+    });
 }
 
 /**
