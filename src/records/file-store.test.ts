@@ -251,9 +251,11 @@ test.each([{}, { forOneCall: true }])(
     }
     await store.finish(key);
     expect(await store.hasPod(web)).toBe(true);
-    expect(store.latestOf(web)).toMatchObject({ containerId: "c2" });
-    await store.finish({ ...key, containerId: "c2" });
-    expect([await store.hasPod(web), store.latestOf(web)]).toEqual([false, undefined]);
+    const pod = { ...web, uid: "u" };
+    await store.create({ ...recordOf("c4"), pod: { ...pod, uid: "of another pod" } }, plan);
+    expect(store.latestOf(pod)).toMatchObject({ containerId: "c2" });
+    for (const containerId of ["c2", "c4"]) await store.finish({ ...key, containerId });
+    expect([await store.hasPod(web), store.latestOf(pod)]).toEqual([false, undefined]);
   },
 );
 

@@ -158,7 +158,7 @@ export class FileRecordStore implements RecordStore {
     return this.#pods.keysOf(pod);
   }
 
-  latestOf(pod: { readonly namespace: string; readonly name: string }): RecordKey | undefined {
+  latestOf(pod: NonNullable<AttachmentRecord["pod"]>): RecordKey | undefined {
     return this.#pods.latestOf(pod);
   }
 

@@ -1,7 +1,8 @@
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
 
-type Pod = Pick<NonNullable<AttachmentRecord["pod"]>, "namespace" | "name">;
+type PodWithUid = NonNullable<AttachmentRecord["pod"]>;
+type Pod = Pick<PodWithUid, "namespace" | "name">;
 
 /** What {@link PodIndex} works with. */
 export interface PodIndexOptions {
@@ -19,7 +20,7 @@ export class PodIndex {
   readonly #options: PodIndexOptions;
   /** By record. During the list only what changed, as the list may have read the file before. */
   readonly #pods = new Map<string, string | undefined>();
-  /** By pod: the record that this process has created last. */
+  /** By pod and UID: the record that this process has created last. */
   readonly #latest = new Map<string, RecordKey>();
   #listed: Promise<void> | undefined;
   #listing: Promise<void> | undefined;
@@ -32,7 +33,7 @@ export class PodIndex {
   add(record: AttachmentRecord): void {
     const { containerId, ifName } = record;
     const pod = podText(record.pod);
-    if (pod !== undefined) this.#latest.set(pod, { containerId, ifName });
+    if (record.pod !== undefined) this.#latest.set(uidText(record.pod), { containerId, ifName });
     if (this.#listed !== undefined) this.#pods.set(recordFileName(record), pod);
   }
 
@@ -48,8 +49,8 @@ export class PodIndex {
   }
 
   /** The record of the pod that this process has created last, unless it is removed. */
-  latestOf(pod: Pod): RecordKey | undefined {
-    return this.#latest.get(podText(pod));
+  latestOf(pod: PodWithUid): RecordKey | undefined {
+    return this.#latest.get(uidText(pod));
   }
 
   /**
@@ -100,6 +101,11 @@ export class PodIndex {
 
 function isSame(a: RecordKey, b: RecordKey): boolean {
   return a.containerId === b.containerId && a.ifName === b.ifName;
+}
+
+/** Two pods with one name may run at the same time, while the kubelet has not noticed the change. */
+function uidText({ namespace, name, uid }: PodWithUid): string {
+  return `${namespace}/${name}/${uid}`;
 }
 
 function podText(pod: Pod): string;

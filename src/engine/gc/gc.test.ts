@@ -233,6 +233,22 @@ test("gc() stops if the shim disconnects", async () => {
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
+test("gc() of a process that was stopped keeps what the runtime has attached since", async () => {
+  const lab = await pods("c1", "c2");
+  const { record, plan } = lab.records.writes.findLast((each) => each.record.containerId === "c2")!;
+  const list = lab.records.list.bind(lab.records);
+  lab.records.list = (selection) => {
+    const createdAt = new Date(Date.parse(record.createdAt) + 30_000).toISOString();
+    lab.records.put({ ...record, createdAt }, plan);
+    lab.advance(60_000);
+    return list(selection);
+  };
+  expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect(passedAsValid(lab)).toMatchObject({ bridge: ["c1/net1", "c2/net1"] });
+  expect((await lab.records.load(eth0("c2")))?.record.teardown).toBeUndefined();
+});
+
 test("gc() detaches a stale sandbox by its teardown plan when its record is damaged or lost", async () => {
   const lab = await pods("c1", "c2", "c3");
   lab.records.damage(eth0("c1"), "record");

@@ -50,6 +50,7 @@ async function collect(
   request: GcRequest,
   locks: SandboxLocks,
 ): Promise<{ stale: StaleSandboxes; errors: CniError[] }> {
+  const begunAt = ctx.deps.now();
   using _collection = await ctx.trace.phase("lock", () => locks.exclusive());
   const { validAttachments } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
@@ -57,6 +58,11 @@ async function collect(
   const isValid = ({ containerId }: Pick<RecordKey, "containerId">): boolean =>
     fromRuntime === undefined || containers.has(containerId);
   const { records, damaged } = await ctx.deps.records.list();
+  // The runtime attaches nothing during GC. If this process was stopped, it has attached others since.
+  ctx.signal.throwIfAborted();
+  const now = ctx.deps.now();
+  for (const { createdAt, containerId } of records)
+    if (begunAt < createdAt && createdAt <= now) containers.add(containerId);
   const isStale = (record: RecordKey): boolean => !isValid(record);
   const stale = { records: records.filter(isStale), damaged: damaged.filter(isStale) };
   await markStale(ctx, stale);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PublishOutcome } from "#engine/ports.ts";
@@ -118,8 +119,7 @@ export async function isLatest(
   const all = (await records.list({ containing: JSON.stringify(pod.name) })).records;
   return !all.some(
     (each) =>
-      each.pod?.namespace === pod.namespace &&
-      each.pod.name === pod.name &&
+      isDeepStrictEqual(each.pod, pod) &&
       !isOfEarlierBoot(each, bootId()) &&
       each.createdAt > createdAt,
   );

@@ -73,7 +73,7 @@ export interface RecordStore {
   /** The sandbox interfaces that are recorded for the pod. */
   keysOf(pod: { readonly namespace: string; readonly name: string }): Promise<RecordKey[]>;
   /** The record of the pod that this process has created last; undefined when it is gone or not known. */
-  latestOf(pod: { readonly namespace: string; readonly name: string }): RecordKey | undefined;
+  latestOf(pod: NonNullable<AttachmentRecord["pod"]>): RecordKey | undefined;
   /** All records, and the sandbox interfaces whose record is damaged. */
   list(
     selection?: RecordSelection,

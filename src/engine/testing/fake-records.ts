@@ -107,17 +107,18 @@ export class FakeRecords implements RecordStore {
     return (await this.keysOf(pod)).length > 0;
   }
 
-  latestOf(of: { namespace: string; name: string }): RecordKey | undefined {
+  latestOf(of: NonNullable<AttachmentRecord["pod"]>): RecordKey | undefined {
     return this.#keysOf(of).at(-1);
   }
 
-  async keysOf(of: { namespace: string; name: string }): Promise<RecordKey[]> {
-    return this.#keysOf(of);
+  async keysOf({ namespace, name }: { namespace: string; name: string }): Promise<RecordKey[]> {
+    return this.#keysOf({ namespace, name });
   }
 
-  #keysOf(of: { namespace: string; name: string }): RecordKey[] {
+  #keysOf(of: { namespace: string; name: string; uid?: string }): RecordKey[] {
     const isOfPod = ({ record }: Entry): boolean => {
       const pod = parsed<AttachmentRecord>(record)?.pod;
+      if (of.uid !== undefined && pod?.uid !== of.uid) return false;
       return pod?.namespace === of.namespace && pod.name === of.name;
     };
     return [...this.#entries.values()].filter(isOfPod).map(({ key }) => key);
