@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FakeApiServer, Outage } from "#kube/testing/fake-api-server.ts";
+import type { RestartableDaemon } from "../support/daemon.ts";
 import { isRunning, processes, signal } from "../support/processes.ts";
 import { poll } from "../support/wait.ts";
 import type { Contender, Sandbox } from "./contenders/contender.ts";
@@ -67,7 +68,7 @@ export class Injector {
     if (reached === undefined || this.#selfAction !== undefined) return reached !== undefined;
     if (moment === "between") return await this.#between(call, reached);
     await this.#act(call, reached);
-    const lostItsCaller = this.fault.target === "shim" || this.fault.target === "delegate";
+    const lostItsCaller = ["shim", "delegate", "agent"].includes(this.fault.target);
     if (lostItsCaller) await call.outcome;
     setTimeout(() => this.#parts.gates.release(this.#gate), lostItsCaller ? stragglerMs : 0);
     return true;
@@ -122,6 +123,13 @@ export class Injector {
     return this.fault.target === "plexusd" || this.fault.target === "standalone";
   }
 
+  /** What the fault kills, if it is a daemon. */
+  get #daemon(): RestartableDaemon | undefined {
+    const { agent, daemon } = this.#parts.contender;
+    if (this.fault.target === "agent") return agent;
+    return this.#isEngines ? daemon : undefined;
+  }
+
   /** The engine, or the executable that has none, does not notice that the plugin ended until the fault is there. */
   async #between(call: RunningCall, reached: Reached): Promise<boolean> {
     const { gates } = this.#parts;
@@ -142,7 +150,7 @@ export class Injector {
     if (call !== undefined && contender.engineOf !== undefined && this.#isEngines)
       signal(await this.#engineOf(call), name);
     else if (target === "plexusd" && action === "stop") contender.daemon?.signal(name);
-    else if (this.#isEngines) await contender.daemon?.kill();
+    else if (this.#daemon !== undefined) await this.#daemon.kill();
     else if (target === "disk") await breakDisk(place, action);
     else if (target === "api") await api.fail(action as Outage);
     else if (target === "plugin") gates.move();

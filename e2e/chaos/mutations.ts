@@ -98,6 +98,14 @@ export const mutations: readonly Mutation[] = [
     scenario: "DEL net2/bandwidth:before delegate fail; repaired after DEL; netns removed",
   },
   {
+    name: "the record names a plugged network before its first plugin runs",
+    file: "src/engine/hotplug/plug.ts",
+    find: "await record.updateAhead();",
+    replace: "void record;",
+    scenario:
+      "edit plug net2, ADD net2/bridge:after plexusd kill; repaired after DEL; netns removed",
+  },
+  {
     name: "a record that another process finished is not restored",
     file: "src/records/file-store.ts",
     find: 'throw new Error("the sandbox was detached meanwhile")',

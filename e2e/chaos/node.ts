@@ -7,7 +7,7 @@ import { type Parts, repair } from "./injector.ts";
 import { Gates } from "./lab/gates.ts";
 import { type HostState, readHostState } from "./lab/host-state.ts";
 import { preparePlace } from "./lab/place.ts";
-import { confList, networks } from "./lab/topology.ts";
+import { confList, networks, spareNetwork } from "./lab/topology.ts";
 import { carryOut } from "./run.ts";
 import { parseScenario } from "./scenario.ts";
 
@@ -27,7 +27,7 @@ export interface NodeOptions {
 export async function prepareNode({ contender: name, ...builds }: NodeOptions): Promise<Node> {
   const place = await preparePlace(builds.fixtures);
   const api = await startApiServer(join(place.root, "etc"));
-  for (const network of networks) {
+  for (const network of [...networks, spareNetwork]) {
     if (network.nad === undefined) continue;
     api.put("network-attachment-definitions", nad(network.nad, confList(network)));
   }

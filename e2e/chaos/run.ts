@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import { differences } from "../support/host-state.ts";
-import { processes } from "../support/processes.ts";
+import { childrenOf, processes } from "../support/processes.ts";
 import { poll } from "../support/wait.ts";
-import type { Sandbox } from "./contenders/contender.ts";
+import type { Contender, Sandbox } from "./contenders/contender.ts";
+import { editPod } from "./edits/pod-edit.ts";
 import type { Operation } from "./fault.ts";
 import { Injector, type Parts, repair } from "./injector.ts";
 import { type HostState, readHostState, readPods, withPods } from "./lab/host-state.ts";
@@ -13,7 +14,7 @@ import type { Scenario } from "./scenario.ts";
 
 /** The result of one run. */
 export interface RunResult {
-  /** For each fault of the scenario, whether it came to happen. */
+  /** For each fault of the scenario, with that of its edit, whether it came to happen. */
   readonly happened: readonly boolean[];
   /** `ok`, or what the ADD said. */
   readonly add: string;
@@ -57,6 +58,7 @@ export async function carryOut(
   await run.prepare();
   await node.beforeAdd?.();
   const add = await run.call("ADD");
+  const unedited = add === "ok" ? await run.edit() : undefined;
   if (scenario.repaired === "before DEL") await repair(node);
   if (scenario.netns === "removed") await run.removeNetns();
   await node.beforeDel?.();
@@ -69,10 +71,19 @@ export async function carryOut(
   await node.afterDel?.();
   if (!node.contender.emptiesNetns) await run.removeNetns();
   const leaks = await run.leaks();
+  if (unedited !== undefined) leaks.unshift(unedited);
   if (dels.at(-1) !== "ok") leaks.unshift(`DEL never succeeded in ${delLimit} attempts`);
   await run.cleanUp();
-  const happened = scenario.faults.map((fault) => run.happened.has(fault));
+  const faults = [...scenario.faults, scenario.edit?.fault].filter((fault) => fault !== undefined);
+  const happened = faults.map((fault) => run.happened.has(fault));
   return { happened, add, dels, leaks, milliseconds: performance.now() - started };
+}
+
+/** The processes that are meant to run: of its plugins, an agent's sessions have none when nothing is left. */
+async function pidsOf({ daemon, agent }: Contender): Promise<number[]> {
+  const own = [daemon?.pid, agent?.pid].filter((pid) => pid !== undefined);
+  const sessions = agent?.pid === undefined ? [] : await childrenOf(agent.pid);
+  return [...own, ...sessions];
 }
 
 /** The pod of that number. */
@@ -140,6 +151,16 @@ class Run {
     return words;
   }
 
+  /** Edits the pod's annotation, if the scenario does. Returns why the edit was not completed. */
+  async edit(): Promise<string | undefined> {
+    const { edit, repaired } = this.#scenario;
+    if (edit === undefined || this.#node.contender.agent === undefined) return undefined;
+    const awaited = repaired === "before DEL";
+    const { happened, problem } = await editPod(this.#node, this.#sandbox, { edit, awaited });
+    if (edit.fault !== undefined && happened) this.happened.add(edit.fault);
+    return problem;
+  }
+
   #start(operation: Operation, previousRelease: boolean): RunningCall {
     const { contender, gates } = this.#node;
     const { faults } = this.#scenario;
@@ -177,7 +198,7 @@ class Run {
     const quiet = performance.now() + (contender.emptiesNetns ? quietMs : settleMs);
     let found: string[] = [];
     const isSettled = async (): Promise<boolean> => {
-      const known = [contender.daemon?.pid ?? 0];
+      const known = await pidsOf(contender);
       found = differences(expected, await readHostState(place, known));
       const isOver = processes().every(({ pid }) => known.includes(pid));
       return found.length === 0 || (isOver && performance.now() > quiet);
@@ -187,6 +208,7 @@ class Run {
   }
 
   async cleanUp(): Promise<void> {
+    await this.#node.contender.agent?.kill();
     await this.removeNetns();
     await this.#node.gates.restoreAll();
     this.#node.api.delete("pods", `default/${this.#sandbox.podName}`);

@@ -1,3 +1,5 @@
+import { flavour } from "../support/flavour.ts";
+import { type Edit, editsBeside, formatEdit, parseEdit } from "./edits/edit.ts";
 import {
   everyFault,
   type Fault,
@@ -12,6 +14,8 @@ import { Random } from "./random.ts";
 export interface Scenario {
   /** At most one for each operation. */
   readonly faults: readonly Fault[];
+  /** After a successful ADD. What it breaks is `repaired` as what broke in ADD, and then the edit completes. */
+  readonly edit?: Edit;
   /** Whether what broke in ADD is put right (restarted, mounted, given back) before the first DEL or after it. */
   readonly repaired: "before DEL" | "after DEL";
   /** Whether the runtime removes the network namespace before the first DEL. */
@@ -19,8 +23,11 @@ export interface Scenario {
 }
 
 /** `ADD start disk full; DEL end plexusd kill; repaired after DEL; netns kept`. */
-export function formatScenario({ faults, repaired, netns }: Scenario): string {
-  return [...faults.map(formatFault), `repaired ${repaired}`, `netns ${netns}`].join("; ");
+export function formatScenario({ faults, edit, repaired, netns }: Scenario): string {
+  const edits = edit === undefined ? [] : [formatEdit(edit)];
+  return [...faults.map(formatFault), ...edits, `repaired ${repaired}`, `netns ${netns}`].join(
+    "; ",
+  );
 }
 
 /** Reads what {@link formatScenario} wrote. @throws Error naming the part that makes no sense */
@@ -33,14 +40,19 @@ export function parseScenario(line: string): Scenario {
     return found ?? values[0];
   };
   const isFault = (part: string): boolean => /^(ADD|DEL) /.test(part);
-  const unknown = parts.find((p) => p !== "" && !isFault(p) && !/^(repaired|netns) /.test(p));
+  const unknown = parts.find((p) => p !== "" && !isFault(p) && !/^(edit|repaired|netns) /.test(p));
   if (unknown !== undefined) throw new Error(`${JSON.stringify(unknown)} is no part of a scenario`);
+  const edit = parts.find((part) => part.startsWith("edit "));
   return {
     faults: parts.filter(isFault).map(parseFault),
+    ...(edit !== undefined && { edit: parseEdit(edit) }),
     repaired: value("repaired", ["before DEL", "after DEL"]),
     netns: value("netns", ["kept", "removed"]),
   };
 }
+
+/** Of the random runs. */
+const editedShare = 0.3;
 
 /** The run of a seed and a number: the same at any time, whatever ran before it. */
 export function randomScenario(seed: string, kinds: readonly FaultKind[]): Scenario {
@@ -55,11 +67,14 @@ export function randomScenario(seed: string, kinds: readonly FaultKind[]): Scena
   for (const operation of ["ADD", "DEL"] as const) {
     if (which === operation || which === "both") faults.push(faultOf(operation, faults));
   }
-  return {
+  const scenario: Scenario = {
     faults,
     repaired: random.pick(["before DEL", "after DEL"]),
     netns: random.chance(0.15) || faults.some(isForGood) ? "removed" : "kept",
   };
+  const edits = editsBeside(faults);
+  const isEdited = flavour === "daemon" && edits.length > 0 && random.chance(editedShare);
+  return isEdited ? { ...scenario, edit: random.pick(edits) } : scenario;
 }
 
 /** Whether a plugin that hangs keeps the sandbox's lock file open. */
@@ -99,8 +114,17 @@ export function fixedScenarios(count: number, kinds: readonly FaultKind[]): Scen
         faults: [fault],
         repaired: n % 3 === 0 ? "after DEL" : "before DEL",
         netns: n % 7 === 3 || isForGood(fault) ? "removed" : "kept",
+        ...editOf(fault, n),
       }),
     );
+}
+
+/** Every second run with a fault in DEL has an edit, so that nothing hinders it but its own fault. */
+function editOf(fault: Fault, n: number): Pick<Scenario, "edit"> {
+  if (flavour !== "daemon" || fault.operation !== "DEL" || n % 4 !== 1) return {};
+  const edits = editsBeside([fault]);
+  const edit = edits[(n * 37) % edits.length];
+  return edit === undefined ? {} : { edit };
 }
 
 /** Without its plugin an interface only goes with its namespace. */

@@ -35,6 +35,8 @@ export interface Contender {
   readonly emptiesNetns: boolean;
   /** Its daemon, where it has one. */
   readonly daemon?: RestartableDaemon;
+  /** What attaches networks to running pods, where something does. Only runs with an edit start it. */
+  readonly agent?: RestartableDaemon;
   /** The process of one call that does what a daemon does otherwise; undefined while there is none. */
   engineOf?(call: RunningCall): Promise<number | undefined>;
   /** Whether the executable has handed the call to its engine; undefined when that cannot be seen. */

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { RestartableDaemon } from "../../support/daemon.ts";
+import { Daemon, RestartableDaemon } from "../../support/daemon.ts";
 import { flavour } from "../../support/flavour.ts";
 import { distPath } from "../../support/paths.ts";
 import {
@@ -60,7 +60,7 @@ export async function plexus(
     // The faults meet the write of the status in each run only if it is part of the call.
     publishStatus: options.hurried === false ? "afterReply" : "beforeReply",
   };
-  writeFileSync(config, JSON.stringify({ ...timeouts, primary: { settleMs: 0 } }));
+  writeFileSync(config, JSON.stringify({ ...timeouts, hotPlug: "on", primary: { settleMs: 0 } }));
   const paths = { socket, stateDir: place.stateDir };
   const files = ["--config", config, "--kubeconfig", kubeconfig];
   const rest = ["--cni-conf-dir", join(place.root, "etc"), "--http", http, "--node", "chaos"];
@@ -74,6 +74,19 @@ export async function plexus(
       env: { ...smallMemory.env, ...variables },
     }),
   );
+  const agent = new RestartableDaemon(async () =>
+    Daemon.start({
+      name: "plexus agent",
+      command: [distPath("plexus"), "agent", "--attach"],
+      logFile: join(place.root, "etc/agent.log"),
+      env: {
+        ...shimEnvironment(paths),
+        ...(options.hurried === false ? {} : waits),
+        ...variables,
+        CNI_PATH: `${place.binDir}:${place.movedDir}`,
+      },
+    }),
+  );
   const conf = {
     cniVersion: "1.0.0",
     name: "plexus",
@@ -84,7 +97,7 @@ export async function plexus(
   };
   return {
     emptiesNetns: true,
-    ...(flavour === "daemon" ? { daemon } : { engineOf: ({ pid }) => standaloneOf(pid) }),
+    ...(flavour === "daemon" ? { daemon, agent } : { engineOf: ({ pid }) => standaloneOf(pid) }),
     hasRequested: ({ containerId }) => existsSync(join(place.stateDir, `${containerId}.lock`)),
     command: (operation, sandbox, call) => ({
       program: call.previousRelease ? previousShim : distPath("plexus"),

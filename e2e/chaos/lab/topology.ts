@@ -57,6 +57,16 @@ export const networks: readonly [Network, ...Network[]] = [
   },
 ];
 
+/** A network that an edit gives a pod in another one's place. */
+export const spareNetwork: Network & { readonly nad: string } = {
+  ifName: "",
+  nad: "fourth",
+  plugins: [
+    plugin("bridge", { bridge: "chaos0", ipam: addresses(75) }),
+    plugin("bandwidth", limits),
+  ],
+};
+
 /** A network as a configuration list. */
 export function confList(network: Network): object {
   return { cniVersion: "1.0.0", name: network.nad ?? "default", plugins: network.plugins };
