@@ -25,6 +25,8 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
     readonly hotPlugNamespaces: readonly string[];
     /** What happens if an interface disappears from a running pod: nothing, an event, or that and a new ADD. */
     readonly heal: boolean | "report";
+    /** Whether the status shows the addresses that interfaces of running pods have got since the ADD. */
+    readonly watchAddresses: boolean;
   };
 
 export const defaultEngineConfig: EngineConfig = {
@@ -37,6 +39,7 @@ export const defaultEngineConfig: EngineConfig = {
   hotPlug: "off",
   hotPlugNamespaces: [],
   heal: false,
+  watchAddresses: false,
 };
 
 /**

@@ -92,10 +92,14 @@ describe.runIf(littleEndian)("messages recorded from a kernel", () => {
     const v6 = hex(
       "0a 40 80 00 03 00 00 00  14 00 01 00 fd 01 00 00 00 00 00 00 00 00 00 00 00 00 00 02",
     );
-    const answers: Answer[] = [peer, bridge, v6].map((data) => ({ type: 20, data }));
+    const linkLocal = hex(
+      "0a 40 80 fd 03 00 00 00  14 00 01 00 fe 80 00 00 00 00 00 00 00 00 00 00 00 00 00 02",
+    );
+    const answers: Answer[] = [peer, bridge, v6, linkLocal].map((data) => ({ type: 20, data }));
     expect(await listAddresses(answering([...answers, done]), "")).toEqual([
-      { ifIndex: 2, family: 4, address: "10.0.0.2", prefix: 32 },
-      { ifIndex: 3, family: 6, address: "fd01::2", prefix: 64 },
+      { ifIndex: 2, family: 4, address: "10.0.0.2", prefix: 32, isGlobal: true },
+      { ifIndex: 3, family: 6, address: "fd01::2", prefix: 64, isGlobal: true },
+      { ifIndex: 3, family: 6, address: "fe80::2", prefix: 64, isGlobal: false },
     ]);
   });
 

@@ -29,6 +29,8 @@ export interface InterfaceAddress {
   /** In canonical form. */
   readonly address: string;
   readonly prefix: number;
+  /** False for an address that only hosts of its link, or this one, can use. */
+  readonly isGlobal: boolean;
 }
 
 /** IFF_UP of `Link.flags`. */
@@ -39,7 +41,9 @@ const messageType = { getLink: 18, getAddress: 22 } as const;
 /** Length and offsets of the kernel's struct ifinfomsg. */
 const ifinfo = { length: 16, index: 4, flags: 8 } as const;
 /** Length and offsets of the kernel's struct ifaddrmsg. */
-const ifaddr = { length: 8, family: 0, prefix: 1, index: 4 } as const;
+const ifaddr = { length: 8, family: 0, prefix: 1, scope: 3, index: 4 } as const;
+/** RT_SCOPE_LINK; RT_SCOPE_HOST is greater. */
+const scopeLink = 253;
 const ifla = { address: 1, ifName: 3, mtu: 4 } as const;
 const ifa = { address: 1, local: 2 } as const;
 
@@ -106,5 +110,6 @@ function decodeAddress(data: Buffer): InterfaceAddress | undefined {
     family,
     address: ipFromBytes(bytes),
     prefix: data.readUInt8(ifaddr.prefix),
+    isGlobal: data.readUInt8(ifaddr.scope) < scopeLink,
   };
 }

@@ -97,6 +97,13 @@ function withoutInterface(outcome: AttachmentOutcome, result: Result): Attached 
   return isOld ? { link: { name: outcome.ifName }, ips } : { ips };
 }
 
+/** The addresses of each sandbox interface, by name. */
+export function addressesOf(result: Result): Map<string, string[]> {
+  const sandboxed = [...result.interfaces.entries()].filter(([, { sandbox = "" }]) => sandbox);
+  const isOnly = sandboxed.length === 1;
+  return new Map(sandboxed.map(([index, { name }]) => [name, ipsOf(result, index, isOnly)]));
+}
+
 /**
  * The addresses of an interface (§5.3.3.1 rule 1). An address without interface belongs to the only
  * sandbox interface of the result, or to none.

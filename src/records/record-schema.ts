@@ -35,7 +35,7 @@ function checkAttachment(attachment: FieldReader): void {
   const objects = ["conf", "capabilityArgs"];
   const required = ["displayName", "isDefault", "ifName", "state", "cniArgs", "searchPath"];
   const lists = ["defaultRoute", "userSpaceInterfaces"];
-  const ofHotPlug = ["selection", "hotPlug"];
+  const ofHotPlug = ["selection", "hotPlug", "addresses"];
   const optional = ["device", "result", "ignoredRequests", "failedAdd", ...lists, ...ofHotPlug];
   checkKeys(attachment, { required: [...required, ...objects], optional });
   attachment.string("displayName");
@@ -47,6 +47,8 @@ function checkAttachment(attachment: FieldReader): void {
   attachment.checked("hotPlug", oneOf(["adding", "removing"]));
   for (const key of [...objects, "result", "selection"]) attachment.object(key);
   for (const key of ["searchPath", ...lists]) attachment.strings(key);
+  const addresses = attachment.object("addresses");
+  for (const name of Object.keys(addresses?.raw ?? {})) addresses?.strings(name);
   checkPairs(attachment, "cniArgs");
   const device = attachment.object("device");
   if (device !== undefined) checkTexts(device, ["resourceName", "id", "source"]);

@@ -42,7 +42,7 @@ export class HotPlugNode implements AsyncDisposable {
   }
 
   /** Networks: the default network `main`, and the definitions `front` and `back`. */
-  static async create(): Promise<HotPlugNode> {
+  static async create(more: JsonObject = {}): Promise<HotPlugNode> {
     const self = new HotPlugNode(await PlexusNode.create(), await FakeApiServer.start());
     const { node, api, binDir, confDir } = self;
     for (const dir of [binDir, confDir]) await mkdir(dir);
@@ -54,7 +54,7 @@ export class HotPlugNode implements AsyncDisposable {
     await writeFile(join(confDir, "10-main.conflist"), JSON.stringify(ptp("main", 20)));
     api.put("network-attachment-definitions", nad("front", bridge("front", 21)) as JsonObject);
     api.put("network-attachment-definitions", nad("back", bridge("back", 22)) as JsonObject);
-    const config = { hotPlug: "on", cniBinDir: binDir, primary: { settleMs: 0 } };
+    const config = { hotPlug: "on", cniBinDir: binDir, primary: { settleMs: 0 }, ...more };
     await writeFile(join(node.lab.dir, "config.yaml"), JSON.stringify(config));
     node.cniPath = [binDir];
     await self.startPlexusd();

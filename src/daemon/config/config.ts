@@ -46,12 +46,13 @@ export interface NodeConfSpec {
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = file;
   const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs } = file;
-  const { publishStatus, hotPlug, hotPlugNamespaces, heal } = file;
+  const { publishStatus, hotPlug, hotPlugNamespaces, heal, watchAddresses } = file;
+  const ofRunningPods = { hotPlug, hotPlugNamespaces, heal, watchAddresses };
   const budgets = { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs };
   return {
     engine: {
       ...engineConfigFromKeys(file),
-      ...omitUndefined({ ...budgets, publishStatus, hotPlug, hotPlugNamespaces, heal }),
+      ...omitUndefined({ ...budgets, publishStatus, ...ofRunningPods }),
     },
     apiTimeoutMs,
     statusWaitMs,

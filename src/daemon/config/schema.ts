@@ -115,6 +115,11 @@ export const configSchema = z
           "What happens if an interface disappears from a running pod: nothing, an event and a metric (`report`), or that and a new attachment (`true`), for networks that the pod's annotation requests while `hotPlug` is `on`: [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node, which looks every minute.",
         default: defaultEngineConfig.heal,
       }),
+    watchAddresses: z.boolean().exactOptional().meta({
+      description:
+        "Whether `network-status` shows the addresses that interfaces of running pods have now, for example by SLAAC or DHCP, instead of those of the ADD: [hot-plug](hot-plug.md#addresses-that-change). Needs `plexus agent --attach` on the node, which looks every minute.",
+      default: defaultEngineConfig.watchAddresses,
+    }),
     http: listenAddress.default("127.0.0.1:19500").meta({
       description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `off`.",
       restart: true,

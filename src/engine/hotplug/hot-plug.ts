@@ -5,11 +5,14 @@ import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
+import { publishAfterAnswer } from "#engine/network-status/pending-status.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { updateAddresses } from "./addresses.ts";
 import { changeNetworks } from "./change-networks.ts";
 import type { NetworkChanges } from "./changes.ts";
 import { changesOf, defaultNetworkEdit, mayHotPlug, usableRecord } from "./desired-networks.ts";
@@ -157,7 +160,8 @@ export class HotPlug {
   }
 
   /**
-   * Looks for interfaces that have disappeared from a running pod, which become an event.
+   * Looks for interfaces that have disappeared from a running pod, which become an event, and for
+   * addresses that have changed, which its status then shows.
    * @returns how many networks lack theirs, and whether {@link reconcile} is to attach some again
    * @throws CniError when the record or the configuration cannot be read, or the sandbox is in use;
    *   HostGoneError when the agent has gone
@@ -168,15 +172,29 @@ export class HotPlug {
   ): Promise<Inspection> {
     const config = configForCall(this.#deps.config(), await conf());
     const record = await this.#recordOf(pod);
-    if (config.heal === false || record === undefined || !hosts.isAvailable()) return intact;
+    const isWanted = config.heal !== false || config.watchAddresses;
+    if (!isWanted || record === undefined || !hosts.isAvailable()) return intact;
     return this.#inSandbox(config, { record, hosts }, async (ctx, { key, links }) => {
-      const stored = await this.#deps.records.load(key);
-      if (stored === undefined || !usableRecord(stored.record, this.#deps)) return intact;
+      if (config.watchAddresses) await this.#updateAddresses(ctx, key, pod);
+      const stored = await this.#usable(key);
+      if (stored === undefined || config.heal === false) return intact;
       const { problems, willHeal } = await findLostInterfaces(ctx, stored, links);
       if (problems.length > 0) this.#report(pod, problems.join("; "), "lost");
       else this.#reported.delete(`${pod.uid}lost`);
       return { lost: problems.length, willHeal };
     });
+  }
+
+  async #updateAddresses(ctx: CallContext, key: RecordKey, pod: Pod): Promise<void> {
+    const stored = await this.#usable(key);
+    const status = stored && (await updateAddresses(ctx, stored));
+    // It takes the lock, which the caller holds.
+    void publishAfterAnswer(ctx, { ...key, pod }, { status, locks: this.#locks });
+  }
+
+  async #usable(key: RecordKey): Promise<StoredRecord | undefined> {
+    const stored = await this.#deps.records.load(key);
+    return stored !== undefined && usableRecord(stored.record, this.#deps) ? stored : undefined;
   }
 
   /** The record of the pod's present sandbox, if it is attached. */

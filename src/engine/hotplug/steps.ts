@@ -70,15 +70,6 @@ export class Steps {
     });
   }
 
-  /** Not if the pod has got a newer sandbox meanwhile. Never rejects. */
-  async #publish(status: PendingStatus): Promise<void> {
-    const { deps } = this.ctx;
-    const { pod, key, locks } = this.sandbox;
-    const stored = await deps.records.load(key).catch(() => undefined);
-    if (stored === undefined || !(await isLatest(deps, stored.record).catch(() => false))) return;
-    await publishAfterAnswer(this.ctx, { ...key, pod }, { status, locks });
-  }
-
   /** @throws HostGoneError when the agent has gone; another failure becomes an event */
   async run(
     op: HotPlugOperation["op"],
@@ -88,7 +79,9 @@ export class Steps {
     const { deps, logger } = this.ctx;
     const fields = { network, ifName };
     try {
-      const published = this.#publish(await step());
+      const { pod, key, locks } = this.sandbox;
+      const status = await step();
+      const published = publishAfterAnswer(this.ctx, { ...key, pod }, { status, locks });
       this.operations.push({ op, result: "success", ...fields, published });
       logger.info(fields, op === "add" ? "plugged a network" : "unplugged a network");
     } catch (err) {

@@ -24,7 +24,7 @@ export async function markRemovals(
   const all = detachables(stored).map((each) =>
     names.has(each.attachment.ifName) ? asRemoving(each) : each,
   );
-  await save(ctx, stored.record, all);
+  await saveAttachments(ctx, stored.record, all);
 }
 
 function asRemoving({ attachment, dels }: DetachableAttachment): DetachableAttachment {
@@ -50,11 +50,12 @@ export async function unplug(
   const left = all.filter((each) => !unplugged.includes(each));
   const attachments = left.map(({ attachment }) => attachment);
   const pendingStatus = await statusOfRecord(ctx, { ...record, attachments });
-  await save(ctx, { ...record, pendingStatus }, left);
+  await saveAttachments(ctx, { ...record, pendingStatus }, left);
   return pendingStatus;
 }
 
-async function save(
+/** Writes the record of a sandbox with these attachments. @throws CniError 5 */
+export async function saveAttachments(
   ctx: CallContext,
   sandbox: Omit<AttachmentRecord, "attachments">,
   all: readonly DetachableAttachment[],

@@ -81,10 +81,14 @@ export async function statusOfRecord(
   const networks = await Array.fromAsync(attachments, async (recorded) => {
     if (recorded.result === undefined) return [];
     const planned = recordedNetwork(recorded, ctx.config);
-    const { defaultRoute, ignoredRequests = [] } = recorded;
+    const { defaultRoute, ignoredRequests = [], addresses = {} } = recorded;
     const result = parseResult(recorded.result, { fallbackVersion: planned.list.cniVersion });
     const shown = { planned, result, defaultRoute, ignoredRequests };
-    return isVisible(shown) ? networkStatus(ctx, containerId, shown) : [];
+    const statuses = isVisible(shown) ? await networkStatus(ctx, containerId, shown) : [];
+    return statuses.map((status) => {
+      const ips = addresses[status.interface ?? ""] ?? status.ips;
+      return omitUndefined({ ...status, ips });
+    });
   });
   return { [networkStatusAnnotation]: formatNetworkStatus(networks.flat()) };
 }

@@ -105,6 +105,8 @@ export interface RecordedAttachment {
    * networks, and where hot-plug was off at the ADD.
    */
   readonly selection?: JsonObject;
+  /** By interface: its addresses where they are no longer those of the result (`watchAddresses`). */
+  readonly addresses?: Readonly<Record<string, readonly string[]>>;
   /** A hot-plug operation that has begun and not succeeded. The sandbox's own ADD has ended. */
   readonly hotPlug?: "adding" | "removing";
 }

@@ -44,7 +44,9 @@ const networks = [
   onLink("net1", "fd01::/64"),
   onLink("net2", "10.2.0.0/24"),
 ];
-const addresses = [{ ifIndex: index("net1"), family: 4 as const, address: "10.1.0.2", prefix: 24 }];
+const addresses = [
+  { ifIndex: index("net1"), family: 4 as const, address: "10.1.0.2", prefix: 24, isGlobal: true },
+];
 
 function state(...defaults: KernelRoute[]): RouteState {
   return { links, addresses, routes: [...networks, ...defaults] };

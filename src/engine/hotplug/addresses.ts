@@ -1,0 +1,71 @@
+import { isDeepStrictEqual } from "node:util";
+import { parseResult } from "#cni/result/parse.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
+import type { PendingStatus } from "#engine/network-status/pending-status.ts";
+import { statusOfRecord } from "#engine/network-status/publish-status.ts";
+import { recordedList } from "#engine/plan/planned-attachment.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
+import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
+import { tryParseIp } from "#lib/ip.ts";
+import { listAddresses } from "#netlink/links.ts";
+import { addressesOf } from "#npwg/network-status.ts";
+import { saveAttachments } from "./unplug.ts";
+
+/** A pod can give its interfaces any number of addresses; the status shows so many of each. */
+const maxAddresses = 16;
+
+/**
+ * Records the addresses that interfaces of a running sandbox have now, if they are not those of
+ * the results: by SLAAC, or from a DHCP server. An interface without any keeps those of its result,
+ * because a virtual machine may use them.
+ * @returns the status to publish; undefined when nothing has changed
+ * @throws CniError 5 for kernel errors, or when the record cannot be written, 6 or 7 when it cannot
+ *   be read; HostGoneError when the agent has gone
+ */
+export async function updateAddresses(
+  ctx: CallContext,
+  stored: StoredRecord,
+): Promise<PendingStatus | undefined> {
+  const { record } = stored;
+  const present = await presentAddresses(ctx, record.netns);
+  const all = detachables(stored).map(({ attachment, dels }) => ({
+    attachment: withAddresses(attachment, present),
+    dels,
+  }));
+  const attachments = all.map(({ attachment }) => attachment);
+  if (isDeepStrictEqual(attachments, record.attachments)) return undefined;
+  const pendingStatus = await statusOfRecord(ctx, { ...record, attachments });
+  await saveAttachments(ctx, { ...record, pendingStatus }, all);
+  return pendingStatus;
+}
+
+/** The addresses by interface, without those that only their link can use. */
+async function presentAddresses(ctx: CallContext, netns: string): Promise<Map<string, string[]>> {
+  const links = await sandboxLinks(ctx, netns);
+  const all = await asIoFailure(() => listAddresses(netlinkTransport(ctx), netns));
+  const global = all.filter(({ isGlobal }) => isGlobal);
+  const addressesAt = (index: number): string[] =>
+    global.filter(({ ifIndex }) => ifIndex === index).map(({ address }) => address);
+  return new Map(links.map(({ name, index }) => [name, addressesAt(index)]));
+}
+
+function withAddresses(
+  attachment: RecordedAttachment,
+  present: ReadonlyMap<string, readonly string[]>,
+): RecordedAttachment {
+  const { addresses: _, ...rest } = attachment;
+  if (rest.result === undefined || rest.hotPlug !== undefined) return attachment;
+  const result = parseResult(rest.result, { fallbackVersion: recordedList(rest).cniVersion });
+  const changed = [...addressesOf(result)].flatMap(([name, ips]) => {
+    const now = present.get(name) ?? [];
+    const before = ips.map((ip) => tryParseIp(ip) ?? ip);
+    const isSame = isDeepStrictEqual(new Set(before), new Set(now));
+    if (now.length === 0 || isSame) return [];
+    // In the result's order, so that a first address stays the first one.
+    const kept = before.filter((ip) => now.includes(ip));
+    const added = now.filter((ip) => !before.includes(ip)).toSorted();
+    return [[name, [...kept, ...added].slice(0, maxAddresses)]];
+  });
+  return changed.length === 0 ? rest : { ...rest, addresses: Object.fromEntries(changed) };
+}
