@@ -80,7 +80,7 @@ export async function carryOut(
 }
 
 /** The processes that are meant to run: of its plugins, an agent's sessions have none when nothing is left. */
-async function pidsOf({ daemon, agent }: Contender): Promise<number[]> {
+export async function pidsOf({ daemon, agent }: Contender): Promise<number[]> {
   const own = [daemon?.pid, agent?.pid].filter((pid) => pid !== undefined);
   const sessions = agent?.pid === undefined ? [] : await childrenOf(agent.pid);
   return [...own, ...sessions];

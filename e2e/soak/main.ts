@@ -9,6 +9,7 @@ import { makeBuilds } from "../chaos/lab/builds.ts";
 import { Gates } from "../chaos/lab/gates.ts";
 import { readHostState } from "../chaos/lab/host-state.ts";
 import { namespaceFlags, preparePlace } from "../chaos/lab/place.ts";
+import { pidsOf } from "../chaos/run.ts";
 import { startApiServer } from "../support/api-server.ts";
 import { differences } from "../support/host-state.ts";
 import { list } from "../support/networks.ts";
@@ -19,7 +20,8 @@ import { formatVerdicts, judge } from "./judge.ts";
 import { type Sample, takeSample, toCsv } from "./sample.ts";
 
 /**
- * Attaches and detaches pods of five networks, 20 at a time, every second with a fault, and fails
+ * Attaches and detaches pods of five networks, 20 at a time, every second with a fault. While a pod
+ * runs, one of its networks is unplugged and plugged again. Fails
  * when what plexusd holds grows or anything is left on the node: `make soak` (docs/operations/reliability.md).
  */
 const { values } = parseArgs({
@@ -62,6 +64,7 @@ async function prepare(fixtures: string): Promise<Parts> {
   );
   const parts = { place, api, contender, gates: new Gates(place) };
   await repair(parts);
+  await contender.agent?.start();
   return parts;
 }
 
@@ -105,14 +108,13 @@ async function failApi(node: Parts, number: number): Promise<void> {
 
 async function soak(fixtures: string): Promise<number> {
   const node = await prepare(fixtures);
-  const known = [node.contender.daemon?.pid ?? 0];
   await cycle(node, values.seed, 1_000_000);
-  const before = await readHostState(node.place, known);
+  const before = await readHostState(node.place, await pidsOf(node.contender));
   const samples = await run(node, Number(values.cycles));
   mkdirSync(dirname(values.csv), { recursive: true });
   writeFileSync(values.csv, toCsv(samples));
   await sleep(1000);
-  const left = differences(before, await readHostState(node.place, known));
+  const left = differences(before, await readHostState(node.place, await pidsOf(node.contender)));
   const verdicts = judge(samples);
   const seconds = samples.at(-1)?.seconds.toFixed(0);
   console.log(

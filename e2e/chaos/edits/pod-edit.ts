@@ -1,13 +1,10 @@
-import type { JsonObject } from "#lib/json.ts";
 import { poll } from "../../support/wait.ts";
 import type { Sandbox } from "../contenders/contender.ts";
 import { Injector, type Parts, repair } from "../injector.ts";
 import type { RunningCall } from "../lab/runtime-call.ts";
 import { networks, spareNetwork } from "../lab/topology.ts";
 import type { Edit } from "./edit.ts";
-
-const networksKey = "k8s.v1.cni.cncf.io/networks";
-const statusKey = "k8s.v1.cni.cncf.io/network-status";
+import { editNetworks, shownNetworks } from "./pod-networks.ts";
 
 /** Enough for an edit that nothing hinders; one that something hinders need not complete. */
 const completionMs = 30_000;
@@ -54,7 +51,8 @@ export async function editPod(
   await contender.agent?.start();
   const isDone = await poll(() => hasNetworks(parts, sandbox, wanted), { timeoutMs: completionMs });
   if (isDone === true) return { happened };
-  return { happened, problem: `the pod has ${shown(parts, sandbox)} instead of ${wanted}` };
+  const has = shownNetworks(parts.api, sandbox.podName);
+  return { happened, problem: `the pod has ${has} instead of ${wanted}` };
 }
 
 /** Stands for a call in which the fault happens: no process of a runtime waits for an edit. */
@@ -75,31 +73,11 @@ function wantedBy({ change, ifName }: Edit): string[] {
 
 /** Only what is replaced gets an explicit interface: the other elements stay as they were. */
 function annotate({ api }: Parts, { podName }: Sandbox, wanted: readonly string[]): void {
-  const { metadata, ...rest } = api.objects.get(`pods/default/${podName}`) as {
-    metadata: { annotations: JsonObject };
-  };
   const isSpare = (element: string): boolean => element.startsWith(`${spareNetwork.nad}@`);
   const elements = wanted.map((each) => (isSpare(each) ? each : each.replace(/@.*/, "")));
-  const annotations = { ...metadata.annotations, [networksKey]: elements.join(",") };
-  const status = { phase: "Running" };
-  api.put("pods", { ...rest, status, metadata: { ...metadata, annotations } });
+  editNetworks(api, podName, elements);
 }
 
-function hasNetworks(parts: Parts, sandbox: Sandbox, wanted: readonly string[]): boolean {
-  return shown(parts, sandbox).toSorted().join() === wanted.toSorted().join();
-}
-
-/** `network@interface` of each entry of the published status, without the default network. */
-function shown({ api }: Parts, { podName }: Sandbox): string[] {
-  const { metadata } = api.objects.get(`pods/default/${podName}`) as {
-    metadata: { annotations: Record<string, string> };
-  };
-  const entries = JSON.parse(metadata.annotations[statusKey] ?? "[]") as {
-    readonly name: string;
-    readonly interface: string;
-    readonly default?: boolean;
-  }[];
-  return entries
-    .filter((entry) => entry.default !== true)
-    .map((entry) => `${entry.name.replace("default/", "")}@${entry.interface}`);
+function hasNetworks({ api }: Parts, { podName }: Sandbox, wanted: readonly string[]): boolean {
+  return shownNetworks(api, podName).join() === wanted.toSorted().join();
 }
