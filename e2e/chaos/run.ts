@@ -26,12 +26,16 @@ export interface RunResult {
 }
 
 /** What is done beside the calls of a run. */
-export interface RunHooks {
+interface RunHooks {
   beforeAdd?(): Promise<void>;
+  /** After an ADD that succeeded, in a scenario with an edit. */
+  beforeEdit?(): Promise<void>;
   beforeDel?(): Promise<void>;
   /** After the last DEL, before the node is compared. */
   afterDel?(): Promise<void>;
 }
+
+type RunNode = Parts & RunHooks & { readonly reference: HostState };
 
 /** A runtime waits for minutes: enough for the limits that the contender itself has, also on a busy machine. */
 const callLimitMs = 6000;
@@ -51,7 +55,7 @@ const preparePod = "echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; ip link 
 export async function carryOut(
   scenario: Scenario,
   number: number,
-  node: Parts & { readonly reference: HostState } & RunHooks,
+  node: RunNode,
 ): Promise<RunResult> {
   const started = performance.now();
   const run = new Run(scenario, number, node);
@@ -118,13 +122,13 @@ class Run {
   /** The faults that came to happen. */
   readonly happened = new Set<Scenario["faults"][number]>();
   readonly #scenario: Scenario;
-  readonly #node: Parts & { readonly reference: HostState };
+  readonly #node: RunNode;
   readonly #sandbox: Sandbox;
   #hasNetns = true;
   /** The pod's namespace before the ADD. */
   #untouched: HostState = {};
 
-  constructor(scenario: Scenario, number: number, node: Parts & { readonly reference: HostState }) {
+  constructor(scenario: Scenario, number: number, node: RunNode) {
     this.#scenario = scenario;
     this.#node = node;
     this.#sandbox = sandboxOf(number);
@@ -155,6 +159,7 @@ class Run {
   async edit(): Promise<string | undefined> {
     const { edit, repaired } = this.#scenario;
     if (edit === undefined || this.#node.contender.agent === undefined) return undefined;
+    await this.#node.beforeEdit?.();
     const awaited = repaired === "before DEL";
     const { happened, problem } = await editPod(this.#node, this.#sandbox, { edit, awaited });
     if (edit.fault !== undefined && happened) this.happened.add(edit.fault);

@@ -16,6 +16,8 @@ export interface RecordedStory extends Recording {
   readonly number: number;
   /** The number of operations that had been made when the first DEL came. */
   readonly del: number;
+  /** The same of an edit of the annotation, or of the first DEL if there was none. */
+  readonly edit: number;
 }
 
 /** Of a slow disk: what does not wait for an fsync is done before it. */
@@ -35,11 +37,15 @@ export async function recordStory(
   await using _leases = await bindLeases(disk);
   await repair(node);
   const scenario = parseScenario(story.scenario);
-  let [start, del] = [0, 0];
+  let [start, edit, del] = [0, Number.POSITIVE_INFINITY, 0];
   const result = await carryOut(scenario, number, {
     ...node,
     async beforeAdd() {
       start = await recorder.mark("ADD");
+    },
+    async beforeEdit() {
+      if (story.pause === true) await sleep(pauseMs);
+      edit = await recorder.mark("edit");
     },
     async beforeDel() {
       if (story.pause === true) await sleep(pauseMs);
@@ -53,7 +59,7 @@ export async function recordStory(
   const left = result.leaks.filter((line) => !line.includes(recorder.program));
   if (left.length > 0) throw new Error(`${story.name} left ${left.join(", ")}`);
   await node.contender.daemon?.kill();
-  return { number, start, del, operations: await recorder.operations() };
+  return { number, start, edit: Math.min(edit, del), del, operations: await recorder.operations() };
 }
 
 /** IPAM's directory, on the recorded disk. */

@@ -1,11 +1,11 @@
 import { type Flavour, flavour } from "../support/flavour.ts";
 
-/** A life of a pod that is recorded: an ADD and its DELs, as a scenario of the fault matrix. */
+/** A life of a pod that is recorded: an ADD, in some an edit of its annotation, and its DELs, as a scenario of the fault matrix. */
 export interface Story {
   readonly name: string;
   /** A line of `e2e/chaos/scenario.ts`. */
   readonly scenario: string;
-  /** Whether the DEL waits until progress and results are durable. */
+  /** Whether the edit and the DEL wait until progress and results are durable. */
   readonly pause?: boolean;
 }
 
@@ -21,6 +21,15 @@ const ofEngine: Readonly<Record<Flavour, readonly Story[]>> = {
       name: "without plexusd the shim detaches",
       scenario: "DEL start plexusd kill; repaired after DEL",
       pause: true,
+    },
+    {
+      name: "a network is replaced, later DEL",
+      scenario: "edit replace net2; repaired before DEL",
+      pause: true,
+    },
+    {
+      name: "plexusd is killed while a network is plugged",
+      scenario: "edit plug net2, ADD net2/bridge:after plexusd kill; repaired after DEL",
     },
     {
       name: "plexus-standalone attaches and detaches",

@@ -9,7 +9,7 @@ import {
   withoutSyncs,
 } from "./power-loss.ts";
 import { changeBootId, type Recovery, recover, restoreBootId } from "./reboot.ts";
-import { recordStory } from "./record.ts";
+import { type RecordedStory, recordStory } from "./record.ts";
 import type { Story } from "./stories.ts";
 
 /** A story whose power losses are tried. */
@@ -71,11 +71,11 @@ async function carryOut(node: Node, task: Task): Promise<TaskResult> {
 }
 
 function momentOf(
-  { operations, start, del }: Recording & { readonly del: number },
+  { operations, start, edit, del }: Recording & Pick<RecordedStory, "edit" | "del">,
   { after }: Remains,
 ): string {
   const last = operations[after - 1];
-  const call = after <= del ? "ADD" : "DEL";
+  const call = after <= edit ? "ADD" : after <= del ? "edit" : "DEL";
   const number = `${after - start} of ${operations.length - start}`;
   return `operation ${number}, in ${call}: ${last === undefined ? "none" : describe(last)}`;
 }
