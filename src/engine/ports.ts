@@ -125,6 +125,7 @@ export type EventReason =
   | Reason
   | "LeftoverAttachment"
   | "NotAttached"
+  | "NotManaged"
   | "AttachmentForgotten"
   | "DetachedByAnnotation"
   | "AddedInterface"

@@ -229,7 +229,7 @@ test.each([
   { pod: "is terminating", state: { isTerminating: true }, outcome: "settled" },
   { pod: "does not run", state: { phase: "Pending" }, outcome: "waiting" },
   { pod: "uses the host's network", state: { hostNetwork: true }, outcome: "settled", event: 1 },
-  { pod: "was replaced", state: { uid: "uid-2" }, outcome: "waiting" },
+  { pod: "was replaced", state: { uid: "uid-2" }, outcome: "failed" },
 ] as const)("hotPlug() changes nothing while the pod $pod [H-3] [H-31]", async (scene) => {
   const pod = await hotPlugLab("a");
   pod.state = scene.state;
@@ -247,6 +247,19 @@ test.each([
   pod.lab.config = { ...pod.lab.config, ...config };
   expect(await pod.edit("b")).toMatchObject({ state: "settled" });
   expect((await pod.recorded()).includes("net1 default/b")).toBe(changes);
+});
+
+test("hotPlug() says once that it does not manage a pod that Plexus did not attach [H-24]", async () => {
+  const pod = await hotPlugLab("a");
+  // As one that Multus attached before.
+  pod.state = { uid: "uid-2" };
+  expect(await pod.edit("b")).toMatchObject({ state: "failed" });
+  expect(pod.newEvents()).toEqual([]);
+  pod.lab.advance(30_000);
+  for (const attempt of [pod.again(), pod.again()])
+    expect(await attempt).toMatchObject({ state: "waiting" });
+  expect(pod.newEvents()).toEqual([expect.stringMatching(/^NotManaged: .*delete the pod/)]);
+  expect(pod.lab.journal).toEqual([]);
 });
 
 test("hotPlug() without an agent says once what to install", async () => {

@@ -3,10 +3,10 @@ import { callContext, callTools } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
+import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
 import { publishAfterAnswer } from "#engine/network-status/pending-status.ts";
-import { HostGoneError, type Pod } from "#engine/ports.ts";
+import { type EventReason, HostGoneError, type Pod } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -56,11 +56,21 @@ export interface HotPlugOptions {
 
 /** The pods about whose last problem this process remembers that it was reported. */
 const maxReported = 1000;
+/** The reasons of events, by the part of the pod that they are about. */
+const reasons = {
+  "": "InterfaceAddRejected",
+  default: "InterfaceAddRejected",
+  lost: "InterfaceLost",
+  record: "NotManaged",
+} as const satisfies Record<string, EventReason>;
 const settled: HotPlugOutcome = { state: "settled", operations: [] };
 const waiting: HotPlugOutcome = { state: "waiting", operations: [] };
 const busy: HotPlugOutcome = { state: "busy", operations: [] };
 const intact: Inspection = { lost: 0, willHeal: false };
 const failed: HotPlugOutcome = { state: "failed", operations: [] };
+const notManaged =
+  "the annotation was edited, but Plexus has no record that it attached this pod, so it changes " +
+  "none of its networks; delete the pod, so that it starts anew with them (docs/user/hot-plug.md)";
 const noAgent =
   "the annotation was edited, but no agent on this node may attach networks: " +
   "install `plexus agent --attach` (docs/user/hot-plug.md)";
@@ -71,6 +81,8 @@ export class HotPlug {
   readonly #locks: SandboxLocks;
   /** By the pod's UID: the last problem that became an event. */
   readonly #reported = new LruMap<string>(maxReported);
+  /** By the UID of an edited pod without a record: since when it has been seen, by the clock. */
+  readonly #unrecorded = new LruMap<number>(maxReported);
 
   constructor(deps: EngineDeps, locks: SandboxLocks) {
     this.#deps = deps;
@@ -94,7 +106,8 @@ export class HotPlug {
     if (pod === undefined || pod.isTerminating) return settled;
     if (pod.phase !== "Running") return waiting;
     if (pod.hostNetwork) return this.#reject(pod, "the pod uses the network of its node");
-    if (record === undefined) return waiting;
+    if (record === undefined) return this.#reportUnrecorded(pod);
+    this.#unrecorded.delete(pod.uid);
     try {
       const edit = defaultNetworkEdit(config, record, pod);
       if (edit !== undefined) this.#report(pod, edit, "default");
@@ -209,6 +222,14 @@ export class HotPlug {
       .at(-1);
   }
 
+  /** A running pod has no record while its sandbox is made anew, so the event comes later. */
+  #reportUnrecorded(pod: Pod): HotPlugOutcome {
+    const now = this.#deps.clock();
+    if (now - this.#unrecorded.getOrMake(pod.uid, () => now) < notAttachedGraceMs) return failed;
+    this.#report(pod, notManaged, "record");
+    return waiting;
+  }
+
   #settle({ uid }: Pod): HotPlugOutcome {
     this.#reported.delete(uid);
     return settled;
@@ -220,12 +241,11 @@ export class HotPlug {
   }
 
   /** Emits an event, unless it is the same as the last one about this part of the pod. */
-  #report(pod: Pod, message: string, part: "default" | "lost" | "" = ""): void {
+  #report(pod: Pod, message: string, part: keyof typeof reasons = ""): void {
     const key = `${pod.uid}${part}`;
     if (this.#reported.peek(key) === message) return;
     this.#reported.set(key, message);
-    const reason = part === "lost" ? "InterfaceLost" : "InterfaceAddRejected";
-    this.#deps.events.record(pod, { type: "Warning", reason, message });
+    this.#deps.events.record(pod, { type: "Warning", reason: reasons[part], message });
   }
 }
 
