@@ -1,4 +1,5 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { CallTimes } from "./call-times.ts";
 import type { CallEnd, Sandbox } from "./node/runtime.ts";
 import { hasRecord, isRecorded, recordProblem } from "./recorded.ts";
@@ -183,10 +184,10 @@ export class Properties implements Observer {
   /** The power is lost. @param unsynced the files that the disk failed to sync */
   powerLost(unsynced: ReadonlySet<string>): void {
     for (const [id, watched] of this.#sandboxes) this.#dropDetached(id, watched);
-    for (const path of unsynced) {
-      const id = /([^./]+)@[^/]*\.record/.exec(path)?.[1];
-      if (id !== undefined && this.#sandboxes.get(id)?.hasAdd !== true) this.#lostRecords.add(id);
-    }
+    const names = [...unsynced].map((path) => /([^./]+)@[^/]*\.record/.exec(path)?.[1]);
+    for (const [id, { hasAdd }] of this.#sandboxes)
+      if (!hasAdd && (unsynced.has(defaultPaths.stateDir) || names.includes(id)))
+        this.#lostRecords.add(id);
   }
 
   /** After an earlier power loss, plexusd or plexus-standalone may have detached a part, or all. */
