@@ -47,6 +47,7 @@ async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedD
       pod: refuse,
       node: refuse,
       refresh: refuse,
+      delegate: refuse,
       claimedDevices: async ({ namespace, name }) => {
         asked.push(`${namespace}/${name}`);
         return claimed;

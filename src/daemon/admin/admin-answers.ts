@@ -17,9 +17,11 @@ import type { ConfFiles, PluginLookup } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import type { HostView } from "#host/host-view.ts";
 import { buildInfo } from "#lib/build-info.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
+import { delegate } from "./delegate.ts";
 import type { NodeStatus } from "./node-status.ts";
 import type { Refreshed } from "./refreshed.ts";
 
@@ -39,7 +41,7 @@ export interface AdminAnswersOptions {
   readonly readiness: () => readonly string[];
   readonly unattachedPods: () => number;
   /** Absent where plexusd changes no networks of running pods. */
-  readonly hotPlug: Pick<HotPlugQueue, "refresh"> | undefined;
+  readonly hotPlug: Pick<HotPlugQueue, "refresh" | "settle"> | undefined;
   readonly callsInFlight: () => Promise<number>;
 }
 
@@ -111,10 +113,19 @@ export class AdminAnswers {
    * @throws Error when the pod is not on this node, or it is not known
    */
   async refresh(pod: PodName, ifName: string): Promise<Refreshed> {
+    const { operations, ...outcome } = await this.#hotPlug.refresh(pod, ifName);
+    return { ...outcome, operations: operations.map(({ published: _, ...each }) => each) };
+  }
+
+  /** Serves a controller that drives Multus. @throws CniError as {@link delegate} */
+  delegate(body: string): Promise<JsonObject | undefined> {
+    return delegate(body, { hotPlug: this.#hotPlug, records: this.#options.records });
+  }
+
+  get #hotPlug(): NonNullable<AdminAnswersOptions["hotPlug"]> {
     const { hotPlug } = this.#options;
     if (hotPlug === undefined) throw new Error("this plexusd does not change running pods");
-    const { operations, ...outcome } = await hotPlug.refresh(pod, ifName);
-    return { ...outcome, operations: operations.map(({ published: _, ...each }) => each) };
+    return hotPlug;
   }
 
   /** Without an API the source knows only that a pod may be attached here. */

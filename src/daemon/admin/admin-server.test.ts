@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
+import { CniError } from "#cni/error.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { startAdminServer } from "./admin-server.ts";
 
@@ -17,14 +18,19 @@ async function serve() {
     pod: () => Promise.reject(new Error("no disk")),
     claimedDevices: async () => ({ "vendor.example/vf": [] }),
     refresh: async () => ({ state: "settled" as const, operations: [] }),
+    delegate: async (body: string) => {
+      if (body === "DEL") return undefined;
+      if (body === "ADD") return { Result: {} };
+      throw new CniError("InvalidRequest", "no such command");
+    },
   };
   const server = await startAdminServer({ socketPath, answers, logger });
   onTestFinished(() => server.close());
   return { socketPath, logger, server };
 }
 
-async function ask(socketPath: string, path: string, method = "GET") {
-  const outgoing = request({ socketPath, path, method, agent: false }).end();
+async function ask(socketPath: string, path: string, method = "GET", body = "") {
+  const outgoing = request({ socketPath, path, method, agent: false }).end(body);
   const response = await new Promise<import("node:http").IncomingMessage>((resolve, reject) => {
     outgoing.once("response", resolve).once("error", reject);
   });
@@ -47,6 +53,8 @@ test.each([
   ["/pods/a/b/refresh/net1", "GET", 404],
   ["/pods/a/b/refresh/", "POST", 405],
   ["/pods/a/b/refresh/net1/c", "POST", 405],
+  ["/healthz", "GET", 200],
+  ["/delegate", "GET", 405],
   ["/%", "GET", 500],
   ["/pods/a/b", "GET", 500],
   ["/pods/a/b/claimed-devices", "GET", 200],
@@ -54,6 +62,16 @@ test.each([
 ])("%s with method %s is answered with %i", async (path, method, status) => {
   const { socketPath } = await serve();
   expect((await ask(socketPath, path, method)).status).toBe(status);
+});
+
+test.each([
+  ["ADD", 200, '{"Result":{}}'],
+  ["DEL", 200, ""],
+  ["XXX", 400, expect.stringContaining('"msg":"no such command"')],
+  ["A".repeat(1024 * 1024 + 1), 413, expect.stringContaining("1048576 bytes")],
+])("POST /delegate answers as Multus [H-10]", async (sent, status, body) => {
+  const { socketPath } = await serve();
+  expect(await ask(socketPath, "/delegate", "POST", sent)).toEqual({ status, body });
 });
 
 test("an error is returned to the client and logged", async () => {

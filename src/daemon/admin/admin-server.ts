@@ -1,17 +1,20 @@
 import { createServer, type IncomingMessage } from "node:http";
+import { asCniError } from "#cni/error.ts";
 import { type Page, pages, timeouts } from "#daemon/http/http-server.ts";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import type { AdminAnswers } from "./admin-answers.ts";
 import { claimedDevicesPage, type DevicesByResource } from "./claimed-devices.ts";
+import { delegatePage, maxDelegateBytes } from "./delegate.ts";
 import type { NodeStatus } from "./node-status.ts";
 import { type Refreshed, refreshPage } from "./refreshed.ts";
 
 /** Options of {@link startAdminServer}. */
 export interface AdminServerOptions {
   readonly socketPath: string;
-  readonly answers: Pick<AdminAnswers, "node" | "pod" | "claimedDevices" | "refresh">;
+  readonly answers: Pick<AdminAnswers, "node" | "pod" | "claimedDevices" | "refresh" | "delegate">;
   readonly logger: Logger;
 }
 
@@ -21,7 +24,8 @@ const maxConnections = 8;
 /**
  * Answers `GET /node` ({@link NodeStatus}), `/pods/NAMESPACE/NAME` (an explanation) and
  * `/pods/NAMESPACE/NAME/claimed-devices` ({@link DevicesByResource}) on a Unix socket, and
- * `POST /pods/NAMESPACE/NAME/refresh/INTERFACE` ({@link Refreshed}).
+ * `POST /pods/NAMESPACE/NAME/refresh/INTERFACE` ({@link Refreshed}). For controllers that drive
+ * Multus, it also answers `GET /healthz` and `POST /delegate`.
  * @throws Error when the socket cannot be made
  */
 export function startAdminServer({
@@ -48,8 +52,10 @@ async function answer(
   answers: AdminServerOptions["answers"],
 ): Promise<Page> {
   const parts = (request.url ?? "").split("/").slice(1).map(decodeURIComponent);
+  if (request.url === `/${delegatePage}`) return delegated(request, answers);
   if (request.method === "POST") return refreshed(parts, answers);
   if (request.method !== "GET") return { status: 405, text: "only GET and POST" };
+  if (request.url === "/healthz") return { status: 200, text: "ok" };
   if (parts.length === 1 && parts[0] === "node") return json(await answers.node());
   const [pods, namespace = "", name = "", ...rest] = parts;
   const pod = { namespace, name };
@@ -68,6 +74,23 @@ async function refreshed(
   if (isRefresh && [namespace, name, ifName].every((part) => part !== ""))
     return json(await answers.refresh({ namespace, name }, ifName));
   return { status: 405, text: `POST is for /pods/NAMESPACE/NAME/${refreshPage}/INTERFACE` };
+}
+
+/** As Multus: an empty body for a DEL, and 400 with a CNI error. */
+async function delegated(
+  request: IncomingMessage,
+  answers: AdminServerOptions["answers"],
+): Promise<Page> {
+  if (request.method !== "POST") return { status: 405, text: `POST is for /${delegatePage}` };
+  try {
+    const body = await readBody(request, maxDelegateBytes);
+    if (body === undefined)
+      return { status: 413, text: `the body has more than ${maxDelegateBytes} bytes` };
+    const answer = await answers.delegate(body);
+    return answer === undefined ? { status: 200, text: "" } : json(answer);
+  } catch (error) {
+    return { ...json(asCniError(error).toJSON()), status: 400 };
+  }
 }
 
 function json(value: object): Page {

@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import type { PodState } from "#engine/check/not-attached.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
 import { noSandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import type { Pod } from "#engine/ports.ts";
@@ -8,12 +9,18 @@ import { HotPlugQueue } from "./hot-plug.ts";
 
 type Answer = HotPlugOutcome | HotPlugOutcome["state"] | Error;
 
+const runningPod: Omit<PodState, keyof Pod> = {
+  ...{ hostNetwork: false, phase: "Running", isTerminating: false },
+  ...{ podIps: [], networkStatus: undefined },
+};
+
 /** A queue whose engine answers what a test says, `settled` at last. Timers are faked. */
 function makeQueue() {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const pods = new Map<string, Pod>();
   const state = { isOn: true };
+  const live: { annotation?: string } = {};
   const seen: string[] = [];
   const answers: Answer[] = [];
   const measured: string[] = [];
@@ -32,7 +39,13 @@ function makeQueue() {
       },
     },
     hosts: noSandboxHosts,
-    nodePods: { list: () => [...pods.values()], read: async () => undefined },
+    nodePods: {
+      list: () => [...pods.values()],
+      read: async (pod) => {
+        if (live.annotation === undefined) return undefined;
+        return { ...runningPod, ...pod, annotations: { [networksAnnotation]: live.annotation } };
+      },
+    },
     conf: async () => ({}),
     isOn: () => state.isOn,
     metrics: {
@@ -50,7 +63,7 @@ function makeQueue() {
     await settle();
   };
   const settle = () => vi.advanceTimersByTimeAsync(0);
-  return { queue, pods, state, seen, answers, measured, gates, deliver, settle };
+  return { queue, pods, state, live, seen, answers, measured, gates, deliver, settle };
 }
 
 test("a pod is compared when it is first seen and when its annotation is edited, not otherwise [H-1] [H-40]", async () => {
@@ -183,6 +196,44 @@ test("refresh() plugs an interface anew, and compares the pod after it", async (
   expect(seen).toEqual(["web a", "web a refreshed net1", "web a"]);
   expect(measured).toEqual(["add success"]);
   await expect(queue.refresh({ ...pod, name: "other" }, "net1")).rejects.toThrow("no such pod");
+});
+
+test("settle() compares the live pod, although the watch has not delivered it, and waits for the sandbox", async () => {
+  const { queue, deliver, seen, answers, measured, live } = makeQueue();
+  await deliver("web", "a");
+  live.annotation = "a,b";
+  const operations = [
+    {
+      ...({ op: "add", result: "success", network: "default/b", ifName: "net2" } as const),
+      published: Promise.resolve(),
+    },
+  ];
+  answers.push("busy", { state: "settled", operations });
+  const settled = queue.settle({ namespace: "default", name: "web" });
+  await vi.advanceTimersByTimeAsync(100);
+  expect(await settled).toEqual({ state: "settled", operations });
+  expect(seen).toEqual(["web a", "web a,b edited", "web a,b edited", "web a"]);
+  expect(measured).toEqual(["add success"]);
+});
+
+test("settle() gives up a sandbox that stays busy after a minute", async () => {
+  const { queue, deliver, answers } = makeQueue();
+  await deliver("web", "a");
+  answers.push(...Array(2000).fill("busy"));
+  const settled = queue.settle({ namespace: "default", name: "web" });
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(await settled).toMatchObject({ state: "busy" });
+  await queue.stop();
+});
+
+test("settle() refuses an unknown pod, and everything while hot-plug is off [H-38]", async () => {
+  const { queue, deliver, state } = makeQueue();
+  await deliver("web", "a");
+  await expect(queue.settle({ namespace: "default", name: "other" })).rejects.toThrow(
+    "no such pod",
+  );
+  state.isOn = false;
+  await expect(queue.settle({ namespace: "default", name: "web" })).rejects.toThrow("hotPlug");
 });
 
 test("countOutdated() counts while hot-plug is on", async () => {

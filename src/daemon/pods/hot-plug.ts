@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Engine } from "#engine/engine.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { HotPlugOptions, HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
@@ -11,6 +12,8 @@ import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/se
 /** A call of the runtime for the sandbox ends soon; anything else may need people. */
 const busyBackoff = { initialMs: 100, maxMs: 5000 };
 const failureBackoff = { initialMs: 1000, maxMs: 300_000 };
+/** As long as a plugin may take. */
+const settleMs = 60_000;
 /** As many sandboxes as an agent changes at a time. */
 const maxConcurrent = 32;
 
@@ -117,8 +120,7 @@ export class HotPlugQueue {
    * @throws Error when the pod is not on this node; as {@link Engine.hotPlug}
    */
   async refresh(pod: PodName, ifName: string): Promise<HotPlugOutcome> {
-    const watched = this.#pods.get(this.#uids.get(`${pod.namespace}/${pod.name}`) ?? "");
-    if (watched === undefined) throw new Error("there is no such pod on this node");
+    const watched = this.#watchedPod(pod);
     const outcome = await this.#engineHotPlug(watched, ifName);
     for (const operation of outcome.operations) this.#options.metrics.operationEnded(operation);
     // What the annotation requests is plugged again, whatever failed.
@@ -126,7 +128,40 @@ export class HotPlugQueue {
     return outcome;
   }
 
-  #engineHotPlug({ pod, isEdit }: WatchedPod, refreshed?: string): Promise<HotPlugOutcome> {
+  /**
+   * Gives a pod the networks of its live annotation, for a caller that waits: the watch may not have
+   * delivered the edit yet. Waits a minute for another operation on the sandbox.
+   * @throws Error when hot-plug is off, or the pod is not on this node; as {@link Engine.hotPlug}
+   */
+  async settle(name: PodName): Promise<HotPlugOutcome> {
+    const { nodePods, metrics, isOn, clock } = this.#options;
+    if (!isOn()) throw new Error("`hotPlug` is off in plexusd's configuration");
+    const watched = this.#watchedPod(name);
+    const until = clock() + settleMs;
+    for (;;) {
+      using _slot = await this.#slots.acquire(this.#stop.signal);
+      const pod = (await nodePods.read(watched.pod)) ?? watched.pod;
+      const outcome = await this.#engineHotPlug({ pod, isEdit: true });
+      for (const operation of outcome.operations) metrics.operationEnded(operation);
+      if (outcome.state !== "busy" || clock() >= until) {
+        this.#try(watched);
+        return outcome;
+      }
+      await sleep(busyBackoff.initialMs, undefined, { signal: this.#stop.signal });
+    }
+  }
+
+  /** @throws Error */
+  #watchedPod({ namespace, name }: PodName): WatchedPod {
+    const watched = this.#pods.get(this.#uids.get(`${namespace}/${name}`) ?? "");
+    if (watched === undefined) throw new Error("there is no such pod on this node");
+    return watched;
+  }
+
+  #engineHotPlug(
+    { pod, isEdit }: Pick<WatchedPod, "pod" | "isEdit">,
+    refreshed?: string,
+  ): Promise<HotPlugOutcome> {
     const { engine, hosts, conf, nodePods } = this.#options;
     const read: HotPlugOptions["read"] = (watched) => nodePods.read(watched);
     return engine.hotPlug(pod, { hosts, conf, read, isEdit, refreshed });

@@ -3,6 +3,7 @@ import type * as z from "zod";
 import { CniError, flattenCauses } from "#cni/error.ts";
 import type { Logger } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { oneLine } from "#lib/one-line.ts";
 import type { NetworkDriver } from "./protocol.ts";
@@ -46,7 +47,7 @@ async function serve(
   { driver, logger }: PluginServerOptions,
 ): Promise<void> {
   try {
-    const text = await readBody(request);
+    const text = await readBody(request, maxBodyBytes);
     const { method = "", url = "" } = request;
     const { status, body } =
       text === undefined
@@ -59,17 +60,6 @@ async function serve(
     logger.warn({ err: error }, "a request of dockerd broke off");
     response.destroy();
   }
-}
-
-/** Returns undefined for a body that is too long. @throws Error when the connection breaks */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size <= maxBodyBytes) chunks.push(chunk);
-  }
-  return size > maxBodyBytes ? undefined : Buffer.concat(chunks).toString();
 }
 
 /** An HTTP answer; the body is sent as JSON. */

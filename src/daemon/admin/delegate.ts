@@ -1,0 +1,137 @@
+import * as z from "zod";
+import { parseCniArgs } from "#cni/args.ts";
+import { parseJson, readJsonObject } from "#cni/document.ts";
+import { CniError } from "#cni/error.ts";
+import { formatResult } from "#cni/result/format.ts";
+import { parseResult } from "#cni/result/parse.ts";
+import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
+import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
+import { recordedList } from "#engine/plan/planned-attachment.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { RecordStore } from "#engine/record/record-store.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { Json, JsonObject } from "#lib/json.ts";
+import { parseWith } from "#lib/parsing/parse-with.ts";
+
+/** The path of Multus's endpoint for controllers. */
+export const delegatePage = "delegate";
+/** Far more than a definition may have. */
+export const maxDelegateBytes = 1024 * 1024;
+
+/** The version in which Multus answers. */
+const resultVersion = "1.0.0";
+
+/** Go writes nil as null. Attributes count as the pod's annotation has them. */
+const requestSchema = z.strictObject({
+  env: z.looseObject({
+    CNI_COMMAND: z.enum(["ADD", "CHECK", "DEL"]),
+    CNI_IFNAME: z.string().max(15).default(""),
+    CNI_ARGS: z.string().max(4096),
+  }),
+  config: z.base64(),
+  interfaceAttributes: z.looseObject({}).nullish(),
+});
+
+/** What a controller asks for. */
+interface DelegateRequest {
+  readonly command: "ADD" | "CHECK" | "DEL";
+  readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
+  /** Empty for an element without an interface. */
+  readonly ifName: string;
+  /** The name in the network's configuration. */
+  readonly network: string;
+}
+
+/** What {@link delegate} works with. */
+export interface DelegateOptions {
+  readonly hotPlug: Pick<HotPlugQueue, "settle">;
+  readonly records: Pick<RecordStore, "keysOf" | "load">;
+}
+
+/**
+ * Serves a request for Multus's endpoint `/delegate` ([H-10]). A controller that calls it acts for
+ * an edited annotation, so Plexus carries out the annotation, with its definitions, rules and
+ * records. The answer says whether the controller's network is attached, or no longer attached.
+ * @returns the answer in JSON; undefined for an empty one
+ * @throws CniError when the request is invalid, or the pod has not got what it asks for
+ */
+export async function delegate(
+  body: string,
+  { hotPlug, records }: DelegateOptions,
+): Promise<JsonObject | undefined> {
+  const request = parseRequest(body);
+  const outcome = request.command === "CHECK" ? undefined : await hotPlug.settle(request.pod);
+  const found = await findAttachment(records, request);
+  if (request.command === "DEL") {
+    if (found !== undefined) throw notDone(request, outcome, "is still attached");
+    return undefined;
+  }
+  if (found?.result === undefined) throw notDone(request, outcome, "is not attached");
+  if (request.command === "CHECK") return undefined;
+  const result = parseResult(found.result, { fallbackVersion: recordedList(found).cniVersion });
+  return { Result: formatResult(result, resultVersion) };
+}
+
+/** @throws CniError 100 naming the wrong member */
+function parseRequest(body: string): DelegateRequest {
+  const { env, config } = checked(parseJson(body, "the request"));
+  const args = new Map(parseCniArgs(env.CNI_ARGS));
+  const valueOf = (key: string): string => {
+    const value = args.get(key) ?? "";
+    if (value !== "") return value;
+    throw new CniError("InvalidRequest", `the request: env.CNI_ARGS has no ${key}`);
+  };
+  const conf = readJsonObject(Buffer.from(config, "base64").toString(), "the request: config");
+  if (typeof conf.name !== "string")
+    throw new CniError("InvalidRequest", "the request: config: name must be a text");
+  return {
+    command: env.CNI_COMMAND,
+    pod: {
+      namespace: valueOf("K8S_POD_NAMESPACE"),
+      name: valueOf("K8S_POD_NAME"),
+      uid: valueOf("K8S_POD_UID"),
+    },
+    ifName: env.CNI_IFNAME,
+    network: conf.name,
+  };
+}
+
+function checked(value: Json): z.infer<typeof requestSchema> {
+  try {
+    return parseWith(requestSchema, value, "the request");
+  } catch (cause) {
+    throw new CniError("InvalidRequest", errorMessage(cause), { cause });
+  }
+}
+
+/** Controllers know a container's ID, not the sandbox's, so the pod's UID selects the record. */
+async function findAttachment(
+  records: DelegateOptions["records"],
+  { pod, ifName, network }: DelegateRequest,
+): Promise<RecordedAttachment | undefined> {
+  const keys = await records.keysOf(pod);
+  const stored = await Promise.all(keys.map((key) => records.load(key)));
+  return stored
+    .flatMap((each) => each?.record ?? [])
+    .filter((record) => record.pod?.uid === pod.uid && record.teardown === undefined)
+    .flatMap(({ attachments }) => attachments)
+    .filter(({ isDefault, hotPlug }) => !isDefault && hotPlug !== "adding")
+    .find(
+      (each) => recordedList(each).name === network && (ifName === "" || each.ifName === ifName),
+    );
+}
+
+function notDone(
+  { pod, ifName, network }: DelegateRequest,
+  outcome: HotPlugOutcome | undefined,
+  state: string,
+): CniError {
+  const failures = outcome?.operations.flatMap(({ message }) => message ?? []) ?? [];
+  const why =
+    outcome?.problem ??
+    failures[0] ??
+    "Plexus attaches what the pod's networks annotation requests";
+  const name = `network ${network}${ifName === "" ? "" : ` (${ifName})`}`;
+  const message = `${name} of pod ${pod.namespace}/${pod.name} ${state}: ${why}`;
+  return new CniError("TryAgainLater", message);
+}
