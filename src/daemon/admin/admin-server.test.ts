@@ -29,7 +29,7 @@ async function serve() {
   return { socketPath, logger, server };
 }
 
-async function ask(socketPath: string, path: string, method = "GET", body = "") {
+async function ask(socketPath: string, path: string, { method = "GET", body = "" } = {}) {
   const outgoing = request({ socketPath, path, method, agent: false }).end(body);
   const response = await new Promise<import("node:http").IncomingMessage>((resolve, reject) => {
     outgoing.once("response", resolve).once("error", reject);
@@ -61,7 +61,7 @@ test.each([
   ["/pods/a/b/claimed-devices/c", "GET", 404],
 ])("%s with method %s is answered with %i", async (path, method, status) => {
   const { socketPath } = await serve();
-  expect((await ask(socketPath, path, method)).status).toBe(status);
+  expect((await ask(socketPath, path, { method })).status).toBe(status);
 });
 
 test.each([
@@ -71,7 +71,10 @@ test.each([
   ["A".repeat(1024 * 1024 + 1), 413, expect.stringContaining("1048576 bytes")],
 ])("POST /delegate answers as Multus [H-10]", async (sent, status, body) => {
   const { socketPath } = await serve();
-  expect(await ask(socketPath, "/delegate", "POST", sent)).toEqual({ status, body });
+  expect(await ask(socketPath, "/delegate", { method: "POST", body: sent })).toEqual({
+    status,
+    body,
+  });
 });
 
 test("an error is returned to the client and logged", async () => {

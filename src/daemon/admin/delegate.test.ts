@@ -80,29 +80,44 @@ test("a swap is an ADD of the new and a DEL of the old network of an interface [
   expect(await ask({ command: "DEL", ifName: "net1", network: "net-a" })).toBeUndefined();
 });
 
-test.each<[string, string, Request, RegExp]>([
-  [
-    "an ADD that the annotation does not request",
-    "a",
-    {},
-    /net-b \(net2\) of pod default\/web is not attached: .*annotation/,
-  ],
-  [
-    "a DEL of what it requests",
-    "a",
-    { command: "DEL", ifName: "net1", network: "net-a" },
-    /net-a \(net1\).* is still attached/,
-  ],
-  [
-    "another network of the interface",
-    "a,b",
-    { network: "net-c" },
-    /net-c \(net2\).* is not attached/,
-  ],
-  ["another pod of that name", "a,b", { uid: "uid-2" }, /is not attached/],
-  ["the default network", "a", { ifName: "eth0", network: "default-net" }, /is not attached/],
-  ["an annotation that cannot be carried out", "a,nope", {}, /default\/nope/],
-])("%s is refused [H-43]", async (_, annotation, request, message) => {
+test.each<{ why: string; annotation: string; request: Request; message: RegExp }>([
+  {
+    why: "an ADD that the annotation does not request",
+    annotation: "a",
+    request: {},
+    message: /net-b \(net2\) of pod default\/web is not attached: .*annotation/,
+  },
+  {
+    why: "a DEL of what it requests",
+    annotation: "a",
+    request: { command: "DEL", ifName: "net1", network: "net-a" },
+    message: /net-a \(net1\).* is still attached/,
+  },
+  {
+    why: "another network of the interface",
+    annotation: "a,b",
+    request: { network: "net-c" },
+    message: /net-c \(net2\).* is not attached/,
+  },
+  {
+    why: "another pod of that name",
+    annotation: "a,b",
+    request: { uid: "uid-2" },
+    message: /is not attached/,
+  },
+  {
+    why: "the default network",
+    annotation: "a",
+    request: { ifName: "eth0", network: "default-net" },
+    message: /is not attached/,
+  },
+  {
+    why: "an annotation that cannot be carried out",
+    annotation: "a,nope",
+    request: {},
+    message: /default\/nope/,
+  },
+])("$why is refused [H-43]", async ({ annotation, request, message }) => {
   const { ask } = await makePod(annotation);
   await expect(ask(request)).rejects.toThrow(message);
 });

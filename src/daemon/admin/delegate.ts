@@ -76,7 +76,7 @@ export async function delegate(
 function parseRequest(body: string): DelegateRequest {
   const { env, config } = checked(parseJson(body, "the request"));
   const args = new Map(parseCniArgs(env.CNI_ARGS));
-  const valueOf = (key: string): string => {
+  const textOf = (key: string): string => {
     const value = args.get(key) ?? "";
     if (value !== "") return value;
     throw new CniError("InvalidRequest", `the request: env.CNI_ARGS has no ${key}`);
@@ -87,9 +87,9 @@ function parseRequest(body: string): DelegateRequest {
   return {
     command: env.CNI_COMMAND,
     pod: {
-      namespace: valueOf("K8S_POD_NAMESPACE"),
-      name: valueOf("K8S_POD_NAME"),
-      uid: valueOf("K8S_POD_UID"),
+      namespace: textOf("K8S_POD_NAMESPACE"),
+      name: textOf("K8S_POD_NAME"),
+      uid: textOf("K8S_POD_UID"),
     },
     ifName: env.CNI_IFNAME,
     network: conf.name,

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
@@ -51,7 +51,12 @@ export async function makeNode(options: { view?: (root: string) => HostView } = 
     ...dirs,
     root,
     config,
-    put: (name: string, text: string) => writeFile(join(dirs.conf, name), text),
+    /** At once, as installers do: a reader never finds half of the file. */
+    put: async (name: string, text: string) => {
+      const written = join(root, "written");
+      await writeFile(written, text);
+      await rename(written, join(dirs.conf, name));
+    },
     install: async (...types: string[]): Promise<void> => {
       for (const type of types) await writeFile(join(dirs.bin, type), "", { mode: 0o755 });
     },
