@@ -23,13 +23,11 @@ import { CallHistory, type RefusedRequests } from "#engine/explain/call-history.
 import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { gc } from "#engine/gc/gc.ts";
-import {
-  HotPlug,
-  type HotPlugOptions,
-  type HotPlugOutcome,
-  type Inspection,
-} from "#engine/hotplug/hot-plug.ts";
+import { HotPlug, type HotPlugOptions, type HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
+import { type Inspection, Inspector } from "#engine/hotplug/inspection/inspector.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
+import { PodReports } from "#engine/hotplug/pod-reports.ts";
+import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import {
   publishPendingStatus,
@@ -53,6 +51,7 @@ export class Engine {
   readonly #locks = new SandboxLocks();
   readonly #leftovers: Leftovers;
   readonly #hotPlug: HotPlug;
+  readonly #inspector: Inspector;
   readonly #history = new CallHistory();
   /** The conf of the last call that needed its default network. */
   #conf: JsonObject = {};
@@ -60,7 +59,10 @@ export class Engine {
   constructor(deps: EngineDeps) {
     this.#deps = deps;
     this.#leftovers = new Leftovers(deps, this.#locks);
-    this.#hotPlug = new HotPlug(deps, this.#locks);
+    const sandboxes = new RunningSandboxes(deps, this.#locks);
+    const reports = new PodReports(deps.events);
+    this.#hotPlug = new HotPlug(deps, sandboxes, reports);
+    this.#inspector = new Inspector(deps, sandboxes, reports);
   }
 
   /** Serves one call; failures become answers. @throws HostGoneError when the shim has gone */
@@ -217,7 +219,7 @@ export class Engine {
    *   HostGoneError when the agent has gone
    */
   inspect(pod: Pod, options: Pick<HotPlugOptions, "hosts" | "conf">): Promise<Inspection> {
-    return this.#hotPlug.inspect(pod, options);
+    return this.#inspector.inspect(pod, options);
   }
 
   /**

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Inspection } from "#engine/hotplug/hot-plug.ts";
+import type { Inspection } from "#engine/hotplug/inspection/inspector.ts";
 import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";

@@ -1,23 +1,19 @@
 import { asCniError, CniErrorCode } from "#cni/error.ts";
-import { callContext, callTools } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
-import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import type { EngineDeps } from "#engine/call/deps.ts";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
-import { publishAfterAnswer } from "#engine/network-status/pending-status.ts";
-import { type EventReason, HostGoneError, type Pod } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
-import type { StoredRecord } from "#engine/record/teardown-plan.ts";
+import { HostGoneError, type Pod } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { updateAddresses } from "./addresses.ts";
 import { changeNetworks } from "./change-networks.ts";
 import type { NetworkChanges } from "./changes.ts";
-import { changesOf, defaultNetworkEdit, mayHotPlug, usableRecord } from "./desired-networks.ts";
-import { findLostInterfaces } from "./heal.ts";
-import { type SandboxHost, type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
+import { changesOf, defaultNetworkEdit, mayHotPlug } from "./desired-networks.ts";
+import type { PodReports } from "./pod-reports.ts";
+import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
+import { type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
 import type { HotPlugOperation } from "./steps.ts";
 
 /** How an attempt ended to give a pod the networks of its annotation. */
@@ -30,14 +26,6 @@ export interface HotPlugOutcome {
   readonly operations: readonly HotPlugOperation[];
   /** Why nothing was done, or not everything. */
   readonly problem?: string;
-}
-
-/** What was found in a running pod. */
-export interface Inspection {
-  /** How many networks lack an interface. */
-  readonly lost: number;
-  /** Whether the next attempt attaches some of them again. */
-  readonly willHeal: boolean;
 }
 
 /** What an attempt needs beside the engine's own dependencies. */
@@ -54,19 +42,11 @@ export interface HotPlugOptions {
   readonly read: (pod: Pod) => Promise<PodState | undefined>;
 }
 
-/** The pods about whose last problem this process remembers that it was reported. */
-const maxReported = 1000;
-/** The reasons of events, by the part of the pod that they are about. */
-const reasons = {
-  "": "InterfaceAddRejected",
-  default: "InterfaceAddRejected",
-  lost: "InterfaceLost",
-  record: "NotManaged",
-} as const satisfies Record<string, EventReason>;
+/** Edited pods without a record that this process remembers. */
+const maxUnrecorded = 1000;
 const settled: HotPlugOutcome = { state: "settled", operations: [] };
 const waiting: HotPlugOutcome = { state: "waiting", operations: [] };
 const busy: HotPlugOutcome = { state: "busy", operations: [] };
-const intact: Inspection = { lost: 0, willHeal: false };
 const failed: HotPlugOutcome = { state: "failed", operations: [] };
 const notManaged =
   "the annotation was edited, but Plexus has no record that it attached this pod, so it changes " +
@@ -78,15 +58,15 @@ const noAgent =
 /** Plugs and unplugs networks of running pods whose annotation was edited. */
 export class HotPlug {
   readonly #deps: EngineDeps;
-  readonly #locks: SandboxLocks;
-  /** By the pod's UID: the last problem that became an event. */
-  readonly #reported = new LruMap<string>(maxReported);
+  readonly #sandboxes: RunningSandboxes;
+  readonly #reports: PodReports;
   /** By the UID of an edited pod without a record: since when it has been seen, by the clock. */
-  readonly #unrecorded = new LruMap<number>(maxReported);
+  readonly #unrecorded = new LruMap<number>(maxUnrecorded);
 
-  constructor(deps: EngineDeps, locks: SandboxLocks) {
+  constructor(deps: EngineDeps, sandboxes: RunningSandboxes, reports: PodReports) {
     this.#deps = deps;
-    this.#locks = locks;
+    this.#sandboxes = sandboxes;
+    this.#reports = reports;
   }
 
   /**
@@ -96,7 +76,7 @@ export class HotPlug {
   async reconcile(watched: Pod, options: HotPlugOptions): Promise<HotPlugOutcome> {
     if (!mayHotPlug(configForCall(this.#deps.config(), {}), watched.namespace)) return settled;
     const config = configForCall(this.#deps.config(), await options.conf());
-    const record = await this.#recordOf(watched);
+    const record = await this.#sandboxes.recordOf(watched);
     const { hosts, refreshed } = options;
     const isCompared = record !== undefined && refreshed === undefined;
     if (isCompared && isUnchanged(config, record, watched)) return this.#settle(watched);
@@ -110,7 +90,7 @@ export class HotPlug {
     this.#unrecorded.delete(pod.uid);
     try {
       const edit = defaultNetworkEdit(config, record, pod);
-      if (edit !== undefined) this.#report(pod, edit, "default");
+      if (edit !== undefined) this.#reports.report(pod, edit, "default");
       if (isEmpty(changesOf(config, record, { ...pod, refreshed }))) return this.#settle(pod);
       return await this.#change(config, { pod, record, hosts, refreshed });
     } catch (error) {
@@ -121,13 +101,15 @@ export class HotPlug {
   async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
     if (!sandbox.hosts.isAvailable()) throw new SandboxUnavailableError("noAgent", noAgent);
     const { pod, refreshed } = sandbox;
-    const { rejected, isComplete, operations } = await this.#inSandbox(config, sandbox, (ctx, at) =>
-      changeNetworks(ctx, { ...at, pod, locks: this.#locks, refreshed }),
+    const { rejected, isComplete, operations } = await this.#sandboxes.run(
+      config,
+      sandbox,
+      (ctx, at) => changeNetworks(ctx, { ...at, pod, refreshed }),
     );
     const problem = rejected.map(({ error }) => error.message).join("; ") || undefined;
     const outcome = omitUndefined({ operations, problem });
     if (isComplete) return { ...this.#settle(pod), ...outcome };
-    if (problem !== undefined) this.#report(pod, problem);
+    if (problem !== undefined) this.#reports.report(pod, problem);
     return { ...failed, ...outcome };
   }
 
@@ -141,117 +123,32 @@ export class HotPlug {
     const fields = { ...sandboxFields(record), err: error };
     this.#deps.logger.warn(fields, "cannot change the networks of a running pod");
     const isTemporary = code === CniErrorCode.TryAgainLater && why !== "noAgent";
-    if (!isTemporary) this.#report(pod, message);
+    if (!isTemporary) this.#reports.report(pod, message);
     const isInvalid = code === CniErrorCode.InvalidRequest;
     return { ...(isInvalid ? settled : failed), problem: message };
-  }
-
-  /** Runs a step with the shim's and the engine's lock of a sandbox. */
-  async #inSandbox<T>(
-    config: EngineConfig,
-    { record, hosts }: Pick<SandboxToOpen, "record" | "hosts">,
-    step: (
-      ctx: CallContext,
-      at: Pick<SandboxHost, "links" | "path"> & { key: RecordKey },
-    ) => Promise<T>,
-  ): Promise<T> {
-    const { containerId, ifName, netns } = record;
-    await using session = await hosts.open({ containerId, ifName, netns });
-    using _lock = await this.#locks.acquire(containerId);
-    const { host, links, path } = session;
-    const tools = callTools(this.#deps, host);
-    // No runtime waits for an answer.
-    tools.noteAnswered();
-    const logger = this.#deps.logger.child(sandboxFields(record));
-    const call = { config, logger, netnsState: "ok", links } as const;
-    const ctx = callContext(this.#deps, tools, call);
-    try {
-      return await step(ctx, { key: { containerId, ifName }, links, path });
-    } finally {
-      tools.delegates.recordMetrics(this.#deps.metrics);
-    }
-  }
-
-  /**
-   * Looks for interfaces that have disappeared from a running pod, which become an event, and for
-   * addresses that have changed, which its status then shows.
-   * @returns how many networks lack theirs, and whether {@link reconcile} is to attach some again
-   * @throws CniError when the record or the configuration cannot be read, or the sandbox is in use;
-   *   HostGoneError when the agent has gone
-   */
-  async inspect(
-    pod: Pod,
-    { hosts, conf }: Pick<HotPlugOptions, "hosts" | "conf">,
-  ): Promise<Inspection> {
-    const config = configForCall(this.#deps.config(), await conf());
-    const record = await this.#recordOf(pod);
-    const isWanted = config.heal !== false || config.watchAddresses;
-    if (!isWanted || record === undefined || !hosts.isAvailable()) return intact;
-    return this.#inSandbox(config, { record, hosts }, async (ctx, { key, links }) => {
-      if (config.watchAddresses) await this.#updateAddresses(ctx, key, pod);
-      const stored = await this.#usable(key);
-      if (stored === undefined || config.heal === false) return intact;
-      const { problems, willHeal } = await findLostInterfaces(ctx, stored, links);
-      if (problems.length > 0) this.#report(pod, problems.join("; "), "lost");
-      else this.#reported.delete(`${pod.uid}lost`);
-      return { lost: problems.length, willHeal };
-    });
-  }
-
-  async #updateAddresses(ctx: CallContext, key: RecordKey, pod: Pod): Promise<void> {
-    const stored = await this.#usable(key);
-    const status = stored && (await updateAddresses(ctx, stored));
-    // It takes the lock, which the caller holds.
-    void publishAfterAnswer(ctx, { ...key, pod }, { status, locks: this.#locks });
-  }
-
-  async #usable(key: RecordKey): Promise<StoredRecord | undefined> {
-    const stored = await this.#deps.records.load(key);
-    return stored !== undefined && usableRecord(stored.record, this.#deps) ? stored : undefined;
-  }
-
-  /** The record of the pod's present sandbox, if it is attached. */
-  async #recordOf(pod: Pod): Promise<AttachmentRecord | undefined> {
-    const { records } = this.#deps;
-    const keys = await records.keysOf(pod);
-    const stored = await Promise.all(keys.map((key) => records.load(key)));
-    return stored
-      .flatMap((each) => each?.record ?? [])
-      .filter((record) => record.pod?.uid === pod.uid && usableRecord(record, this.#deps))
-      .toSorted((a, b) => a.createdAt.localeCompare(b.createdAt))
-      .at(-1);
   }
 
   /** A running pod has no record while its sandbox is made anew, so the event comes later. */
   #reportUnrecorded(pod: Pod): HotPlugOutcome {
     const now = this.#deps.clock();
     if (now - this.#unrecorded.getOrMake(pod.uid, () => now) < notAttachedGraceMs) return failed;
-    this.#report(pod, notManaged, "record");
+    this.#reports.report(pod, notManaged, "record");
     return waiting;
   }
 
   #settle({ uid }: Pod): HotPlugOutcome {
-    this.#reported.delete(uid);
+    this.#reports.forget(uid);
     return settled;
   }
 
   #reject(pod: Pod, message: string): HotPlugOutcome {
-    this.#report(pod, message);
+    this.#reports.report(pod, message);
     return settled;
-  }
-
-  /** Emits an event, unless it is the same as the last one about this part of the pod. */
-  #report(pod: Pod, message: string, part: keyof typeof reasons = ""): void {
-    const key = `${pod.uid}${part}`;
-    if (this.#reported.peek(key) === message) return;
-    this.#reported.set(key, message);
-    this.#deps.events.record(pod, { type: "Warning", reason: reasons[part], message });
   }
 }
 
-interface SandboxToOpen extends Pick<HotPlugOptions, "hosts" | "refreshed"> {
+interface SandboxToOpen extends SandboxToRun, Pick<HotPlugOptions, "refreshed"> {
   readonly pod: Pod;
-  readonly record: AttachmentRecord;
 }
 
 /** False for an annotation that cannot be read. */

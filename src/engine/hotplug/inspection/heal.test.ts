@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { netns } from "#engine/testing/engine-lab.ts";
-import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 async function inspect({ lab, hosts, pod }: HotPlugLab) {
   return lab.engine.inspect(pod(), { hosts, conf: async () => lab.conf });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { netns, sandbox } from "#engine/testing/engine-lab.ts";
-import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 interface Seen {
   readonly pod: HotPlugLab;

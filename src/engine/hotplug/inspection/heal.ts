@@ -1,10 +1,10 @@
 import { parseResult } from "#cni/result/parse.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { markRemovals } from "#engine/hotplug/unplug.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
-import { markRemovals } from "./unplug.ts";
 
 /** What of a running sandbox has disappeared. */
 export interface LostInterfaces {

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
+import { saveAttachments } from "#engine/hotplug/unplug.ts";
 import type { PendingStatus } from "#engine/network-status/pending-status.ts";
 import { statusOfRecord } from "#engine/network-status/publish-status.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
@@ -10,7 +11,6 @@ import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts"
 import { tryParseIp } from "#lib/ip.ts";
 import { listAddresses } from "#netlink/links.ts";
 import { addressesOf } from "#npwg/network-status.ts";
-import { saveAttachments } from "./unplug.ts";
 
 /** A pod can give its interfaces any number of addresses; the status shows so many of each. */
 const maxAddresses = 16;

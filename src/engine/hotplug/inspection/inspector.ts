@@ -1,0 +1,66 @@
+import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import { configForCall } from "#engine/config.ts";
+import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
+import type { PodReports } from "#engine/hotplug/pod-reports.ts";
+import type { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
+import type { LockedSandbox } from "#engine/hotplug/steps.ts";
+import { publishAfterAnswer } from "#engine/network-status/pending-status.ts";
+import type { Pod } from "#engine/ports.ts";
+import { updateAddresses } from "./addresses.ts";
+import { findLostInterfaces } from "./heal.ts";
+
+/** What was found in a running pod. */
+export interface Inspection {
+  /** How many networks lack an interface. */
+  readonly lost: number;
+  /** Whether the next attempt of hot-plug attaches some of them again. */
+  readonly willHeal: boolean;
+}
+
+const intact: Inspection = { lost: 0, willHeal: false };
+
+/** Looks into the network namespaces of running pods. */
+export class Inspector {
+  readonly #deps: EngineDeps;
+  readonly #sandboxes: RunningSandboxes;
+  readonly #reports: PodReports;
+
+  constructor(deps: EngineDeps, sandboxes: RunningSandboxes, reports: PodReports) {
+    this.#deps = deps;
+    this.#sandboxes = sandboxes;
+    this.#reports = reports;
+  }
+
+  /**
+   * Looks for interfaces that have disappeared from a running pod, which become an event, and for
+   * addresses that have changed, which its status then shows.
+   * @returns how many networks lack theirs, and whether hot-plug is to attach some again
+   * @throws CniError when the record or the configuration cannot be read, or the sandbox is in use;
+   *   HostGoneError when the agent has gone
+   */
+  async inspect(
+    pod: Pod,
+    { hosts, conf }: Pick<HotPlugOptions, "hosts" | "conf">,
+  ): Promise<Inspection> {
+    const config = configForCall(this.#deps.config(), await conf());
+    const record = await this.#sandboxes.recordOf(pod);
+    const isWanted = config.heal !== false || config.watchAddresses;
+    if (!isWanted || record === undefined || !hosts.isAvailable()) return intact;
+    return this.#sandboxes.run(config, { record, hosts }, async (ctx, at) => {
+      if (config.watchAddresses) await this.#updateAddresses(ctx, { ...at, pod });
+      const stored = await this.#sandboxes.load(at.key);
+      if (stored === undefined || config.heal === false) return intact;
+      const { problems, willHeal } = await findLostInterfaces(ctx, stored, at.links);
+      if (problems.length > 0) this.#reports.report(pod, problems.join("; "), "lost");
+      else this.#reports.forget(pod.uid, "lost");
+      return { lost: problems.length, willHeal };
+    });
+  }
+
+  async #updateAddresses(ctx: CallContext, { key, pod, locks }: LockedSandbox): Promise<void> {
+    const stored = await this.#sandboxes.load(key);
+    const status = stored && (await updateAddresses(ctx, stored));
+    // It takes the lock, which the caller holds.
+    void publishAfterAnswer(ctx, { ...key, pod }, { status, locks });
+  }
+}

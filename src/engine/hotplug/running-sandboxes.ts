@@ -1,0 +1,71 @@
+import { callContext, callTools } from "#engine/call/call-context.ts";
+import { sandboxFields } from "#engine/call/call-log.ts";
+import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import type { EngineConfig } from "#engine/config.ts";
+import type { Pod } from "#engine/ports.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
+import { usableRecord } from "./desired-networks.ts";
+import type { SandboxHosts } from "./sandbox-hosts.ts";
+import type { LockedSandbox } from "./steps.ts";
+
+/** A sandbox to work in, and the connections to the agent. */
+export interface SandboxToRun {
+  readonly record: AttachmentRecord;
+  readonly hosts: SandboxHosts;
+}
+
+/** The attached sandboxes of this node, outside of calls of the runtime. */
+export class RunningSandboxes {
+  readonly #deps: EngineDeps;
+  readonly #locks: SandboxLocks;
+
+  constructor(deps: EngineDeps, locks: SandboxLocks) {
+    this.#deps = deps;
+    this.#locks = locks;
+  }
+
+  /** The record of the pod's present sandbox, if it is attached. @throws CniError 5, 6 */
+  async recordOf(pod: Pod): Promise<AttachmentRecord | undefined> {
+    const keys = await this.#deps.records.keysOf(pod);
+    const stored = await Promise.all(keys.map((key) => this.load(key)));
+    return stored
+      .flatMap((each) => each?.record ?? [])
+      .filter((record) => record.pod?.uid === pod.uid)
+      .toSorted((a, b) => a.createdAt.localeCompare(b.createdAt))
+      .at(-1);
+  }
+
+  /** The record, unless its ADD has not ended or its DEL has begun. @throws CniError 5, 6 */
+  async load(key: RecordKey): Promise<StoredRecord | undefined> {
+    const stored = await this.#deps.records.load(key);
+    return stored !== undefined && usableRecord(stored.record, this.#deps) ? stored : undefined;
+  }
+
+  /**
+   * Runs a step with the shim's and the engine's lock of a sandbox.
+   * @throws SandboxUnavailableError, HostGoneError when the agent has gone, and what the step throws
+   */
+  async run<T>(
+    config: EngineConfig,
+    { record, hosts }: SandboxToRun,
+    step: (ctx: CallContext, at: Omit<LockedSandbox, "pod">) => Promise<T>,
+  ): Promise<T> {
+    const { containerId, ifName, netns } = record;
+    await using session = await hosts.open({ containerId, ifName, netns });
+    using _lock = await this.#locks.acquire(containerId);
+    const { host, links, path } = session;
+    const tools = callTools(this.#deps, host);
+    // No runtime waits for an answer.
+    tools.noteAnswered();
+    const logger = this.#deps.logger.child(sandboxFields(record));
+    const call = { config, logger, netnsState: "ok", links } as const;
+    const ctx = callContext(this.#deps, tools, call);
+    try {
+      return await step(ctx, { key: { containerId, ifName }, links, path, locks: this.#locks });
+    } finally {
+      tools.delegates.recordMetrics(this.#deps.metrics);
+    }
+  }
+}
