@@ -35,6 +35,7 @@ test("formatRecord(), parseRecord() and parsePlan() keep every field of a record
         state: "attempted",
         defaultRoute: ["10.0.0.1"],
         selection: { namespace: "default", name: "a", ips: ["10.0.0.5"] },
+        definition: "8RzX1h0Zq3vK2dNc",
         hotPlug: "adding",
         failedAdd: { position: 1, code: 999, message: "invalid VLAN ID 5000" },
       },

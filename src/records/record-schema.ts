@@ -36,9 +36,11 @@ function checkAttachment(attachment: FieldReader): void {
   const required = ["displayName", "isDefault", "ifName", "state", "cniArgs", "searchPath"];
   const lists = ["defaultRoute", "userSpaceInterfaces"];
   const ofHotPlug = ["selection", "hotPlug", "addresses"];
-  const optional = ["device", "result", "ignoredRequests", "failedAdd", ...lists, ...ofHotPlug];
+  const others = ["device", "definition", "result", "ignoredRequests", "failedAdd"];
+  const optional = [...others, ...lists, ...ofHotPlug];
   checkKeys(attachment, { required: [...required, ...objects], optional });
   attachment.string("displayName");
+  if (attachment.has("definition")) attachment.string("definition");
   attachment.checked("ifName", notEmpty);
   attachment.checked("state", oneOf(["planned", "attempted", "attached"]));
   if (typeof attachment.value("isDefault") !== "boolean") {

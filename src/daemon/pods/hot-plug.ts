@@ -86,8 +86,8 @@ export class HotPlugQueue {
 
   /** Call this regularly. @throws CniError when a definition or the records cannot be read */
   async countOutdated(): Promise<void> {
-    const { engine, conf, isOn } = this.#options;
-    this.#outdated = isOn() ? await engine.countOutdated(await conf()) : 0;
+    const { engine, conf } = this.#options;
+    this.#outdated = await engine.countOutdated(await conf());
   }
 
   /** Takes a pod as the watch delivers it; undefined when it is gone. */

@@ -161,7 +161,8 @@ function recordedAttachment(
   options: { readonly state: "planned" | "attempted"; readonly isRecordedByElement: boolean },
 ): RecordedAttachment {
   const { selection, isDefault } = planned;
-  const hasElement = options.isRecordedByElement && selection !== undefined && !isDefault;
+  const isRequested = selection !== undefined && !isDefault;
+  const hasElement = options.isRecordedByElement && isRequested;
   return omitUndefined({
     displayName: planned.displayName,
     isDefault,
@@ -172,6 +173,7 @@ function recordedAttachment(
     capabilityArgs: planned.capabilityArgs,
     searchPath: planned.searchPath,
     device: planned.device,
+    definition: isRequested ? planned.definition : undefined,
     defaultRoute: selection?.defaultRoute,
     selection: hasElement ? selectionElement(selection) : undefined,
   });

@@ -208,6 +208,7 @@ test("add() records everything that DEL, CHECK and GC need", async () => {
     {
       displayName: "default/a",
       isDefault: false,
+      definition: expect.stringMatching(/^[\w-]{16}$/),
       ifName: "data0",
       state: "attached",
       conf: {

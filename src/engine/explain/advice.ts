@@ -219,12 +219,13 @@ function keyUnknown({ problems }: Facts): Advice | undefined {
   return unknown && explained("All networks are attached, but not as the annotation says", unknown);
 }
 
-function definitionChanged({ networks, pod }: Facts): Advice | undefined {
+function definitionChanged({ networks, pod, isHotPluggable }: Facts): Advice | undefined {
   const outdated = networks.find(({ isOutdated }) => isOutdated === true);
   if (outdated === undefined) return undefined;
+  const refresh = `run plexusctl refresh ${pod.namespace}/${pod.name} ${outdated.ifName}, which interrupts this network, or `;
   return fine(
     "DefinitionChanged",
-    `All networks are attached: ${listOf(networks)}. The definition of ${outdated.network} has changed since: to apply it, run plexusctl refresh ${pod.namespace}/${pod.name} ${outdated.ifName}, which interrupts this network, or create the pod again.`,
+    `All networks are attached: ${listOf(networks)}. The definition of ${outdated.network} has changed since: to apply it, ${isHotPluggable ? refresh : ""}create the pod again.`,
   );
 }
 

@@ -302,6 +302,12 @@ test.each<[title: string, finding: string, Scenario, says: string]>([
     redefined,
     "refresh default/web net1",
   ],
+  [
+    "attached before its definition changed, without hot-plug",
+    "DefinitionChanged",
+    { ...redefined, config: { hotPlug: "off" } },
+    "to apply it, create the pod again",
+  ],
   ["attached", "NothingRequested", { ...running, annotation: "" }, "default network is attached"],
 ])(
   "explain reports no problem for a pod that is %s and lacks nothing: %s",

@@ -1,16 +1,11 @@
-import { isDeepStrictEqual } from "node:util";
-import { toJson } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { withDevice } from "#engine/plan/devices/assign-devices.ts";
 import { selectedNetwork } from "#engine/plan/requested-networks.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 
 /**
- * The interfaces of a sandbox whose definition has changed since they were attached: plugged anew,
- * they would get another configuration. Only where the record has the element: others cannot be
- * plugged anew. A definition that is gone or invalid would attach nothing, so it is no change.
+ * The interfaces of a sandbox whose definition has changed since an element of the annotation
+ * requested them. A definition that is gone or invalid would attach nothing, so it is no change.
  * @throws CniError 11 when a definition cannot be read at the moment
  */
 export async function outdatedInterfaces(
@@ -19,9 +14,8 @@ export async function outdatedInterfaces(
 ): Promise<string[]> {
   const outdated: string[] = [];
   for (const each of attachments) {
-    const { selection, state, ifName } = each;
-    if (pod === undefined || selection === undefined || state !== "attached") continue;
-    if (await isOutdated(ctx, pod, each)) outdated.push(ifName);
+    if (pod === undefined || each.state !== "attached") continue;
+    if (await isOutdated(ctx, pod, each)) outdated.push(each.ifName);
   }
   return outdated;
 }
@@ -29,14 +23,15 @@ export async function outdatedInterfaces(
 async function isOutdated(
   ctx: CallContext,
   pod: NonNullable<AttachmentRecord["pod"]>,
-  { selection, device, conf }: RecordedAttachment,
+  { displayName, definition }: RecordedAttachment,
 ): Promise<boolean> {
+  if (definition === undefined) return false;
   try {
-    // The element as it was read at the ADD; its position only matters for messages.
-    const element = { ...selection, position: 0 } as unknown as NetworkSelection;
-    const { list } = await selectedNetwork({ ...ctx, unlimited: true }, pod, element);
-    const now = device === undefined ? list : withDevice(list, device.id);
-    return !isDeepStrictEqual(toJson(now), conf);
+    // Only the definition itself is compared: requests of the pod do not change it.
+    const [namespace = "", name = ""] = displayName.split("/");
+    const element = { namespace, name, position: 0 };
+    const network = await selectedNetwork({ ...ctx, unlimited: true }, pod, element);
+    return network.definition !== definition;
   } catch (error) {
     const isKnown = error instanceof CniError && error.code !== CniErrorCode.TryAgainLater;
     if (!isKnown) throw error;

@@ -1,5 +1,6 @@
+import { hash } from "node:crypto";
 import { join } from "node:path/posix";
-import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { type ConfOptions, type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
@@ -94,7 +95,9 @@ export async function networkFromNad(
   const displayName = `${nad.namespace}/${nad.name}`;
   checkNotMetaPlugin(list, displayName);
   const resourceName = nad.annotations[resourceNameAnnotation];
-  return omitUndefined({ displayName, isDefault: false, list, capabilityArgs: {}, resourceName });
+  const definition = hash("sha256", JSON.stringify(toJson(list)), "base64url").slice(0, 16);
+  const network = { displayName, isDefault: false, list, capabilityArgs: {} };
+  return omitUndefined({ ...network, resourceName, definition });
 }
 
 function inlineNetwork(

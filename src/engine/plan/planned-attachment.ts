@@ -18,6 +18,8 @@ export interface ResolvedNetwork {
   /** Chained plugins with none before them: the first gets an empty result. @default false */
   readonly isAuxiliary?: boolean;
   readonly resourceName?: string;
+  /** Identifies the content of its definition, before the pod's requests are merged into it. */
+  readonly definition?: string;
   /** The device that it is attached by; already in its plugins' configurations. */
   readonly device?: AttachedDevice;
 }

@@ -105,6 +105,11 @@ export interface RecordedAttachment {
    * networks, and where hot-plug was off at the ADD.
    */
   readonly selection?: JsonObject;
+  /**
+   * Identifies the content of its definition at the ADD. Absent for networks that no element of the
+   * annotation requested, and in records of earlier releases.
+   */
+  readonly definition?: string;
   /** By interface: its addresses where they are no longer those of the result (`watchAddresses`). */
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
   /** A hot-plug operation that has begun and not succeeded. The sandbox's own ADD has ended. */

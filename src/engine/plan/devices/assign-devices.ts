@@ -101,7 +101,7 @@ const pciAddress = /^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$/i;
  * of the definition, and for PCI devices also `pciBusID`. With any other ID there, `host-device`
  * would not find the link that its configuration names.
  */
-export function withDevice(list: NetConfList, deviceId: string): NetConfList {
+function withDevice(list: NetConfList, deviceId: string): NetConfList {
   const pciBusID = pciAddress.test(deviceId) ? { pciBusID: deviceId } : {};
   return withPluginKeys(list, () => ({ deviceID: deviceId, ...pciBusID }));
 }
