@@ -16,6 +16,7 @@ import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { check } from "#engine/check/check.ts";
+import type { PodState } from "#engine/check/not-attached.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
@@ -220,6 +221,14 @@ export class Engine {
    */
   inspect(pod: Pod, options: Pick<HotPlugOptions, "hosts" | "conf">): Promise<Inspection> {
     return this.#inspector.inspect(pod, options);
+  }
+
+  /**
+   * Publishes a pod's network-status anew, if another one was written over it.
+   * @throws as {@link inspect}
+   */
+  restoreStatus(pod: PodState, options: Pick<HotPlugOptions, "hosts" | "conf">): Promise<void> {
+    return this.#inspector.restoreStatus(pod, options);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
+import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
@@ -68,6 +69,23 @@ needsPlexusd("it watches pods", () => {
     await pod.becomes("net1 front");
     pod.edit(withNet7("back"));
     expect(await delegate(pod, "ADD", "back")).toMatchObject({ status: 200 });
+    await pod.sandbox.mustDel();
+    expect(await host.left()).toEqual([]);
+  });
+
+  test("the status that a controller writes from what it knew before is replaced [H-6] [H-9.7]", async () => {
+    const pod = await host.pod("written", "front");
+    const known = pod.status;
+    pod.edit(withNet7("back"));
+    expect((await delegate(pod, "ADD", "back")).status).toBe(200);
+    await pod.becomes("net1 front", "net7 back");
+    const own = pod.status;
+    pod.overwriteStatus(known.toReversed());
+    await waitUntil("the status is Plexus's again", () => isDeepStrictEqual(pod.status, own));
+    pod.edit("front");
+    expect((await delegate(pod, "DEL", "back")).status).toBe(200);
+    pod.overwriteStatus(own);
+    await pod.becomes("net1 front");
     await pod.sandbox.mustDel();
     expect(await host.left()).toEqual([]);
   });

@@ -195,13 +195,22 @@ export class HotPlugPod {
 
   /** Sets the networks annotation, as `kubectl annotate` does. */
   edit(networks: string | readonly object[]): void {
+    const text = typeof networks === "string" ? networks : JSON.stringify(networks);
+    this.#annotate(networksKey, text);
+  }
+
+  /** Writes a status as another component would. */
+  overwriteStatus(entries: readonly StatusEntry[]): void {
+    this.#annotate(statusKey, JSON.stringify(entries));
+  }
+
+  #annotate(key: string, text: string): void {
     const { api } = this.#host;
     const { name } = this.sandbox;
-    const text = typeof networks === "string" ? networks : JSON.stringify(networks);
     const { metadata, ...rest } = (api.objects.get(`pods/default/${name}`) ?? podObject(name)) as {
       metadata: { annotations: JsonObject };
     };
-    const annotations = { ...metadata.annotations, [networksKey]: text };
+    const annotations = { ...metadata.annotations, [key]: text };
     const status = { phase: "Running" };
     api.put("pods", { ...rest, status, metadata: { ...metadata, annotations } });
   }

@@ -3,6 +3,7 @@ import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
+import { DrivenPods, type DrivenPodsOptions } from "./driven-pods.ts";
 import { HotPlugQueue, type HotPlugQueueOptions } from "./hot-plug.ts";
 import { LostInterfaces, type LostInterfacesOptions } from "./lost-interfaces.ts";
 import { startupTaint } from "./startup-taint.ts";
@@ -16,13 +17,15 @@ export interface NodeDutiesOptions {
   readonly readiness: () => readonly string[];
   readonly logger: Logger;
   readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "hosts" | "conf" | "metrics"> &
-    Pick<LostInterfacesOptions, "engine">;
+    Pick<LostInterfacesOptions, "engine"> &
+    Pick<DrivenPodsOptions, "engine">;
 }
 
 /** What plexusd does for its node in a cluster, besides serving calls. */
 export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
   readonly hotPlug: HotPlugQueue;
+  readonly drivenPods: DrivenPods;
   readonly lostInterfaces: LostInterfaces;
   readonly removeStartupTaint: () => Promise<void>;
   readonly findDaemonSet: () => Promise<void>;
@@ -37,7 +40,11 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   const clock = (): number => performance.now();
   const isOn = (): boolean => config.current().engine.hotPlug === "on";
   const hotPlug = new HotPlugQueue({ ...options.hotPlug, nodePods, isOn, logger, clock });
-  nodePods.listen((key, pod) => hotPlug.podChanged(key, pod));
+  const drivenPods = new DrivenPods({ ...options.hotPlug, nodePods, hotPlug, logger, clock });
+  nodePods.listen((key, pod) => {
+    hotPlug.podChanged(key, pod);
+    void drivenPods.podChanged(key, pod);
+  });
   node.onDefinition(() => hotPlug.retryAll());
   options.hotPlug.hosts.onAvailable(() => hotPlug.retryAll());
   const plexusNamespace = (): string =>
@@ -47,6 +54,7 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
       ...{ nodePods, records, events, logger, plexusNamespace, clock },
     }),
     hotPlug,
+    drivenPods,
     lostInterfaces: new LostInterfaces({ ...options.hotPlug, nodePods, hotPlug, logger }),
     removeStartupTaint: startupTaint({
       key: () => config.current().startupTaint,

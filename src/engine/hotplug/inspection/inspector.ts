@@ -1,11 +1,16 @@
+import { isDeepStrictEqual } from "node:util";
+import { parseJson } from "#cni/document.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { PodReports } from "#engine/hotplug/pod-reports.ts";
 import type { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import type { LockedSandbox } from "#engine/hotplug/steps.ts";
 import { publishAfterAnswer } from "#engine/network-status/pending-status.ts";
+import { statusOfRecord } from "#engine/network-status/publish-status.ts";
 import type { Pod } from "#engine/ports.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { updateAddresses } from "./addresses.ts";
 import { findLostInterfaces } from "./heal.ts";
 
@@ -57,10 +62,41 @@ export class Inspector {
     });
   }
 
+  /**
+   * Publishes the status of an attached pod anew, if the pod shows another one and none is waiting
+   * to be published. @throws as {@link inspect}
+   */
+  async restoreStatus(
+    pod: PodState,
+    { hosts, conf }: Pick<HotPlugOptions, "hosts" | "conf">,
+  ): Promise<void> {
+    const config = configForCall(this.#deps.config(), await conf());
+    const record = await this.#sandboxes.recordOf(pod);
+    if (record === undefined || record.pendingStatus !== undefined || !hosts.isAvailable()) return;
+    await this.#sandboxes.run(config, { record, hosts }, async (ctx, { key, locks }) => {
+      const stored = await this.#sandboxes.load(key);
+      if (stored === undefined || stored.record.pendingStatus !== undefined) return;
+      const pendingStatus = await statusOfRecord(ctx, stored.record);
+      if (isSameStatus(pod.networkStatus, pendingStatus[networkStatusAnnotation])) return;
+      await ctx.deps.records.update({ ...stored.record, pendingStatus }, stored.plan);
+      void publishAfterAnswer(ctx, { ...key, pod }, { status: pendingStatus, locks });
+    });
+  }
+
   async #updateAddresses(ctx: CallContext, { key, pod, locks }: LockedSandbox): Promise<void> {
     const stored = await this.#sandboxes.load(key);
     const status = stored && (await updateAddresses(ctx, stored));
     // It takes the lock, which the caller holds.
     void publishAfterAnswer(ctx, { ...key, pod }, { status, locks });
+  }
+}
+
+/** Others may write the same with other spaces. */
+function isSameStatus(shown: string | undefined, own: string | undefined): boolean {
+  if (shown === undefined || own === undefined) return shown === own;
+  try {
+    return isDeepStrictEqual(parseJson(shown, "the status"), parseJson(own, "the status"));
+  } catch {
+    return false;
   }
 }
