@@ -115,7 +115,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...{ ...parts, engine, view, nodeConf, readiness },
     claims: devices.claims,
     unattachedPods: () => duties?.unattachedPods.count ?? 0,
-    runningPods: duties,
+    hotPlug: duties?.hotPlug,
     callsInFlight: metrics.engine.callsInFlight,
   });
   const socketPath = adminSocketPath(flags.socket);

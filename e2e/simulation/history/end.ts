@@ -32,9 +32,10 @@ export async function checkRunning(stage: Stage): Promise<void> {
   if (!isOk) properties.violate("never what runs", "a CHECK fails");
   const unseen = await lastProblem(stage, () => watchProblem(stage));
   if (unseen !== undefined) properties.violate("watched", unseen);
-  const waitUs = stateFiles(stage.world.disk).some((name) => name.endsWith(".lock"))
-    ? statusOfLockedUs
-    : statusUs;
+  const isLocked = stateFiles(stage.world.disk).some((name) => name.endsWith(".lock"));
+  // A removal whose link has gone is shown until its plugins have succeeded.
+  const repeatUs = stage.scenario.hotPlug === "on" ? hotPlugUs : 0;
+  const waitUs = repeatUs + (isLocked ? statusOfLockedUs : statusUs);
   const statuses = (): string | undefined =>
     runningSandboxes(stage)
       .map((sandbox) => statusProblem(stage, sandbox))

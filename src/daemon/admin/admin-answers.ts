@@ -6,7 +6,6 @@ import { reasonOf } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import type { DaemonFlags } from "#daemon/flags.ts";
-import type { DrivenPods } from "#daemon/pods/driven-pods.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
@@ -42,14 +41,8 @@ export interface AdminAnswersOptions {
   readonly readiness: () => readonly string[];
   readonly unattachedPods: () => number;
   /** Absent where plexusd changes no networks of running pods. */
-  readonly runningPods: RunningPods | undefined;
+  readonly hotPlug: Pick<HotPlugQueue, "refresh" | "settle"> | undefined;
   readonly callsInFlight: () => Promise<number>;
-}
-
-/** What changes networks of running pods. */
-interface RunningPods {
-  readonly hotPlug: Pick<HotPlugQueue, "refresh">;
-  readonly drivenPods: Pick<DrivenPods, "settle">;
 }
 
 /** What plexusd knows of its node and the node's pods. */
@@ -120,20 +113,19 @@ export class AdminAnswers {
    * @throws Error when the pod is not on this node, or it is not known
    */
   async refresh(pod: PodName, ifName: string): Promise<Refreshed> {
-    const { operations, ...outcome } = await this.#runningPods.hotPlug.refresh(pod, ifName);
+    const { operations, ...outcome } = await this.#hotPlug.refresh(pod, ifName);
     return { ...outcome, operations: operations.map(({ published: _, ...each }) => each) };
   }
 
   /** Serves a controller that drives Multus. @throws CniError as {@link delegate} */
   delegate(body: string): Promise<JsonObject | undefined> {
-    const { drivenPods } = this.#runningPods;
-    return delegate(body, { drivenPods, records: this.#options.records });
+    return delegate(body, { hotPlug: this.#hotPlug, records: this.#options.records });
   }
 
-  get #runningPods(): RunningPods {
-    const { runningPods } = this.#options;
-    if (runningPods === undefined) throw new Error("this plexusd does not change running pods");
-    return runningPods;
+  get #hotPlug(): NonNullable<AdminAnswersOptions["hotPlug"]> {
+    const { hotPlug } = this.#options;
+    if (hotPlug === undefined) throw new Error("this plexusd does not change running pods");
+    return hotPlug;
   }
 
   /** Without an API the source knows only that a pod may be attached here. */

@@ -37,7 +37,7 @@ async function makePod(annotation: string) {
   };
   const ask = (request: Request | string) => {
     const body = typeof request === "string" ? request : JSON.stringify(requestOf(request));
-    return delegate(body, { drivenPods: { settle }, records: pod.lab.records });
+    return delegate(body, { hotPlug: { settle }, records: pod.lab.records });
   };
   return { pod, ask, attempts: () => attempts };
 }

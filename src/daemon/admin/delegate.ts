@@ -4,7 +4,7 @@ import { parseJson, readJsonObject } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
-import type { DrivenPods } from "#daemon/pods/driven-pods.ts";
+import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -44,7 +44,7 @@ interface DelegateRequest {
 
 /** What {@link delegate} works with. */
 export interface DelegateOptions {
-  readonly drivenPods: Pick<DrivenPods, "settle">;
+  readonly hotPlug: Pick<HotPlugQueue, "settle">;
   readonly records: Pick<RecordStore, "keysOf" | "load">;
 }
 
@@ -57,10 +57,10 @@ export interface DelegateOptions {
  */
 export async function delegate(
   body: string,
-  { drivenPods, records }: DelegateOptions,
+  { hotPlug, records }: DelegateOptions,
 ): Promise<JsonObject | undefined> {
   const request = parseRequest(body);
-  const outcome = request.command === "CHECK" ? undefined : await drivenPods.settle(request.pod);
+  const outcome = request.command === "CHECK" ? undefined : await hotPlug.settle(request.pod);
   const found = await findAttachment(records, request);
   if (request.command === "DEL") {
     if (found !== undefined) throw notDone(request, outcome, "is still attached");

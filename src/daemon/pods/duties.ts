@@ -3,10 +3,10 @@ import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
-import { DrivenPods, type DrivenPodsOptions } from "./driven-pods.ts";
 import { HotPlugQueue, type HotPlugQueueOptions } from "./hot-plug.ts";
 import { LostInterfaces, type LostInterfacesOptions } from "./lost-interfaces.ts";
 import { startupTaint } from "./startup-taint.ts";
+import { StatusGuard, type StatusGuardOptions } from "./status-guard.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
 /** What {@link nodeDuties} works with. */
@@ -18,14 +18,13 @@ export interface NodeDutiesOptions {
   readonly logger: Logger;
   readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "hosts" | "conf" | "metrics"> &
     Pick<LostInterfacesOptions, "engine"> &
-    Pick<DrivenPodsOptions, "engine">;
+    Pick<StatusGuardOptions, "engine">;
 }
 
 /** What plexusd does for its node in a cluster, besides serving calls. */
 export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
   readonly hotPlug: HotPlugQueue;
-  readonly drivenPods: DrivenPods;
   readonly lostInterfaces: LostInterfaces;
   readonly removeStartupTaint: () => Promise<void>;
   readonly findDaemonSet: () => Promise<void>;
@@ -39,11 +38,11 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   const { nodePods } = node;
   const clock = (): number => performance.now();
   const isOn = (): boolean => config.current().engine.hotPlug === "on";
-  const hotPlug = new HotPlugQueue({ ...options.hotPlug, nodePods, isOn, logger, clock });
-  const drivenPods = new DrivenPods({ ...options.hotPlug, nodePods, hotPlug, logger, clock });
+  const guard = new StatusGuard({ ...options.hotPlug, nodePods, logger, clock });
+  const hotPlug = new HotPlugQueue({ ...options.hotPlug, nodePods, guard, isOn, logger, clock });
   nodePods.listen((key, pod) => {
     hotPlug.podChanged(key, pod);
-    void drivenPods.podChanged(key, pod);
+    void guard.podChanged(key, pod);
   });
   node.onDefinition(() => hotPlug.retryAll());
   options.hotPlug.hosts.onAvailable(() => hotPlug.retryAll());
@@ -54,7 +53,6 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
       ...{ nodePods, records, events, logger, plexusNamespace, clock },
     }),
     hotPlug,
-    drivenPods,
     lostInterfaces: new LostInterfaces({ ...options.hotPlug, nodePods, hotPlug, logger }),
     removeStartupTaint: startupTaint({
       key: () => config.current().startupTaint,

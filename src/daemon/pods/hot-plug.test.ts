@@ -47,6 +47,7 @@ function makeQueue() {
       },
     },
     conf: async () => ({}),
+    guard: { note: () => undefined },
     isOn: () => state.isOn,
     metrics: {
       operationEnded: ({ op, result }) => void measured.push(`${op} ${result}`),

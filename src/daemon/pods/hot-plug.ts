@@ -8,6 +8,7 @@ import type { NodePods } from "#kube/node/node.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { Slots } from "#lib/concurrency/slots.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
+import type { StatusGuard } from "./status-guard.ts";
 
 /** A call of the runtime for the sandbox ends soon; anything else may need people. */
 const busyBackoff = { initialMs: 100, maxMs: 5000 };
@@ -25,9 +26,12 @@ export interface HotPlugMetrics {
 }
 
 /** What {@link HotPlugQueue} works with. */
-export interface HotPlugQueueOptions extends Omit<HotPlugOptions, "isEdit" | "read"> {
+export interface HotPlugQueueOptions
+  extends Omit<HotPlugOptions, "isEdit" | "read" | "isStopping"> {
   readonly engine: Pick<Engine, "hotPlug" | "countOutdated">;
   readonly nodePods: Pick<NodePods, "list" | "read">;
+  /** Gets the pods whose networks may have changed. */
+  readonly guard: Pick<StatusGuard, "note">;
   readonly isOn: () => boolean;
   readonly metrics: HotPlugMetrics;
   readonly logger: Logger;
@@ -134,7 +138,7 @@ export class HotPlugQueue {
    * @throws Error when hot-plug is off, or the pod is not on this node; as {@link Engine.hotPlug}
    */
   async settle(name: PodName): Promise<HotPlugOutcome> {
-    const { nodePods, metrics, isOn, clock } = this.#options;
+    const { nodePods, metrics, guard, isOn, clock } = this.#options;
     if (!isOn()) throw new Error("`hotPlug` is off in plexusd's configuration");
     const watched = this.#watchedPod(name);
     const until = clock() + settleMs;
@@ -144,6 +148,8 @@ export class HotPlugQueue {
       const outcome = await this.#engineHotPlug({ pod, isEdit: true });
       for (const operation of outcome.operations) metrics.operationEnded(operation);
       if (outcome.state !== "busy" || clock() >= until) {
+        // The caller writes the status, too.
+        guard.note(name);
         this.#try(watched);
         return outcome;
       }
@@ -158,13 +164,17 @@ export class HotPlugQueue {
     return watched;
   }
 
-  #engineHotPlug(
+  async #engineHotPlug(
     { pod, isEdit }: Pick<WatchedPod, "pod" | "isEdit">,
     refreshed?: string,
   ): Promise<HotPlugOutcome> {
-    const { engine, hosts, conf, nodePods } = this.#options;
+    const { engine, hosts, conf, nodePods, guard } = this.#options;
     const read: HotPlugOptions["read"] = (watched) => nodePods.read(watched);
-    return engine.hotPlug(pod, { hosts, conf, read, isEdit, refreshed });
+    const isStopping = (): boolean => this.#stop.signal.aborted;
+    const options = { hosts, conf, read, isEdit, refreshed, isStopping };
+    const outcome = await engine.hotPlug(pod, options);
+    if (outcome.operations.length > 0) guard.note(pod);
+    return outcome;
   }
 
   /** Starts no more attempts, and waits for those that run. */

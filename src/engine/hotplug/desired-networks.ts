@@ -22,13 +22,16 @@ export function mayHotPlug(
 }
 
 /** Whether the sandbox of a record is attached: its ADD has ended, and no DEL has begun. */
-export function usableRecord(
-  record: AttachmentRecord,
-  { bootId }: Pick<EngineDeps, "bootId">,
-): boolean {
-  const { teardown, attachments } = record;
-  if (teardown !== undefined || isOfEarlierBoot(record, bootId())) return false;
-  return attachments.every(({ state, hotPlug }) => state === "attached" || hotPlug !== undefined);
+export function usableRecord(record: AttachmentRecord, deps: Pick<EngineDeps, "bootId">): boolean {
+  return (
+    mayRun(record, deps) &&
+    record.attachments.every(({ state, hotPlug }) => state === "attached" || hotPlug !== undefined)
+  );
+}
+
+/** Whether no DEL of a record's sandbox has begun, and the machine has not restarted since. */
+export function mayRun(record: AttachmentRecord, { bootId }: Pick<EngineDeps, "bootId">): boolean {
+  return record.teardown === undefined && !isOfEarlierBoot(record, bootId());
 }
 
 /**

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
@@ -153,6 +154,29 @@ test("hotPlug() leaves an unpublished status in the record, for a later attempt 
   pod.lab.publisher.outcome = "settled";
   await pod.lab.engine.publishPendingStatuses(async () => false);
   expect(pod.shown()).toEqual(await pod.recorded());
+});
+
+test("hotPlug() leaves the status to the next process while this one ends [H-33]", async () => {
+  const pod = await hotPlugLab("a");
+  const [hosts, conf] = [pod.hosts, async () => pod.lab.conf];
+  pod.state = { annotations: { "k8s.v1.cni.cncf.io/networks": "" } };
+  const options = { hosts, conf, read: async () => pod.pod(), isEdit: true };
+  await pod.lab.engine.hotPlug(pod.pod(), { ...options, isStopping: () => true });
+  expect(await pod.recorded()).toEqual(["eth0 default-net"]);
+  expect(pod.shown()).toEqual(["eth0 default-net", "net1 default/a"]);
+  await pod.lab.engine.publishPendingStatuses(async () => false);
+  expect(pod.shown()).toEqual(await pod.recorded());
+});
+
+test("hotPlug() compares nothing with an earlier sandbox while a newer one is attached [H-33]", async () => {
+  const pod = await hotPlugLab("a");
+  const { records } = pod.lab;
+  const earlier = (await records.load(sandbox))?.record as AttachmentRecord;
+  const attachments = earlier.attachments.map((each) => ({ ...each, state: "attempted" as const }));
+  const newer = { ...earlier, containerId: "c2", createdAt: "2999-01-01T00:00:00Z", attachments };
+  await records.create(newer, teardownPlan(newer, 60_000));
+  expect(await pod.again()).toMatchObject({ state: "failed" });
+  expect(pod.newEvents()).toEqual([]);
 });
 
 test("hotPlug() shows the device information of a plugged device [H-9.7] [H-18] [H-31]", async () => {
@@ -381,25 +405,31 @@ test("hotPlug() continues when the agent disconnected at any order, and nothing 
   }
 });
 
-test("hotPlug() continues after any write of the record that failed, and nothing leaks [H-32] [H-41]", async () => {
+test("hotPlug() continues after any write of the record that failed, also if the agent disconnects then, and nothing leaks [H-32] [H-41]", async () => {
   const pod = await hotPlugLab("a,b");
   const before = pod.lab.records.writes.length;
   await swap(pod);
   const writes = pod.lab.records.writes.length - before;
   expect(writes).toBeGreaterThan(5);
+  const { orders } = pod.hosts;
   for (let nth = before + 1; nth <= before + writes; nth++) {
-    const own = await hotPlugLab("a,b");
-    own.lab.records.failWrite = { nth, error: new Error("no space left") };
-    await swap(own);
-    await own.again();
-    expect(await own.again()).toMatchObject({ state: "settled" });
-    const recorded = await own.attachments();
-    const networks = recorded.map(({ displayName }) => displayName).toSorted();
-    expect(networks).toEqual(["default-net", "default/a", "default/b", "default/c"]);
-    const names = recorded.map(({ ifName }) => ifName).toSorted();
-    expect(own.lab.kernel.linkNames(netns).toSorted()).toEqual(names);
-    await own.lab.del(web);
-    expect([own.lab.records.keys, own.lab.kernel.linkNames(netns)]).toEqual([[], []]);
+    for (let goesAt = 1; goesAt <= orders; goesAt++) {
+      const own = await hotPlugLab("a,b");
+      own.lab.records.failWrite = { nth, error: new Error("no space left") };
+      own.hosts.goesAt = goesAt;
+      await swap(own);
+      own.hosts.goesAt = Number.POSITIVE_INFINITY;
+      await own.again();
+      expect(await own.again()).toMatchObject({ state: "settled" });
+      const recorded = await own.attachments();
+      const networks = recorded.map(({ displayName }) => displayName).toSorted();
+      expect(networks).toEqual(["default-net", "default/a", "default/b", "default/c"]);
+      const names = recorded.map(({ ifName }) => ifName).toSorted();
+      expect(own.lab.kernel.linkNames(netns).toSorted()).toEqual(names);
+      expect(own.shown()).toEqual(await own.recorded());
+      await own.lab.del(web);
+      expect([own.lab.records.keys, own.lab.kernel.linkNames(netns)]).toEqual([[], []]);
+    }
   }
 });
 

@@ -38,6 +38,8 @@ export interface HotPlugOptions {
   readonly refreshed?: string | undefined;
   /** The conf with which the container runtime calls Plexus; empty when it is not known. */
   readonly conf: () => Promise<JsonObject>;
+  /** Whether this process ends: its successor publishes the status that the record keeps. @default never */
+  readonly isStopping?: (() => boolean) | undefined;
   /** The live pod; undefined when it is gone or replaced. @throws CniError 11 */
   readonly read: (pod: Pod) => Promise<PodState | undefined>;
 }
@@ -77,7 +79,7 @@ export class HotPlug {
     if (!mayHotPlug(configForCall(this.#deps.config(), {}), watched.namespace)) return settled;
     const config = configForCall(this.#deps.config(), await options.conf());
     const record = await this.#sandboxes.recordOf(watched);
-    const { hosts, refreshed } = options;
+    const { hosts, refreshed, isStopping } = options;
     const isCompared = record !== undefined && refreshed === undefined;
     if (isCompared && isUnchanged(config, record, watched)) return this.#settle(watched);
     // A starting pod, or one that Plexus did not attach.
@@ -92,7 +94,7 @@ export class HotPlug {
       const edit = defaultNetworkEdit(config, record, pod);
       if (edit !== undefined) this.#reports.report(pod, edit, "default");
       if (isEmpty(changesOf(config, record, { ...pod, refreshed }))) return this.#settle(pod);
-      return await this.#change(config, { pod, record, hosts, refreshed });
+      return await this.#change(config, { pod, record, hosts, refreshed, isStopping });
     } catch (error) {
       return this.#fail(pod, record, error);
     }
@@ -100,11 +102,11 @@ export class HotPlug {
 
   async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
     if (!sandbox.hosts.isAvailable()) throw new SandboxUnavailableError("noAgent", noAgent);
-    const { pod, refreshed } = sandbox;
+    const { pod, refreshed, isStopping } = sandbox;
     const { rejected, isComplete, operations } = await this.#sandboxes.run(
       config,
       sandbox,
-      (ctx, at) => changeNetworks(ctx, { ...at, pod, refreshed }),
+      (ctx, at) => changeNetworks(ctx, { ...at, pod, refreshed, isStopping }),
     );
     const problem = rejected.map(({ error }) => error.message).join("; ") || undefined;
     const outcome = omitUndefined({ operations, problem });
@@ -147,7 +149,7 @@ export class HotPlug {
   }
 }
 
-interface SandboxToOpen extends SandboxToRun, Pick<HotPlugOptions, "refreshed"> {
+interface SandboxToOpen extends SandboxToRun, Pick<HotPlugOptions, "refreshed" | "isStopping"> {
   readonly pod: Pod;
 }
 

@@ -58,6 +58,8 @@ export async function plug(
 
 /** Never rejects, unless the agent has gone: what is left stays recorded, and is removed later. */
 async function undo(ctx: CallContext, record: AddRecord): Promise<void> {
+  // A record that cannot be written may fail an attachment whose plugins have succeeded.
+  record.note(0, { state: "attempted", hotPlug: "adding" });
   const { attempted, sandbox } = record;
   try {
     // Otherwise later DELs cannot tell the plugin's error from a partial attachment.

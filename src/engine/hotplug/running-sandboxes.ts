@@ -6,7 +6,7 @@ import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
-import { usableRecord } from "./desired-networks.ts";
+import { mayRun, usableRecord } from "./desired-networks.ts";
 import type { SandboxHosts } from "./sandbox-hosts.ts";
 import type { LockedSandbox } from "./steps.ts";
 
@@ -28,13 +28,15 @@ export class RunningSandboxes {
 
   /** The record of the pod's present sandbox, if it is attached. @throws CniError 5, 6 */
   async recordOf(pod: Pod): Promise<AttachmentRecord | undefined> {
-    const keys = await this.#deps.records.keysOf(pod);
-    const stored = await Promise.all(keys.map((key) => this.load(key)));
-    return stored
+    const { records } = this.#deps;
+    const stored = await Promise.all((await records.keysOf(pod)).map((key) => records.load(key)));
+    const latest = stored
       .flatMap((each) => each?.record ?? [])
-      .filter((record) => record.pod?.uid === pod.uid)
+      .filter((record) => record.pod?.uid === pod.uid && mayRun(record, this.#deps))
       .toSorted((a, b) => a.createdAt.localeCompare(b.createdAt))
       .at(-1);
+    // While its ADD runs, an earlier sandbox of the pod is not the present one any more.
+    return latest !== undefined && usableRecord(latest, this.#deps) ? latest : undefined;
   }
 
   /** The record, unless its ADD has not ended or its DEL has begun. @throws CniError 5, 6 */

@@ -32,6 +32,8 @@ export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
   readonly locks: SandboxLocks;
   /** An interface to plug anew with its present definition. */
   readonly refreshed?: string | undefined;
+  /** Whether this process ends: a successor may attach a newer sandbox of the pod meanwhile. */
+  readonly isStopping?: (() => boolean) | undefined;
 }
 
 const failureReasons = {
@@ -79,8 +81,9 @@ export class Steps {
     const { deps, logger } = this.ctx;
     const fields = { network, ifName };
     try {
-      const { pod, key, locks } = this.sandbox;
-      const status = await step();
+      const { pod, key, locks, isStopping } = this.sandbox;
+      const pending = await step();
+      const status = isStopping?.() === true ? undefined : pending;
       const published = publishAfterAnswer(this.ctx, { ...key, pod }, { status, locks });
       this.operations.push({ op, result: "success", ...fields, published });
       logger.info(fields, op === "add" ? "plugged a network" : "unplugged a network");

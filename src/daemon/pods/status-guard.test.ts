@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
 import { hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { DrivenPods } from "./driven-pods.ts";
+import { StatusGuard } from "./status-guard.ts";
 
 const name = { namespace: "default", name: "web" };
 
@@ -14,7 +14,7 @@ async function makePod() {
   const time = { ms: 0 };
   const failures: Error[] = [];
   let reads = 0;
-  const driven = new DrivenPods({
+  const guard = new StatusGuard({
     engine: {
       restoreStatus: async (...args) => {
         const failure = failures.shift();
@@ -28,7 +28,6 @@ async function makePod() {
         return pod.pod();
       },
     },
-    hotPlug: { settle: () => pod.again() },
     hosts,
     conf: async () => lab.conf,
     logger: new FakeLogger(),
@@ -39,17 +38,17 @@ async function makePod() {
     const networkStatus = typeof entries === "string" ? entries : JSON.stringify(entries);
     pod.state = { networkStatus };
     lab.publisher.published.clear();
-    await driven.podChanged("default/web", pod.pod());
+    await guard.podChanged("default/web", pod.pod());
     await new Promise(setImmediate);
     return lab.publisher.status("default/web");
   };
-  return { driven, own, time, failures, write, reads: () => reads };
+  return { guard, own, time, failures, write, reads: () => reads };
 }
 
-test("a status that a controller writes over Plexus's is replaced, in the minute after its request [H-6] [H-9.7]", async () => {
-  const { driven, own, time, write, reads } = await makePod();
+test("a status that others write over Plexus's is replaced, in the minute after a change [H-6] [H-9.7]", async () => {
+  const { guard, own, time, write, reads } = await makePod();
   expect([await write([]), reads()]).toEqual([[], 0]);
-  await driven.settle(name);
+  guard.note(name);
   expect(await write(JSON.stringify(own, undefined, 1))).toEqual([]);
   for (const other of [[], own.toReversed(), own.slice(1), "no JSON"])
     expect(await write(other)).toEqual(own);
@@ -58,11 +57,11 @@ test("a status that a controller writes over Plexus's is replaced, in the minute
 });
 
 test("a sandbox that is in use is tried again, and a pod that has gone is not", async () => {
-  const { driven, own, failures, write, reads } = await makePod();
-  await driven.settle(name);
+  const { guard, own, failures, write, reads } = await makePod();
+  guard.note(name);
   failures.push(new SandboxUnavailableError("busy", "the sandbox is in use"));
   expect(await write([])).toEqual(own);
   expect(reads()).toBe(2);
-  await driven.podChanged("default/web", undefined);
+  await guard.podChanged("default/web", undefined);
   expect(reads()).toBe(2);
 });
