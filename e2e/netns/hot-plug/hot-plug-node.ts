@@ -106,6 +106,11 @@ export class HotPlugNode implements AsyncDisposable {
     await this.#plexusd?.stop(signal);
   }
 
+  /** SIGSTOP or SIGCONT. */
+  signalPlexusd(signal: "SIGSTOP" | "SIGCONT"): void {
+    process.kill(this.#plexusd?.pid ?? Number.NaN, signal);
+  }
+
   async stopAgent(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     await this.#agent?.stop(signal);
   }

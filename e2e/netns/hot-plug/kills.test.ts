@@ -48,6 +48,35 @@ needsPlexusd("it watches pods", () => {
     },
   );
 
+  // The DEL waits for a minute, until the shim gives plexusd up.
+  test.for(["completes it later", "attaches nothing if a DEL has come meanwhile"] as const)(
+    "plexusd that is suspended in a swap %s",
+    async (outcome) => {
+      const isDeleted = outcome.startsWith("attaches nothing");
+      const pod = await host.pod(`suspended-${isDeleted}`, net1("front"));
+      const before = pod.shown;
+      await host.strike(1, "hold");
+      pod.edit(net1("back"));
+      await waitUntil("the first plugin begins", () => host.hasStruck);
+      host.signalPlexusd("SIGSTOP");
+      await host.release();
+      if (isDeleted) {
+        await pod.sandbox.mustDel();
+        expect(await host.left()).toEqual([]);
+      }
+      host.signalPlexusd("SIGCONT");
+      if (!isDeleted) await pod.becomes("net1 back");
+      // plexusd serves this pod after what it had begun.
+      const next = await host.pod(`after-${isDeleted}`, net1("front"));
+      next.edit(net1("back"));
+      await next.becomes("net1 back");
+      if (isDeleted) expect(pod.shown).toEqual(before);
+      else await pod.sandbox.mustDel();
+      await next.sandbox.mustDel();
+      expect(await host.left()).toEqual([]);
+    },
+  );
+
   test("plexusd is killed when the sandbox is locked, but nothing is recorded", async () => {
     const pod = await host.pod("locked", "front");
     const isLate = ({ path }: SeenRequest): boolean => path.endsWith("/late");
