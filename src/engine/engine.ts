@@ -225,9 +225,9 @@ export class Engine {
 
   /**
    * Publishes a pod's network-status anew, if another one was written over it.
-   * @throws as {@link inspect}
+   * @throws CniError when the record or the configuration cannot be read
    */
-  restoreStatus(pod: PodState, options: Pick<HotPlugOptions, "hosts" | "conf">): Promise<void> {
+  restoreStatus(pod: PodState, options: Pick<HotPlugOptions, "conf">): Promise<void> {
     return this.#inspector.restoreStatus(pod, options);
   }
 

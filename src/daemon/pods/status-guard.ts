@@ -2,22 +2,22 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Engine } from "#engine/engine.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
-import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
-import { HostGoneError, type Logger, type Pod } from "#engine/ports.ts";
+import type { Logger, Pod } from "#engine/ports.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
 /** As long as an API server works on a request. Controllers write at once after their answer. */
 const guardedMs = 60_000;
-const busyMs = 1000;
 /** Far more than are changed within a minute. */
 const maxPods = 1000;
 
 /** What {@link StatusGuard} works with. */
-export interface StatusGuardOptions extends Pick<HotPlugOptions, "hosts" | "conf"> {
+export interface StatusGuardOptions extends Pick<HotPlugOptions, "conf"> {
   readonly engine: Pick<Engine, "restoreStatus">;
   readonly nodePods: Pick<NodePods, "read">;
   readonly logger: Logger;
+  /** A pod is read at most once in so many milliseconds. @default 1000 */
+  readonly pauseMs?: number;
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
 }
@@ -31,6 +31,8 @@ export class StatusGuard {
   readonly #options: StatusGuardOptions;
   /** By `namespace/name`: until when others may write the pod's status, by the clock. */
   readonly #until = new LruMap<number>(maxPods);
+  /** The pods that are being compared; whether the watch has delivered them meanwhile. */
+  readonly #isSeenAgain = new Map<string, boolean>();
 
   constructor(options: StatusGuardOptions) {
     this.#options = options;
@@ -43,18 +45,26 @@ export class StatusGuard {
 
   /** Takes a pod as the watch delivers it; undefined when it is gone. Never rejects. */
   async podChanged(key: string, pod: Pod | undefined): Promise<void> {
-    const { nodePods, engine, hosts, conf, logger, clock } = this.#options;
-    if (pod === undefined) return;
-    while (clock() < (this.#until.peek(key) ?? 0)) {
-      try {
-        const live = await nodePods.read(pod);
-        if (live !== undefined) await engine.restoreStatus(live, { hosts, conf });
-        return;
-      } catch (err) {
-        if (!(err instanceof SandboxUnavailableError || err instanceof HostGoneError))
-          return logger.warn({ err }, "cannot restore a network-status");
-      }
-      await sleep(busyMs, undefined, { ref: false });
+    if (pod === undefined || this.#options.clock() >= (this.#until.peek(key) ?? 0)) return;
+    const isRunning = this.#isSeenAgain.has(key);
+    this.#isSeenAgain.set(key, isRunning);
+    if (isRunning) return;
+    do {
+      // Live reads have a limit, and those of edits come first.
+      await sleep(this.#options.pauseMs ?? 1000, undefined, { ref: false });
+      this.#isSeenAgain.set(key, false);
+      await this.#compare(pod);
+    } while (this.#isSeenAgain.get(key) === true);
+    this.#isSeenAgain.delete(key);
+  }
+
+  async #compare(pod: Pod): Promise<void> {
+    const { nodePods, engine, conf, logger } = this.#options;
+    try {
+      const live = await nodePods.read(pod);
+      if (live !== undefined) await engine.restoreStatus(live, { conf });
+    } catch (err) {
+      logger.warn({ err }, "cannot restore a network-status");
     }
   }
 }

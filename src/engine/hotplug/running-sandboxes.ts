@@ -45,6 +45,11 @@ export class RunningSandboxes {
     return stored !== undefined && usableRecord(stored.record, this.#deps) ? stored : undefined;
   }
 
+  /** The engine's lock of a sandbox, without the shim's: for what reads its record only. */
+  lock({ containerId }: RecordKey): ReturnType<SandboxLocks["acquire"]> {
+    return this.#locks.acquire(containerId);
+  }
+
   /**
    * Runs a step with the shim's and the engine's lock of a sandbox.
    * @throws SandboxUnavailableError, HostGoneError when the agent has gone, and what the step throws

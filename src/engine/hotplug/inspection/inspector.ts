@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "#cni/document.ts";
+import { callContext, toolsWithoutCall } from "#engine/call/call-context.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
@@ -64,23 +65,23 @@ export class Inspector {
 
   /**
    * Publishes the status of an attached pod anew, if the pod shows another one and none is waiting
-   * to be published. @throws as {@link inspect}
+   * to be published. Nothing is executed in the sandbox.
+   * @throws CniError when the record or the configuration cannot be read
    */
-  async restoreStatus(
-    pod: PodState,
-    { hosts, conf }: Pick<HotPlugOptions, "hosts" | "conf">,
-  ): Promise<void> {
+  async restoreStatus(pod: PodState, { conf }: Pick<HotPlugOptions, "conf">): Promise<void> {
     const config = configForCall(this.#deps.config(), await conf());
     const record = await this.#sandboxes.recordOf(pod);
-    if (record === undefined || record.pendingStatus !== undefined || !hosts.isAvailable()) return;
-    await this.#sandboxes.run(config, { record, hosts }, async (ctx, { key, locks }) => {
-      const stored = await this.#sandboxes.load(key);
-      if (stored === undefined || stored.record.pendingStatus !== undefined) return;
-      const pendingStatus = await statusOfRecord(ctx, stored.record);
-      if (isSameStatus(pod.networkStatus, pendingStatus[networkStatusAnnotation])) return;
-      await ctx.deps.records.update({ ...stored.record, pendingStatus }, stored.plan);
-      void publishAfterAnswer(ctx, { ...key, pod }, { status: pendingStatus, locks });
-    });
+    if (record === undefined) return;
+    using _lock = await this.#sandboxes.lock(record);
+    const stored = await this.#sandboxes.load(record);
+    if (stored === undefined || stored.record.pendingStatus !== undefined) return;
+    const { logger, publisher } = this.#deps;
+    const tools = toolsWithoutCall(this.#deps);
+    const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
+    const status = await statusOfRecord(ctx, stored.record);
+    if (isSameStatus(pod.networkStatus, status[networkStatusAnnotation])) return;
+    // The publisher repeats it, and a later status replaces it.
+    void publisher.publish(pod, status).catch(() => undefined);
   }
 
   async #updateAddresses(ctx: CallContext, { key, pod, locks }: LockedSandbox): Promise<void> {
