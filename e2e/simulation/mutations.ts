@@ -534,6 +534,11 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     reason: "three faults have to meet, which happens in one of some hundred thousand histories",
   },
   {
+    safeguard: "an edit is compared with a pod that was read after it",
+    reason:
+      "two reads have to meet an edit, which happens in one of some hundred thousand histories",
+  },
+  {
     safeguard: "operations on a sandbox exclude each other in the shim",
     reason: "the lock inside plexusd is a safeguard too",
   },

@@ -69,7 +69,11 @@ export class ApiClusterSource implements ClusterSource {
     const cached = this.#options.nads.get(keyOf(nad));
     if (cached !== undefined) return cached;
     const object = await this.#options.live.get(
-      { object: `NetworkAttachmentDefinition ${keyOf(nad)}`, path: apiPaths.nad(nad) },
+      {
+        object: `NetworkAttachmentDefinition ${keyOf(nad)}`,
+        path: apiPaths.nad(nad),
+        isShared: true,
+      },
       options.signal,
     );
     return object === undefined ? undefined : nadOf(object);

@@ -12,9 +12,14 @@ interface LiveGetRequest {
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly accept?: string;
+  /**
+   * Simultaneous reads of the object share a request, so the answer may be older than the call. A
+   * caller that reads because the object has changed must not share. @default false
+   */
+  readonly isShared?: boolean;
 }
 
-/** Reads what is in no cache. Simultaneous reads of the same object share a request. */
+/** Reads what is in no cache. */
 export class LiveGetter {
   readonly #client: JsonApi;
   readonly #timeoutMs: number;
@@ -27,13 +32,17 @@ export class LiveGetter {
 
   /** Undefined for 404. @throws CniError 11 without an answer in time; the signal's reason */
   get(request: LiveGetRequest, signal?: AbortSignal): Promise<JsonObject | undefined> {
+    return untilAborted(request.isShared ? this.#share(request) : this.#read(request), signal);
+  }
+
+  #share(request: LiveGetRequest): Promise<JsonObject | undefined> {
     const key = JSON.stringify([request.accept, request.path, request.query]);
     let running = this.#running.get(key);
     if (running === undefined) {
       running = this.#read(request).finally(() => this.#running.delete(key));
       this.#running.set(key, running);
     }
-    return untilAborted(running, signal);
+    return running;
   }
 
   async #read(request: LiveGetRequest): Promise<JsonObject | undefined> {

@@ -57,6 +57,7 @@ export class KubeResourceApi implements ResourceApi {
       object: `the ResourceSlices of driver ${driver}`,
       path: `${group}/resourceslices`,
       query: omitUndefined(query),
+      isShared: true,
     };
     const answer = await permitted(this.#live.get(request, signal));
     if (answer === undefined) throw groupMissing();

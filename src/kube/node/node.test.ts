@@ -86,3 +86,14 @@ test("nodePods lists the node's pods and reads their spec and status live", asyn
   expect(await kube.nodePods.read({ ...pod, uid: "another" })).toBeUndefined();
   expect(await kube.nodePods.read({ ...pod, name: "gone" })).toBeUndefined();
 });
+
+test("nodePods.read() shares no request, which may have read the pod before its last edit", async ({
+  api,
+}) => {
+  api.put("pods", podObject("web"));
+  await using kube = await startSyncedAdapter(api);
+  const [pod] = kube.nodePods.list();
+  if (pod === undefined) throw new Error("there is no pod");
+  await Promise.all([kube.nodePods.read(pod), kube.nodePods.read(pod)]);
+  expect(api.seen.filter(({ path }) => path.endsWith("/pods/web"))).toHaveLength(2);
+});
