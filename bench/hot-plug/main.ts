@@ -19,6 +19,8 @@ const { values } = parseArgs({
     write: { type: "boolean", default: false },
   },
 });
+/** Edited at the same time, for the second half of the table. */
+const podsAtOnce = 20;
 /** Between two looks at the status, in milliseconds. */
 const pollMs = 1;
 
@@ -45,23 +47,37 @@ async function measure(): Promise<string> {
   for (const type of ["ptp", "bridge", "host-local"])
     await copyFile(join(cniPluginDir(), type), join(host.binDir, type));
   await host.startAgent();
-  const pod = await host.pod("web", "front");
+  const rows = [];
+  for (const count of [1, podsAtOnce]) rows.push(...(await measurePods(host, count)));
+  const table = markdownTable(["edit, ms", "p50", "p90", "p99"], rows);
+  return `${values.rounds} edits of a pod, ${cpus().length} processors:\n\n${table}`;
+}
+
+/** Rows for edits of so many pods at the same time. */
+async function measurePods(host: HotPlugNode, count: number): Promise<string[][]> {
+  const names = Array.from({ length: count }, (_, index) => `web-${index}`);
+  const pods = await Promise.all(names.map((name) => host.pod(name, "front")));
+  const ofAll = (networks: string, shown: readonly string[]): Promise<number[]> =>
+    Promise.all(pods.map((pod) => timeOf(pod, networks, shown)));
   const times = { plug: [] as number[], unplug: [] as number[] };
   for (let round = -5; round < Number(values.rounds); round++) {
-    const plug = await timeOf(pod, "front,back@net2", ["net1", "net2"]);
-    const unplug = await timeOf(pod, "front", ["net1"]);
+    const plug = await ofAll("front,back@net2", ["net1", "net2"]);
+    const unplug = await ofAll("front", ["net1"]);
     if (round < 0) continue;
-    times.plug.push(plug);
-    times.unplug.push(unplug);
+    times.plug.push(...plug);
+    times.unplug.push(...unplug);
   }
-  await pod.sandbox.mustDel();
-  const row = (name: string, all: readonly number[]): string[] => {
-    const { p50, p90, p99 } = summarize(all);
-    return [name, ...[p50, p90, p99].map((ms) => ms.toFixed(0))];
-  };
-  const rows = [row("a network is plugged", times.plug), row("it is unplugged", times.unplug)];
-  const table = markdownTable(["edit, ms", "p50", "p90", "p99"], rows);
-  return `${values.rounds} rounds, ${cpus().length} processors:\n\n${table}`;
+  for (const { sandbox } of pods) await sandbox.mustDel();
+  const of = count === 1 ? "" : `, ${count} pods at once`;
+  return [
+    row(`a network is plugged${of}`, times.plug),
+    row(`a network is unplugged${of}`, times.unplug),
+  ];
+}
+
+function row(name: string, all: readonly number[]): string[] {
+  const { p50, p90, p99 } = summarize(all);
+  return [name, ...[p50, p90, p99].map((ms) => ms.toFixed(0))];
 }
 
 const text = await measure();

@@ -35,6 +35,8 @@ const { values } = parseArgs({
 });
 const metrics = "127.0.0.1:19599";
 const sampleEveryMs = 500;
+/** Room for as many tombstones as plexusd keeps (src/records/sweep.ts), and for what else there is. */
+const diskInodes = 8192;
 /** The API fails for a moment once in so many cycles. */
 const apiFaultEvery = 100;
 
@@ -51,7 +53,7 @@ function leasesOf(net: number): object {
 }
 
 async function prepare(fixtures: string): Promise<Parts> {
-  const place = await preparePlace(fixtures);
+  const place = await preparePlace(fixtures, diskInodes);
   const api = await startApiServer(join(place.root, "etc"));
   soakNetworks.forEach(({ nad: name }, n) => {
     const plugin = { type: "macvlan", master: "up0", mode: "bridge", ipam: leasesOf(80 + n) };

@@ -18,11 +18,11 @@ export interface Place {
   readonly movedDir: string;
 }
 
-/*
- * The disk has few inodes, as it is filled up in many runs; but more than a worker can need for the tombstones
- * of all its runs, which are kept for longer than the runs last.
+/**
+ * Few, as faults fill the disk up; but more than a worker of the fault matrix needs for the
+ * tombstones of all its runs, which are kept for longer than the runs last.
  */
-const diskOptions = "size=4m,nr_inodes=1024,mode=700";
+const fewInodes = 1024;
 
 /** Flags of unshare(1) for a process that is to call {@link preparePlace}. */
 export const namespaceFlags = [
@@ -36,14 +36,18 @@ export const namespaceFlags = [
   "private",
 ];
 
-/** Prepares the namespaces that this process is alone in; `fixtures` is the directory of the compiled fixtures. */
-export async function preparePlace(fixtures: string): Promise<Place> {
+/**
+ * Prepares the namespaces that this process is alone in; `fixtures` is the directory of the compiled
+ * fixtures, and `inodes` how many files the disk has room for.
+ */
+export async function preparePlace(fixtures: string, inodes = fewInodes): Promise<Place> {
   if (process.pid !== 1) throw new Error("this process is not alone in its namespaces");
   await setUpNode();
   const root = "/run/chaos";
   const disk = join(root, "disk");
   mkdirSync(disk, { recursive: true });
-  await execa("mount", ["-t", "tmpfs", "-o", diskOptions, "tmpfs", disk]);
+  const options = `size=4m,nr_inodes=${inodes},mode=700`;
+  await execa("mount", ["-t", "tmpfs", "-o", options, "tmpfs", disk]);
   const folders = ["bin", "real", "control", "reached", "hidden", "lost", "tmp", "run", "etc"];
   for (const folder of folders) mkdirSync(join(root, folder));
   for (const type of pluginTypes) {
