@@ -5,14 +5,10 @@ import type { HotPlugOptions, HotPlugOutcome } from "#engine/hotplug/hot-plug.ts
 import type { HotPlugOperation } from "#engine/hotplug/steps.ts";
 import type { Logger, Pod } from "#engine/ports.ts";
 import type { NodePods } from "#kube/node/node.ts";
-import { Backoff } from "#lib/concurrency/backoff.ts";
 import { Slots } from "#lib/concurrency/slots.ts";
-import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import type { StatusGuard } from "./status-guard.ts";
+import { annotationsOf, busyBackoff, type WatchedPod, watchPod } from "./watched-pod.ts";
 
-/** A call of the runtime for the sandbox ends soon; anything else may need people. */
-const busyBackoff = { initialMs: 100, maxMs: 5000 };
-const failureBackoff = { initialMs: 1000, maxMs: 300_000 };
 /** As long as a plugin may take. */
 const settleMs = 60_000;
 /** As many sandboxes as an agent changes at a time. */
@@ -37,25 +33,6 @@ export interface HotPlugQueueOptions
   readonly logger: Logger;
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
-}
-
-/** A pod of this node, and what is known about its networks. */
-interface WatchedPod {
-  pod: Pod;
-  /** The annotations that say what it is attached to. */
-  text: string;
-  /** When they were first seen, by the clock. */
-  seenAt: number;
-  /** Whether they changed since the pod was first seen. */
-  isEdit: boolean;
-  state: "new" | "running" | "settled" | "waiting" | "retrying";
-  /** Whether something changed while an attempt was running. */
-  isOutdated: boolean;
-  /** Whether the watch delivered the pod while an attempt was running. */
-  isSeenAgain: boolean;
-  busy: Backoff;
-  failures: Backoff;
-  timer?: NodeJS.Timeout;
 }
 
 /**
@@ -188,7 +165,7 @@ export class HotPlugQueue {
     const text = annotationsOf(pod);
     const seenAt = this.#options.clock();
     const known = this.#pods.get(pod.uid);
-    const watched = known ?? newPod(pod, text, seenAt);
+    const watched = known ?? watchPod(pod, seenAt);
     watched.pod = pod;
     if (known === undefined) this.#pods.set(pod.uid, watched);
     else if (known.text !== text) {
@@ -256,17 +233,4 @@ export class HotPlugQueue {
     if (operation.result === "error") return;
     void operation.published.then(() => metrics.statusWritten(clock() - seenAt));
   }
-}
-
-function newPod(pod: Pod, text: string, seenAt: number): WatchedPod {
-  return {
-    ...{ pod, text, seenAt, isEdit: false, state: "new" },
-    ...{ isOutdated: false, isSeenAgain: false },
-    busy: new Backoff(busyBackoff),
-    failures: new Backoff(failureBackoff),
-  };
-}
-
-function annotationsOf({ annotations }: Pod): string {
-  return JSON.stringify([annotations[networksAnnotation], annotations[defaultNetworkAnnotation]]);
 }
