@@ -61,12 +61,10 @@ export class AddRecord {
     this.#planned = attachments;
     this.sandbox = sandbox;
     this.#earlier = earlier ?? [];
-    const isRecordedByElement = ctx.config.hotPlug === "on";
     const mark = earlier === undefined ? {} : ({ hotPlug: "adding" } as const);
     this.#attachments = attachments.map((each, i) => {
       const state = i === 0 ? "attempted" : "planned";
-      const recorded = recordedAttachment(each, { state, isRecordedByElement });
-      return this.#detachable(each, { ...recorded, ...mark });
+      return this.#detachable(each, { ...recordedAttachment(each, state), ...mark });
     });
   }
 
@@ -158,16 +156,15 @@ export class AddRecord {
 
 function recordedAttachment(
   planned: PlannedAttachment,
-  options: { readonly state: "planned" | "attempted"; readonly isRecordedByElement: boolean },
+  state: "planned" | "attempted",
 ): RecordedAttachment {
   const { selection, isDefault } = planned;
   const isRequested = selection !== undefined && !isDefault;
-  const hasElement = options.isRecordedByElement && isRequested;
   return omitUndefined({
     displayName: planned.displayName,
     isDefault,
     ifName: planned.ifName,
-    state: options.state,
+    state,
     conf: toJson(planned.list),
     cniArgs: planned.cniArgs,
     capabilityArgs: planned.capabilityArgs,
@@ -175,6 +172,6 @@ function recordedAttachment(
     device: planned.device,
     definition: isRequested ? planned.definition : undefined,
     defaultRoute: selection?.defaultRoute,
-    selection: hasElement ? selectionElement(selection) : undefined,
+    selection: isRequested ? selectionElement(selection) : undefined,
   });
 }

@@ -209,6 +209,7 @@ test("add() records everything that DEL, CHECK and GC need", async () => {
       displayName: "default/a",
       isDefault: false,
       definition: expect.stringMatching(/^[\w-]{16}$/),
+      selection: { namespace: "default", name: "a", ifName: "data0", cniArgs: { vlan: 7 } },
       ifName: "data0",
       state: "attached",
       conf: {

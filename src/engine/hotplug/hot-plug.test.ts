@@ -351,6 +351,16 @@ test("without an annotation, only its networks are unplugged [H-29] [H-30]", asy
   expect(pod.shown()).toEqual(await pod.recorded());
 });
 
+test("hotPlug() unplugs what was attached while hot-plug was off, and outdated then [H-28] [H-30]", async () => {
+  const pod = await hotPlugLab("a,b", {}, { config: { hotPlug: "off" } });
+  expect(await pod.edit("b")).toEqual({ state: "settled", operations: [] });
+  pod.lab.source.addNad("default/a", network("net-a", "vlan"));
+  expect(await pod.lab.engine.countOutdated(pod.lab.conf)).toBe(1);
+  pod.lab.config = { hotPlug: "on" };
+  await pod.again();
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net2 default/b"]);
+});
+
 test("DEL detaches what was plugged, and nothing of what was unplugged [H-12] [H-32]", async () => {
   const pod = await hotPlugLab("a,b");
   await pod.edit("b,c");

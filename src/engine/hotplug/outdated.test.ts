@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { network, sandbox } from "#engine/testing/engine-lab.ts";
+import { network } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
-import { attachedPod } from "#engine/testing/pod-lab.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 const count = ({ lab }: HotPlugLab): Promise<number> => lab.engine.countOutdated(lab.conf);
@@ -22,14 +21,6 @@ test("an attachment is outdated after its definition changed, until it is plugge
   expect(pod.lab.plugins.log()).toEqual(["bridge DEL net1", "vlan ADD net1"]);
   expect(await count(pod)).toBe(0);
   expect(pod.shown().toSorted()).toEqual((await pod.recorded()).toSorted());
-});
-
-test("an attachment that was made while hot-plug was off is outdated, too [H-28]", async () => {
-  const lab = await attachedPod("a,b", undefined, { config: { hotPlug: "off" } });
-  expect((await lab.records.load(sandbox))?.record.attachments[1]).not.toHaveProperty("selection");
-  expect(await lab.engine.countOutdated(lab.conf)).toBe(0);
-  lab.source.addNad("default/a", network("net-a", "vlan"));
-  expect(await lab.engine.countOutdated(lab.conf)).toBe(1);
 });
 
 test("a network with a device is not outdated because of the device", async () => {

@@ -34,14 +34,16 @@ function check(bytes: number, extent: string): void {
 }
 
 /**
- * The configuration is in the record as a whole and in the plan in parts; everything else is in the
- * record once, and in the plan in each DEL, whose search path is there twice.
+ * The configuration is in the record as a whole and in the plan in parts, the element only in the
+ * record; everything else is in the record once, and in the plan in each DEL, whose search path is
+ * there twice.
  */
-function plannedBytes({ list, cniArgs, capabilityArgs, searchPath }: PlannedAttachment): number {
+function plannedBytes(planned: PlannedAttachment): number {
+  const { list, cniArgs, capabilityArgs, searchPath, selection = {} } = planned;
   const parameters = sizeOf({ cniArgs, capabilityArgs, searchPath }) + sizeOf(searchPath);
   const ipamDels = released(list).map(({ raw }) => sizeOf(raw) + parameters);
   const dels = 2 * sizeOf(toJson(list)) + (1 + list.plugins.length) * parameters;
-  return ipamDels.reduce((sum, bytes) => sum + bytes, dels);
+  return ipamDels.reduce((sum, bytes) => sum + bytes, dels + sizeOf(selection));
 }
 
 /** A result is once in the record, and in each planned DEL; ignored requests only in the record. */

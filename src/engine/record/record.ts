@@ -102,7 +102,7 @@ export interface RecordedAttachment {
   readonly userSpaceInterfaces?: readonly string[];
   /**
    * The element of the pod's annotation that requested it, normalized. Absent for configured
-   * networks, and where hot-plug was off at the ADD.
+   * networks, and in records of earlier releases.
    */
   readonly selection?: JsonObject;
   /**
