@@ -70,6 +70,18 @@ test("with heal: true, the network is removed and attached again, and no other i
   expect(await inspect(own)).toEqual({ lost: 0, willHeal: false });
 });
 
+test.each([{ hotPlug: "off" }, { hotPlug: "on", hotPlugNamespaces: ["shop"] }] as const)(
+  "with heal: true and %j, a lost interface is reported only",
+  async (config) => {
+    const own = await attachedWith(true);
+    own.lab.config = { ...own.lab.config, ...config };
+    own.lab.kernel.removeLink(netns, "net1");
+    expect(await inspect(own)).toEqual({ lost: 1, willHeal: false });
+    expect(own.newEvents()).toEqual([expect.stringContaining("delete the pod")]);
+    expect((await own.attachments())[1]).not.toHaveProperty("hotPlug");
+  },
+);
+
 test("the default network is reported only: its plugins belong to the runtime's call", async () => {
   const own = await attachedWith(true);
   own.lab.kernel.removeLink(netns, "eth0");

@@ -1,6 +1,7 @@
 import { parseResult } from "#cni/result/parse.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import { markRemovals } from "#engine/hotplug/unplug.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -17,7 +18,7 @@ export interface LostInterfaces {
 /**
  * Looks for attachments whose interfaces have disappeared from a running sandbox ([H-39]). With
  * `heal: true`, those that the annotation requests are recorded as about to be removed: the next
- * comparison with the annotation removes them and attaches them again.
+ * comparison with the annotation, which hot-plug makes, removes them and attaches them again.
  * @param links the interfaces in the network namespace
  * @throws CniError 5 when the record cannot be written, 6 or 7 when it cannot be read
  */
@@ -27,8 +28,9 @@ export async function findLostInterfaces(
   links: ReadonlySet<string>,
 ): Promise<LostInterfaces> {
   const lost = stored.record.attachments.filter((each) => lostOf(each, links).length > 0);
-  const healed =
-    ctx.config.heal === true ? lost.filter(({ selection }) => selection !== undefined) : [];
+  const mayHeal =
+    ctx.config.heal === true && mayHotPlug(ctx.config, stored.record.pod?.namespace ?? "");
+  const healed = mayHeal ? lost.filter(({ selection }) => selection !== undefined) : [];
   if (healed.length > 0) await markRemovals(ctx, stored, healed);
   const problems = lost.map((each) => {
     const next = healed.includes(each)
