@@ -97,6 +97,7 @@ function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
     cniVersion: "1.0.0",
     pod: { namespace: "default", name, uid: "u" },
     createdAt: "2026-01-01T00:00:00.000Z",
+    clockMs: 0,
     bootId,
     attachments: networks.map((network, i) => ({
       displayName: network,

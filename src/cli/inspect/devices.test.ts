@@ -20,6 +20,7 @@ function recordWith(devices: readonly AttachedDevice[]): AttachmentRecord {
     ...{ containerId: "c-web", ifName: "eth0", netns: "/run/netns/web", cniVersion: "1.0.0" },
     pod: { namespace: "default", name: "web", uid: "uid-web" },
     createdAt: "2026-01-01T00:00:00Z",
+    clockMs: 0,
     bootId: "b1",
     attachments: devices.map((device, index) => ({
       ...{ displayName: "default/sriov", isDefault: false, ifName: `net${index + 1}` },

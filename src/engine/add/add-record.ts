@@ -33,6 +33,7 @@ export function sandboxToAdd(
     cniVersion: conf.cniVersion,
     pod: pod && { namespace: pod.namespace, name: pod.name, uid: pod.uid },
     createdAt: deps.now(),
+    clockMs: Math.floor(deps.clock()),
     bootId: deps.bootId(),
   });
 }

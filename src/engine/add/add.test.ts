@@ -180,6 +180,7 @@ test("add() records everything that DEL, CHECK and GC need", async () => {
     cniVersion: "1.0.0",
     pod: { namespace: "default", name: "web", uid: "uid-1" },
     createdAt: "2026-01-01T00:00:00Z",
+    clockMs: expect.any(Number),
     bootId,
   });
   const result = (name: string, address: string): object => ({

@@ -4,7 +4,7 @@ import { missingNetworks, type PodState, statusEntries } from "#engine/check/not
 import { configForCall, defaultEngineConfig } from "#engine/config.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { PluginLookup, Pod } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -110,7 +110,7 @@ async function recordOf(
   const all = (await records.list()).records.filter(
     ({ pod }) => pod?.namespace === namespace && pod.name === name,
   );
-  const newest = all.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt)).at(-1);
+  const newest = all.toSorted(byAge).at(-1);
   return all.find((record) => record.pod?.uid === uid) ?? newest;
 }
 

@@ -238,8 +238,7 @@ test("gc() of a process that was stopped keeps what the runtime has attached sin
   const { record, plan } = lab.records.writes.findLast((each) => each.record.containerId === "c2")!;
   const list = lab.records.list.bind(lab.records);
   lab.records.list = (selection) => {
-    const createdAt = new Date(Date.parse(record.createdAt) + 30_000).toISOString();
-    lab.records.put({ ...record, createdAt }, plan);
+    lab.records.put({ ...record, clockMs: record.clockMs + 30_000 }, plan);
     lab.advance(60_000);
     return list(selection);
   };

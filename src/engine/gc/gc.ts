@@ -8,7 +8,7 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
-import type { RecordKey } from "#engine/record/record.ts";
+import { byAge, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -50,7 +50,7 @@ async function collect(
   request: GcRequest,
   locks: SandboxLocks,
 ): Promise<{ stale: StaleSandboxes; errors: CniError[] }> {
-  const begunAt = ctx.deps.now();
+  const begunMs = Math.floor(ctx.deps.clock());
   using _collection = await ctx.trace.phase("lock", () => locks.exclusive());
   const { validAttachments } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
@@ -60,15 +60,15 @@ async function collect(
   const { records, damaged } = await ctx.deps.records.list();
   // The runtime attaches nothing during GC. If this process was stopped, it has attached others since.
   ctx.signal.throwIfAborted();
-  const now = ctx.deps.now();
-  for (const { createdAt, containerId } of records)
-    if (begunAt < createdAt && createdAt <= now) containers.add(containerId);
+  const bootId = ctx.deps.bootId();
+  for (const record of records)
+    if (record.bootId === bootId && record.clockMs >= begunMs) containers.add(record.containerId);
   const isStale = (record: RecordKey): boolean => !isValid(record);
   const stale = { records: records.filter(isStale), damaged: damaged.filter(isStale) };
   await markStale(ctx, stale);
   const networks = new NetworksToCollect();
   // A network collects with the configuration that is added last: the newest.
-  const oldestFirst = records.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
+  const oldestFirst = records.toSorted(byAge);
   const errors = [
     ...(await collectErrors(oldestFirst, async (each) => networks.addRecord(each, isValid(each)))),
     ...(await collectErrors(damaged.filter(isValid), (each) => addByPlan(ctx, networks, each))),

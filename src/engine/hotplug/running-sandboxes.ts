@@ -4,7 +4,7 @@ import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { mayRun, usableRecord } from "./desired-networks.ts";
 import type { SandboxHosts } from "./sandbox-hosts.ts";
@@ -33,7 +33,7 @@ export class RunningSandboxes {
     const latest = stored
       .flatMap((each) => each?.record ?? [])
       .filter((record) => record.pod?.uid === pod.uid && mayRun(record, this.#deps))
-      .toSorted((a, b) => a.createdAt.localeCompare(b.createdAt))
+      .toSorted(byAge)
       .at(-1);
     // While its ADD runs, an earlier sandbox of the pod is not the present one any more.
     return latest !== undefined && usableRecord(latest, this.#deps) ? latest : undefined;

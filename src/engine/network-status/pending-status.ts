@@ -2,7 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PublishOutcome } from "#engine/ports.ts";
-import { type AttachmentRecord, isOfEarlierBoot, type RecordKey } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  byAge,
+  isOfEarlierBoot,
+  type RecordKey,
+} from "#engine/record/record.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /*
@@ -103,15 +108,12 @@ async function forgetPendingStatus(
   await records.update(withoutStatus, stored.plan);
 }
 
-/**
- * Whether the sandbox is the pod's latest one, and its DEL has not begun. For records of earlier
- * processes, the time tells, although the clock may have been wrong then.
- */
+/** Whether the sandbox is the pod's latest one, and its DEL has not begun. */
 export async function isLatest(
   { records, bootId }: Pick<EngineDeps, "records" | "bootId">,
   record: AttachmentRecord,
 ): Promise<boolean> {
-  const { pod, containerId, createdAt, teardown } = record;
+  const { pod, containerId, teardown } = record;
   if (teardown !== undefined) return false;
   if (pod === undefined) return true;
   const latest = records.latestOf(pod);
@@ -121,6 +123,6 @@ export async function isLatest(
     (each) =>
       isDeepStrictEqual(each.pod, pod) &&
       !isOfEarlierBoot(each, bootId()) &&
-      each.createdAt > createdAt,
+      byAge(each, record) > 0,
   );
 }

@@ -19,6 +19,8 @@ export interface AttachmentRecord extends RecordKey {
   readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
   /** ISO 8601, for people. */
   readonly createdAt: string;
+  /** When it was created, by `EngineDeps.clock`, which starts again in each boot. */
+  readonly clockMs: number;
   /** The boot ID of the ADD: in another boot, states may be outdated. "" (no boot) when unknown. */
   readonly bootId: string;
   /** In the order of attachment; the default network first. */
@@ -127,6 +129,14 @@ export function attachmentsToDetach(
 ): readonly RecordedAttachment[] {
   if (bootId !== currentBootId) return attachments;
   return attachments.filter(({ state }) => state !== "planned");
+}
+
+/**
+ * Sorts records by age, the oldest first. Setting the machine's clock changes nothing for those of
+ * one boot.
+ */
+export function byAge(a: AttachmentRecord, b: AttachmentRecord): number {
+  return a.bootId === b.bootId ? a.clockMs - b.clockMs : a.createdAt.localeCompare(b.createdAt);
 }
 
 /** Whether the machine was rebooted since the ADD: of the sandbox, only files are left. */

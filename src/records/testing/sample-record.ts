@@ -20,4 +20,5 @@ export const sandbox = {
   netns: "/run/netns/x",
   cniVersion: "1.0.0",
   createdAt: "2026-01-01T00:00:00Z",
+  clockMs: 0,
 };

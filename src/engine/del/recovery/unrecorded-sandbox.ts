@@ -62,6 +62,7 @@ function newRecord(
     cniVersion,
     pod: identity === undefined || uid === undefined ? undefined : { ...identity, uid },
     createdAt: now,
+    clockMs: Math.floor(ctx.deps.clock()),
     bootId: "",
     attachments,
     teardown: begunTeardown(now),
