@@ -9,6 +9,8 @@ const reports = process.env.PLEXUS_TEST_REPORTS;
 export default defineConfig({
   test: {
     globalSetup: ["e2e/support/require-node.ts"],
+    // Vitest leaves one processor unused, but the tests wait more than they compute.
+    maxWorkers: "100%",
     allowOnly: false,
     // A file may have only tests that need plexusd.
     passWithNoTests: flavour === "standalone",
