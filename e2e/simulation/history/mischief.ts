@@ -177,5 +177,9 @@ function kill(stage: Stage, victim: Process): void {
   if (!stage.isOn) return;
   schedule.kill(victim);
   if (victim !== runtime.process) return;
-  schedule.at(random.duration(100_000, 5e6), () => stage.isOn && runtime.restart());
+  const restart = (): void => {
+    // Another kill or a power loss may have restarted it.
+    if (stage.isOn && !runtime.process.isAlive) runtime.restart();
+  };
+  schedule.at(random.duration(100_000, 5e6), restart);
 }
