@@ -466,16 +466,22 @@ test.for([
   },
 );
 
-test("uninstall fails while plexusd runs, even with --force", async ({ node }) => {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(node.at("run/plexus.sock"), resolve));
-  expect(await node.uninstall("--force")).toMatchObject({
-    code: 1,
-    err: expect.stringContaining("plexusd is still running"),
-  });
-  expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
-  await new Promise((resolve) => server.close(resolve));
-});
+test.for([
+  ["serves calls", "run/plexus.sock"],
+  ["leaves the calls to plexus-standalone", "run/admin-plexus.sock"],
+] as const)(
+  "uninstall fails while plexusd runs and %s, even with --force",
+  async (row, { node }) => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(node.at(row[1]), resolve));
+    expect(await node.uninstall("--force")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("plexusd is still running"),
+    });
+    expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
+    await new Promise((resolve) => server.close(resolve));
+  },
+);
 
 test("uninstall copies the primary's configuration from --primary-dir to the container runtime's directory", async ({
   node,

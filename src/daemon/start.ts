@@ -104,7 +104,6 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   });
   resources.defer(() => calls.drain());
   const nodeConf = await startNodeConfIfNeeded(parts);
-  resources.adopt(nodeConf, (conf) => conf?.stop());
   const readiness = (): string[] => [
     ...(draining ? ["it is stopping"] : []),
     ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
@@ -121,6 +120,8 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const socketPath = adminSocketPath(flags.socket);
   const admin = await startAdminServer({ socketPath, answers, logger });
   resources.defer(() => admin.close({ dropConnections: true }));
+  // Before the sockets are closed: to the uninstaller, an open socket says that it still runs.
+  resources.adopt(nodeConf, (conf) => conf?.stop());
   const served = { ...parts, engine, sockets: [calls, admin], duties, standaloneFiles };
   const housekeeping = new Housekeeping(housekeepingTasks(served), logger);
   config.onChange(() => housekeeping.runNow());

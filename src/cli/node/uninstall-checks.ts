@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { readRecords } from "#cli/inspect/read-records.ts";
+import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { findNextPrimary } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName, sandboxNames } from "#engine/record/record.ts";
@@ -14,8 +15,16 @@ import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
 import { listedPluginDirs } from "./plugin-dirs.ts";
 import type { UninstallPaths } from "./uninstall-steps.ts";
 
-/** Whether a process accepts connections on plexusd's socket. */
+/**
+ * Whether a process accepts connections on plexusd's socket for calls, or on the one for plexusctl:
+ * in the thin flavour, plexusd serves no calls.
+ */
 export async function isDaemonRunning(socket: string): Promise<boolean> {
+  const accepting = await Promise.all([socket, adminSocketPath(socket)].map(accepts));
+  return accepting.includes(true);
+}
+
+async function accepts(socket: string): Promise<boolean> {
   const probe = connect(socket);
   const connected = await once(probe, "connect").catch(() => undefined);
   probe.destroy();
