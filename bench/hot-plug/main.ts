@@ -55,7 +55,7 @@ async function measure(): Promise<string> {
 
 /** Rows for edits of so many pods at the same time. */
 async function measurePods(host: HotPlugNode, count: number): Promise<string[][]> {
-  const names = Array.from({ length: count }, (_, index) => `web-${index}`);
+  const names = Array.from({ length: count }, (_, index) => `web-${count}-${index}`);
   const pods = await Promise.all(names.map((name) => host.pod(name, "front")));
   const ofAll = (networks: string, shown: readonly string[]): Promise<number[]> =>
     Promise.all(pods.map((pod) => timeOf(pod, networks, shown)));
