@@ -225,6 +225,31 @@ test("gc() lets other pods start while it detaches a stale sandbox, but not whil
   expect(lab.records.keys.sort()).toEqual(["c2@eth0", "c3@eth0"]);
 });
 
+test("gc() detaches a stale sandbox whose network-status is published while plugins run GC", async () => {
+  const lab = await pods();
+  const published = Promise.withResolvers<void>();
+  lab.publisher.gate = published.promise;
+  lab.kernel.addNamespace("/run/netns/c1");
+  lab.source.addPod({ name: "c1", annotations: { [networksAnnotation]: "a" } });
+  await lab.add({ pod: "default/c1" });
+  const turns = async (): Promise<void> => {
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  };
+  const update = lab.records.update.bind(lab.records);
+  lab.records.update = async (...written) => {
+    await turns();
+    await update(...written);
+  };
+  lab.plugins.script("bridge GC", async () => {
+    published.resolve();
+    await turns();
+    return undefined;
+  });
+  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.publisher.published.size).toBe(0);
+});
+
 test("gc() stops if the shim disconnects", async () => {
   const lab = await pods("c1");
   const host = lab.host();

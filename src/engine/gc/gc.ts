@@ -14,7 +14,7 @@ import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
-import { detachStale, markStale, type StaleSandboxes } from "./stale.ts";
+import { containersOf, detachStale, markStale, type StaleSandboxes } from "./stale.ts";
 
 /** Time limits for all plugins together, while other operations on the node wait, and for one. */
 const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
@@ -26,11 +26,18 @@ const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
  * @throws CniError when a plugin or a DEL failed, 102 for several of them
  */
 export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLocks): Promise<void> {
-  const { stale, errors } = await collect(ctx, request, locks);
+  using staleLocks = new DisposableStack();
+  const { stale, errors } = await collect(ctx, request, { locks, staleLocks });
   using _collection = await locks.shared();
-  const all = [...errors, ...(await detachStale(ctx, stale, { request, locks }))];
+  const all = [...errors, ...(await detachStale(ctx, stale, request))];
   if (all.length > 0)
     throw combineErrors(all, `garbage collection ended with ${all.length} errors`);
+}
+
+interface CollectOptions {
+  readonly locks: SandboxLocks;
+  /** Gets the locks of the stale sandboxes. */
+  readonly staleLocks: DisposableStack;
 }
 
 /**
@@ -48,7 +55,7 @@ export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLoc
 async function collect(
   ctx: CallContext,
   request: GcRequest,
-  locks: SandboxLocks,
+  { locks, staleLocks }: CollectOptions,
 ): Promise<{ stale: StaleSandboxes; errors: CniError[] }> {
   const begunMs = Math.floor(ctx.deps.clock());
   using _collection = await ctx.trace.phase("lock", () => locks.exclusive());
@@ -76,6 +83,8 @@ async function collect(
   ];
   await addMultusSandboxes(ctx, networks, (containerId) => isValid({ containerId }));
   errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime))));
+  // They are free now. Later, an operation that waits for this part's end could take them first.
+  for (const containerId of containersOf(stale)) staleLocks.use(locks.tryAcquire(containerId));
   return { stale, errors };
 }
 

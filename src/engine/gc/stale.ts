@@ -2,10 +2,10 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors } from "#engine/call/failures.ts";
-import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
+import { withdrawStatus } from "#engine/network-status/pending-status.ts";
 import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
@@ -20,9 +20,14 @@ export interface StaleSandboxes {
   readonly damaged: readonly DamagedRecord[];
 }
 
-interface DetachStaleOptions {
-  readonly request: GcRequest;
-  readonly locks: SandboxLocks;
+interface DetachOptions {
+  readonly path: readonly string[];
+  readonly budget: TimeBudget;
+}
+
+/** The containers of stale sandboxes, each once. */
+export function containersOf({ records, damaged }: StaleSandboxes): ReadonlySet<string> {
+  return new Set([...records, ...damaged].map(({ containerId }) => containerId));
 }
 
 /** Marks records as leftovers: they are detached even if this call fails. The next GC retries. */
@@ -40,21 +45,19 @@ export async function markStale(ctx: CallContext, { records }: StaleSandboxes): 
 
 /**
  * Detaches stale sandboxes for a few seconds, concurrently with other operations: never retried
- * ones first, then by the last failure.
+ * ones first, then by the last failure. The caller holds the locks of the sandboxes.
  * @returns the errors; one has the number of sandboxes that were not reached
  * @throws HostGoneError when the shim has gone
  */
 export async function detachStale(
   ctx: CallContext,
   { records, damaged }: StaleSandboxes,
-  options: DetachStaleOptions,
+  { path }: GcRequest,
 ): Promise<CniError[]> {
   const budget = new TimeBudget(ctx.deps.clock, budgetMs);
   const steps = [
-    ...byLastFailure(records).map(
-      (record) => () => detachListed(ctx, record, { ...options, budget }),
-    ),
-    ...damaged.map((record) => () => detachDamagedListed(ctx, record, { ...options, budget })),
+    ...byLastFailure(records).map((record) => () => detachListed(ctx, record, { path, budget })),
+    ...damaged.map((record) => () => detachDamaged(ctx, record, { path, budget })),
   ];
   let notReached = 0;
   const errors = await collectErrors(steps, async (step) => {
@@ -71,24 +74,14 @@ function outOfTime(count: number): CniError {
   );
 }
 
-/** Skips a sandbox with a call in flight, or one that was detached or replaced meanwhile. */
+/** Skips a sandbox that another process has detached or replaced meanwhile. */
 async function detachListed(
   ctx: CallContext,
   listed: AttachmentRecord,
-  { request, locks, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
+  options: DetachOptions,
 ): Promise<void> {
-  using sandbox = locks.tryAcquire(listed.containerId);
-  if (sandbox === undefined) return;
   const stored = await ctx.deps.records.load(listed);
   if (stored === undefined || stored.record.createdAt !== listed.createdAt) return;
-  await detachRecordOfOthers(ctx, stored, { path: request.path, budget });
-}
-
-async function detachDamagedListed(
-  ctx: CallContext,
-  record: DamagedRecord,
-  { request, locks, budget }: DetachStaleOptions & { readonly budget: TimeBudget },
-): Promise<void> {
-  using sandbox = locks.tryAcquire(record.containerId);
-  if (sandbox !== undefined) await detachDamaged(ctx, record, { path: request.path, budget });
+  await detachRecordOfOthers(ctx, stored, options);
+  await withdrawStatus(ctx.deps, stored.record.pod);
 }
