@@ -1,9 +1,11 @@
-import { mkdir, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Writes the network-status value of each pod to `<dir>/.status/<namespace>/<pod>.json`. */
@@ -54,7 +56,7 @@ export class StatusFiles implements StatusPublisher {
   /** Not synced: after a crash of the machine the pod is a new one. */
   async #write(path: string, value: string | undefined): Promise<boolean> {
     try {
-      if (value === undefined) await rm(path, { force: true });
+      if (value === undefined) await remove(path);
       else {
         await mkdir(dirname(path), { recursive: true });
         await swapIn(path, value, { mode: 0o644 });
@@ -73,4 +75,14 @@ export class StatusFiles implements StatusPublisher {
     const problem = dnsLabelProblem(pod.namespace) ?? dnsSubdomainProblem(pod.name);
     return problem === undefined ? join(this.#dir, pod.namespace, `${pod.name}.json`) : undefined;
   }
+}
+
+/** Removes a file, and what processes that were killed left of it. */
+async function remove(path: string): Promise<void> {
+  const dir = dirname(path);
+  const names = (await ifPresent(readdir(dir))) ?? [];
+  const isOfFile = (name: string): boolean =>
+    [name, targetOfTemporaryName(name)].includes(basename(path));
+  const found = names.filter(isOfFile);
+  await Promise.all(found.map((name) => rm(join(dir, name), { force: true })));
 }
