@@ -48,7 +48,7 @@ async function run(given: DaemonFlags): Promise<void> {
   const local = given.local ? localSources() : undefined;
   const flags = local?.applyTo(given) ?? given;
   const onDemand = onDemandOptions(flags, { local, end: () => end({}, "there are no calls") });
-  const daemon = await startDaemon({
+  const starting = startDaemon({
     flags,
     logger,
     setLogLevel: (level) => {
@@ -56,7 +56,11 @@ async function run(given: DaemonFlags): Promise<void> {
     },
     nodeName: flags.node ?? process.env.NODE_NAME ?? hostname(),
     ...omitUndefined({ inCluster: inCluster(), ownPod: ownPod(), onDemand }),
+    onServing: () => {
+      stop = async () => (await starting).stop();
+    },
   });
+  const daemon = await starting;
   stop = () => daemon.stop();
 }
 

@@ -46,6 +46,8 @@ export interface DaemonOptions {
   readonly inCluster?: InClusterOptions;
   /** With the socket of systemd, which starts plexusd for the first call. */
   readonly onDemand?: { readonly inherited: number; readonly idle?: IdleOptions };
+  /** From now on calls can be in flight: plexusd must end by {@link RunningDaemon.stop}. */
+  readonly onServing: () => void;
 }
 
 /** A running plexusd. */
@@ -163,10 +165,12 @@ interface Calls extends Pick<CallServer, "notReadyReason" | "ensureReachable" | 
   readonly started: string;
 }
 
-async function serveCalls({ flags, logger, onDemand }: Parts, engine: Engine): Promise<Calls> {
+async function serveCalls(parts: Parts, engine: Engine): Promise<Calls> {
+  const { flags, logger, onDemand, onServing } = parts;
   const options = { socketPath: flags.socket, engine, logger, ...onDemand };
   // On demand, a call waits already.
   if (onDemand === undefined) await selfTest({ dir: `${flags.socket}.test`, logger });
+  onServing();
   const calls = await CallServer.listen(options);
   return {
     started: "plexusd serves calls",

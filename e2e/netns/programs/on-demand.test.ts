@@ -141,7 +141,8 @@ test("calls that come while plexusd ends are served, by it or by the next", asyn
   const conf = node.conf({ delegates: [ptp("front", 150, { type: "slow" })] });
   const [running, waiting] = await twoPods(node);
   const adding = running.mustAdd({ env, conf });
-  await waitUntil("the call has begun", () => running.isRecorded);
+  // At once, because plexusd is still starting then.
+  await waitUntil("the call has begun", () => running.isRecorded, { intervalMs: 1 });
   activation.signal("SIGTERM");
   await waitUntil("plexusd stops", () => activation.log.includes("plexusd stops"));
   const added = waiting.mustAdd(onSocket);
