@@ -21,8 +21,8 @@ const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
 
 /**
  * GC (CNI 1.1.0 §4 "GC"): the plugins collect while no other operation runs. The DELs of stale
- * sandboxes, which may hang, run concurrently with other operations: the shim shares its lock of
- * the node with the first of them.
+ * sandboxes, which may hang, run concurrently with operations on other sandboxes: the shim shares
+ * its lock of the node with the first of them.
  * @throws CniError when a plugin or a DEL failed, 102 for several of them
  */
 export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLocks): Promise<void> {
