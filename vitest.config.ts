@@ -51,7 +51,6 @@ export default defineConfig({
           include: ["e2e/{chaos,powerloss,soak}/**/*.test.ts", "e2e/simulation/mutations.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 1_200_000,
-          fileParallelism: false,
         },
       },
       {
