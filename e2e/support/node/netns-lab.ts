@@ -48,8 +48,10 @@ export class NetnsLab implements AsyncDisposable {
     const dir = await mkdtemp(join(tmpdir(), "plexus-lab-"));
     const ready = join(dir, ".ready");
     const namespaces = machineNetwork ? ["--mount"] : ["--net", "--mount"];
-    const args = [...namespaces, "--propagation", "private", "sh", "-c", setUp, "lab", ready];
-    const holder = spawn("unshare", args, { stdio: ["ignore", "ignore", "inherit"] });
+    const unshare = ["unshare", ...namespaces, "--propagation", "private"];
+    const args = ["--pdeathsig=KILL", "--", ...unshare, "sh", "-c", setUp, "lab", ready];
+    // It ends with this process, however that one ends: vitest waits for whatever has its stderr.
+    const holder = spawn("setpriv", args, { stdio: ["ignore", "ignore", "inherit"] });
     await waitUntil("the lab is set up", () => holder.exitCode !== null || existsSync(ready));
     if (holder.exitCode !== null) throw new Error(`unshare failed with ${holder.exitCode}`);
     await rm(ready);
