@@ -250,6 +250,14 @@ test("gc() detaches a stale sandbox whose network-status is published while plug
   expect(lab.publisher.published.size).toBe(0);
 });
 
+test("gc() leaves a stale sandbox to another GC that is still running, as after the end of its shim", async () => {
+  const lab = await pods("c1", "c2");
+  const both = await Promise.all([lab.gc([]), lab.gc([])]);
+  expect(both.map(({ exitCode }) => exitCode)).toEqual([0, 0]);
+  expect(lab.plugins.log("DEL")).toHaveLength(6);
+  expect(lab.records.keys).toEqual([]);
+});
+
 test("gc() stops if the shim disconnects", async () => {
   const lab = await pods("c1");
   const host = lab.host();

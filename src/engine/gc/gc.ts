@@ -83,9 +83,23 @@ async function collect(
   ];
   await addMultusSandboxes(ctx, networks, (containerId) => isValid({ containerId }));
   errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime))));
-  // They are free now. Later, an operation that waits for this part's end could take them first.
-  for (const containerId of containersOf(stale)) staleLocks.use(locks.tryAcquire(containerId));
-  return { stale, errors };
+  return { stale: lockStale(stale, { locks, staleLocks }), errors };
+}
+
+/**
+ * Locks stale sandboxes while no other operation runs: later, one that waits for that could be
+ * first. Leaves out those that another GC holds, which goes on when its shim has gone.
+ */
+function lockStale(stale: StaleSandboxes, { locks, staleLocks }: CollectOptions): StaleSandboxes {
+  const held = new Set<string>();
+  for (const containerId of containersOf(stale)) {
+    const lock = locks.tryAcquire(containerId);
+    if (lock === undefined) continue;
+    staleLocks.use(lock);
+    held.add(containerId);
+  }
+  const isHeld = ({ containerId }: RecordKey): boolean => held.has(containerId);
+  return { records: stale.records.filter(isHeld), damaged: stale.damaged.filter(isHeld) };
 }
 
 /** @throws CniError when there is no usable plan: then no list can be complete */
