@@ -57,7 +57,7 @@ export const reasonCodes = {
   InvalidRequest: CniErrorCode.InvalidRequest,
   InvalidAnnotation: CniErrorCode.InvalidRequest,
   UnknownKey: CniErrorCode.InvalidRequest,
-  MissingDefinition: CniErrorCode.InvalidRequest,
+  NoNetworkFound: CniErrorCode.InvalidRequest,
   UndeclaredRequest: CniErrorCode.InvalidRequest,
   IgnoredRequest: CniErrorCode.InvalidRequest,
   DeviceNotAllocated: CniErrorCode.InvalidRequest,

@@ -88,7 +88,7 @@ export function attachScenarios(scene: () => Scene): void {
 
     test("waits until its missing NetworkAttachmentDefinition is created, and then starts", async () => {
       await scene().createPod("early", { networks: "late" });
-      const event = await scene().waitForEvent("early", "MissingDefinition");
+      const event = await scene().waitForEvent("early", "NoNetworkFound");
       expect(event).toMatchObject({ type: "Warning", message: expect.stringContaining("late") });
       const { phase, containerStatuses } = (await scene().pod("early")).status;
       expect(phase).toBe("Pending");

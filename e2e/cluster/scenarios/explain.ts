@@ -30,17 +30,17 @@ export function explainScenarios(scene: () => Scene): void {
       expect(found.exitCode).toBe(0);
 
       await scene().createPod("lost", { networks: "nowhere" });
-      await scene().waitForEvent("lost", "MissingDefinition");
+      await scene().waitForEvent("lost", "NoNetworkFound");
       const lost = await kubectlPlexus(target, ["explain", `${home}/lost`]);
       expect(lost.exitCode).toBe(1);
       expect(lost.stdout.split("\n")[0]).toContain(
         `Could not attach ${home}/nowhere: there is no NetworkAttachmentDefinition ${home}/nowhere, which the pod asks for. Create the definition`,
       );
       expect(lost.stdout).toMatch(/^LAST EVENT +REASON +MESSAGE\n/m);
-      for (const reason of ["Scheduled", "MissingDefinition"]) {
+      for (const reason of ["Scheduled", "NoNetworkFound"]) {
         expect(lost.stdout).toMatch(new RegExp(`^\\d{4}-\\d\\d-\\d\\dT[0-9:]{8}Z ${reason} `, "m"));
       }
-      expect(await findingOf(target, "lost")).toBe("MissingDefinition");
+      expect(await findingOf(target, "lost")).toBe("NoNetworkFound");
       const asked = await kubectlPlexus(target, ["explain", `${home}/lost`], "--as=nobody");
       expect(asked).toMatchObject({
         exitCode: 2,

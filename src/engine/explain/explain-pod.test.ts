@@ -390,7 +390,7 @@ const deleted: Scenario = {
 test.each<[title: string, finding: string, Scenario, says: string]>([
   [
     "whose definition was deleted",
-    "MissingDefinition",
+    "NoNetworkFound",
     deleted,
     "The pod runs, but will not start again: there is no NetworkAttachmentDefinition default/net-a, which the pod asks for. Create the definition",
   ],

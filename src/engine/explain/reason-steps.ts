@@ -38,7 +38,7 @@ export const reasonSteps: Readonly<Record<Reason, string>> = {
   InvalidAnnotation: "correct the annotation and create the pod again",
   UnknownKey:
     "correct or remove the key in the annotation, and create the pod again; Plexus ignores it, as Multus does",
-  MissingDefinition:
+  NoNetworkFound:
     "create the definition, or correct name and namespace in the annotation; the kubelet retries",
   UndeclaredRequest:
     'declare the capability in the definition ("capabilities": {…: true}) on a plugin that supports it, remove the key from the annotation, or set in plexusd\'s configuration undeclaredRequests: cniArgs (mac and ips) or ignoredRequests: warn (the others), as Multus behaves',

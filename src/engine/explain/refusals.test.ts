@@ -201,7 +201,7 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
       prepare: addDefault,
     },
   },
-  MissingDefinition: {
+  NoNetworkFound: {
     "a missing definition, the second of two": {
       annotation: "net-a,nowhere",
       says: "default/nowhere",
@@ -366,7 +366,7 @@ test("explain lists all problems of a pod, and the networks without a problem", 
   const { problems, networks, advice } = await explain(lab, pod);
 
   expect(problems.map(({ network, reason }) => [network, reason])).toEqual([
-    ["default/nowhere", "MissingDefinition"],
+    ["default/nowhere", "NoNetworkFound"],
     ["other/net-b", "NetworkAccessDenied"],
     ["default-net", "PluginMissing"],
   ]);
@@ -374,7 +374,7 @@ test("explain lists all problems of a pod, and the networks without a problem", 
     ...["default-net", "default/net-a", "default/net-a"],
     ...["default/nowhere", "other/net-b"],
   ]);
-  expect(advice.finding).toBe("MissingDefinition");
+  expect(advice.finding).toBe("NoNetworkFound");
 });
 
 test("explain lists problems that the configuration tolerates, without an event", async () => {

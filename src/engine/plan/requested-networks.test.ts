@@ -20,7 +20,14 @@ function capable(name: string, type: string, ...capabilities: string[]): JsonObj
   return { ...network(name), plugins: [{ type, capabilities: declared }] };
 }
 
-test("a definition that cannot be looked up fails the ADD, but is not reported as MissingDefinition", async () => {
+test("a missing definition is the event that Multus's users have alerts for: NoNetworkFound", async () => {
+  const lab = asking("a");
+  expect((await lab.add(web)).json).toMatchObject({ code: 100, details: "reason=NoNetworkFound" });
+  const { type, reason } = lab.events.recorded[0] ?? {};
+  expect([lab.events.recorded.length, type, reason]).toEqual([1, "Warning", "NoNetworkFound"]);
+});
+
+test("a definition that cannot be looked up fails the ADD, but is not reported as NoNetworkFound", async () => {
   const lab = asking("a");
   const getNad = lab.source.getNad.bind(lab.source);
   lab.source.getNad = async (ref) => {

@@ -136,7 +136,7 @@ export async function selectedNetwork(
   if (nad === undefined) {
     const name = `${selection.namespace}/${selection.name}`;
     const message = `there is no NetworkAttachmentDefinition ${name}, which the pod asks for`;
-    throw new CniError("MissingDefinition", message);
+    throw new CniError("NoNetworkFound", message);
   }
   const network = await networkFromNad(ctx, nad);
   const list = withCniArgs(network.list, selection.cniArgs);

@@ -24,11 +24,11 @@ const explanation: Explanation = {
     { network: "shop/net-a", isDefault: false },
   ],
   problems: [
-    { network: "shop/net-a", reason: "MissingDefinition", message: "there is no such definition" },
+    { network: "shop/net-a", reason: "NoNetworkFound", message: "there is no such definition" },
   ],
   published: ["eth0"],
   calls: [{ command: "ADD", at: "2026-01-01T00:00:00Z", code: 100, message: "no definition" }],
-  advice: { finding: "MissingDefinition", sentence: "Create it.", ok: false },
+  advice: { finding: "NoNetworkFound", sentence: "Create it.", ok: false },
 };
 
 const report: NodeStatus = {
