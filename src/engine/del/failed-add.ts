@@ -42,9 +42,14 @@ export function failedAddOf(outcome: DelegateOutcome, position: number): FailedA
 export function isRefusal(failedAdd: FailedAdd | undefined, del: DelegateOutcome): boolean {
   const error = failedAddOf(del, 0);
   if (failedAdd === undefined || error === undefined) return false;
-  const { code, message } = failedAdd;
-  if (error.code !== code || error.message !== message) return false;
-  return !temporaryCodes.has(code) && !isTemporary(message);
+  const isSame = error.code === failedAdd.code && error.message === failedAdd.message;
+  return isSame && refusesConfiguration(del);
+}
+
+/** Whether a plugin fails with an error about its configuration only. */
+export function refusesConfiguration(outcome: DelegateOutcome): boolean {
+  const error = failedAddOf(outcome, 0);
+  return error !== undefined && !temporaryCodes.has(error.code) && !isTemporary(error.message);
 }
 
 function isTemporary(message: string): boolean {

@@ -2,7 +2,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { forgottenText, isRefusal } from "#engine/del/failed-add.ts";
+import { forgottenText, isRefusal, refusesConfiguration } from "#engine/del/failed-add.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import {
@@ -26,6 +26,7 @@ import {
  *   fail with the same refusal of its configuration, or after `failedAddGraceMs`: if its interface
  *   is gone, the attachment is forgotten with an event, after a DEL of the IPAM plugin. Plugins
  *   behind it never ran, so their failures do not count.
+ * - If all of it was detached before, a plugin that refuses its configuration has nothing left.
  * - After a plugin that succeeds without a namespace but keeps its address (`host-device`), its
  *   IPAM plugin is executed.
  * @throws CniError when something is left, HostGoneError when the shim has gone
@@ -102,6 +103,11 @@ class ChainTeardown {
   async #acceptFailure(failed: FailedDel): Promise<void> {
     const { call, outcome } = failed;
     if (leavingNothingOutside.has(call.type) && (await this.#interfaceIsGone())) return;
+    if (this.#chain.wasDetached === true && refusesConfiguration(outcome)) {
+      const fields = { err: this.#failure(failed) };
+      this.#ctx.logger.warn(fields, "the sandbox was detached before: ignoring a plugin's refusal");
+      return;
+    }
     if (this.#mayForget(failed)) {
       this.#forgotten = failed;
       return;

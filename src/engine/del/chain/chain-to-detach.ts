@@ -22,6 +22,8 @@ export interface ChainToDetach {
    * no grace period for missing plugins.
    */
   readonly noteMissing?: (() => number) | undefined;
+  /** Whether a tombstone says that all of it was detached before. @default false */
+  readonly wasDetached?: boolean;
   /** Gets the events; absent for a sandbox that is not a pod. */
   readonly pod?: EventSubject | undefined;
 }

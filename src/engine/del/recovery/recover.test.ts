@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
-import { failed } from "#engine/testing/fake-plugins.ts";
+import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { attachedPod, web } from "#engine/testing/pod-lab.ts";
 
 const unreadable = new CniError(CniErrorCode.IoFailure, "cannot read it: EMFILE");
@@ -9,6 +9,7 @@ const unreadable = new CniError(CniErrorCode.IoFailure, "cannot read it: EMFILE"
 /** A pod that is attached to ptp on eth0 and to bridge and tuning on net1. */
 const attached = (): Promise<EngineLab> => attachedPod("a", { a: ["bridge", "tuning"] });
 
+const ok = { exitCode: 0 };
 const everything = ["tuning DEL net1", "bridge DEL net1", "ptp DEL eth0"];
 
 test.each(["damaged", "lost", "unreadable"])(
@@ -137,5 +138,41 @@ test.each([
     }
     lab.source.failure = new CniError(CniErrorCode.TryAgainLater, "API server away");
     expect(await lab.del()).toMatchObject({ exitCode });
+  },
+);
+
+const refusal = failed(7, "bandwidth: burst must be set with rate");
+
+test("del() of a sandbox whose ADD was rolled back succeeds although a plugin of its default network refuses its configuration", async () => {
+  const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp", "bandwidth")] } });
+  lab.plugins.script("bandwidth ADD", refusal);
+  lab.plugins.script("bandwidth DEL", refusal);
+  expect((await lab.add()).json).toMatchObject({ code: 7 });
+  expect(lab.records.keys).toEqual([]);
+  lab.plugins.calls.length = 0;
+  for (const attempt of [1, 2]) expect([attempt, await lab.del()]).toMatchObject([attempt, ok]);
+  // The others of its chain get the DEL that CNI allows to repeat.
+  expect(lab.plugins.log()).toEqual([
+    "bandwidth DEL eth0",
+    "ptp DEL eth0",
+    "bandwidth DEL eth0",
+    "ptp DEL eth0",
+  ]);
+});
+
+test.each([
+  ["an error that may disappear", true, failed(5, "connection refused")],
+  ["a refusal, but it is unknown", false, refusal],
+  ["a timeout", true, ended("timeout")],
+])(
+  "del() of a sandbox without a record fails, so that it is retried, after %s (tombstone: %j)",
+  async (_, detachedBefore, outcome) => {
+    const lab = new EngineLab();
+    if (detachedBefore) {
+      await lab.add();
+      expect(await lab.del()).toMatchObject(ok);
+    }
+    lab.plugins.script("ptp DEL", outcome);
+    expect(await lab.del()).toMatchObject({ exitCode: 1 });
   },
 );

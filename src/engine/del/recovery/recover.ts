@@ -34,7 +34,7 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
  * 4. the current default network, with what the runtime passes, for a pod that was attached before
  *   Plexus was installed: its address must not leak. Our list has the primary network's name, so
  *   libcni passes the cached result. For a sandbox that was detached before, plugins accept the DEL
- *   (CNI 1.1.0 §4 "DEL").
+ *   (CNI 1.1.0 §4 "DEL"), or refuse their configuration as in the ADD that was rolled back.
  *
  * Damaged files are renamed, because otherwise the sandbox could never be deleted. Files that
  * cannot be read now are an error, because they may be readable later.
@@ -57,10 +57,10 @@ export async function detachUnrecorded(
   const wasDamaged = errors.length > 0;
   if (wasDamaged) await putAside(ctx, sandbox, errors);
   // With a tombstone everything was detached, even if a plugin left an interface in the namespace.
-  const isLost = wasDamaged || !(await ctx.deps.records.hasTombstone(sandbox));
-  if (isLost && (await detachByMultusFiles(ctx, sandbox))) return;
-  if (isLost && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return;
-  await delDefaultNetwork(ctx, sandbox);
+  const wasDetached = !wasDamaged && (await ctx.deps.records.hasTombstone(sandbox));
+  if (!wasDetached && (await detachByMultusFiles(ctx, sandbox))) return;
+  if (!wasDetached && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return;
+  await delDefaultNetwork(ctx, sandbox, wasDetached);
 }
 
 /** @throws CniError when a file is not damaged, but cannot be read at the moment */
@@ -102,7 +102,11 @@ async function replay(
   if (errors.length > 0) throw notDetached(errors);
 }
 
-async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): Promise<void> {
+async function delDefaultNetwork(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+  wasDetached: boolean,
+): Promise<void> {
   const network = await configuredDefaultNetwork(ctx, sandbox);
   if (network === undefined) return;
   const { displayName, list, capabilityArgs } = network;
@@ -112,7 +116,8 @@ async function delDefaultNetwork(ctx: CallContext, sandbox: UnrecordedSandbox): 
   const attachment = { ifName, cniArgs, capabilityArgs, searchPath };
   const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
   const calls = delCallsOfStored(list, rt, prevResult);
-  await detachChain(ctx, { network: displayName, ifName, netns, calls, budget: delBudget(ctx) });
+  const chain = { network: displayName, ifName, netns, calls, budget: delBudget(ctx) };
+  await detachChain(ctx, { ...chain, wasDetached });
 }
 
 /** None for a sandbox that was detached before. @throws CniError when the API is unavailable */
