@@ -1,9 +1,9 @@
 import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import { gcNetwork } from "#cni/runtime/chain.ts";
-import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors, combineErrors } from "#engine/call/failures.ts";
+import { limitedRunner } from "#engine/call/limited-runner.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
@@ -138,23 +138,12 @@ async function collectNetworks(
 ): Promise<CniError[]> {
   const errors: CniError[] = [];
   const budget = new TimeBudget(ctx.deps.clock, pluginsMaxMs);
+  const limits = { budget, eachMs: pluginMaxMs, task: "garbage collection" };
   for (const { list, displayName, searchPath, valid } of networks) {
-    const run = withinBudget(ctx.delegateRunner(displayName), budget);
+    const run = limitedRunner(ctx.delegateRunner(displayName), limits);
     const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs, run };
     const failures = await gcNetwork(list, valid, options);
     errors.push(...failures.map(asCniError));
   }
   return errors;
-}
-
-/**
- * Limits each plugin, and all together: one that hangs leaves time for others. No time: an error.
- */
-function withinBudget(run: RunDelegate, budget: TimeBudget): RunDelegate {
-  return async (call) => {
-    const timeoutMs = Math.min(call.timeoutMs, pluginMaxMs, Math.floor(budget.remainingMs));
-    if (timeoutMs >= 1) return run({ ...call, timeoutMs });
-    const message = "not executed: the time for garbage collection is used up";
-    return { outcome: "failed", code: 0, stdout: "", stderr: "", message, elapsedUs: 0 };
-  };
 }

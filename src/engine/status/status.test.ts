@@ -52,6 +52,27 @@ test("status() only checks that older plugins exist, with VERSION", async () => 
   });
 });
 
+test.each([
+  ["STATUS", "1.1.0"],
+  ["VERSION", "1.0.0"],
+])("status() waits at most ten seconds for plugins whose %s hangs", async (_, cniVersion) => {
+  const lab = labOf(cniVersion);
+  lab.plugins.script("ptp", () => {
+    lab.advance(4000);
+    return undefined;
+  });
+  lab.plugins.script("tuning", ({ timeoutMs }) => {
+    lab.advance(timeoutMs);
+    return ended("timeout");
+  });
+  expect((await lab.status()).json).toMatchObject({
+    code: 50,
+    msg: expect.stringMatching(/"tuning".*timed out/),
+  });
+  const timeouts = lab.plugins.calls.map(({ timeoutMs }) => Math.ceil(timeoutMs / 1000));
+  expect(timeouts).toEqual([10, 6]);
+});
+
 test("status() reports that the source of pods is not ready before it runs plugins", async () => {
   const lab = labOf("1.1.0");
   lab.source.notReady = "pods of this node have not been listed yet";

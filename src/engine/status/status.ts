@@ -3,6 +3,7 @@ import type { StatusRequest } from "#cni/plugin/request.ts";
 import { statusNetwork, versionOf } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { limitedRunner } from "#engine/call/limited-runner.ts";
 import { auxiliaryNetwork } from "#engine/plan/auxiliary-network.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
 import { pluginProblems } from "#engine/plan/find-plugins.ts";
@@ -11,6 +12,13 @@ import { runtimeDescribesPods } from "#engine/plan/pod/runtime-pod.ts";
 import { throwProblems } from "#engine/plan/problems.ts";
 import { readinessFileProblem } from "#engine/plan/readiness.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
+import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+
+/**
+ * Time for all plugins together. The kubelet counts the runtime as dead after 30 s without an
+ * answer, which includes what the shim waits for plexusd, and a leftover.
+ */
+const pluginsMaxMs = 10_000;
 
 /**
  * STATUS: ready when an ADD would attach a pod that requests no networks, by the code of ADD. Also
@@ -40,18 +48,19 @@ async function checkNetworks(ctx: CallContext, request: StatusRequest): Promise<
   const networks = auxiliary === undefined ? configured : [...configured, auxiliary];
   const searchPath = delegateSearchPath(ctx.config, request.path);
   throwProblems(await pluginProblems(ctx, networks, searchPath));
+  const budget = new TimeBudget(ctx.deps.clock, pluginsMaxMs);
   for (const network of networks.filter(({ isDefault }) => isDefault)) {
-    await askPlugins(ctx, network, searchPath);
+    await askPlugins(ctx, network, { searchPath, budget });
   }
 }
 
 async function askPlugins(
   ctx: CallContext,
   { list, displayName }: ResolvedNetwork,
-  searchPath: readonly string[],
+  { searchPath, budget }: { readonly searchPath: readonly string[]; readonly budget: TimeBudget },
 ): Promise<void> {
   const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs };
-  const run = ctx.delegateRunner(displayName);
+  const run = limitedRunner(ctx.delegateRunner(displayName), { budget, task: "STATUS" });
   if (isAtLeast(list.cniVersion, "1.1.0")) return statusNetwork(list, options, run);
   for (const plugin of list.plugins) await versionOf(plugin.type, options, run);
 }
