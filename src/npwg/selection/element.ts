@@ -72,7 +72,7 @@ export function parseSelectionElement(
   const ifNameKey = fields.has("interface") ? "interface" : "interfaceRequest";
   return omitUndefined({
     namespace: fields.checked("namespace", dnsLabelProblem) ?? context.namespace,
-    name: fields.requiredChecked("name", dnsSubdomainProblem),
+    name: fields.requiredChecked("name", nameProblem),
     ifName: fields.checked(ifNameKey, ifNameProblem),
     ips: readIps(fields),
     mac: readHardwareAddress(fields, "mac", macLengths),
@@ -86,6 +86,14 @@ export function parseSelectionElement(
     ipamClaimReference: fields.string("ipam-claim-reference"),
     position,
   });
+}
+
+/** In this format, the parts of the short one, `namespace/name@interface`, have their own keys. */
+function nameProblem(name: string): string | undefined {
+  const problem = dnsSubdomainProblem(name);
+  if (problem === undefined) return undefined;
+  if (name.includes("/")) return `${problem}; the namespace has the key "namespace"`;
+  return name.includes("@") ? `${problem}; the interface has the key "interface"` : problem;
 }
 
 function readClaimSelection(fields: FieldReader): NetworkSelection["resourceClaim"] {

@@ -227,6 +227,14 @@ describe("values", () => {
 
   test.each<[keys: object, problem: string]>([
     [{ namespace: "../x" }, "namespace: must be a DNS-1123 label (a-z, 0-9 and '-'), got \"../x\""],
+    [
+      { name: "ns/net" },
+      "name: must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'); the namespace has the key \"namespace\", got \"ns/net\"",
+    ],
+    [
+      { name: "net@eth1" },
+      "name: must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'); the interface has the key \"interface\", got \"net@eth1\"",
+    ],
     [{ ips: "10.0.0.1" }, 'ips: must be an array, got "10.0.0.1"'],
     [{ ips: "" }, 'ips: must be an array, got ""'],
     [{ mac: 1 }, "mac: must be a string, got 1"],
