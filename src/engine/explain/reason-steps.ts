@@ -3,7 +3,7 @@ import type { Reason } from "#cni/error.ts";
 /** What to do about a reason; docs/operations/troubleshooting.md has the same table. */
 export const reasonSteps: Readonly<Record<Reason, string>> = {
   IncompatibleCniVersion:
-    "set a cniVersion that the plugin supports in the definition, or update the plugin",
+    "set a cniVersion that the plugin supports in the definition, not only inside of its plugins, or update the plugin",
   UnknownContainer:
     "update the container runtime: it passed a container ID that CNI does not allow",
   InvalidEnvironmentVariables:

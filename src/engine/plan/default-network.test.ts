@@ -55,6 +55,26 @@ test("clusterNetwork may be a directory, whose first valid network is used", asy
   expect(lab.logger.at("warn")).toEqual([expect.stringContaining("05-broken.conflist")]);
 });
 
+const misplaced = {
+  name: "main",
+  plugins: [{ type: "ptp" }, { type: "sbr", cniVersion: "1.0.0" }],
+};
+
+test.each<[string, JsonObject, string]>([
+  ["an inline network", { delegates: [misplaced] }, "main"],
+  ["a file", { clusterNetwork: "/main.conflist" }, "main"],
+  ["a definition", { clusterNetwork: "main" }, "kube-system/main"],
+])("%s whose version only a plugin has is 0.1.0, and a warning says so", async (_, conf, name) => {
+  const lab = labWith(conf);
+  lab.source.addNad("kube-system/main", misplaced);
+  lab.files.write("/main.conflist", misplaced);
+  await lab.add(web);
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "sbr ADD eth0"]);
+  expect(lab.logger.at("warn")).toEqual([
+    `network "${name}": the list has no cniVersion and counts as 0.1.0; move plugins[1].cniVersion to the list`,
+  ]);
+});
+
 test("clusterNetwork is not searched on disk if its definition cannot be looked up, and ADD is retried", async () => {
   const lab = labWith({ clusterNetwork: "flannel" });
   lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "ptp"));

@@ -1,6 +1,12 @@
 import { hash } from "node:crypto";
 import { join } from "node:path/posix";
-import { type ConfOptions, type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
+import {
+  type ConfOptions,
+  misplacedVersion,
+  type NetConfList,
+  parseNetConfList,
+  toJson,
+} from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
@@ -70,12 +76,12 @@ export async function defaultNetwork(
 
 /** A network as configuration names it: a definition, a CNI name, a file or a directory. */
 async function networkByReference(ctx: LookupContext, reference: string): Promise<ResolvedNetwork> {
-  if (reference.includes("/")) return networkFromList(await listAtPath(ctx, reference));
+  if (reference.includes("/")) return networkFromList(ctx, await listAtPath(ctx, reference));
   const ref = { namespace: ctx.config.plexusNamespace, name: reference };
   const nad = await ctx.deps.source?.getNad(ref, { signal: ctx.signal });
   if (nad !== undefined) return networkFromNad(ctx, nad);
   try {
-    return networkFromList(await listByName(ctx, reference));
+    return networkFromList(ctx, await listByName(ctx, reference));
   } catch (error) {
     throw new CniError(
       "MissingDefaultNetwork",
@@ -93,26 +99,30 @@ export async function networkFromNad(
 ): Promise<ResolvedNetwork> {
   const list = await nadConf(nad, (name) => listByName(ctx, name), ctx);
   const displayName = `${nad.namespace}/${nad.name}`;
-  checkNotMetaPlugin(list, displayName);
+  examine(ctx, list, displayName);
   const resourceName = nad.annotations[resourceNameAnnotation];
   const definition = hash("sha256", JSON.stringify(toJson(list)), "base64url").slice(0, 16);
   const network = { displayName, isDefault: false, list, capabilityArgs: {} };
   return omitUndefined({ ...network, resourceName, definition });
 }
 
-function inlineNetwork(
-  { unlimited = false }: LookupContext,
-  conf: JsonObject,
-  index: number,
-): ResolvedNetwork {
+function inlineNetwork(ctx: LookupContext, conf: JsonObject, index: number): ResolvedNetwork {
+  const { unlimited = false } = ctx;
   const source = `delegates[${index}]`;
   if (!unlimited) checkTextLimit(limits.conf, JSON.stringify(conf), source);
-  return networkFromList(parseNetConfList(conf, { source, unlimited }));
+  return networkFromList(ctx, parseNetConfList(conf, { source, unlimited }));
 }
 
-function networkFromList(list: NetConfList): ResolvedNetwork {
-  checkNotMetaPlugin(list, list.name);
+function networkFromList(ctx: LookupContext, list: NetConfList): ResolvedNetwork {
+  examine(ctx, list, list.name);
   return { displayName: list.name, isDefault: false, list, capabilityArgs: {} };
+}
+
+/** Warns of a list that means something else than its author thinks. @throws CniError 7 */
+function examine({ logger }: LookupContext, list: NetConfList, display: string): void {
+  checkNotMetaPlugin(list, display);
+  const warning = misplacedVersion(list);
+  if (warning !== undefined) logger.warn({}, `network "${display}": ${warning}`);
 }
 
 async function listAtPath(ctx: LookupContext, path: string): Promise<NetConfList> {
