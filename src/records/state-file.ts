@@ -12,7 +12,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
-import { temporaryName } from "#lib/files/temporary-name.ts";
+import { nameTarget, temporaryName } from "#lib/files/temporary-name.ts";
 
 /*
  * The files are a few KB in the page cache: a system call takes microseconds, the thread pool many
@@ -70,15 +70,16 @@ export function writeAt(fd: number, bytes: Uint8Array, position: number): void {
 /** Atomically replaces a file (mode 0600). @returns its descriptor, which the caller must close */
 export function putFile(path: string, content: Uint8Array): number {
   const temporary = join(dirname(path), temporaryName(basename(path)));
-  const fd = openSync(temporary, "wx+", 0o600);
+  let fd: number | undefined;
   try {
+    fd = openSync(temporary, "wx+", 0o600);
     writeAt(fd, content, 0);
     renameSync(temporary, path);
     return fd;
   } catch (error) {
-    closeSync(fd);
+    if (fd !== undefined) closeSync(fd);
     rmSync(temporary, { force: true });
-    throw error;
+    throw nameTarget(error, temporary, path);
   }
 }
 

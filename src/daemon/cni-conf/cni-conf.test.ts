@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { inspect } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
 import { makeNode, type Node, quick, silent } from "#daemon/cni-conf/testing/node.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
@@ -190,6 +191,36 @@ test.for<[string, Action, Action, string, ((node: Node) => Partial<NodeConfSpec>
   await conf.stop();
   const left = await readdir(node.state);
   expect(left.filter((name) => !["primary-conf", "ready"].includes(name))).toEqual([]);
+});
+
+test.each<[string, Action, (node: Node) => { cniConfDir?: string; stateDir?: string }]>([
+  [
+    "its own file",
+    (node) => mkdir(join(node.conf, plexusConfName)),
+    ({ conf }) => ({ cniConfDir: conf }),
+  ],
+  ["a file in the state directory", nothing, () => ({ stateDir: "/proc" })],
+])("logs once that it cannot write %s", async (_, prepare, dirs) => {
+  const node = await calicoNode();
+  await prepare(node);
+  const { stateDir, ...change } = { stateDir: node.state, ...dirs(node) };
+  const lines: string[] = [];
+  const take = (fields: object, message: string) => lines.push(`${message} ${inspect(fields)}`);
+  let rounds = 0;
+  const conf = await startNodeConf({
+    spec: () => {
+      rounds += 1;
+      return { ...node.config, ...change };
+    },
+    stateDir,
+    files: new HostConfFiles(),
+    logger: { ...silent, info: take, warn: take, error: take },
+    timings: quick,
+  });
+  onTestFinished(() => conf.stop());
+  await eventually(() => expect(rounds).toBeGreaterThan(5));
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).not.toContain(".tmp");
 });
 
 test("waits for the readiness file only before it first writes its file [N-6.1a]", async () => {

@@ -102,7 +102,6 @@ export class NodeConf {
   }
 
   #failed(error: unknown): Round {
-    this.#options.logger.error({ err: error }, "the node's CNI configuration cannot be kept");
     const reason = `the node's configuration cannot be kept: ${errorMessage(error)}`;
     return { status: { state: "waiting", reason }, atMostMs: this.#timings.waitingPollMs };
   }

@@ -6,7 +6,7 @@ import type { ConfFiles } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { primaryConfName } from "#lib/files/state-files.ts";
-import { temporaryName } from "#lib/files/temporary-name.ts";
+import { nameTarget, temporaryName } from "#lib/files/temporary-name.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { examinePlugins, lookUpPlugin, type PluginFindings } from "./plugin-lookup.ts";
 
@@ -47,6 +47,7 @@ async function examineShim({ spec, files }: PrerequisitesOptions): Promise<Plugi
 /** Every ADD starts with a record, so all fail on a full or read-only file system. */
 async function stateDirProblem(stateDir: string): Promise<string | undefined> {
   // The sweep removes a file of this name after a crash.
+  const target = join(stateDir, primaryConfName);
   const probe = join(stateDir, temporaryName(primaryConfName));
   try {
     await mkdir(stateDir, { recursive: true, mode: 0o700 });
@@ -54,7 +55,8 @@ async function stateDirProblem(stateDir: string): Promise<string | undefined> {
     await file.writeFile(Buffer.alloc(probeBytes));
     return undefined;
   } catch (error) {
-    return `the state directory ${stateDir} cannot be used: ${errorMessage(error)}`;
+    const reason = errorMessage(nameTarget(error, probe, target));
+    return `the state directory ${stateDir} cannot be used: ${reason}`;
   } finally {
     await rm(probe, { force: true }).catch(() => undefined);
   }

@@ -2,7 +2,7 @@ import type { ReadStream } from "node:fs";
 import { type FileHandle, open, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { syncDirectory } from "./sync.ts";
-import { temporaryName } from "./temporary-name.ts";
+import { nameTarget, temporaryName } from "./temporary-name.ts";
 
 type BeforeRename = (handle: FileHandle, temporary: string) => Promise<void>;
 
@@ -41,7 +41,7 @@ export async function swapIn(
     await rename(temporary, path);
   } catch (error) {
     await unlink(temporary).catch(() => undefined);
-    throw error;
+    throw nameTarget(error, temporary, path);
   }
 }
 

@@ -13,3 +13,9 @@ export function temporaryName(target: string): string {
 export function targetOfTemporaryName(name: string): string | undefined {
   return pattern.exec(name)?.[1];
 }
+
+/** Names the target in an error about its temporary file, so that the same failure reads the same. */
+export function nameTarget(error: unknown, temporary: string, target: string): unknown {
+  if (error instanceof Error) error.message = error.message.replaceAll(temporary, target);
+  return error;
+}
