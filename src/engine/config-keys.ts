@@ -112,6 +112,19 @@ export const networkKeys = {
       "How a pod is handled that has no allocated device for a network with the annotation `k8s.v1.cni.cncf.io/resourceName`. `fail`: it does not start. `warn`, as in Multus: the network's plugins run without a device.",
     default: networkKeyDefaults.missingDevice,
   }),
+  markerResources: z
+    .array(
+      z.string().regex(/^[^/*\s]+\/[^*\s]*\*?$/, {
+        error: "must be a resource (DOMAIN/NAME), or the beginning of one with / and a final *",
+      }),
+    )
+    .readonly()
+    .exactOptional()
+    .meta({
+      description:
+        "Resources without devices, such as those of KubeVirt's bridge-marker and ovs-cni: they only tell the scheduler which nodes have a network. A definition that names one in `k8s.v1.cni.cncf.io/resourceName` needs no device. A final `*` stands for any text. Your list replaces the default.",
+      default: networkKeyDefaults.markerResources,
+    }),
 } satisfies Readonly<Record<NetworkKey, z.ZodType>>;
 
 /** Values of {@link networkKeys} in one of the two configurations. */

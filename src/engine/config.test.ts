@@ -75,6 +75,14 @@ test("configForCall() accepts globalNamespaces as a list or as a string", () => 
   expect(configForCall({}, { globalNamespaces: "a,, b ," }).globalNamespaces).toEqual(["a", "b"]);
 });
 
+test.each([
+  [["a.example/b"]],
+  [["a.example/*", "b.example/c-*"]],
+  [[]],
+])("configForCall() accepts markerResources = %j", (markerResources) => {
+  expect(configForCall({}, { markerResources })).toMatchObject({ markerResources });
+});
+
 test("configForCall() prefers the daemon's configuration to the conf's, key by key", () => {
   const config = configForCall({ binDir: "/daemon" }, { binDir: "/conf", confDir: "/conf" });
   expect(config).toMatchObject({ binDir: "/daemon", confDir: "/conf" });
@@ -103,6 +111,11 @@ test.each([
   ["undeclaredRequests", "maybe"],
   ["ignoredRequests", "ignore"],
   ["auxiliaryCNIChainName", "../chain"],
+  ["markerResources", "bridge.network.kubevirt.io/*"],
+  ["markerResources", ["*"]],
+  ["markerResources", ["bridge.network.kubevirt.io*"]],
+  ["markerResources", ["*/br1"]],
+  ["markerResources", ["a.example/b", ""]],
 ])("configForCall() refuses %s = %j and names the key", (key, value) => {
   expect(() => configForCall({}, { [key]: value })).toThrow(
     expect.objectContaining({ code: 7, message: expect.stringContaining(key) }),

@@ -24,6 +24,7 @@ const names = [
   "auxiliaryCNIChainName",
   "checkDelegates",
   "missingDevice",
+  "markerResources",
 ] as const;
 
 export type NetworkKey = (typeof names)[number];
@@ -42,6 +43,11 @@ export const networkKeyDefaults = {
   ignoredRequests: "fail" as "fail" | "warn",
   checkDelegates: "defaultNetwork" as "defaultNetwork" | "all",
   missingDevice: "fail" as "fail" | "warn",
+  markerResources: [
+    "bridge.network.kubevirt.io/*",
+    "ovs-cni.network.kubevirt.io/*",
+    "networks.plexus.dev/*",
+  ] as readonly string[],
 };
 
 /** Whether it is a key of Plexus's configuration that the runtime's conf may have. */

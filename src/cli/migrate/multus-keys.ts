@@ -90,7 +90,7 @@ export const multusRules: Readonly<Record<string, { value: Json; note: string }>
   },
   missingDevice: {
     value: "warn",
-    note: "pods start without a device that a definition's resourceName names, as with the markers of ovs-cni and bridge. Events with the reason DeviceNotAllocated name them; remove this key once there are none",
+    note: "pods start without a device that a definition's resourceName names. Events with the reason DeviceNotAllocated name them: add resources without devices to markerResources, and remove this key once there are none",
   },
 };
 

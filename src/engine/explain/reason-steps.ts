@@ -45,7 +45,7 @@ export const reasonSteps: Readonly<Record<Reason, string>> = {
   IgnoredRequest:
     "use a plugin that supports the key, remove it from the annotation, or set ignoredRequests: warn in plexusd's configuration, as Multus behaves",
   DeviceNotAllocated:
-    "request the resource in the limits of a container, once per network that needs it, and create the pod again; a deviceID in the annotation must be one that plexusctl devices shows for the pod",
+    "request the resource in the limits of a container, once per network that needs it, and create the pod again; a deviceID in the annotation must be one that plexusctl devices shows for the pod; add a resource without devices to markerResources in plexusd's configuration",
   UnusableDevice: "correct the pod's resource claims, or the driver that the message names",
   RepeatedNetwork: "use a second definition whose configuration has another name",
   InterfaceNameTaken:

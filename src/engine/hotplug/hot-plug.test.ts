@@ -195,6 +195,14 @@ test("hotPlug() shows the device information of a plugged device [H-9.7] [H-18] 
   );
 });
 
+test("hotPlug() plugs a network whose definition names a marker, which a running pod cannot request [D-35] [H-18]", async () => {
+  const pod = await hotPlugLab("a", {}, { deviceSources: [{ devicesOf: async () => new Map() }] });
+  const marker = { "k8s.v1.cni.cncf.io/resourceName": "bridge.network.kubevirt.io/br1" };
+  pod.lab.source.addNad("default/b", network("net-b", "bridge"), marker);
+  expect(await pod.edit("a,b")).toMatchObject({ state: "settled" });
+  expect(pod.newEvents().join()).not.toMatch(/InterfaceAddRejected/);
+});
+
 interface Rejection {
   readonly why: string;
   readonly to: string;

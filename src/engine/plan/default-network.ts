@@ -11,6 +11,7 @@ import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/
 import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import type { EngineConfig } from "#engine/config.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -100,10 +101,26 @@ export async function networkFromNad(
   const list = await nadConf(nad, (name) => listByName(ctx, name), ctx);
   const displayName = `${nad.namespace}/${nad.name}`;
   examine(ctx, list, displayName);
-  const resourceName = nad.annotations[resourceNameAnnotation];
+  const resourceName = deviceResource(nad, ctx.config);
   const definition = hash("sha256", JSON.stringify(toJson(list)), "base64url").slice(0, 16);
   const network = { displayName, isDefault: false, list, capabilityArgs: {} };
   return omitUndefined({ ...network, resourceName, definition });
+}
+
+/**
+ * The resource whose devices a definition's attachments need. A marker has none: an agent counts it
+ * on the Node, so that pods are scheduled where the network exists.
+ */
+function deviceResource(
+  { annotations }: NetworkAttachmentDefinition,
+  { markerResources }: Pick<EngineConfig, "markerResources">,
+): string | undefined {
+  const resource = annotations[resourceNameAnnotation];
+  const isMarker = (pattern: string): boolean =>
+    pattern.endsWith("*")
+      ? resource?.startsWith(pattern.slice(0, -1)) === true
+      : resource === pattern;
+  return markerResources.some(isMarker) ? undefined : resource;
 }
 
 function inlineNetwork(ctx: LookupContext, conf: JsonObject, index: number): ResolvedNetwork {

@@ -119,7 +119,8 @@ function reportMissing(ctx: PlanContext, pod: Pod | undefined, missing: MissingD
   const message =
     `network ${network.displayName}: its definition needs a device of resource ${resource}, of which the pod ` +
     `was allocated ${found}, and its networks need ${needed}: a container of the pod has to request ` +
-    `the resource (resources.limits: ${resource}: "${needed}"), or a resource claim of the pod to have it allocated`;
+    `the resource (resources.limits: ${resource}: "${needed}"), or a resource claim of the pod to have it allocated; ` +
+    "if it has no devices, markerResources of plexusd's configuration has to list it";
   const error = new CniError("DeviceNotAllocated", message);
   const problem = { network: network.displayName, error };
   if (ctx.config.missingDevice === "fail") refuse(ctx, [problem]);

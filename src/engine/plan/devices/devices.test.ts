@@ -143,6 +143,57 @@ test("missingDevice: warn attaches without the device, as Multus does, with a wa
   expect(lab.events.reasons).toContain("DeviceNotAllocated");
 });
 
+test.each([
+  "bridge.network.kubevirt.io/br1",
+  "ovs-cni.network.kubevirt.io/br1",
+  "networks.plexus.dev/default.storage",
+])(
+  "a network whose definition names the marker %s needs no device, and no source is asked for one [D-5] [D-35]",
+  async (marker) => {
+    const kubelet = new FakeDevices().allocate(marker, "marker-0");
+    const lab = labWith("marked,plain", [kubelet]);
+    lab.source.addNad("default/marked", network("net-m", "bridge"), needs(marker));
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+    expect(devicesOf(lab)).toEqual({ eth0: undefined, net1: undefined, net2: undefined });
+    expect(kubelet.lookups).toEqual([]);
+    expect(lab.events.reasons).not.toContain("DeviceNotAllocated");
+  },
+);
+
+test("a marker beside a network with a device takes none, and the device still has to exist [D-5] [D-35]", async () => {
+  const marker = "bridge.network.kubevirt.io/br1";
+  const kubelet = new FakeDevices();
+  const lab = labWith("marked,sriov", [kubelet]);
+  lab.source.addNad("default/marked", network("net-m", "bridge"), needs(marker));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringMatching(/default\/sriov.*if it has no devices, markerResources/),
+  });
+  kubelet.allocate(vf, pci(1));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: undefined, net2: pci(1) });
+  expect(kubelet.lookups.at(-1)?.networks).toMatchObject([{ displayName: "default/sriov" }]);
+});
+
+test.each([
+  ["vendor.example/vf", true],
+  ["vendor.example/*", true],
+  ["vendor.example/v*", true],
+  ["vendor.example/v", false],
+  ["*.example/vf", false],
+  ["Vendor.example/vf", false],
+])("markerResources: %s includes vendor.example/vf: %s [D-35]", async (pattern, isMarker) => {
+  const lab = labWith("sriov", [new FakeDevices()], { config: { markerResources: [pattern] } });
+  expect(await lab.add(web)).toMatchObject({ exitCode: isMarker ? 0 : 1 });
+});
+
+test("markerResources replaces the default list [D-35]", async () => {
+  const lab = labWith("marked", [new FakeDevices()], { config: { markerResources: [] } });
+  const bridge = network("net-m", "bridge");
+  lab.source.addNad("default/marked", bridge, needs("bridge.network.kubevirt.io/br1"));
+  expect((await lab.add(web)).json).toMatchObject({ code: 100 });
+});
+
 test("add() fails for a sandbox without a pod if its network needs a device [D-5]", async () => {
   const lab = new EngineLab({
     conf: { clusterNetwork: "main" },
