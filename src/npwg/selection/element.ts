@@ -9,6 +9,7 @@ import {
   readBandwidth,
   readGateways,
   readHardwareAddress,
+  readIfGiven,
   readIps,
   readPortMappings,
 } from "./values.ts";
@@ -43,7 +44,7 @@ const knownKeys: Readonly<Record<string, string | undefined>> = {
   mac: '""',
   interface: '""',
   interfaceRequest: '""',
-  "cni-args": undefined,
+  "cni-args": "{}",
   portMappings: "[]",
   bandwidth: "{}",
   "default-route": undefined,
@@ -102,7 +103,7 @@ function readClaimSelection(fields: FieldReader): NetworkSelection["resourceClai
   selection.refuseOthers(["claim", "request"]);
   return omitUndefined({
     claim: selection.requiredChecked("claim", dnsLabelProblem),
-    request: selection.checked("request", dnsLabelProblem),
+    request: readIfGiven(selection, "request", dnsLabelProblem),
   });
 }
 

@@ -328,9 +328,14 @@ describe("values", () => {
 
   test.each([
     [[], "bandwidth: must be an object, got []"],
-    [{ ingressRate: 0 }, "bandwidth.ingressRate: must be a positive integer, got 0"],
-    [{ egressRate: -1 }, "bandwidth.egressRate: must be a positive integer, got -1"],
-    [{ egressRate: "1M" }, 'bandwidth.egressRate: must be a positive integer, got "1M"'],
+    [{ egressRate: -1 }, "bandwidth.egressRate: must be a non-negative integer, got -1"],
+    [{ egressRate: "1M" }, 'bandwidth.egressRate: must be a non-negative integer, got "1M"'],
+    [{ egressRate: 1.5 }, "bandwidth.egressRate: must be a non-negative integer, got 1.5"],
+    [
+      { egressRate: 1e16 },
+      "bandwidth.egressRate: must be an integer from 0 to 9007199254740991, got 10000000000000000",
+    ],
+    [{ ingressBurst: 5, ingressRate: 0 }, "bandwidth.ingressBurst: needs ingressRate"],
     [{ ingressBurst: 5 }, "bandwidth.ingressBurst: needs ingressRate"],
     [{ ingressBurst: 5, ingressRate: null }, "bandwidth.ingressBurst: needs ingressRate"],
     [{ ingressRate: 5, egressBurst: 6 }, "bandwidth.egressBurst: needs egressRate"],
@@ -371,10 +376,49 @@ describe("values", () => {
     };
     const keys = [...Object.keys(empty), "cni-args", "default-route"];
     const nulls = Object.fromEntries(keys.map((key) => [key, null]));
-    for (const each of [empty, nulls, { bandwidth: { ingressRate: null } }]) {
+    const emptyParts = { "cni-args": {}, bandwidth: { ingressRate: null } };
+    for (const each of [empty, nulls, emptyParts]) {
       expect(parseOne({ name: "a", ...each })).toEqual(bare);
     }
   });
+
+  const zeros = { ingressRate: 0, ingressBurst: 0, egressRate: 0, egressBurst: 0 };
+  const mapping = { hostPort: 8080, containerPort: 80 };
+  const readMapping = { ...mapping, protocol: "tcp" } as const;
+
+  // The standard's own Go types write every limit, and cni-args, also where they are not set.
+  test.each<[written: string, read: Partial<NetworkSelection>]>([
+    ['"cni-args": null', {}],
+    [`"bandwidth": ${JSON.stringify(zeros)}`, {}],
+    ['"bandwidth": {"ingressRate": -0, "egressRate": 0.0, "egressBurst": 0e3}', {}],
+    [
+      `"bandwidth": ${JSON.stringify({ ...zeros, ingressRate: 1e6, ingressBurst: 8e5 })}`,
+      { bandwidth: { ingressRate: 1_000_000, ingressBurst: 800_000 } },
+    ],
+    [
+      `"bandwidth": ${JSON.stringify({ ...zeros, egressRate: 7 })}`,
+      { bandwidth: { egressRate: 7 } },
+    ],
+    ['"bandwidth": {"ingressRate": 1e6}', { bandwidth: { ingressRate: 1_000_000 } }],
+    ['"bandwidth": {"ingressRate": 7.0}', { bandwidth: { ingressRate: 7 } }],
+    [
+      `"portMappings": [${JSON.stringify({ ...mapping, protocol: "", hostIP: "" })}]`,
+      { portMappings: [readMapping] },
+    ],
+    [
+      `"portMappings": [${JSON.stringify({ ...mapping, protocol: null, hostIP: null })}]`,
+      { portMappings: [readMapping] },
+    ],
+    [
+      `"${claimKey}": ${JSON.stringify({ claim: "nic", request: "" })}`,
+      { resourceClaim: { claim: "nic" } },
+    ],
+  ])(
+    "parseNetworkSelections() ignores the zero values of Go clients: %s [N-4.1.2.1.7a] [N-4.1.2.1.8a]",
+    (written, read) => {
+      expect(parse(`[{"name": "a", ${written}}]`)).toEqual([{ ...bare, ...read }]);
+    },
+  );
 });
 
 describe("the annotation as a whole", () => {

@@ -44,8 +44,17 @@ function readPortMapping(fields: FieldReader): PortMapping {
     hostPort: readPort(fields, "hostPort"),
     containerPort: readPort(fields, "containerPort"),
     protocol: readProtocol(fields),
-    hostIP: fields.value("hostIP") === "" ? undefined : fields.checked("hostIP", ipProblem),
+    hostIP: readIfGiven(fields, "hostIP", ipProblem),
   });
+}
+
+/** A text that passes a check. Go's clients write "" for unset fields. */
+export function readIfGiven(
+  fields: FieldReader,
+  key: string,
+  problem: Parameters<FieldReader["checked"]>[1],
+): string | undefined {
+  return fields.value(key) === "" ? undefined : fields.checked(key, problem);
 }
 
 function readPort(fields: FieldReader, key: string): number {
@@ -54,7 +63,7 @@ function readPort(fields: FieldReader, key: string): number {
 }
 
 function readProtocol(fields: FieldReader): PortMapping["protocol"] {
-  const protocol = (fields.string("protocol") ?? "tcp").toLowerCase();
+  const protocol = (fields.string("protocol") || "tcp").toLowerCase();
   if (protocol === "tcp" || protocol === "udp" || protocol === "sctp") return protocol;
   fields.mismatch("protocol", "TCP, UDP or SCTP");
   return "tcp";
@@ -62,7 +71,7 @@ function readProtocol(fields: FieldReader): PortMapping["protocol"] {
 
 const bandwidthKeys = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"] as const;
 
-/** Rate limits; a burst requires its rate (§4.1.2.1.8). */
+/** Rate limits; a burst requires its rate (§4.1.2.1.8). 0 is no limit: Go's clients write all four. */
 export function readBandwidth(fields: FieldReader): Bandwidth | undefined {
   const limits = fields.object("bandwidth");
   if (limits === undefined) return undefined;
@@ -70,15 +79,15 @@ export function readBandwidth(fields: FieldReader): Bandwidth | undefined {
     const needsRate = isGiven(limits, `${direction}Burst`) && !isGiven(limits, `${direction}Rate`);
     if (needsRate) limits.problem(`${direction}Burst`, `needs ${direction}Rate`);
   }
-  const [ingressRate, ingressBurst, egressRate, egressBurst] = bandwidthKeys.map((key) =>
-    limits.integer(key, { min: 1 }),
+  const [ingressRate, ingressBurst, egressRate, egressBurst] = bandwidthKeys.map(
+    (key) => limits.integer(key) || undefined,
   );
   const given = omitUndefined({ ingressRate, ingressBurst, egressRate, egressBurst });
   return Object.keys(given).length === 0 ? undefined : given;
 }
 
 function isGiven(fields: FieldReader, key: string): boolean {
-  return fields.value(key) !== undefined;
+  return fields.value(key) !== undefined && fields.value(key) !== 0;
 }
 
 function ipProblem(text: string): string | undefined {
