@@ -8,27 +8,31 @@ import { waitUntil } from "../../support/wait.ts";
 
 const portmap = { type: "portmap", capabilities: { portMappings: true }, snat: true };
 
+let client: TestPod;
+
 test.beforeAll(async ({ node }) => {
+  client = await outside(node);
   node.defaultNetwork = chained(bridge("default", 46), portmap);
   await node.nad("mapped", chained(ptp("mapped", 47), portmap));
+  await node.nad("same-name", chained(ptp("default", 48), portmap));
 });
 
 /** A TCP server that answers with its name. */
 const server = `require("node:net").createServer((s) => s.end("hello from " + process.argv[1])).listen(80, "0.0.0.0", () => console.log("up"))`;
-const client = `
+const request = `
 const socket = require("node:net").connect(Number(process.argv[2]), process.argv[1]);
 socket.pipe(process.stdout);
 socket.on("error", (e) => { console.log(e.code); process.exit(1); });
 socket.setTimeout(5000, () => { console.log("TIMEOUT"); process.exit(1); });`;
 
 async function fetch(from: TestPod, address: string, port: number): Promise<string> {
-  return String((await from.try(nodeBinary(), "-e", client, address, String(port))).stdout);
+  return String((await from.try(nodeBinary(), "-e", request, address, String(port))).stdout);
 }
 
-async function served(client: TestPod, port: number): Promise<void> {
+async function served(port: number, name = "web"): Promise<void> {
   await waitUntil(
     `host port ${port} leads to the pod`,
-    async () => (await fetch(client, "192.0.2.1", port)) === "hello from web",
+    async () => (await fetch(client, "192.0.2.1", port)) === `hello from ${name}`,
   );
 }
 
@@ -47,7 +51,6 @@ async function outside(node: PlexusNode): Promise<TestPod> {
 test("a connection to the host port reaches the pod over the secondary and over the default network [N-4.1.2.1.7a] [N-4.1.2.1.7.2a]", async ({
   node,
 }) => {
-  const client = await outside(node);
   const networks = [{ name: "mapped", portMappings: [{ hostPort: 8080, containerPort: 80 }] }];
   const pod = await node.pod("web", { networks });
   const runtimeConfig = { portMappings: [{ hostPort: 9090, containerPort: 80, protocol: "tcp" }] };
@@ -61,11 +64,24 @@ test("a connection to the host port reaches the pod over the secondary and over 
   const before = await node.hostState();
   await cycle(async () => {
     await using _server = await pod.startProgram(nodeBinary(), "-e", server, pod.name);
-    await served(client, 9090);
+    await served(9090);
     await pod.run("ip", "route", "replace", "192.0.2.0/24", "via", "10.47.0.1");
-    await served(client, 8080);
+    await served(8080);
     expect(await fetch(client, "192.0.2.1", 8081)).toBe("ECONNREFUSED");
   });
   expect(await node.changesSince(before)).toEqual([]);
   expect(await fetch(client, "192.0.2.1", 8080)).toBe("ECONNREFUSED");
+});
+
+test("a host port works beside a secondary network whose configuration has the default network's name", async ({
+  node,
+}) => {
+  const pod = await node.pod("web-2", { networks: [{ name: "same-name" }] });
+  const runtimeConfig = { portMappings: [{ hostPort: 9091, containerPort: 80, protocol: "tcp" }] };
+  await pod.mustAdd({ runtimeConfig });
+  await pod.run("ip", "route", "add", "192.0.2.0/24", "via", "10.46.0.1");
+  await using _server = await pod.startProgram(nodeBinary(), "-e", server, pod.name);
+  await served(9091, pod.name);
+  await pod.mustDel({ runtimeConfig });
+  expect(await fetch(client, "192.0.2.1", 9091)).toBe("ECONNREFUSED");
 });

@@ -24,32 +24,57 @@ test("repeatedNetworkProblems() allows any number of attachments to a network [N
   expect(repeatedNetworkProblems([plain, plain, plain])).toEqual([]);
 });
 
+const limited = { bandwidth: { egressRate: 1 } };
+
 test.each<[problem: string, plugin: JsonObject, capabilityArgs: JsonObject, kept: string]>([
   ["masquerades", masquerading, {}, "ptp keeps its masquerading rules"],
   ["maps ports", portmap, mapped, "portmap keeps its port mapping rules"],
-  [
-    "is limited by request",
-    bandwidth,
-    { bandwidth: { ingressRate: 1 } },
-    "bandwidth keeps its shaping device",
-  ],
+  ["is limited by request", bandwidth, limited, "bandwidth keeps its shaping device"],
   [
     "is limited by its configuration",
     { type: "bandwidth", egressRate: 1 },
     {},
     "bandwidth keeps its shaping device",
   ],
+  [
+    "is limited by the runtime",
+    bandwidth,
+    { bandwidth: { EgressRate: 1 } },
+    "bandwidth keeps its shaping device",
+  ],
 ])(
-  "repeatedNetworkProblems() refuses a second attachment that %s and says why",
+  "repeatedNetworkProblems() refuses a second attachment that %s like the first and says why",
   (...[, plugin, capabilityArgs, kept]) => {
     const network = withPlugin(plugin, capabilityArgs);
-    expect(repeatedNetworkProblems([network])).toEqual([]);
-    const message = `network net cannot be attached twice to one pod (default/a): plugin ${kept} `;
-    expect(repeatedNetworkProblems([plain, network])).toMatchObject([
-      { network: "default/a", error: { code: 100, message: expect.stringContaining(message) } },
+    const repeated = withPlugin(plugin, capabilityArgs, { displayName: "default/b" });
+    const message = `network net cannot be attached twice to one pod (default/b): plugin ${kept} `;
+    expect(repeatedNetworkProblems([network, plain, repeated])).toMatchObject([
+      { network: "default/b", error: { code: 100, message: expect.stringContaining(message) } },
     ]);
+    for (const other of [plain, withPlugin({ ...plugin, ipMasq: false, egressRate: 0 })]) {
+      expect(repeatedNetworkProblems([network])).toEqual([]);
+      expect(repeatedNetworkProblems([network, other])).toEqual([]);
+      expect(repeatedNetworkProblems([other, network])).toEqual([]);
+    }
   },
 );
+
+test("repeatedNetworkProblems() compares what plugins keep, not their types", () => {
+  const bridge = withPlugin({ type: "bridge", ipMasq: true });
+  expect(repeatedNetworkProblems([withPlugin(masquerading), bridge])).toHaveLength(1);
+  expect(repeatedNetworkProblems([bridge, withPlugin(portmap, mapped)])).toEqual([]);
+});
+
+test("repeatedNetworkProblems() allows a list with such a plugin twice", () => {
+  const conf = { cniVersion: "1.0.0", name: "net", plugins: [masquerading, masquerading] };
+  const list = parseNetConfList(conf, { source: "test" });
+  expect(repeatedNetworkProblems([{ ...plain, list }, plain])).toEqual([]);
+});
+
+test("repeatedNetworkProblems() reports each repeated network once", () => {
+  const network = withPlugin(masquerading);
+  expect(repeatedNetworkProblems([network, network, network])).toHaveLength(1);
+});
 
 test("repeatedNetworkProblems() compares the names of the CNI networks, not of the definitions", () => {
   const one = withPlugin(masquerading);
@@ -64,6 +89,9 @@ test.each<[where: string, plugin: JsonObject, capabilityArgs: JsonObject]>([
   ["the runtime sends an empty list of ports", portmap, { portMappings: [] }],
   ["the plugin does not declare the capability", { type: "portmap" }, mapped],
   ["no rate is limited", bandwidth, {}],
+  ["the limits are zero", bandwidth, { bandwidth: { ingressRate: 0, egressRate: 0 } }],
+  ["the configuration's limits are zero", { type: "bandwidth", egressRate: 0 }, {}],
+  ["only traffic to the pod is limited", bandwidth, { bandwidth: { ingressRate: 1 } }],
 ])("repeatedNetworkProblems() allows a second attachment if %s", (_, plugin, capabilityArgs) => {
   const network = withPlugin(plugin, capabilityArgs);
   expect(repeatedNetworkProblems([network, network])).toEqual([]);
