@@ -75,13 +75,12 @@ test("configForCall() accepts globalNamespaces as a list or as a string", () => 
   expect(configForCall({}, { globalNamespaces: "a,, b ," }).globalNamespaces).toEqual(["a", "b"]);
 });
 
-test.each([
-  [["a.example/b"]],
-  [["a.example/*", "b.example/c-*"]],
-  [[]],
-])("configForCall() accepts markerResources = %j", (markerResources) => {
-  expect(configForCall({}, { markerResources })).toMatchObject({ markerResources });
-});
+test.each([[["a.example/b"]], [["a.example/*", "b.example/c-*"]], [[]]])(
+  "configForCall() accepts markerResources = %j",
+  (markerResources) => {
+    expect(configForCall({}, { markerResources })).toMatchObject({ markerResources });
+  },
+);
 
 test("configForCall() prefers the daemon's configuration to the conf's, key by key", () => {
   const config = configForCall({ binDir: "/daemon" }, { binDir: "/conf", confDir: "/conf" });

@@ -60,7 +60,7 @@ function keptByPlugin(
   return type === "bandwidth" && isLimited ? "its shaping device" : undefined;
 }
 
-/** The plugin has a device of its own only for what a pod sends. As in Go, case does not matter. */
+/** The plugin adds a device only to limit what a pod sends. As in Go, case does not matter. */
 function limitsEgress(limits: Json | undefined): boolean {
   if (!isJsonObject(limits)) return false;
   const rates = Object.entries(limits).filter(([key]) => key.toLowerCase() === "egressrate");
