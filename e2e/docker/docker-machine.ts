@@ -10,6 +10,7 @@ import { Reaper } from "../cluster/machine/reaper.ts";
 import type { Daemon } from "../support/daemon.ts";
 import { type HostState, type HostStateKind, readHostState } from "../support/host-state.ts";
 import { cniPluginDir, distPath, nodeBinary } from "../support/paths.ts";
+import { waitUntil } from "../support/wait.ts";
 import { type DockerBuild, dockerBuild } from "./builds.ts";
 
 /** Addresses outside of the machine, and of the machine in that network. */
@@ -158,14 +159,14 @@ export class DockerMachine implements AsyncDisposable {
     if (signal === "SIGKILL") await rm(join(this.dir, "docker.pid"), { force: true });
   }
 
-  /** Starts the driver and waits until it serves. */
-  async startDriver(): Promise<void> {
+  /** Starts the driver and waits until it serves. `reconcileSeconds` is the period of its timer. */
+  async startDriver({ reconcileSeconds = 1 } = {}): Promise<void> {
     const driver = await this.#host.startDaemon("plexusctl", [
       nodeBinary(),
       ...[distPath("plexusctl.js"), "docker", "--manifests", this.manifestsDir],
       ...["--bin-dir", cniPluginDir(), "--shim", distPath("plexus")],
       ...["--state-dir", this.#stateDir, "--call-socket", join(this.dir, "call.sock")],
-      ...["--reconcile-seconds", "1", "--log-level", "debug"],
+      ...["--reconcile-seconds", `${reconcileSeconds}`, "--log-level", "debug"],
     ]);
     this.#driver = driver;
     await driver.waitUntil("the driver serves", () => driver.log.includes("driver serves"));
@@ -179,6 +180,16 @@ export class DockerMachine implements AsyncDisposable {
   async endpoints(): Promise<readonly string[]> {
     const listed = await this.run("ls", join(this.#stateDir, "endpoints"));
     return listed.split("\n").filter((name) => name.endsWith(".json"));
+  }
+
+  /** Waits until the driver has seen the containers of all its endpoints. */
+  async waitUntilSeen(): Promise<void> {
+    const dir = join(this.#stateDir, "endpoints");
+    const unseen = `grep -L '"sandboxSeen":true' ${dir}/*.json || true`;
+    await waitUntil(
+      "the driver has seen the containers",
+      async () => (await this.run("sh", "-c", unseen)) === "",
+    );
   }
 
   /** What exists on the machine for containers. */

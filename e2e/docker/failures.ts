@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
-import { pings } from "./containers.ts";
+import { execIn, pings } from "./containers.ts";
 import type { DockerLab } from "./lab.ts";
 
 /** Containers when the driver or dockerd stops. */
@@ -33,6 +33,29 @@ export function failureScenarios(lab: DockerLab): void {
     await lab.fixture.expectNothingLeft(lab.before);
     await machine.stopDockerd();
     await machine.startDockerd();
+  });
+
+  test("containers with a fixed address and port start again at once when dockerd was killed", async () => {
+    const { machine, docker } = lab.fixture;
+    await machine.stopDriver();
+    // The timer takes no part in it.
+    await machine.startDriver({ reconcileSeconds: 3600 });
+    const fixed = await lab.fixture.run({
+      name: "fixed",
+      attachment: { network: "fixed", driverOpts: { "plexus.ips": "10.73.0.77/24" } },
+      published: { "80/tcp": "18082" },
+    });
+    const container = docker.getContainer(fixed.getId());
+    await container.update({ RestartPolicy: { Name: "always" } });
+    await machine.waitUntilSeen();
+    await machine.stopDockerd("SIGKILL");
+    await machine.startDockerd();
+    await waitUntil("the container runs", async () => (await container.inspect()).State.Running);
+    expect(await execIn(fixed, "ip", "-o", "address")).toContain("inet 10.73.0.77/24");
+    expect(await machine.run("iptables", "-t", "nat", "-S")).toContain("10.73.0.77:80");
+    await machine.stopDriver();
+    await machine.startDriver();
+    await lab.fixture.expectNothingLeft(lab.before);
   });
 
   test("the driver detaches endpoints that dockerd forgets when it is killed", async () => {

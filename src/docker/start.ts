@@ -27,6 +27,7 @@ import { endpointSchema, networkSchema } from "./state.ts";
 import { lockStateDirectory } from "./state-lock.ts";
 
 const sweepMs = 600_000;
+const newContainersMs = 1000;
 
 /** Options of {@link startDocker}. */
 export interface DockerOptions {
@@ -83,6 +84,11 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
       everyMs: options.forgottenCheckMs,
       run: () => forgotten.detach(),
     },
+    {
+      name: "the look at new containers",
+      everyMs: newContainersMs,
+      run: () => forgotten.lookAtNewContainers(),
+    },
     socketsTask(calls, server),
     { name: "the sweep of the state directory", everyMs: sweepMs, run: () => records.sweep() },
   ];
@@ -134,6 +140,7 @@ async function openEndpoints(
   const endpoints = new Endpoints({
     ...{ stored, networks, host, bootId, logger, sandboxRoot: parts.sandboxRoot },
     probePort: probeHostPort,
+    detachForgotten: (ids) => forgotten.detachNow(ids),
     now: () => new Date().toISOString(),
   });
   const nowMs = (): number => performance.now();

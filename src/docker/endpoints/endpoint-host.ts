@@ -1,6 +1,7 @@
 import { DriverError } from "#docker/driver/protocol.ts";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { NetworkNamespaces } from "#docker/netns/ip-command.ts";
+import type { NamedLink } from "#docker/netns/ip-output.ts";
 import type { EndpointState, LinkState } from "#docker/state.ts";
 import { isJsonObject } from "#lib/json.ts";
 
@@ -72,6 +73,23 @@ export class EndpointHost {
     return (await this.namespaces.links()).includes(hostIfName(endpoint.id));
   }
 
+  /**
+   * Whether a process has the interface in its namespace, mounted or not. `unknown` when none is
+   * seen, and this process cannot examine all of them.
+   */
+  async isInUse(endpoint: EndpointState): Promise<boolean | "unknown"> {
+    const { links, isComplete } = await this.namespaces.linksOfProcesses();
+    if (links.some((link) => isInterfaceOf(endpoint, link))) return true;
+    return isComplete ? false : "unknown";
+  }
+
+  /** Whether the interface is in the endpoint's staging namespace. */
+  async isStaged({ id, ifName }: EndpointState): Promise<boolean> {
+    const staging = this.namespaces.pathOf(id);
+    if ((await this.namespaces.find(staging)) !== "namespace") return false;
+    return (await this.namespaces.links(staging)).includes(ifName);
+  }
+
   /** Detaches an endpoint, wherever its interface is. Idempotent. @throws CniError or Error */
   async detach(endpoint: EndpointState): Promise<void> {
     const netns = await this.#netnsForDel(endpoint);
@@ -96,19 +114,33 @@ export class EndpointHost {
     }
     const { id, ifName } = endpoint;
     const staging = this.namespaces.pathOf(id);
-    const isStaged = (await this.namespaces.find(staging)) === "namespace";
-    if (isStaged && (await this.namespaces.links(staging)).includes(ifName)) return staging;
+    if (await this.isStaged(endpoint)) return staging;
     const link = { ifName, addresses: endpoint.link?.addresses ?? [] };
     if (await this.isOnHost(endpoint)) {
       await this.namespaces.create(id);
       await this.namespaces.moveIn(staging, { ...link, hostIfName: hostIfName(id) });
       return staging;
     }
-    if (link.addresses.length === 0 || !needsSubstitute(endpoint)) return isStaged ? staging : "";
+    if (link.addresses.length === 0 || !needsSubstitute(endpoint)) {
+      return (await this.namespaces.find(staging)) === "namespace" ? staging : "";
+    }
     await this.namespaces.create(id);
     await this.namespaces.addSubstitute(staging, link);
     return staging;
   }
+}
+
+/** Compares what stays when dockerd renames an interface. All ipvlan interfaces of a device have its MAC. */
+function isInterfaceOf({ link, requested }: EndpointState, found: NamedLink): boolean {
+  const macs = [link?.mac, requested.MacAddress?.toLowerCase() ?? link?.mac];
+  const isSameMac = macs.includes(found.mac);
+  if (link?.kind !== "ipvlan") return isSameMac;
+  const ips = new Set(link.addresses.map(withoutPrefix));
+  return isSameMac && found.addresses.some((address) => ips.has(withoutPrefix(address)));
+}
+
+function withoutPrefix(address: string): string | undefined {
+  return address.split("/")[0];
 }
 
 function needsSubstitute({ conf }: EndpointState): boolean {

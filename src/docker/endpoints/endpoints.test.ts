@@ -321,7 +321,7 @@ test.each([
   ["else needs no namespace", plainList, "none as eth0"],
 ])("a DEL whose interface is gone with its container %s", async (_, list, place) => {
   const bench = await benchWithContainer(list);
-  bench.machine.namespaces.delete(sandbox);
+  bench.machine.killContainer(sandbox);
   await bench.done("DeleteEndpoint", key);
   const substitutes = list === bridgeList ? ["substitute eth0 with 10.1.0.5/24"] : [];
   expect(bench.machine.calls.slice(1)).toEqual([...substitutes, `DEL e1 in ${place}`]);

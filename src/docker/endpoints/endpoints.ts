@@ -2,14 +2,14 @@ import { DriverError, type InterfaceAnswer, type JoinAnswer } from "#docker/driv
 import type { RequestOf } from "#docker/driver/requests.ts";
 import type { JsonFiles } from "#docker/json-files.ts";
 import type { Networks } from "#docker/networks/networks.ts";
-import type { EndpointState, NetworkState } from "#docker/state.ts";
+import type { EndpointState, LinkState, NetworkState } from "#docker/state.ts";
 import type { Logger } from "#engine/ports.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { EndpointHost } from "./endpoint-host.ts";
 import { interfaceAnswer, joinAnswer } from "./hand-over.ts";
-import { chooseHostPorts, type ProbePort } from "./host-ports.ts";
+import { chooseHostPorts, holdersOf, type ProbePort, type TakenPort } from "./host-ports.ts";
 import { newEndpoint } from "./new-endpoint.ts";
 
 /** What {@link Endpoints} works with. */
@@ -18,6 +18,8 @@ export interface EndpointsOptions {
   readonly networks: Networks;
   readonly host: EndpointHost;
   readonly probePort: ProbePort;
+  /** Detaches those of some endpoints that dockerd forgot, if that is certain. Never fails. */
+  readonly detachForgotten: (endpointIds: readonly string[]) => Promise<void>;
   /** Prefix for dockerd's paths of network namespaces; "" if they are the same here. */
   readonly sandboxRoot: string;
   readonly bootId: string;
@@ -55,7 +57,8 @@ export class Endpoints {
     if (before !== undefined) await this.#detach(before);
     const endpoint = await this.#prepare(network, request);
     try {
-      const link = endpoint.mode === "staged" ? await host.stage(endpoint) : undefined;
+      const stage = (): Promise<LinkState> => host.stage(endpoint);
+      const link = endpoint.mode === "staged" ? await this.#attach(endpoint, stage) : undefined;
       const created = this.#inPhase("created", { ...endpoint, ...omitUndefined({ link }) });
       const answer = interfaceAnswer(created);
       await stored.put(created.id, created);
@@ -132,30 +135,53 @@ export class Endpoints {
   }
 
   async #prepare(network: NetworkState, request: CreateEndpoint): Promise<EndpointState> {
-    const { stored, host, probePort: probe, bootId, now, logger } = this.#options;
+    const { stored, host, probePort: probe, detachForgotten, bootId, now, logger } = this.#options;
     using _lock = await this.#portLock.acquire("");
     const networkId = network.id;
-    const taken = stored
-      .all()
-      .flatMap(({ id, networkId, portMappings }) =>
-        portMappings.map((mapping) => ({ mapping, endpointId: id, networkId })),
-      );
     const endpoint = await newEndpoint(network, request, {
       bootId,
       now: now(),
       stagingNetns: host.namespaces.pathOf(request.EndpointID),
-      choosePorts: (published) => chooseHostPorts(published, { networkId, taken, probe }),
+      choosePorts: async (published) => {
+        await detachForgotten(holdersOf(published, this.#takenPorts()));
+        return await chooseHostPorts(published, { networkId, taken: this.#takenPorts(), probe });
+      },
       warn: (message) => logger.warn({ endpoint: request.EndpointID }, message),
     });
     await stored.put(endpoint.id, endpoint);
     return endpoint;
   }
 
+  #takenPorts(): TakenPort[] {
+    return this.#options.stored
+      .all()
+      .flatMap(({ id, networkId, portMappings }) =>
+        portMappings.map((mapping) => ({ mapping, endpointId: id, networkId })),
+      );
+  }
+
+  /** Attaches an endpoint; twice if the first failure may be due to endpoints that dockerd forgot. */
+  async #attach(endpoint: EndpointState, attach: () => Promise<LinkState>): Promise<LinkState> {
+    const { stored, host, detachForgotten } = this.#options;
+    const others = stored.all().flatMap(({ id }) => (id === endpoint.id ? [] : [id]));
+    try {
+      return await attach();
+    } catch (error) {
+      await detachForgotten(others);
+      if (others.every((id) => stored.get(id) !== undefined)) throw error;
+      await host.detach(endpoint);
+      return await attach();
+    }
+  }
+
   /** @throws DriverError when another container has the ports that another endpoint publishes */
   #checkSharedPorts({ sharesPortsWith }: EndpointState, sandboxKey: string): void {
     for (const id of sharesPortsWith) {
       const owner = this.#options.stored.get(id);
-      if (owner === undefined || owner.sandboxKey === sandboxKey) continue;
+      if (owner?.sandboxKey === sandboxKey) continue;
+      if (owner === undefined) {
+        throw new DriverError("cannot publish ports: another container had them; start it again");
+      }
       const ports = owner.portMappings.map(({ hostPort }) => hostPort).join(", ");
       throw new DriverError(
         `cannot publish port ${ports}: a container on network ${owner.displayName} has it`,
@@ -175,7 +201,7 @@ export class Endpoints {
     const attaching = this.#inPhase("creating", { ...endpoint, ...place });
     await stored.put(attaching.id, attaching);
     try {
-      const link = await host.attachInside(attaching);
+      const link = await this.#attach(attaching, () => host.attachInside(attaching));
       await this.#put("joined", { ...attaching, link });
     } catch (error) {
       await this.#discard(attaching);

@@ -12,10 +12,15 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 
 const minute = 60_000;
 
-/** The container's namespace is not mounted any more where the driver looks, but its file exists. */
+/** dockerd was killed, and its next process has removed the container; its file exists for a minute. */
 function unmount({ machine }: DriverBench): void {
-  machine.namespaces.delete(sandbox);
-  machine.plainFiles.add(sandbox);
+  machine.killContainer(sandbox);
+}
+
+/** As {@link unmount}, a minute later. */
+function removeFile({ machine }: DriverBench): void {
+  machine.killContainer(sandbox);
+  machine.plainFiles.delete(sandbox);
 }
 
 async function run(bench: DriverBench, times: number): Promise<void> {
@@ -28,11 +33,36 @@ test.for<[what: string, stays: boolean, change: (bench: DriverBench) => unknown]
     "whose namespace is in a directory that the driver cannot see",
     true,
     ({ machine }) => {
-      machine.namespaces.delete(sandbox);
+      machine.killContainer(sandbox);
       machine.hiddenDirectories.add(dirname(sandbox));
     },
   ],
   ["whose namespace is mounted where the driver cannot see it", true, unmount],
+  [
+    "whose namespace lost its mount while the container runs",
+    true,
+    async (bench) => {
+      await bench.detachForgotten();
+      bench.machine.loseMount(sandbox);
+    },
+  ],
+  [
+    "whose namespace lost its mount and file before the driver saw it",
+    true,
+    ({ machine }) => {
+      machine.loseMount(sandbox);
+      machine.plainFiles.delete(sandbox);
+    },
+  ],
+  [
+    "of a running container that another process recorded with another boot id",
+    true,
+    async (bench) => {
+      await bench.stop();
+      bench.bootId = "boot-2";
+      await bench.start();
+    },
+  ],
   [
     "whose namespace the driver saw and then was unmounted",
     false,
@@ -86,7 +116,7 @@ test("a hidden directory of namespaces is logged once", async () => {
 
 test("an endpoint whose container is gone is detached when the second run confirms it", async () => {
   const bench = await benchWithContainer();
-  bench.machine.namespaces.delete(sandbox);
+  removeFile(bench);
   await run(bench, 1);
   expect(await bench.endpoints()).toEqual(["e1.json"]);
   await run(bench, 1);
@@ -124,7 +154,7 @@ test("after a reboot every endpoint is detached without a namespace", async () =
   const bench = await benchWithContainer();
   await bench.stop();
   bench.bootId = "boot-2";
-  bench.machine.namespaces.delete(sandbox);
+  removeFile(bench);
   await bench.start();
   await run(bench, 1);
   expect(bench.machine.calls.at(-1)).toBe("DEL e1 in none as eth0");
@@ -133,7 +163,7 @@ test("after a reboot every endpoint is detached without a namespace", async () =
 
 test("a failed detach is retried after half a minute", async () => {
   const bench = await benchWithContainer();
-  bench.machine.namespaces.delete(sandbox);
+  removeFile(bench);
   bench.machine.delFailures.push("the plugin hangs");
   await run(bench, 4);
   expect(bench.machine.calls.filter((call) => call.startsWith("DEL"))).toHaveLength(1);

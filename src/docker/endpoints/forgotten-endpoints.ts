@@ -23,12 +23,17 @@ export interface ForgottenEndpointsOptions
 /**
  * Detaches endpoints that dockerd forgot. After a crash dockerd removes its containers at its next
  * start without calling any driver, and it ignores errors of Leave and DeleteEndpoint.
+ *
+ * A container's endpoint is detached only when two independent signs say that it is gone: its
+ * namespace is no longer mounted where dockerd mounted it, and no process has its interface.
  */
 export class ForgottenEndpoints {
   readonly #options: ForgottenEndpointsOptions;
-  /** Endpoints without a container at the last run; any may be one between steps of dockerd. */
+  /** Runs that are detaching an endpoint, by its id. */
+  readonly #running = new Map<string, Promise<void>>();
+  /** Endpoints that may have no container, at the last run; any may be one between steps of dockerd. */
   #orphans: ReadonlySet<string> = new Set();
-  /** Directories where the driver has seen a container's namespace, so mounts there are visible. */
+  /** Directories where the driver has seen a container's namespace and a process in it. */
   readonly #visibleDirectories = new Set<string>();
   /** Missing directories of containers' namespaces that were logged. */
   readonly #hiddenDirectories = new Set<string>();
@@ -55,6 +60,19 @@ export class ForgottenEndpoints {
     await host.removeNamespacesExcept((id) => stored.get(id) !== undefined);
   }
 
+  /** Detaches those of some endpoints that are certainly forgotten: an operation needs what they have. */
+  async detachNow(endpointIds: readonly string[]): Promise<void> {
+    for (const id of endpointIds) await this.#detachIfForgotten(id);
+  }
+
+  /** Looks at containers that have just started, so that the driver knows what it can see of them. */
+  async lookAtNewContainers(): Promise<void> {
+    this.#updateFirstSeen();
+    const joined = this.#options.stored.all().filter(({ phase }) => phase === "joined");
+    const unseen = joined.filter((each) => each.sandboxSeen !== true && !this.#isOverdue(each));
+    await this.detachNow(unseen.map(({ id }) => id));
+  }
+
   #updateFirstSeen(): void {
     const { stored, nowMs } = this.#options;
     const seen = stored.all().map(({ id, since }) => {
@@ -69,7 +87,16 @@ export class ForgottenEndpoints {
     return seen?.since === since && this.#options.nowMs() - seen.atMs > transientMs;
   }
 
-  async #detachIfForgotten(id: string, orphans: Set<string>): Promise<void> {
+  /** `orphans` collects endpoints that the next run may detach. A run in progress is waited for. */
+  async #detachIfForgotten(id: string, orphans?: Set<string>): Promise<void> {
+    const running = this.#running.get(id);
+    if (running !== undefined) return running;
+    const run = this.#tryToDetach(id, orphans).finally(() => this.#running.delete(id));
+    this.#running.set(id, run);
+    return run;
+  }
+
+  async #tryToDetach(id: string, orphans?: Set<string>): Promise<void> {
     const { endpoints, logger, nowMs } = this.#options;
     if (nowMs() < (this.#notBefore.get(id) ?? 0)) return;
     try {
@@ -82,42 +109,62 @@ export class ForgottenEndpoints {
     }
   }
 
-  async #isDue(endpoint: EndpointState, orphans: Set<string>): Promise<boolean> {
-    const { phase, id } = endpoint;
+  async #isDue(endpoint: EndpointState, orphans?: Set<string>): Promise<boolean> {
+    const { phase, bootId } = endpoint;
     // Under the lock no call is in flight: the one that set the phase failed or was killed.
     if (phase === "creating" || phase === "deleting") return true;
-    if (endpoint.bootId !== this.#options.bootId) return true;
-    if (phase !== "joined") return this.#isOverdue(endpoint);
-    if (!(await this.#isOrphan(endpoint))) return false;
-    orphans.add(id);
-    return this.#orphans.has(id);
+    if (phase === "joined") return await this.#hasLostContainer(endpoint, orphans);
+    if (this.#isOverdue(endpoint)) return true;
+    return bootId !== this.#options.bootId && (await this.#hasLostInterface(endpoint));
   }
 
-  /** No container has the interface: it is on the host (again), or its namespace is gone. */
-  async #isOrphan(endpoint: EndpointState): Promise<boolean> {
-    const { host, logger } = this.#options;
-    if (await host.isOnHost(endpoint)) return this.#isOverdue(endpoint);
-    const { sandboxKey = "" } = endpoint;
+  async #hasLostInterface(endpoint: EndpointState): Promise<boolean> {
+    const { host } = this.#options;
+    if (await host.isOnHost(endpoint)) return false;
+    return !(await host.isStaged(endpoint)) && (await host.isInUse(endpoint)) !== true;
+  }
+
+  /** The steps are in the order in which dockerd moves an interface, so that none is missed. */
+  async #hasLostContainer(endpoint: EndpointState, orphans?: Set<string>): Promise<boolean> {
+    const { host, bootId } = this.#options;
+    const { id, sandboxKey = "", sandboxSeen } = endpoint;
     const directory = dirname(sandboxKey);
     const found = await host.namespaces.find(sandboxKey);
-    if (found === "namespace") await this.#markSeen(endpoint, directory);
-    if (found === "hidden" && !this.#hiddenDirectories.has(directory)) {
-      this.#hiddenDirectories.add(directory);
-      const problem = "cannot see containers' network namespaces";
-      logger.warn({ directory }, `${problem}; endpoints that dockerd forgets stay attached`);
+    if (found === "namespace") {
+      await this.#markSeen(endpoint, directory);
+      return this.#isOverdue(endpoint) && (await host.isOnHost(endpoint));
     }
+    if (found === "hidden") this.#warnOfHidden(directory);
+    // Not taken yet by a container that starts, or put back.
+    if (await host.isOnHost(endpoint)) return sandboxSeen === true || this.#isOverdue(endpoint);
+    const isInUse = await host.isInUse(endpoint);
+    if (isInUse === true) return false;
+    const isVisible = this.#visibleDirectories.has(directory);
+    if (endpoint.bootId !== bootId || (isVisible && isInUse === false)) return true;
     // dockerd unmounts a namespace, and removes its file a minute later. The file counts as
     // unmounted only in a directory where mounts are visible to this process.
-    return found === "nothing" || (found === "other" && this.#visibleDirectories.has(directory));
+    if (found !== "nothing" && !(found === "other" && isVisible)) return false;
+    orphans?.add(id);
+    return orphans !== undefined && this.#orphans.has(id);
+  }
+
+  #warnOfHidden(directory: string): void {
+    if (this.#hiddenDirectories.has(directory)) return;
+    this.#hiddenDirectories.add(directory);
+    const problem = "cannot see containers' network namespaces";
+    const { logger } = this.#options;
+    logger.warn({ directory }, `${problem}; endpoints that dockerd forgets stay attached`);
   }
 
   /** Also for the next process: a restart of dockerd restarts its managed plugins. */
   async #markSeen(endpoint: EndpointState, directory: string): Promise<void> {
+    const { host, stored } = this.#options;
+    if (endpoint.sandboxSeen && this.#visibleDirectories.has(directory)) return;
+    if (!(await host.namespaces.hasProcess(endpoint.sandboxKey ?? ""))) return;
     this.#visibleDirectories.add(directory);
-    if (endpoint.sandboxSeen) return;
     const seen = { ...endpoint, sandboxSeen: true as const };
     // If the disk is full, the next process sees the namespace itself.
-    await this.#options.stored.put(endpoint.id, seen).catch(() => undefined);
+    await stored.put(endpoint.id, seen).catch(() => undefined);
   }
 
   /** Detaches what is recorded for endpoints whose file was lost. */

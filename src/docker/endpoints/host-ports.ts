@@ -16,7 +16,7 @@ export type ProbePort = (
 const anyPortAttempts = 20;
 
 /** A host port that another endpoint has. No process holds it: the kernel has a rule for it. */
-interface TakenPort {
+export interface TakenPort {
   readonly mapping: PortMapping;
   readonly endpointId: string;
   readonly networkId: string;
@@ -56,6 +56,24 @@ export async function chooseHostPorts(
     chosen.push(omitUndefined({ hostPort, containerPort, protocol, hostIP }));
   }
   return { portMappings: chosen, sharesPortsWith: [...owners] };
+}
+
+/** The endpoints that have one of the requested ports of the host. */
+export function holdersOf(
+  published: readonly PublishedPort[],
+  taken: readonly TakenPort[],
+): readonly string[] {
+  const isRequested = ({ mapping }: TakenPort): boolean => {
+    const { hostPort } = mapping;
+    return published.some(
+      (port) =>
+        hostPort >= port.hostPort &&
+        hostPort <= port.hostPortEnd &&
+        collides(mapping, { ...port, hostPort }),
+    );
+  };
+  const holders = taken.filter(isRequested);
+  return [...new Set(holders.map(({ endpointId }) => endpointId))];
 }
 
 /** The endpoint of another network with the requested port; no container is in a network twice. */

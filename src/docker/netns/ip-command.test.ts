@@ -4,6 +4,12 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { IpCommand } from "./ip-command.ts";
 
+test("hasProcess() finds this process's namespace", async () => {
+  const namespaces = new IpCommand({ pid: process.pid, owner: "test" });
+  expect(await namespaces.hasProcess("/proc/self/ns/net")).toBe(true);
+  expect(await namespaces.hasProcess("/proc/self/ns/uts")).toBe(false);
+});
+
 test("find() distinguishes a namespace, another file, a missing file and a missing directory", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-docker-"));
   const file = join(dir.path, "file");

@@ -4,7 +4,8 @@ import { dirname, join } from "node:path";
 import type { LinkState } from "#docker/state.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
 import { runProgram } from "#lib/run-program.ts";
-import { readLink, readLinkNames, readRoutes } from "./ip-output.ts";
+import { type NamedLink, readLinkNames, readLinks, readRoutes } from "./ip-output.ts";
+import { processNamespaces } from "./process-namespaces.ts";
 
 /** Where `ip netns` keeps namespaces. */
 const netnsDir = "/run/netns";
@@ -22,6 +23,13 @@ export interface LinkAddresses {
  * `hidden` even the directory is missing, so a missing file in it proves nothing.
  */
 export type FoundAtPath = "namespace" | "other" | "nothing" | "hidden";
+
+/** The interfaces that processes have. */
+export interface LinksOfProcesses {
+  readonly links: readonly NamedLink[];
+  /** Whether this process could read the namespace of every process that it sees. */
+  readonly isComplete: boolean;
+}
 
 /** The machine's network namespaces and their interfaces. Every method throws an Error. */
 export type NetworkNamespaces = Pick<IpCommand, keyof IpCommand>;
@@ -87,9 +95,24 @@ export class IpCommand {
       show(path, ["-4", "route", "show", "dev", ifName]),
       show(path, ["-6", "route", "show", "dev", ifName]),
     ]);
-    const link = readLink(found, ifName);
-    if (link === undefined) throw new Error(`no interface ${ifName} in ${path}`);
+    const named = readLinks(found).find((link) => link.ifName === ifName);
+    if (named === undefined) throw new Error(`no interface ${ifName} in ${path}`);
+    const { ifName: _, ...link } = named;
     return { ...link, routes: [...readRoutes(routes4, 4), ...readRoutes(routes6, 6)] };
+  }
+
+  /** Whether this process sees a process in the namespace at a path. */
+  async hasProcess(path: string): Promise<boolean> {
+    const { ino } = await stat(path);
+    return (await processNamespaces()).paths.has(ino);
+  }
+
+  /** The interfaces of all other namespaces with processes, as far as this process sees them. */
+  async linksOfProcesses(): Promise<LinksOfProcesses> {
+    const { paths, isComplete } = await processNamespaces();
+    paths.delete((await stat("/proc/self/ns/net")).ino);
+    const links = await Promise.all([...paths.values()].map(linksOf));
+    return { links: links.flat(), isComplete };
   }
 
   /** Moves an interface into this process's namespace and renames it. */
@@ -121,6 +144,18 @@ function addAddresses({ ifName, addresses }: LinkAddresses): string[] {
   return addresses.map((address) => `address add ${address} dev ${ifName}`);
 }
 
+/** The interfaces of the namespace at one of some paths; none when all its processes have ended. */
+async function linksOf(paths: readonly string[]): Promise<NamedLink[]> {
+  for (const path of paths) {
+    try {
+      return readLinks(await show(path, ["-d", "address", "show"]));
+    } catch (error) {
+      if (await exists(path)) throw error;
+    }
+  }
+  return [];
+}
+
 async function show(path: string | undefined, args: readonly string[]): Promise<unknown> {
   const { stdout } = await runProgram([...enter(path), "ip", "-j", ...args]);
   return stdout.trim() === "" ? [] : JSON.parse(stdout);
@@ -139,6 +174,14 @@ function enter(path: string | undefined): string[] {
 async function isDirectory(path: string): Promise<boolean> {
   return stat(path).then(
     (found) => found.isDirectory(),
+    (error: unknown) => !isAbsent(error),
+  );
+}
+
+/** Also true for a path that cannot be examined. */
+function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
     (error: unknown) => !isAbsent(error),
   );
 }

@@ -37,15 +37,19 @@ export function readLinkNames(shown: unknown): string[] {
   return addresses.parse(shown).flatMap(({ ifname }) => ifname ?? []);
 }
 
-/** An interface from `ip -d address show`. @throws ZodError for other output */
-export function readLink(shown: unknown, ifName: string): Omit<LinkState, "routes"> | undefined {
-  const link = addresses.parse(shown).find(({ ifname }) => ifname === ifName);
-  if (link === undefined) return undefined;
-  const global = link.addr_info.filter(({ scope }) => scope === "global");
-  return omitUndefined({
-    mac: link.address,
-    kind: link.linkinfo?.info_kind ?? "",
-    addresses: global.map(({ local, prefixlen }) => `${local}/${prefixlen}`),
+/** An interface without its routes. */
+export type NamedLink = Omit<LinkState, "routes"> & { readonly ifName: string };
+
+/** The interfaces from `ip -d address show`. @throws ZodError for other output */
+export function readLinks(shown: unknown): NamedLink[] {
+  return addresses.parse(shown).map(({ ifname = "", address, linkinfo, addr_info }) => {
+    const global = addr_info.filter(({ scope }) => scope === "global");
+    return omitUndefined({
+      ifName: ifname,
+      mac: address,
+      kind: linkinfo?.info_kind ?? "",
+      addresses: global.map(({ local, prefixlen }) => `${local}/${prefixlen}`),
+    });
   });
 }
 

@@ -129,12 +129,14 @@ export class DriverBench {
     const probePort = async (port: number): Promise<number> => (port === 0 ? 40_000 : port);
     const endpoints = new Endpoints({
       ...{ stored, networks, host, probePort, bootId, now, logger, sandboxRoot: "" },
+      detachForgotten: (ids) => forgotten.detachNow(ids),
     });
     const records = { list: async () => ({ records: this.records, damaged: [] }) };
     const nowMs = (): number => this.nowMs;
-    this.#forgotten = new ForgottenEndpoints({
+    const forgotten = new ForgottenEndpoints({
       ...{ stored, endpoints, host, records, runtime: machine, bootId, nowMs, logger },
     });
+    this.#forgotten = forgotten;
     const scopes = { Scope: "local", ConnectivityScope: "local" } as const;
     const capabilities = { ...scopes, GwAllocChecker: true } as const;
     const driver = networkDriver({ networks, endpoints, capabilities, logger });
@@ -154,6 +156,11 @@ export class DriverBench {
   /** The driver's timer. */
   async detachForgotten(): Promise<void> {
     await this.#forgotten?.detach();
+  }
+
+  /** The driver's shorter timer. */
+  async lookAtNewContainers(): Promise<void> {
+    await this.#forgotten?.lookAtNewContainers();
   }
 
   async ensureReachable(): Promise<void> {

@@ -1,7 +1,12 @@
 import { dirname } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { CniCall, CniRuntime } from "#docker/netns/cni-runtime.ts";
-import type { FoundAtPath, LinkAddresses, NetworkNamespaces } from "#docker/netns/ip-command.ts";
+import type {
+  FoundAtPath,
+  LinkAddresses,
+  LinksOfProcesses,
+  NetworkNamespaces,
+} from "#docker/netns/ip-command.ts";
 import type { LinkState } from "#docker/state.ts";
 
 /** The path of this process's namespace. */
@@ -24,6 +29,10 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   readonly namespaces = new Map<string, Map<string, LinkState>>([[own, new Map()]]);
   /** Paths of files that are not namespaces. */
   readonly plainFiles = new Set<string>();
+  /** The interfaces of running containers, by the path at which dockerd mounted their namespace. */
+  readonly #containers = new Map<string, Map<string, LinkState>>();
+  /** Whether this process sees those of containers. */
+  seesProcesses = true;
   /** Directories that this process cannot see. */
   readonly hiddenDirectories = new Set<string>();
   /** In order: `ADD id in path as eth0`. */
@@ -37,6 +46,8 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   /** Messages of the failures of the next ADDs and DELs. */
   readonly addFailures: string[] = [];
   readonly delFailures: string[] = [];
+  /** The container that has each requested address. */
+  readonly #leases = new Map<string, string>();
   /** What happens while the plugins of an ADD run. */
   duringAdd: () => Promise<void> = async () => {};
 
@@ -48,10 +59,11 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   async add(call: CniCall): Promise<void> {
     this.#record("ADD", call);
     await this.duringAdd();
-    const failure = this.addFailures.shift();
+    const failure = this.addFailures.shift() ?? this.#lease(call);
     if (failure !== undefined) throw new CniError(7, failure);
     const links = this.#links(call.netns);
-    links.set(call.ifName, { ...attached, ...this.next });
+    const mac = `aa:bb:cc:00:00:0${call.containerId.slice(-1)}`;
+    links.set(call.ifName, { ...attached, mac, ...this.next });
     for (const name of this.further) links.set(name, attached);
   }
 
@@ -59,7 +71,19 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
     this.#record("DEL", call);
     const failure = this.delFailures.shift();
     if (failure !== undefined) throw new CniError(999, failure);
+    for (const [ip, id] of this.#leases) if (id === call.containerId) this.#leases.delete(ip);
     this.namespaces.get(call.netns)?.delete(call.ifName);
+  }
+
+  /** As host-local does with requested addresses. */
+  #lease({ conf, containerId }: CniCall): string | undefined {
+    const { ips = [] } = conf.runtimeConfig as { ips?: string[] };
+    for (const ip of ips) {
+      const owner = this.#leases.get(ip) ?? containerId;
+      if (owner !== containerId) return `requested IP address ${ip} is not available`;
+      this.#leases.set(ip, containerId);
+    }
+    return undefined;
   }
 
   pathOf(name: string): string {
@@ -123,10 +147,29 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
     this.#links(into).set(ifName, { ...attached, addresses });
   }
 
+  async hasProcess(path: string): Promise<boolean> {
+    return this.seesProcesses && this.#containers.has(path);
+  }
+
+  async linksOfProcesses(): Promise<LinksOfProcesses> {
+    const containers = this.seesProcesses ? [...this.#containers.values()] : [];
+    const links = containers.flatMap((each) =>
+      [...each].map(([ifName, link]) => ({ ...link, ifName })),
+    );
+    return { links, isComplete: this.seesProcesses };
+  }
+
+  /** As dockerd does at its next start with the containers of one that was killed. */
+  killContainer(sandboxKey: string): void {
+    this.#containers.delete(sandboxKey);
+    this.loseMount(sandboxKey);
+  }
+
   /** As dockerd does at a container's start: moves its interfaces from the host into its namespace. */
   startContainer(sandboxKey: string, ...srcNames: string[]): void {
     const links = this.namespaces.get(sandboxKey) ?? new Map<string, LinkState>();
     this.namespaces.set(sandboxKey, links);
+    this.#containers.set(sandboxKey, links);
     for (const name of srcNames) {
       links.set(name, this.#take(own, name));
       this.#links(own).delete(name);
@@ -137,6 +180,7 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   stopContainer(sandboxKey: string, ...srcNames: string[]): void {
     for (const name of srcNames) this.#links(own).set(name, this.#take(sandboxKey, name));
     this.namespaces.delete(sandboxKey);
+    this.#containers.delete(sandboxKey);
   }
 
   #record(command: string, call: CniCall): void {
