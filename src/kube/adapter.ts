@@ -80,7 +80,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   const events = new ApiEventRecorder({ client, logger, metrics, nodeName });
   const running = Promise.all([pods.run(), nads.run()]);
   return {
-    source: new ApiClusterSource({ pods, nads, live }),
+    source: new ApiClusterSource({ pods, nads, live, nodeName: options.nodeName }),
     publisher,
     events,
     resourceApi: new KubeResourceApi(live),

@@ -7,6 +7,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 
 const web = { namespace: "default", name: "web" };
+const webWithUid = { ...web, uid: "uid-of-web" };
 
 test("startKube() refuses an invalid node name", async ({ api }) => {
   await expect(startAdapter(api, { nodeName: "Node_1" })).rejects.toThrow(
@@ -95,6 +96,16 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
   expect(api.seen.filter(isGet("web"))).toHaveLength(found === "mirror" ? 0 : 1);
 });
 
+test.for<[string, string, string | undefined]>([
+  ["is the pod of this node", "node-1", "uid-of-web"],
+  ["is not the pod of another node", "node-2", undefined],
+])("getPod() without a UID, as some runtimes call: a name %s", async ([, node, uid], { api }) => {
+  await using kube = await startSyncedAdapter(api);
+  api.objects.set("pods/default/web", podObject("web", { node }));
+  expect((await kube.source.getPod(web, {}))?.uid).toBe(uid);
+  expect((await kube.source.getPod({ ...web, uid: "uid-of-web" }, {}))?.uid).toBe("uid-of-web");
+});
+
 test("getPod() fails with code 11 and advice if the API server hangs", async ({ api }) => {
   await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 300 });
   api.script({ when: isGet("web"), answer: "hang", times: 100 });
@@ -112,7 +123,7 @@ test("getPod() retries within its deadline when a connection is dead", async ({ 
   api.script({ when: isGet("web"), answer: "hang" });
   api.script({ when: isGet("web"), answer: "reset" });
   api.script({ when: isGet("web"), answer: 503 });
-  expect(await kube.source.getPod(web, {})).toMatchObject({ name: "web" });
+  expect(await kube.source.getPod(webWithUid, {})).toMatchObject({ name: "web" });
 });
 
 test("getPod() fails at once with advice when it is forbidden", async ({ api, kube }) => {
@@ -129,8 +140,8 @@ test("getPod() is cancelled for the aborting caller, not for others", async ({ a
   await using kube = await startSyncedAdapter(api);
   api.script({ when: isGet("web"), answer: 503 });
   const caller = new AbortController();
-  const first = kube.source.getPod(web, { signal: caller.signal });
-  const second = kube.source.getPod(web, {});
+  const first = kube.source.getPod(webWithUid, { signal: caller.signal });
+  const second = kube.source.getPod(webWithUid, {});
   caller.abort(new Error("the shim has gone"));
   await expect(first).rejects.toThrow("the shim has gone");
   await expect(second).resolves.toMatchObject({ name: "web" });

@@ -1,3 +1,4 @@
+import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -17,6 +18,8 @@ interface ApiClusterSourceOptions {
   readonly pods: ObjectCache<Pod>;
   readonly nads: ObjectCache<NetworkAttachmentDefinition>;
   readonly live: LiveGetter;
+  /** Of this node; undefined when it is not known. */
+  readonly nodeName: string | undefined;
 }
 
 /**
@@ -37,7 +40,9 @@ export class ApiClusterSource implements ClusterSource {
   ): Promise<Pod | undefined> {
     const cached = this.#options.pods.get(keyOf(identity));
     if (cached !== undefined && isThePod(cached, identity)) return cached;
-    const object = await this.#readPod(identity, { ...options, accept: metadataOnly });
+    // Without a UID, the node shows whether it is this pod: its spec is needed.
+    const accept = identity.uid === undefined ? {} : { accept: metadataOnly };
+    const object = await this.#readPod(identity, { ...options, ...accept });
     return object === undefined ? undefined : podOf(object);
   }
 
@@ -58,7 +63,13 @@ export class ApiClusterSource implements ClusterSource {
       { ...request, ...omitUndefined({ accept }) },
       signal,
     );
-    return object !== undefined && isThePod(podOf(object), identity) ? object : undefined;
+    if (object === undefined || !isThePod(podOf(object), identity)) return undefined;
+    return identity.uid !== undefined || this.#isOfThisNode(object) ? object : undefined;
+  }
+
+  #isOfThisNode(pod: JsonObject): boolean {
+    const { nodeName } = this.#options;
+    return nodeName === undefined || nodeNameOf(pod) === nodeName;
   }
 
   /** @throws CniError 7 when the definition is invalid, 11 without an answer in time */

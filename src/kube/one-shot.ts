@@ -40,7 +40,7 @@ export function openKubeOnce(options: {
   const { client, logger, nodeName } = options;
   const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
   const live = new LiveGetter(client, options.apiTimeoutMs);
-  const api = new ApiClusterSource({ pods: noCache, nads: noCache, live });
+  const api = new ApiClusterSource({ pods: noCache, nads: noCache, live, nodeName });
   let foundNode: string | undefined;
   const source: ClusterSource = {
     // The whole pod, because the event needs its node, without another request.

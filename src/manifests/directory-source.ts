@@ -23,6 +23,7 @@ interface LoadedFile {
  * keeps its last good content, is logged once, and makes the source not ready until it is fixed.
  */
 export class ManifestDirectory implements ClusterSource, AsyncDisposable {
+  readonly namesContainers = true;
   readonly #dir: string;
   readonly #logger: Logger;
   readonly #files = new Map<string, LoadedFile>();

@@ -64,7 +64,8 @@ export const configSchema = z
         "Capabilities that the node's CNI configuration declares in addition to the primary CNI's. `false` omits one.",
     }),
     delegateTimeoutMs: budget.exactOptional().meta({
-      description: "Timeout of one plugin. Plexus then kills it with its process group. All plugins of a STATUS or GC have ten seconds.",
+      description:
+        "Timeout of one plugin. Plexus then kills it with its process group. All plugins of a STATUS or GC have ten seconds.",
       default: defaultEngineConfig.delegateTimeoutMs,
     }),
     delBudgetMs: budget.exactOptional().meta({

@@ -1,14 +1,18 @@
 import type { CniArgs } from "#cni/args.ts";
-import type { PodIdentity } from "#engine/ports.ts";
+import type { ClusterSource, PodIdentity } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /**
  * The pod named by the K8S_* keys of CNI_ARGS; undefined for a sandbox without a pod. podman sends
- * a container's name as K8S_POD_NAME and no namespace: a pod of that name in `default`, if any.
+ * a container's name as K8S_POD_NAME and no namespace. The source decides whether that may be a pod.
  */
-export function podIdentity(cniArgs: CniArgs): PodIdentity | undefined {
+export function podIdentity(
+  cniArgs: CniArgs,
+  source?: Pick<ClusterSource, "namesContainers">,
+): PodIdentity | undefined {
   const args = new Map(cniArgs);
-  const namespace = args.get("K8S_POD_NAMESPACE") ?? "default";
+  const containers = source?.namesContainers === true ? "default" : "";
+  const namespace = args.get("K8S_POD_NAMESPACE") ?? containers;
   const name = args.get("K8S_POD_NAME") ?? "";
   if (namespace === "" || name === "") return undefined;
   return omitUndefined({ namespace, name, uid: args.get("K8S_POD_UID") || undefined });

@@ -13,15 +13,16 @@ import { loadStored } from "./stored.ts";
  */
 export async function del(ctx: CallContext, request: DelRequest): Promise<void> {
   const { path, conf, cniArgs } = request;
+  const { source } = ctx.deps;
   const stored = await ctx.trace.phase("record", () =>
     loadStored(() => ctx.deps.records.load(request)),
   );
   const netns = netnsForDel(ctx, request.netns);
   if (stored.state === "usable") {
     await detachRecord(ctx, stored.value, { netns, path });
-    return withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs));
+    return withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs, source));
   }
   const { cniVersion, runtimeConfig } = conf;
   await detachUnrecorded(ctx, { ...request, netns, cniVersion, runtimeConfig }, stored);
-  await withdrawStatus(ctx.deps, podIdentity(cniArgs));
+  await withdrawStatus(ctx.deps, podIdentity(cniArgs, source));
 }

@@ -25,7 +25,7 @@ export async function detachByAnnotation(
   sandbox: UnrecordedSandbox,
   { wasDamaged }: { readonly wasDamaged: boolean },
 ): Promise<boolean> {
-  const identity = podIdentity(sandbox.cniArgs);
+  const identity = podIdentity(sandbox.cniArgs, ctx.deps.source);
   if (identity === undefined || ctx.deps.source === undefined) return false;
   const names = await furtherInterfaces(ctx, sandbox);
   if (!wasDamaged && names.size === 0) return false;

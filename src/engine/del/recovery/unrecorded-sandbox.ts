@@ -52,7 +52,7 @@ function newRecord(
   attachments: readonly RecordedAttachment[],
 ): AttachmentRecord {
   const { containerId, ifName, netns, cniVersion } = sandbox;
-  const identity = podIdentity(sandbox.cniArgs);
+  const identity = podIdentity(sandbox.cniArgs, ctx.deps.source);
   const uid = identity?.uid;
   const now = ctx.deps.now();
   return omitUndefined({

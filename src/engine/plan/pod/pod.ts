@@ -3,35 +3,36 @@ import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
-import type { Pod, PodIdentity } from "#engine/ports.ts";
+import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
 import { runtimePod } from "./runtime-pod.ts";
 
 const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
 
 /** Whether the name may be that of a container without a pod: podman sends no namespace. */
 function isContainerName(cniArgs: CniArgs): boolean {
-  return !cniArgs.some(([key]) => key === "K8S_POD_NAMESPACE");
+  const args = new Map(cniArgs);
+  return args.has("K8S_POD_NAME") && !args.has("K8S_POD_NAMESPACE");
 }
 
-/** @throws CniError 4 when there are K8S_* keys that do not name a pod */
-function podToAttach(cniArgs: CniArgs): PodIdentity | undefined {
-  const identity = podIdentity(cniArgs);
+/** @throws CniError 4 when there are K8S_* keys that do not name a pod or a container */
+function podToAttach(cniArgs: CniArgs, source?: ClusterSource): PodIdentity | undefined {
+  const identity = podIdentity(cniArgs, source);
   const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];
-  if (identity !== undefined || key === undefined) return identity;
+  if (identity !== undefined || key === undefined || isContainerName(cniArgs)) return identity;
   const message = `invalid CNI_ARGS: there is ${key}, but K8S_POD_NAMESPACE and K8S_POD_NAME do not name a pod`;
   throw new CniError("InvalidEnvironmentVariables", message);
 }
 
 /**
  * The pod to attach; undefined if the sandbox is not a pod. Looks it up only if the runtime does
- * not describe it. A name without a namespace need not be that of a pod.
+ * not describe it. A name without a namespace is that of a container, which need not be a pod.
  * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that
  *   knows pods: the runtime may still want it, and an invented result would start it without its
  *   networks
  */
 export async function resolvePod(ctx: CallContext, request: AddRequest): Promise<Pod | undefined> {
   const { source } = ctx.deps;
-  const identity = podToAttach(request.cniArgs);
+  const identity = podToAttach(request.cniArgs, source);
   if (identity === undefined) return undefined;
   const described = runtimePod(request.conf, identity);
   if (described !== undefined) return described;
