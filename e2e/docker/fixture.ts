@@ -18,6 +18,9 @@ import {
 } from "./containers.ts";
 import { DockerMachine, outside } from "./docker-machine.ts";
 
+/** Of several networks; a container may join all of them. */
+const sharedRoute = { dst: "10.99.0.0/16" };
+
 /** A bridge that is the containers' gateway, with the plugins for published ports and Docker's firewall. */
 function gatewayBridge(name: string, net: number, extra: object = {}): object {
   const bridge = {
@@ -27,7 +30,7 @@ function gatewayBridge(name: string, net: number, extra: object = {}): object {
     ipMasq: true,
     mtu: 1400,
     hairpinMode: true,
-    ipam: hostLocal(net, { routes: [{ dst: "0.0.0.0/0" }] }),
+    ipam: hostLocal(net, { routes: [{ dst: "0.0.0.0/0" }, sharedRoute] }),
     ...extra,
   };
   const portmap = { type: "portmap", capabilities: { portMappings: true }, snat: true };
@@ -37,7 +40,7 @@ function gatewayBridge(name: string, net: number, extra: object = {}): object {
 /** The definitions on every machine, by name. */
 export const definitions = {
   red: gatewayBridge("red", 71),
-  blue: gatewayBridge("blue", 72, { ipam: hostLocal(72) }),
+  blue: gatewayBridge("blue", 72, { ipam: hostLocal(72, { routes: [sharedRoute] }) }),
   fixed: gatewayBridge("fixed", 73, {
     capabilities: { ips: true, mac: true },
     ipam: { type: "host-local", ranges: [[{ subnet: "10.73.0.0/24" }]] },

@@ -253,6 +253,40 @@ test("a gateway outside of all subnets gets a route [M-9.7]", async () => {
   });
 });
 
+test("a route that another network of the container has is not added twice", async () => {
+  const bench = await benchWithNetwork();
+  const extra = (gateway: string) => ({
+    dst: "10.99.0.0/16",
+    gateway,
+    metric: 0,
+    isFromAddress: false,
+  });
+  const subnet = (dst: string) => ({ dst, metric: 0, isFromAddress: true });
+  const routed = { dst: "10.8.0.0/16", metric: 0, isFromAddress: false };
+  const networks = [
+    [subnet("10.1.0.0/24"), extra("10.1.0.1"), routed],
+    [
+      subnet("10.2.0.0/24"),
+      extra("10.2.0.1"),
+      { ...extra("10.2.0.2"), metric: 9 },
+      subnet("10.1.0.0/24"),
+    ],
+  ];
+  const answers = [];
+  for (const [index, routes] of networks.entries()) {
+    bench.machine.next = { addresses: [`10.${index + 1}.0.5/24`], routes };
+    await bench.createEndpoint(`e${index}`);
+    answers.push((await bench.join(`e${index}`, sandbox)).StaticRoutes);
+  }
+  const onLink = { Destination: "10.8.0.0/16", RouteType: 1 };
+  const first = { Destination: "10.99.0.0/16", RouteType: 0, NextHop: "10.1.0.1" };
+  expect(answers).toEqual([[onLink, first], []]);
+  // Another container gets them all, the one with the lowest metric first.
+  await bench.createEndpoint("e2");
+  const other = { Destination: "10.99.0.0/16", RouteType: 0, NextHop: "10.2.0.1" };
+  expect(await bench.join("e2", `${sandbox}2`)).toMatchObject({ StaticRoutes: [other] });
+});
+
 const internal = {
   "com.docker.network.internal": true,
   "com.docker.network.generic": { "plexus.network": JSON.stringify(bridgeList) },

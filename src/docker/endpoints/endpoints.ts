@@ -77,7 +77,7 @@ export class Endpoints {
   /** Hands an endpoint over to a container. Idempotent. @throws as {@link create} */
   async join(request: RequestOf<"NetworkDriver.Join">): Promise<JoinAnswer> {
     using _lock = await this.#locks.acquire(request.EndpointID);
-    const { networks, host, sandboxRoot } = this.#options;
+    const { stored, networks, host, sandboxRoot } = this.#options;
     const endpoint = this.#get(request.EndpointID);
     const network = networks.get(endpoint.networkId);
     const sandboxKey = sandboxRoot + request.SandboxKey;
@@ -90,7 +90,12 @@ export class Endpoints {
     if (endpoint.mode === "direct") return await this.#joinDirectly(endpoint, network, sandboxKey);
     await host.handOver(endpoint);
     await this.#put("joined", { ...endpoint, sandboxKey });
-    return joinAnswer(endpoint, network);
+    const others = stored
+      .all()
+      .filter((each) => each.phase === "joined" && each.sandboxKey === sandboxKey)
+      .filter(({ id }) => id !== endpoint.id)
+      .map((each) => ({ endpoint: each, network: networks.get(each.networkId) }));
+    return joinAnswer({ endpoint, network }, others);
   }
 
   /** Takes an endpoint back before dockerd returns its interface. @throws as {@link remove} */

@@ -67,19 +67,26 @@ function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): boolean 
   return prefix === addressBits[family] || isOnLink(ip, routes, prefix);
 }
 
-/** The interface and routes with which dockerd configures a container that joins. */
-export function joinAnswer(endpoint: EndpointState, { options }: NetworkState): JoinAnswer {
-  const routes = endpoint.link?.routes ?? [];
-  const usesDefault = options.gateway === "auto" && !options.internal;
-  const wanted = routes.filter((route) => usesDefault || !isDefaultRoute(route.dst));
+/** An endpoint with its network. */
+export interface NetworkEndpoint {
+  readonly endpoint: EndpointState;
+  readonly network: NetworkState;
+}
+
+/**
+ * The interface and routes with which dockerd configures a container that joins. dockerd cannot add
+ * a route twice. As with CNI plugins, the first wins: `others` are in the container already.
+ */
+export function joinAnswer(
+  joining: NetworkEndpoint,
+  others: readonly NetworkEndpoint[],
+): JoinAnswer {
+  const { endpoint, network } = joining;
+  const { options } = network;
+  const wanted = wantedRoutes(joining);
+  const taken = new Set(others.flatMap(destinationsOf));
   const Gateway = defaultGateway(wanted, 4);
   const GatewayIPv6 = defaultGateway(wanted, 6);
-  // dockerd sets the routes of addresses and default gateways itself.
-  const others = wanted.filter(
-    (route) => !route.isFromAddress && !(isDefaultRoute(route.dst) && route.gateway !== undefined),
-  );
-  const gateways = new Set([...others.map(({ gateway }) => gateway), Gateway, GatewayIPv6]);
-  const unreachable = [...gateways].filter((ip) => ip !== undefined && !isOnLink(ip, routes));
   return {
     InterfaceName: omitUndefined({
       SrcName: hostIfName(endpoint.id),
@@ -87,17 +94,56 @@ export function joinAnswer(endpoint: EndpointState, { options }: NetworkState): 
       DstName: endpoint.wantedIfName,
     }),
     ...omitUndefined({ Gateway, GatewayIPv6 }),
-    // Routes on the link come first: routes through gateways may need them.
-    StaticRoutes: [
-      ...unreachable.map((ip = "") => staticRoute({ dst: `${ip}/${addressBits[ipFamily(ip)]}` })),
-      ...others.filter(({ gateway }) => gateway === undefined).map(staticRoute),
-      ...others.filter(({ gateway }) => gateway !== undefined).map(staticRoute),
-    ],
+    StaticRoutes: addedRoutes(joining)
+      .filter(({ dst }) => !taken.has(dst))
+      .map(staticRoute),
     DisableGatewayService: options.internal || options.gateway !== "docker",
   };
 }
 
-function staticRoute({ dst, gateway }: Pick<LinkRoute, "dst" | "gateway">): StaticRoute {
+type Route = Pick<LinkRoute, "dst" | "gateway">;
+
+/** Without default routes that the container must not get. */
+function wantedRoutes({ endpoint, network: { options } }: NetworkEndpoint): LinkRoute[] {
+  const usesDefault = options.gateway === "auto" && !options.internal;
+  const routes = endpoint.link?.routes ?? [];
+  return routes.filter((route) => usesDefault || !isDefaultRoute(route.dst));
+}
+
+/**
+ * The routes that dockerd adds, one for each destination: it sets those of addresses and default
+ * gateways itself. Routes on the link come first: routes through gateways may need them.
+ */
+function addedRoutes(joining: NetworkEndpoint): Route[] {
+  const wanted = wantedRoutes(joining);
+  const added = wanted.filter(
+    (route) => !route.isFromAddress && !(isDefaultRoute(route.dst) && route.gateway !== undefined),
+  );
+  const gateways = [defaultGateway(wanted, 4), defaultGateway(wanted, 6)];
+  const used = new Set([...added.map(({ gateway }) => gateway), ...gateways]);
+  const onLink = joining.endpoint.link?.routes ?? [];
+  const unreachable = [...used].flatMap((ip) =>
+    ip === undefined || isOnLink(ip, onLink) ? [] : { dst: `${ip}/${addressBits[ipFamily(ip)]}` },
+  );
+  const byMetric = added.toSorted((a, b) => a.metric - b.metric);
+  const routes: Route[] = [
+    ...unreachable,
+    ...byMetric.filter(({ gateway }) => gateway === undefined),
+    ...byMetric.filter(({ gateway }) => gateway !== undefined),
+  ];
+  return routes.filter(({ dst }, i) => routes.findIndex((each) => each.dst === dst) === i);
+}
+
+/** The destinations of the routes that an endpoint has in its container. */
+function destinationsOf(joined: NetworkEndpoint): string[] {
+  const { mode, link } = joined.endpoint;
+  const own = (link?.routes ?? []).filter(
+    ({ isFromAddress }) => mode === "direct" || isFromAddress,
+  );
+  return [...own, ...addedRoutes(joined)].map(({ dst }) => dst);
+}
+
+function staticRoute({ dst, gateway }: Route): StaticRoute {
   if (gateway === undefined) return { Destination: dst, RouteType: 1 };
   return { Destination: dst, RouteType: 0, NextHop: gateway };
 }
