@@ -230,9 +230,9 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "the retry of a leftover releases the sandbox's lock",
     file: "src/engine/leftovers/leftovers.ts",
-    find: "      using sandbox = this.#locks.tryAcquire(listed.containerId);\n      if (sandbox === undefined || !(",
+    find: "      using sandbox = this.#locks.tryAcquire(listed.containerId);\n      if (sandbox === undefined) continue;",
     replace:
-      "      const sandbox = this.#locks.tryAcquire(listed.containerId);\n      if (sandbox === undefined || !(",
+      "      const sandbox = this.#locks.tryAcquire(listed.containerId);\n      if (sandbox === undefined) continue;",
     properties: ["in the end", "independent"],
     isQuick: true,
   },
@@ -361,7 +361,7 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "a sandbox whose record lost its content is detached",
-    file: "src/engine/leftovers/leftovers.ts",
+    file: "src/engine/leftovers/absences.ts",
     find: "isIncomplete && this.#graceIsOver()",
     replace: "isIncomplete && this.#startedAt < 0",
     properties: ["in the end", "bounded"],
@@ -385,9 +385,9 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "a sandbox that the runtime has forgotten is detached",
-    file: "src/engine/leftovers/leftovers.ts",
-    find: "record.teardown !== undefined || this.#unknownSandboxes.has(record)",
-    replace: "record.teardown !== undefined",
+    file: "src/engine/leftovers/absences.ts",
+    find: "if (this.#unknownSandboxes.has(record))",
+    replace: "if (record.bootId === record.ifName)",
     properties: ["in the end"],
     isQuick: true,
   },

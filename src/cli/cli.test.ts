@@ -93,7 +93,7 @@ function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
   return {
     containerId: `c-${name}`,
     ifName: "eth0",
-    netns: "/run/netns/x",
+    netns: "/run/no-namespace-of-this-test",
     cniVersion: "1.0.0",
     pod: { namespace: "default", name, uid: "u" },
     createdAt: "2026-01-01T00:00:00.000Z",
@@ -302,6 +302,9 @@ test("records --orphans lists leftovers and the reasons", async ({ node, store }
   await store.update({ ...db, teardown: busy }, planOf(current));
   await create("old", "earlier");
   await create("upgraded", "");
+  // On a node that is a container, its own boot ID differs from that of its containers.
+  const runs = { ...recordOf("runs", ["cbr0"]), bootId: "of-a-container", netns: node.at("net.d") };
+  await store.create(runs, planOf("of-a-container"));
   const { out } = await run("records", "--orphans", "--state-dir", node.at("state"));
   expect(out.split("\n").map((line) => line.replaceAll(/ {2,}/g, " | "))).toEqual([
     "POD | CONTAINER | NETWORKS | SINCE | REASON",
@@ -415,14 +418,19 @@ test("gc --forget-leftovers removes what blocks an uninstallation, but no sandbo
   await store.create({ ...recordOf("typo", ["cbr0", "red"]), teardown: busy }, emptyPlan);
   await store.create({ ...recordOf("rebooted", ["cbr0", "red"]), bootId: "b0" }, emptyPlan);
   await store.create(recordOf("web", ["cbr0", "red"]), emptyPlan);
+  const runs = { ...recordOf("runs", ["cbr0", "red"]), bootId: "b0", netns: node.at("net.d") };
+  await store.create(runs, emptyPlan);
   expect((await node.uninstall()).err).toMatch(
-    /Plexus: 1 \(default\/web\).*not be detached: 2 \(default\/rebooted, default\/typo\)/s,
+    /Plexus: 2 \(default\/runs, default\/web\).*not be detached: 2 \(default\/rebooted, default\/typo\)/s,
   );
   expect(await forget()).toMatchObject({
     code: 0,
     out: expect.stringMatching(/red \(net1, attached\).*c-rebooted.*c-typo@eth0\): forgotten;/s),
   });
-  expect((await store.list()).records).toMatchObject([{ containerId: "c-web" }]);
+  expect((await store.list()).records).toMatchObject([
+    { containerId: "c-runs" },
+    { containerId: "c-web" },
+  ]);
   expect((await forget()).out).toContain("no leftovers");
   expect((await node.uninstall()).err).not.toContain("not be detached");
 });

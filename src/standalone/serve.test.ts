@@ -84,6 +84,7 @@ async function call(
     CNI_COMMAND: command,
     CNI_CONTAINERID: containerId,
     CNI_NETNS: "/run/netns/c1",
+    PLEXUS_LINKS: "lo/eth0/",
     CNI_IFNAME: "eth0",
     CNI_PATH: "/opt/cni/bin",
     CNI_ARGS: args,

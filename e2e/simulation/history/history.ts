@@ -204,11 +204,15 @@ async function repair(stage: Stage): Promise<void> {
     runtime.writeList();
     await inProcess(runtime.process, () => runtime.nudge()).catch(() => undefined);
   };
-  // Without the runtime's list, what it has forgotten stays as long as its pod.
-  const isTidy = (): boolean => !stage.scenario.hasList || leftovers(stage).length === 0;
+  // Without the runtime's list, what it has forgotten stays as long as its pod; with it, as long as its namespace.
+  const netnsOf = (id: string): string => `/run/netns/${id}`;
+  const isTidy = (): boolean =>
+    !stage.scenario.hasList ||
+    leftovers(stage).every((id) => world.kernel.hasNamespace(netnsOf(id)));
   if (!(await schedule.until(isTidy, endUs, nudge)))
     return properties.violate("in the end", `beside running pods: ${leftovers(stage).join()}`);
   await checkRunning(stage);
+  for (const id of leftovers(stage)) world.kernel.removeNamespace(netnsOf(id));
   for (const pod of kubelet.pods) kubelet.delete(pod);
   const isEmpty = (): boolean =>
     kubelet.unsettled === 0 && !isBusy() && leftovers(stage).length === 0;

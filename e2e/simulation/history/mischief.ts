@@ -143,7 +143,7 @@ function happenOnNode(stage: Stage, mischief: Mischief): void {
       if (sandbox === undefined || sandbox.state !== "ready") return;
       runtime.sandboxes.delete(sandbox.id);
       // A namespace goes with its pod. The kubelet replaces the sandbox of a pod that stays.
-      if (!mischief.keepsPod) kernel.removeNamespace(sandbox.netns);
+      if (!mischief.keepsPod || world.random.chance(0.5)) kernel.removeNamespace(sandbox.netns);
       if (mischief.keepsPod) kubelet.notice(sandbox.pod);
       else kubelet.delete(sandbox.pod);
   }

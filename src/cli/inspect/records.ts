@@ -3,7 +3,7 @@ import { commonFlags, switchFlag } from "#cli/flags.ts";
 import { table } from "#cli/table.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
-import { readBootId } from "#host/boot-id.ts";
+import { readNodeNow } from "./node-now.ts";
 import { readRecords } from "./read-records.ts";
 
 /** A record, and why it is a leftover if it is one. */
@@ -25,7 +25,7 @@ export const recordsCommand = command({
   failsWhen: "records are damaged; stderr lists them",
   async run({ flags }, output) {
     const { records, damaged } = await readRecords(flags["state-dir"]);
-    const current = { bootId: await readBootId(), now: new Date().toISOString() };
+    const current = await readNodeNow();
     const listed = records
       .map((record) => ({ record, reason: leftoverReason(record, current) }))
       .filter(({ reason }) => !flags.orphans || reason !== undefined)

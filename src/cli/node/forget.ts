@@ -1,16 +1,13 @@
-import { existsSync } from "node:fs";
-import { dirname } from "node:path";
 import { type CliOutput, ExitCode } from "#cli/command.ts";
+import { readNodeNow } from "#cli/inspect/node-now.ts";
 import { readRecords } from "#cli/inspect/read-records.ts";
-import { leftoverReason } from "#engine/leftovers/leftover.ts";
+import { leftoverReason, type NodeNow } from "#engine/leftovers/leftover.ts";
 import {
   type AttachmentRecord,
   attachmentsToDetach,
-  isOfEarlierBoot,
   type RecordedAttachment,
   sandboxName,
 } from "#engine/record/record.ts";
-import { readBootId } from "#host/boot-id.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
 /** Options of {@link forgetSandbox}. */
@@ -36,8 +33,8 @@ export async function forgetSandbox(options: ForgetOptions, output: CliOutput): 
     return ExitCode.Failed;
   }
   const found = records.filter(({ containerId }) => containerId === ids[0]);
-  const bootId = await readBootId();
-  const blocking = found.find((record) => isAttached(record) && !namespaceIsGone(record, bootId));
+  const now = await readNodeNow();
+  const blocking = found.find((record) => isAttached(record) && !namespaceIsGone(record, now));
   if (blocking !== undefined && !attached) {
     output.err(
       `${nameOf(blocking)}: attached, and its network namespace may exist; delete the pod, or add --attached`,
@@ -45,7 +42,7 @@ export async function forgetSandbox(options: ForgetOptions, output: CliOutput): 
     return ExitCode.Failed;
   }
   const store = await FileRecordStore.open(stateDir);
-  for (const record of found) await finish(record, { store, bootId, output });
+  for (const record of found) await finish(record, { store, now, output });
   return ExitCode.Done;
 }
 
@@ -55,9 +52,8 @@ export async function forgetSandbox(options: ForgetOptions, output: CliOutput): 
  */
 export async function forgetLeftovers(stateDir: string, output: CliOutput): Promise<ExitCode> {
   const { records } = await readRecords(stateDir);
-  const bootId = await readBootId();
-  const current = { bootId, now: new Date().toISOString() };
-  const leftovers = records.filter((record) => leftoverReason(record, current) !== undefined);
+  const now = await readNodeNow();
+  const leftovers = records.filter((record) => leftoverReason(record, now) !== undefined);
   if (leftovers.length === 0) output.out(`no leftovers in ${stateDir}`);
   let code: ExitCode = ExitCode.Done;
   const store = await FileRecordStore.open(stateDir);
@@ -66,7 +62,7 @@ export async function forgetLeftovers(stateDir: string, output: CliOutput): Prom
       output.err(`${nameOf(record)}: a call for it is running; try again`);
       code = ExitCode.Failed;
     } else {
-      await finish(record, { store, bootId, output });
+      await finish(record, { store, now, output });
     }
   }
   return code;
@@ -75,13 +71,9 @@ export async function forgetLeftovers(stateDir: string, output: CliOutput): Prom
 /** Removes a record, and prints what stays allocated. */
 async function finish(
   record: AttachmentRecord,
-  {
-    store,
-    bootId,
-    output,
-  }: Readonly<{ store: FileRecordStore; bootId: string; output: CliOutput }>,
+  { store, now, output }: Readonly<{ store: FileRecordStore; now: NodeNow; output: CliOutput }>,
 ): Promise<void> {
-  for (const attachment of attachmentsToDetach(record, bootId)) output.out(lossOf(attachment));
+  for (const attachment of attachmentsToDetach(record, now.bootId)) output.out(lossOf(attachment));
   await store.finish(record);
   output.out(`${nameOf(record)}: forgotten; no plugin was executed`);
 }
@@ -115,9 +107,7 @@ function lossOf({ displayName, ifName, state, result, device }: RecordedAttachme
   return `network ${displayName} (${ifName}, ${state}): Plexus will not release ${what}`;
 }
 
-/** Whether the namespace is certainly gone: in a container the host's directory may be missing. */
-function namespaceIsGone(record: AttachmentRecord, bootId: string): boolean {
-  const { netns } = record;
-  if (netns === "" || isOfEarlierBoot(record, bootId)) return true;
-  return !existsSync(netns) && existsSync(dirname(netns));
+/** Whether the namespace is certainly gone. */
+function namespaceIsGone({ netns }: AttachmentRecord, { isNothingAt }: NodeNow): boolean {
+  return netns === "" || isNothingAt(netns);
 }

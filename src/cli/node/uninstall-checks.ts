@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { readNodeNow } from "#cli/inspect/node-now.ts";
 import { readRecords } from "#cli/inspect/read-records.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { findNextPrimary } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName, sandboxNames } from "#engine/record/record.ts";
-import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import type { HostView } from "#host/host-view.ts";
@@ -43,7 +43,7 @@ export async function attachmentProblems(stateDir: string): Promise<string[]> {
   const problems = damaged.map(
     ({ reason }) => `${reason}; delete the pod of this container, or uninstall with --force`,
   );
-  const current = { bootId: await readBootId(), now: new Date().toISOString() };
+  const current = await readNodeNow();
   const reasonOf = (record: AttachmentRecord) => leftoverReason(record, current);
   const attached = blocking.filter((record) => reasonOf(record) === undefined);
   const leftovers = blocking.filter((record) => reasonOf(record) !== undefined);

@@ -308,19 +308,6 @@ test.each([
   },
 );
 
-test("add() detaches what the same container had before a reboot, as podman sends no DEL then", async () => {
-  const lab = podLab("a");
-  await lab.add(web);
-  lab.bootId = "the-next-boot";
-  lab.plugins.calls.length = 0;
-  lab.kernel.addNamespace("/run/netns/new");
-  const again = { ...web, env: { CNI_NETNS: "/run/netns/new" } };
-  expect(await lab.add(again)).toMatchObject({ exitCode: 0 });
-  const calls = lab.plugins.log();
-  expect(calls).toEqual(["bridge DEL net1", "ptp DEL eth0", "ptp ADD eth0", "bridge ADD net1"]);
-  expect(lab.plugins.calls.slice(0, 2).map(({ env }) => env.CNI_NETNS ?? "")).toEqual(["", ""]);
-});
-
 test.each([
   ["that does not exist", "default/gone", false],
   ["that was replaced", "default/web/another-uid", false],

@@ -1,18 +1,16 @@
 import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { inSandbox, sandboxLinks } from "#engine/call/sandbox.ts";
+import { linksOfCall } from "#engine/call/sandbox.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { detachRecord } from "#engine/del/detach-record.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import { HostGoneError, type Pod } from "#engine/ports.ts";
-import { isOfEarlierBoot } from "#engine/record/record.ts";
-import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { AddRecord, sandboxToAdd } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
+import { detachEarlier } from "./earlier-sandbox.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
 import { rollBack } from "./roll-back.ts";
@@ -29,11 +27,9 @@ export async function add(
   request: AddRequest,
   locks: SandboxLocks,
 ): Promise<JsonObject> {
-  const { records } = ctx.deps;
   if (request.prevResult !== undefined) throw notFirstPlugin();
   await checkReadinessFile(ctx);
-  const earlier = await records.load(request);
-  if (earlier !== undefined) await detachBeforeReboot(ctx, request, earlier);
+  await detachEarlier(ctx, request);
   const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
   const { attachments, recordBytes, annotationError } = await plan(ctx, request, pod);
   // Without its shim the call has failed already, and its sandbox may be detached by now.
@@ -56,12 +52,7 @@ async function plan(
   request: AddRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
-  const { netns } = request;
-  const existingInterfaces = async (): Promise<ReadonlySet<string>> => {
-    if (ctx.links !== undefined) return ctx.links;
-    const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
-    return new Set(links.map(({ name }) => name));
-  };
+  const existingInterfaces = (): Promise<ReadonlySet<string>> => linksOfCall(ctx, request.netns);
   try {
     const input = { ...request, existingInterfaces };
     return await ctx.trace.phase("resolve", () => planAttachments(ctx, input, pod));
@@ -77,26 +68,5 @@ function notFirstPlugin(): CniError {
     "NotFirstPlugin",
     "plexus must be the first plugin of its list: the runtime passed the result of another one (prevResult); " +
       "make that plugin part of the cluster default network instead",
-  );
-}
-
-/**
- * podman starts a container again after a reboot, and sends no DEL for its earlier attachments.
- * @throws CniError 103 when they are of this boot; as {@link detachRecord}
- */
-async function detachBeforeReboot(
-  ctx: CallContext,
-  request: AddRequest,
-  earlier: StoredRecord,
-): Promise<void> {
-  if (!isOfEarlierBoot(earlier.record, ctx.deps.bootId())) throw alreadyAttached(request);
-  await detachRecord(ctx, earlier, { netns: "", path: request.path });
-}
-
-function alreadyAttached(request: AddRequest): CniError {
-  return new CniError(
-    "AlreadyAttached",
-    `interface ${request.ifName} of container ${request.containerId} is attached already: ` +
-      "the runtime must DEL before it ADDs again",
   );
 }

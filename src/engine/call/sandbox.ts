@@ -14,6 +14,13 @@ export async function sandboxLinks(ctx: CallContext, netns: string): Promise<Lin
   return asIoFailure(() => listLinks(netlinkTransport(ctx), netns));
 }
 
+/** The names of the interfaces in the namespace of an ADD. @throws CniError as {@link inSandbox} */
+export async function linksOfCall(ctx: CallContext, netns: string): Promise<ReadonlySet<string>> {
+  if (ctx.links !== undefined) return ctx.links;
+  const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
+  return new Set(links.map(({ name }) => name));
+}
+
 /** Runs a step in a sandbox. @throws CniError 8 when it cannot be entered, 5 for kernel errors */
 export async function inSandbox<T>(netns: string, step: () => Promise<T>): Promise<T> {
   try {

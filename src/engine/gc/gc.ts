@@ -5,6 +5,7 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors, combineErrors } from "#engine/call/failures.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import { isOfEarlierBoot } from "#engine/call/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
@@ -67,9 +68,9 @@ async function collect(
   const { records, damaged } = await ctx.deps.records.list();
   // The runtime attaches nothing during GC. If this process was stopped, it has attached others since.
   ctx.signal.throwIfAborted();
-  const bootId = ctx.deps.bootId();
   for (const record of records)
-    if (record.bootId === bootId && record.clockMs >= begunMs) containers.add(record.containerId);
+    if (record.clockMs >= begunMs && !(await isOfEarlierBoot(ctx, record)))
+      containers.add(record.containerId);
   const isStale = (record: RecordKey): boolean => !isValid(record);
   const stale = { records: records.filter(isStale), damaged: damaged.filter(isStale) };
   await markStale(ctx, stale);

@@ -1,8 +1,9 @@
 import { CniError } from "#cni/error.ts";
 import type { EngineDeps } from "#engine/call/deps.ts";
+import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
-import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
@@ -29,9 +30,9 @@ export function usableRecord(record: AttachmentRecord, deps: Pick<EngineDeps, "b
   );
 }
 
-/** Whether no DEL of a record's sandbox has begun, and the machine has not restarted since. */
-export function mayRun(record: AttachmentRecord, { bootId }: Pick<EngineDeps, "bootId">): boolean {
-  return record.teardown === undefined && !isOfEarlierBoot(record, bootId());
+/** Whether no DEL of a record's sandbox has begun, and it is of this boot. */
+export function mayRun(record: AttachmentRecord, deps: Pick<EngineDeps, "bootId">): boolean {
+  return record.teardown === undefined && signOfBoot(record, deps) === undefined;
 }
 
 /**

@@ -1,8 +1,5 @@
-import {
-  type AttachmentRecord,
-  isOfEarlierBoot,
-  type RecordedAttachment,
-} from "#engine/record/record.ts";
+import { otherBoot, signOfBoot } from "#engine/call/signs-of-life.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 
 /** Backoff after the first failure; it doubles with each further one. */
 const firstBackoffMs = 30_000;
@@ -11,21 +8,32 @@ const maxBackoffMs = 600_000;
 /**
  * Whether an ADD was interrupted: the runtime got no result, so it uses nothing of it, and a runtime
  * that was killed may have forgotten it. While its shim lives, the sandbox is locked.
+ * @param nowMs by `EngineDeps.clock`
  */
 export function isInterruptedAdd(
-  { attachments, createdAt }: AttachmentRecord,
-  now: string,
+  { attachments, clockMs }: AttachmentRecord,
+  nowMs: number,
 ): boolean {
   const hasEnded = ({ state, hotPlug }: RecordedAttachment): boolean =>
     state === "attached" || hotPlug !== undefined;
   if (attachments.every(hasEnded)) return false;
-  return Date.parse(now) - Date.parse(createdAt) >= firstBackoffMs;
+  // Negative after a restart of the machine, which is another sign.
+  return nowMs - clockMs >= firstBackoffMs;
+}
+
+/** What a process knows of the node at the moment. */
+export interface NodeNow {
+  readonly bootId: string;
+  /** By `EngineDeps.clock`. */
+  readonly clockMs: number;
+  /** Whether certainly nothing is at the path of a record's namespace. */
+  readonly isNothingAt: (netns: string) => boolean;
 }
 
 /** Why the record alone makes it a leftover, which the runtime will not delete; else undefined. */
 export function leftoverReason(
   record: AttachmentRecord,
-  current: { readonly bootId: string; readonly now: string },
+  { bootId, clockMs, isNothingAt }: NodeNow,
 ): string | undefined {
   const { teardown } = record;
   if (teardown !== undefined) {
@@ -33,9 +41,9 @@ export function leftoverReason(
     const times = teardown.attempts === 1 ? "once" : `${teardown.attempts} times`;
     return `its teardown failed ${times}, last at ${teardown.failedAt}: ${teardown.lastError}`;
   }
-  if (isOfEarlierBoot(record, current.bootId))
-    return "it was attached before the machine was restarted";
-  if (isInterruptedAdd(record, current.now)) return `its ADD at ${record.createdAt} did not end`;
+  if (signOfBoot(record, { bootId: () => bootId }) !== undefined && isNothingAt(record.netns))
+    return otherBoot;
+  if (isInterruptedAdd(record, clockMs)) return `its ADD at ${record.createdAt} did not end`;
   return undefined;
 }
 

@@ -110,6 +110,20 @@ test.each(["recorded", true] as const)(
   },
 );
 
+test("an ADD that runs is not interrupted when the clock is set forward, even if its lock cannot be seen", async () => {
+  const lab = await pods(["c1"]);
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const [first, second] = record.attachments;
+  const attachments = [first!, { ...second!, state: "attempted" as const }];
+  lab.records.put({ ...record, attachments }, plan);
+  lab.stepClock(60 * minute);
+  await lab.status();
+  expect([forC1(lab), await lab.engine.countLeftovers()]).toEqual([[], 0]);
+  lab.advance(minute);
+  await lab.status();
+  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+});
+
 test("a process for one call leaves records of attached sandboxes alone, and queries no pods", async () => {
   const lab = await pods(["c1", "c2"], { repeatsTeardowns: "recorded" });
   lab.source.removePod("default/c1");
@@ -286,15 +300,37 @@ test("sandboxes from before a reboot are detached without a namespace ten minute
   const lab = await pods([]);
   const { record, plan } = before.records.writes.at(-1)!;
   lab.records.put({ ...record, bootId: "earlier" }, plan);
+  lab.kernel.removeNamespace("/run/netns/c1");
   await lab.status();
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   lab.advance(11 * minute);
-  lab.kernel.addNamespace("/run/netns/c1");
   await lab.status();
   expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
   expect(new Set(lab.plugins.calls.map((call) => call.netns))).toContain("");
   expect(lab.records.keys).toEqual([]);
 });
+
+test.each(["recorded", true] as const)(
+  "running sandboxes that a process with another boot ID attached stay, and are no leftovers (%s)",
+  async (repeatsTeardowns) => {
+    const ids = Array.from({ length: 20 }, (_, i) => `c${i + 1}`);
+    const lab = await pods(ids, { repeatsTeardowns });
+    lab.bootId = "that-of-the-node";
+    for (let i = 0; i < 25; i++) {
+      lab.advance(minute);
+      expect(await lab.status()).toMatchObject({ exitCode: 0 });
+    }
+    expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toEqual([]);
+    expect([lab.plugins.log("DEL"), await lab.engine.countLeftovers()]).toEqual([[], 0]);
+    lab.plugins.script("bridge DEL", failed(5, "busy"));
+    expect(await lab.del(container("c20"))).toMatchObject({ exitCode: 1 });
+    lab.plugins.unscript("bridge DEL");
+    lab.advance(minute);
+    await lab.status();
+    expect(lab.records.keys).not.toContain("c20@eth0");
+    expect(lab.records.keys).toHaveLength(19);
+  },
+);
 
 test("a sandbox whose pod and namespace have been gone for ten minutes is detached", async () => {
   const lab = await pods(["c1", "c2"]);
@@ -319,14 +355,29 @@ async function listFor(lab: EngineLab, minutes: number, ...containerIds: string[
   }
 }
 
-test("a sandbox missing from the runtime's lists for five minutes is detached with its namespace", async () => {
+test("a sandbox missing from the runtime's lists for five minutes is detached if its namespace is gone", async () => {
   const lab = await pods(["c1", "c2"]);
-  await listFor(lab, 5, "c2", "plexusd");
-  expect(forC1(lab)).toEqual([]);
+  await listFor(lab, 12, "c2", "plexusd");
+  expect([forC1(lab), await lab.engine.countLeftovers()]).toEqual([[], 1]);
+  expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toMatchObject([
+    { remainsBecause: expect.stringContaining("may still be in use") },
+  ]);
+  lab.kernel.removeNamespace("/run/netns/c1");
   await listFor(lab, 1, "c2", "plexusd");
   expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
-  expect(lab.plugins.calls.find((call) => call.containerId === "c1")?.netns).toBe("/run/netns/c1");
   expect(lab.records.keys).toEqual(["c2@eth0"]);
+});
+
+test("a sandbox without a visible namespace stays attached while the runtime lists it", async () => {
+  const lab = await pods(["c1"]);
+  lab.kernel.removeNamespace("/run/netns/c1");
+  lab.bootId = "that-of-the-node";
+  lab.advance(11 * minute);
+  await listFor(lab, 12, "c1", "plexusd");
+  expect(forC1(lab)).toEqual([]);
+  lab.advance(6 * minute);
+  await lab.status();
+  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
 });
 
 test("a sandbox that reappears on one of the runtime's lists stays attached", async () => {
@@ -349,6 +400,22 @@ function alsoGone(change: (lab: EngineLab) => void): (lab: EngineLab) => void {
 /** The last function runs before each call. */
 test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
   ["its pod is gone but not its namespace", ({ source }) => source.removePod("default/c1")],
+  [
+    "its pod is gone, and a file at the namespace's path is no namespace to this shim",
+    alsoGone(({ kernel }) => kernel.hideNamespace("/run/netns/c1")),
+  ],
+  [
+    "its record names another boot, and its namespace cannot be opened",
+    (lab) => {
+      lab.bootId = "that-of-the-node";
+      lab.kernel.refuse = () => 13;
+    },
+  ],
+  [
+    "the clock is set forward, and its namespace is gone",
+    ({ kernel }) => kernel.removeNamespace("/run/netns/c1"),
+    (lab) => lab.stepClock(minute * 60),
+  ],
   [
     "the source of pods is not ready",
     alsoGone(({ source }) => Object.assign(source, { notReady: "not listed yet" })),

@@ -1,28 +1,28 @@
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { namespaceIsGone } from "#engine/del/chain/netns.ts";
+import { isCertainlyOver, otherBoot } from "#engine/call/signs-of-life.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { withdrawStatus } from "#engine/network-status/pending-status.ts";
 import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
-import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type DamagedRecord, isLost } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
-import { byLastFailure, isInterruptedAdd, leftoverBackoffMs } from "./leftover.ts";
-import { MissingPods } from "./missing-pods.ts";
+import { Absences, ended } from "./absences.ts";
+import { byLastFailure, leftoverBackoffMs } from "./leftover.ts";
 import { sampledRecords } from "./sampled-records.ts";
-import { UnknownSandboxes } from "./unknown-sandboxes.ts";
 
 /** A call that has taken longer than this retries no leftover. */
 const maxCallMs = 20_000;
-/** After start-up, in which the runtime can delete sandboxes from before a reboot itself. */
-const graceMs = 600_000;
 /** How long the list of leftovers is used before the records are listed again. */
 const listMs = 10_000;
+/** How many sandboxes that may run are looked at in one call. */
+const looksMax = 16;
 const inFlight = "a call for its container is in flight";
+const mayRun = "its network namespace exists, so it may still be in use";
 
 /** How a teardown is retried. */
 export interface RetryOptions {
@@ -36,7 +36,8 @@ export interface RetryOptions {
 }
 
 interface LeftoverList {
-  readonly leftovers: readonly AttachmentRecord[];
+  /** Leftovers, then sandboxes that one sign calls over, which is not enough. */
+  readonly candidates: readonly AttachmentRecord[];
   /** Records whose content was lost with the power. */
   readonly lost: readonly DamagedRecord[];
 }
@@ -54,17 +55,13 @@ export interface LeftoverOutcome {
  * leftover when
  * - its DEL has begun and not succeeded, or the runtime's GC did not list it; or
  * - its ADD was interrupted; or
- * - the runtime's own list of sandboxes has not contained it for some minutes; or
- * - it is from before a reboot, and the grace period for the runtime is over; or
- * - neither its pod nor its namespace exists: the runtime will delete one that has a namespace; or
+ * - a sign calls it over ({@link Absences}), and its namespace is gone; or
  * - its content was lost with the power, and the grace period is over. Nothing says what it was.
  */
 export class Leftovers {
   readonly #deps: EngineDeps;
   readonly #locks: SandboxLocks;
-  readonly #missingPods: MissingPods;
-  readonly #unknownSandboxes: UnknownSandboxes;
-  readonly #startedAt: number;
+  readonly #absences: Absences;
   /** By record: when it is due again, on the monotonic clock. */
   readonly #notBefore = new Map<string, number>();
   #listed: (LeftoverList & { readonly at: number }) | undefined;
@@ -72,17 +69,15 @@ export class Leftovers {
   constructor(deps: EngineDeps, locks: SandboxLocks) {
     this.#deps = deps;
     this.#locks = locks;
-    this.#missingPods = new MissingPods(deps);
-    this.#unknownSandboxes = new UnknownSandboxes(deps);
-    // A process for one call counts from the machine's start.
-    this.#startedAt = deps.repeatsTeardowns === "recorded" ? 0 : deps.clock();
+    this.#absences = new Absences(deps);
   }
 
   /** Counts leftovers, except while their ADD or first DEL runs. @throws Error if they cannot be listed */
   async count(): Promise<number> {
     const isInFlight = ({ containerId, teardown }: AttachmentRecord): boolean =>
       (teardown?.attempts ?? 0) === 0 && this.#locks.isInUse(containerId);
-    const { leftovers, lost } = await this.#list();
+    const { candidates, lost } = await this.#list();
+    const leftovers = candidates.filter((record) => this.#isLeftover(record));
     return lost.length + leftovers.filter((record) => !isInFlight(record)).length;
   }
 
@@ -96,15 +91,29 @@ export class Leftovers {
     const isOfPod = ({ pod }: AttachmentRecord): boolean =>
       pod !== undefined && pod.name === name && pod.namespace === namespace;
     const isUsable = options.usesLastList === true || this.#ageMs() < listMs;
-    const { leftovers, lost } =
+    const { candidates, lost } =
       (isUsable && this.#listed) || (await this.#listOrWarn(ctx, options.pod));
-    const ofPod = leftovers.filter(isOfPod);
-    for (const listed of new Set([...ofPod, ...leftovers])) {
-      using sandbox = this.#locks.tryAcquire(listed.containerId);
-      if (sandbox === undefined || !(isOfPod(listed) || this.#isDue(listed))) continue;
-      if ((await this.#retry(ctx, listed, options)) !== undefined) return true;
-    }
+    const due = candidates.filter((record) => isOfPod(record) || this.#isDue(record));
+    const ofPod = due.filter(isOfPod);
+    if (await this.#retryFirst(ctx, new Set([...ofPod, ...due]), options)) return true;
     for (const record of lost) if (await this.#detachLost(ctx, record, options)) return true;
+    return false;
+  }
+
+  /** Retries the first one that does not run; returns whether there was one. */
+  async #retryFirst(
+    ctx: CallContext,
+    due: ReadonlySet<AttachmentRecord>,
+    options: RetryOptions,
+  ): Promise<boolean> {
+    let looks = 0;
+    for (const listed of due) {
+      using sandbox = this.#locks.tryAcquire(listed.containerId);
+      if (sandbox === undefined) continue;
+      const outcome = await this.#retry(ctx, listed, options);
+      if (outcome !== undefined && outcome.remainsBecause !== mayRun) return true;
+      if (++looks === looksMax) break;
+    }
     return false;
   }
 
@@ -125,8 +134,7 @@ export class Leftovers {
     if (await records.isLocked(record.containerId)) return false;
     this.#notBefore.set(name, clock() + leftoverBackoffMs(1));
     try {
-      if (!(await records.list()).damaged.some((each) => recordFileName(each) === name))
-        return false;
+      if (!(await isLost(records, record))) return false;
       await detachDamaged(ctx, record, { path, budget: new TimeBudget(clock, budgetMs) });
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
@@ -141,13 +149,15 @@ export class Leftovers {
    */
   async retryAll(ctx: CallContext, options: RetryOptions): Promise<LeftoverOutcome[]> {
     const outcomes: LeftoverOutcome[] = [];
-    for (const listed of (await this.#list()).leftovers) {
+    for (const listed of (await this.#list()).candidates) {
       using sandbox = this.#locks.tryAcquire(listed.containerId);
       const outcome =
         sandbox === undefined
           ? { record: listed, remainsBecause: inFlight }
           : await this.#retry(ctx, listed, options);
-      if (outcome !== undefined) outcomes.push(outcome);
+      // One that only a boot ID calls over is none while its namespace exists.
+      if (outcome === undefined) continue;
+      if (outcome.remainsBecause !== mayRun || this.#isLeftover(listed)) outcomes.push(outcome);
     }
     return outcomes;
   }
@@ -166,17 +176,16 @@ export class Leftovers {
       if (stored === undefined) return undefined;
       const { record } = stored;
       const isTriedSince = record.teardown?.attempts !== listed.teardown?.attempts;
-      if (isTriedSince || !this.#isLeftover(record)) return undefined;
+      const sign = this.#absences.of(record);
+      if (isTriedSince || sign === undefined) return undefined;
       // A shim replays the plan when plexusd was killed, and the next plexusd does not know that.
       if (await this.#deps.records.isLocked(record.containerId))
         return { record, remainsBecause: inFlight };
-      if (!this.#isLeftoverByItself(record) && !(await namespaceIsGone(ctx, record))) {
-        const remainsBecause = "its network namespace exists, so it may still be in use";
-        return { record, remainsBecause };
-      }
+      if (sign !== ended && !(await isCertainlyOver(ctx, record, sign)))
+        return { record, remainsBecause: mayRun };
       const budget = new TimeBudget(this.#deps.clock, options.budgetMs);
       await detachRecordOfOthers(ctx, stored, { path: options.path, budget });
-      ctx.logger.info({}, "detached a leftover sandbox");
+      ctx.logger.info({ sign }, "detached a leftover sandbox");
       await withdrawStatus(this.#deps, record.pod);
       return { record, remainsBecause: undefined };
     } catch (error) {
@@ -202,7 +211,7 @@ export class Leftovers {
   ): Promise<LeftoverList> {
     return this.#list(pod).catch((error: unknown) => {
       logger.warn({ err: error }, "cannot list the records to find leftovers");
-      return { leftovers: [], lost: [] };
+      return { candidates: [], lost: [] };
     });
   }
 
@@ -211,29 +220,23 @@ export class Leftovers {
     const { records, damaged } = await (isOneCall
       ? sampledRecords(this.#deps.records, pod)
       : this.#deps.records.list());
-    if (!isOneCall) void this.#missingPods.lookUp(records);
-    void this.#unknownSandboxes.lookUp(records);
+    void this.#absences.lookUp(records);
     const known = new Set([...records, ...damaged].map(recordFileName));
     for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);
-    const leftovers = byLastFailure(records.filter((record) => this.#isLeftover(record)));
-    const lost = damaged.filter(({ isIncomplete }) => isIncomplete && this.#graceIsOver());
-    this.#listed = { at: this.#deps.clock(), leftovers, lost };
+    const bySign = Map.groupBy(records, (record) => this.#absences.of(record));
+    const hasEnded = byLastFailure(bySign.get(ended) ?? []);
+    bySign.delete(ended);
+    bySign.delete(undefined);
+    const candidates = [...hasEnded, ...[...bySign.values()].flat()];
+    const lost = damaged.filter((record) => this.#absences.isLost(record));
+    this.#listed = { at: this.#deps.clock(), candidates, lost };
     return this.#listed;
   }
 
-  /** Whether the runtime has had time to delete sandboxes from before a reboot. */
-  #graceIsOver(): boolean {
-    return this.#deps.clock() - this.#startedAt >= graceMs;
-  }
-
+  /** A boot ID alone does not even make it one: it may only be that of another container. */
   #isLeftover(record: AttachmentRecord): boolean {
-    return this.#isLeftoverByItself(record) || this.#missingPods.has(record);
-  }
-
-  #isLeftoverByItself(record: AttachmentRecord): boolean {
-    if (record.teardown !== undefined || this.#unknownSandboxes.has(record)) return true;
-    if (isInterruptedAdd(record, this.#deps.now())) return true;
-    return this.#graceIsOver() && isOfEarlierBoot(record, this.#deps.bootId());
+    const sign = this.#absences.of(record);
+    return sign !== undefined && sign !== otherBoot;
   }
 
   /** By the record and by this process's memory, because a failure may not have been recorded. */

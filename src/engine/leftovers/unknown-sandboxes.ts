@@ -7,10 +7,11 @@ import { absentSince } from "./missing-pods.ts";
 /** Longer than the kubelet waits for a sandbox: a runtime may list it only once it is complete. */
 const unknownForMs = 300_000;
 
-/** Recorded sandboxes that the runtime no longer lists: no DEL comes, even with a namespace. */
+/** Recorded sandboxes that the runtime no longer lists: no DEL comes. */
 export class UnknownSandboxes {
   readonly #deps: Pick<EngineDeps, "runtimeSandboxes" | "clock" | "logger">;
   #absentSince: ReadonlyMap<string, number> = new Map();
+  #listed: ReadonlySet<string> = new Set();
   #comparedAt = 0;
   #lastListedAt: string | undefined;
   #lastProblem: string | undefined;
@@ -25,11 +26,17 @@ export class UnknownSandboxes {
     return since !== undefined && this.#comparedAt - since >= unknownForMs;
   }
 
+  /** Whether a list of the last minutes has a container: it runs. */
+  lists(containerId: string): boolean {
+    return this.#deps.clock() - this.#comparedAt < unknownForMs && this.#listed.has(containerId);
+  }
+
   /** Compares all records with the newest list. Never rejects. */
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
     const list = await this.#newList();
     if (list === undefined) return;
     this.#comparedAt = this.#deps.clock();
+    this.#listed = list;
     // The list contains only the kubelet's sandboxes; other callers of CNI name no pod.
     const absent = records.filter(({ pod, containerId }) => pod && !list.has(containerId));
     this.#absentSince = absentSince(this.#absentSince, absent, this.#comparedAt);

@@ -1,13 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { PublishOutcome } from "#engine/ports.ts";
-import {
-  type AttachmentRecord,
-  byAge,
-  isOfEarlierBoot,
-  type RecordKey,
-} from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 
 /*
@@ -110,9 +106,10 @@ async function forgetPendingStatus(
 
 /** Whether the sandbox is the pod's latest one, and its DEL has not begun. */
 export async function isLatest(
-  { records, bootId }: Pick<EngineDeps, "records" | "bootId">,
+  deps: Pick<EngineDeps, "records" | "bootId">,
   record: AttachmentRecord,
 ): Promise<boolean> {
+  const { records } = deps;
   const { pod, containerId, teardown } = record;
   if (teardown !== undefined) return false;
   if (pod === undefined) return true;
@@ -122,7 +119,7 @@ export async function isLatest(
   return !all.some(
     (each) =>
       isDeepStrictEqual(each.pod, pod) &&
-      !isOfEarlierBoot(each, bootId()) &&
+      signOfBoot(each, deps) === undefined &&
       byAge(each, record) > 0,
   );
 }

@@ -1,4 +1,5 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { recordFileName } from "#lib/files/state-files.ts";
 import type { AttachmentRecord, RecordKey } from "./record.ts";
 import type { StoredRecord, TeardownPlan } from "./teardown-plan.ts";
 
@@ -7,6 +8,13 @@ export interface DamagedRecord extends RecordKey {
   readonly reason: string;
   /** Whether the power was lost before its content was on disk: its sandbox is of an earlier boot. */
   readonly isIncomplete: boolean;
+}
+
+/** Whether a record's content was lost with the power. @throws Error if they cannot be listed */
+export async function isLost(store: Pick<RecordStore, "list">, key: RecordKey): Promise<boolean> {
+  const { damaged } = await store.list();
+  const name = recordFileName(key);
+  return damaged.some((each) => each.isIncomplete && recordFileName(each) === name);
 }
 
 /**

@@ -139,14 +139,6 @@ export function byAge(a: AttachmentRecord, b: AttachmentRecord): number {
   return a.bootId === b.bootId ? a.clockMs - b.clockMs : a.createdAt.localeCompare(b.createdAt);
 }
 
-/** Whether the machine was rebooted since the ADD: of the sandbox, only files are left. */
-export function isOfEarlierBoot(
-  { bootId }: Pick<AttachmentRecord, "bootId">,
-  currentBootId: string,
-): boolean {
-  return bootId !== "" && bootId !== currentBootId;
-}
-
 /** The teardown of a record whose DEL has begun or is due, with the time in ISO 8601. */
 export function begunTeardown(
   at: string,

@@ -1,4 +1,5 @@
 import { parseMessages } from "netlink/dist/structs.js";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import { NetnsError } from "#engine/ports.ts";
 import { ipFamily } from "#lib/ip.ts";
 import type { NetlinkTransport } from "#netlink/codec.ts";
@@ -13,7 +14,7 @@ import {
 import { FakeNamespace, type LinkState } from "./fake-namespace.ts";
 import { acknowledgement } from "./rtnetlink-messages.ts";
 
-const enoent = 2;
+const [enoent, einval] = [2, 22];
 
 /**
  * As much of the kernel's rtnetlink as the engine uses: network namespaces by path, whose links,
@@ -21,6 +22,9 @@ const enoent = 2;
  */
 export class FakeKernel {
   readonly #namespaces = new Map<string, FakeNamespace>();
+  readonly #hidden = new Set<string>();
+  /** Paths of namespaces that cannot be opened at the moment. */
+  readonly failToOpen = new Set<string>();
   /** How many datagrams it was sent. */
   datagrams = 0;
   /** The errno with which a request is refused; undefined = it is carried out. */
@@ -33,6 +37,12 @@ export class FakeKernel {
 
   removeNamespace(netns: string): void {
     this.#namespaces.delete(netns);
+  }
+
+  /** Leaves a file where a namespace is mounted for others. */
+  hideNamespace(netns: string): void {
+    this.#namespaces.delete(netns);
+    this.#hidden.add(netns);
   }
 
   hasNamespace(netns: string): boolean {
@@ -122,8 +132,10 @@ export class FakeKernel {
   }
 
   #enter(netns: string): FakeNamespace {
+    if (this.failToOpen.has(netns)) throw new CniError(CniErrorCode.IoFailure, "EMFILE");
     const namespace = this.#namespaces.get(netns);
     if (namespace !== undefined) return namespace;
+    if (this.#hidden.has(netns)) throw new NetnsError(`${netns}: not a network namespace`, einval);
     throw new NetnsError(`open ${netns}: No such file or directory`, enoent);
   }
 }

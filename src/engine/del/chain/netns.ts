@@ -1,7 +1,8 @@
 import type { CallContext } from "#engine/call/deps.ts";
 import { netlinkTransport } from "#engine/call/sandbox.ts";
+import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import { HostGoneError, NetnsError } from "#engine/ports.ts";
-import { type AttachmentRecord, isOfEarlierBoot } from "#engine/record/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
 
 /**
@@ -34,7 +35,7 @@ export function netnsForDel({ netnsState }: CallContext, netns: string): string 
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
   const { netns } = record;
-  if (netns.startsWith("/proc/") || isOfEarlierBoot(record, ctx.deps.bootId())) return "";
+  if (netns.startsWith("/proc/") || signOfBoot(record, ctx.deps) !== undefined) return "";
   return (await namespaceIsGone(ctx, record)) ? "" : netns;
 }
 

@@ -1,0 +1,81 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished } from "vitest";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
+import { bridge } from "../../support/networks.ts";
+import type { PlexusNode } from "../../support/node/plexus-node.ts";
+import { test } from "../../support/node/test.ts";
+import { distPath, nodeBinary } from "../../support/paths.ts";
+import { standaloneEnvironment } from "../../support/plexusd.ts";
+
+/*
+ * A node that is itself a container (LXC, Incus, Proxmox): its boot ID, which the shim and plexus-standalone read, is
+ * not the one that plexusd reads in its container.
+ */
+const bootIdPath = "/proc/sys/kernel/random/boot_id";
+
+needsPlexusd("it and plexus-standalone serve the same pods", () => {
+  test("pods that run are detached neither by plexus-standalone nor by the next plexusd, which read other boot IDs", async ({
+    idleNode: node,
+  }) => {
+    node.defaultNetwork = bridge("default", 88);
+    node.confExtra = { cniVersion: "1.1.0" };
+    await startWithBootId(node, "c0a1b2c3-0000-4000-8000-00000000000d");
+    const [first, second, gone] = await Promise.all(["first", "second", "gone"].map(podOn(node)));
+    await node.stopDaemon();
+    for (let call = 0; call < 3; call++) await statusByStandalone(node);
+    expect(await orphans(node)).not.toContain("default/");
+    const third = await node.pod("third");
+    await third.mustAdd({ env: byStandalone(node) });
+    await node.lab.deleteNetns(gone!.netns);
+    expect(await orphans(node)).toContain("default/gone");
+    for (let call = 0; call < 5 && gone!.isRecorded; call++) await statusByStandalone(node);
+    expect(gone!.isRecorded, "two signs: its boot ID, and its namespace").toBe(false);
+    await startWithBootId(node, "c0a1b2c3-0000-4000-8000-00000000000e");
+    await status(node);
+    for (const pod of [first!, second!, third]) {
+      expect(pod.isRecorded).toBe(true);
+      await pod.ping("10.88.0.1");
+      await pod.mustCheck();
+      await pod.mustDel();
+    }
+  });
+});
+
+/** Starts a plexusd that reads this boot ID. It reads it once. */
+async function startWithBootId(node: PlexusNode, bootId: string): Promise<void> {
+  const file = join(node.lab.dir, "boot-id");
+  await writeFile(file, `${bootId}\n`);
+  await node.lab.run("mount", "--bind", file, bootIdPath);
+  onTestFinished(() => node.stopDaemon());
+  await node.startDaemon();
+  await node.lab.run("umount", bootIdPath);
+}
+
+function podOn(node: PlexusNode) {
+  return async (name: string) => {
+    const pod = await node.pod(name);
+    await pod.mustAdd();
+    return pod;
+  };
+}
+
+/** The environment of calls that plexus-standalone serves. */
+function byStandalone({ stateDir, manifestsDir: manifests, lab }: PlexusNode) {
+  return standaloneEnvironment({ stateDir, manifests, socket: join(lab.dir, "none.sock") });
+}
+
+async function status(node: PlexusNode, env: Record<string, string> = {}): Promise<void> {
+  const outcome = await node.call({ command: "STATUS", conf: node.conf(), env });
+  expect(outcome, outcome.stderr).toMatchObject({ exitCode: 0 });
+}
+
+function statusByStandalone(node: PlexusNode): Promise<void> {
+  return status(node, byStandalone(node));
+}
+
+/** What plexusctl on the node calls leftovers. */
+function orphans(node: PlexusNode): Promise<string> {
+  const command = [nodeBinary(), distPath("plexusctl.js"), "records", "--orphans"] as const;
+  return node.lab.run(...command, "--state-dir", node.stateDir);
+}

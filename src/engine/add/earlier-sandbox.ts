@@ -1,0 +1,69 @@
+import { CniError } from "#cni/error.ts";
+import type { AddRequest } from "#cni/plugin/request.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { linksOfCall, sandboxLinks } from "#engine/call/sandbox.ts";
+import { detachRecord } from "#engine/del/detach-record.ts";
+import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
+import { loadStored } from "#engine/del/stored.ts";
+import { NetnsError } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import { isLost } from "#engine/record/record-store.ts";
+
+/**
+ * Detaches what an earlier sandbox with the call's container ID and interface has left. podman
+ * sends no DEL after a reboot, and nerdctl none after a crash. That the runtime attaches it again
+ * is one sign that it is over; the other is that its namespace has nothing of it.
+ * @throws CniError 103 while it may run, 5 or 6 when its record cannot be used, and as
+ *   {@link detachRecord}
+ */
+export async function detachEarlier(ctx: CallContext, request: AddRequest): Promise<void> {
+  const { records } = ctx.deps;
+  const { ifName, path, conf } = request;
+  const stored = await loadStored(() => records.load(request));
+  if (stored.state === "absent") return;
+  if (stored.state === "usable") {
+    if (!(await isReplaced(ctx, stored.value.record, request))) throw alreadyAttached(request);
+    return detachRecord(ctx, stored.value, { netns: "", path });
+  }
+  const isOver = (await isLost(records, request)) && (await isFree(ctx, request, [ifName]));
+  if (!isOver) throw stored.error;
+  const { cniVersion, runtimeConfig } = conf;
+  await detachUnrecorded(ctx, { ...request, netns: "", cniVersion, runtimeConfig }, stored);
+}
+
+/** Whether nothing of a record is in its namespace, nor in that of the call. */
+async function isReplaced(
+  ctx: CallContext,
+  { netns, attachments }: AttachmentRecord,
+  request: AddRequest,
+): Promise<boolean> {
+  const names = attachments.map(({ ifName }) => ifName);
+  if (!(await isFree(ctx, request, names))) return false;
+  // A container has one process that its runtime names, and a process ID is used again.
+  if (netns === request.netns || netns.startsWith("/proc/")) return true;
+  try {
+    const links = await sandboxLinks(ctx, netns);
+    return !links.some(({ name }) => names.includes(name));
+  } catch (error) {
+    if (error instanceof NetnsError) return true;
+    throw error;
+  }
+}
+
+/** Whether the call's namespace has none of these interfaces. */
+async function isFree(
+  ctx: CallContext,
+  { netns }: AddRequest,
+  names: readonly string[],
+): Promise<boolean> {
+  const links = await linksOfCall(ctx, netns);
+  return !names.some((name) => links.has(name));
+}
+
+function alreadyAttached({ ifName, containerId }: AddRequest): CniError {
+  return new CniError(
+    "AlreadyAttached",
+    `interface ${ifName} of container ${containerId} is attached already: ` +
+      "the runtime must DEL before it ADDs again",
+  );
+}

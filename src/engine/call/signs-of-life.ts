@@ -1,0 +1,69 @@
+import { HostGoneError, NetnsError } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import { linkExists } from "#netlink/links.ts";
+import type { CallContext, EngineDeps } from "./deps.ts";
+import { netlinkTransport } from "./sandbox.ts";
+
+/*
+ * Whether a sandbox is over although the container runtime has not said so. Every sign of that can
+ * be wrong alone:
+ * - two processes of one boot can read different boot IDs: where the node is itself a container
+ *   (LXC, Incus, Proxmox), its boot ID is not that of its containers;
+ * - a pod can be deleted from the API while its node is unreachable, and a container that is no
+ *   pod can have a pod's name;
+ * - a list can be that of another runtime;
+ * - a process can lack the mount of a namespace that others have.
+ * So two signs are needed, and one of them is always the namespace: mounts of /run do not survive a
+ * boot, and a runtime removes them last.
+ */
+
+/** A record's boot ID is not that of the process that reads it. */
+export const otherBoot = "it was attached before the machine was restarted";
+
+/** What says that a sandbox is over, beside its namespace. */
+export type SignOfAbsence =
+  | typeof otherBoot
+  | "its pod is gone"
+  | "the container runtime does not list it";
+
+/** Whether a sandbox is certainly over: there is a sign of that, and nothing is at its path. */
+export async function isCertainlyOver(
+  ctx: CallContext,
+  { netns }: Pick<AttachmentRecord, "netns">,
+  sign: SignOfAbsence | undefined,
+): Promise<boolean> {
+  return sign !== undefined && (await isNothingAt(ctx, netns));
+}
+
+/** Whether the machine was certainly restarted since the ADD: of the sandbox, only files are left. */
+export async function isOfEarlierBoot(
+  ctx: CallContext,
+  record: AttachmentRecord,
+): Promise<boolean> {
+  return isCertainlyOver(ctx, record, signOfBoot(record, ctx.deps));
+}
+
+/** The sign that a record's boot ID gives. An unknown one ("") gives none. */
+export function signOfBoot(
+  record: Pick<AttachmentRecord, "bootId">,
+  { bootId }: Pick<EngineDeps, "bootId">,
+): SignOfAbsence | undefined {
+  if (record.bootId === "" || record.bootId === bootId()) return undefined;
+  return otherBoot;
+}
+
+const einval = 22;
+
+/**
+ * Whether certainly nothing is at the path of a sandbox's namespace. A file that is no namespace is
+ * a doubt: the namespace may be mounted there for others.
+ */
+async function isNothingAt(ctx: CallContext, netns: string): Promise<boolean> {
+  try {
+    await linkExists(netlinkTransport(ctx), netns, "lo");
+    return false;
+  } catch (error) {
+    if (error instanceof HostGoneError) throw error;
+    return error instanceof NetnsError && error.errno !== einval;
+  }
+}

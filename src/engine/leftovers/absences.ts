@@ -1,0 +1,55 @@
+import type { EngineDeps } from "#engine/call/deps.ts";
+import { type SignOfAbsence, signOfBoot } from "#engine/call/signs-of-life.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { DamagedRecord } from "#engine/record/record-store.ts";
+import { isInterruptedAdd } from "./leftover.ts";
+import { MissingPods } from "./missing-pods.ts";
+import { UnknownSandboxes } from "./unknown-sandboxes.ts";
+
+/** After start-up, in which the runtime can delete sandboxes from before a reboot itself. */
+const graceMs = 600_000;
+
+/** Its DEL has begun, or its ADD was interrupted: the runtime has ended it. */
+export const ended = "it has ended";
+
+/** What says of recorded sandboxes that they are over. */
+export class Absences {
+  readonly #deps: EngineDeps;
+  readonly #missingPods: MissingPods;
+  readonly #unknownSandboxes: UnknownSandboxes;
+  readonly #startedAt: number;
+
+  constructor(deps: EngineDeps) {
+    this.#deps = deps;
+    this.#missingPods = new MissingPods(deps);
+    this.#unknownSandboxes = new UnknownSandboxes(deps);
+    // A process for one call counts from the machine's start.
+    this.#startedAt = deps.repeatsTeardowns === "recorded" ? 0 : deps.clock();
+  }
+
+  /** Call it repeatedly, but do not await it in a call: it may ask the API. Never rejects. */
+  async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
+    const { repeatsTeardowns } = this.#deps;
+    if (repeatsTeardowns !== "recorded") void this.#missingPods.lookUp(records);
+    await this.#unknownSandboxes.lookUp(records);
+  }
+
+  /** Whether a sandbox has ended; else a sign of that, which is not enough, if there is one. */
+  of(record: AttachmentRecord): typeof ended | SignOfAbsence | undefined {
+    if (record.teardown !== undefined || isInterruptedAdd(record, this.#deps.clock())) return ended;
+    if (this.#unknownSandboxes.lists(record.containerId)) return undefined;
+    if (this.#missingPods.has(record)) return "its pod is gone";
+    if (this.#unknownSandboxes.has(record)) return "the container runtime does not list it";
+    return this.#graceIsOver() ? signOfBoot(record, this.#deps) : undefined;
+  }
+
+  /** Whether a record lost its content with the power, and its sandbox with it. */
+  isLost({ containerId, isIncomplete }: DamagedRecord): boolean {
+    return isIncomplete && this.#graceIsOver() && !this.#unknownSandboxes.lists(containerId);
+  }
+
+  /** Whether the runtime has had time to delete sandboxes from before a reboot. */
+  #graceIsOver(): boolean {
+    return this.#deps.clock() - this.#startedAt >= graceMs;
+  }
+}
