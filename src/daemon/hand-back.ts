@@ -1,5 +1,5 @@
+import { readCniConfDir } from "#daemon/cni-conf/conf-dir.ts";
 import { findNextPrimary, removePlexusConf, restorePrimary } from "#daemon/cni-conf/hand-back.ts";
-import { readCniConfDir } from "#daemon/cni-conf/plexus-conf.ts";
 import { PreviousPrimary } from "#daemon/cni-conf/previous-primary.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";

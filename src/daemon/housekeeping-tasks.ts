@@ -1,4 +1,4 @@
-import { readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
+import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import type { NodeDuties } from "#daemon/pods/duties.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";

@@ -3,7 +3,7 @@ import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
-import { readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
+import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
 import { createMetrics, type Metrics } from "#daemon/http/metrics.ts";
 import { type NodeDuties, type NodeDutiesOptions, nodeDuties } from "#daemon/pods/duties.ts";

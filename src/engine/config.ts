@@ -25,6 +25,8 @@ export type EngineConfig = Readonly<typeof networkKeyDefaults> &
     readonly hotPlugNamespaces: readonly string[];
     /** What happens if an interface disappears from a running pod: nothing, an event, or that and a new ADD. */
     readonly heal: boolean | "report";
+    /** Types of plugins that the default network leaves out, because the runtime runs them. */
+    readonly omittedPlugins?: readonly string[];
     /** Whether the status shows the addresses that interfaces of running pods have got since the ADD. */
     readonly watchAddresses: boolean;
   };
@@ -54,8 +56,14 @@ export function configForCall(daemon: Partial<EngineConfig>, conf: JsonObject): 
     ...defaultEngineConfig,
     ...fromConf,
     ...(daemonDecides ? {} : omitUndefined({ clusterNetwork, delegates })),
+    ...(Object.hasOwn(conf, "omittedPlugins") && { omittedPlugins: omittedPluginsOf(conf) }),
     ...daemon,
   };
+}
+
+/** Only plexusd writes this key (src/daemon/cni-conf/chained.ts). */
+export function omittedPluginsOf({ omittedPlugins: types }: JsonObject): string[] {
+  return Array.isArray(types) ? types.filter((type) => typeof type === "string") : [];
 }
 
 /** The engine's view of the keys that one side gives; other keys of `values` are left out. */

@@ -20,6 +20,7 @@ function linesOf(status: NodeStatus): string[] {
   return [
     `plexusd ${status.version} (${status.commit})`,
     ...(conf === undefined ? [] : [`node configuration: ${conf.state}`]),
+    ...(conf?.chained === undefined ? [] : [`plugins after Plexus: ${conf.chained.join(", ")}`]),
     `attachments: ${status.attachments}`,
     `leftovers: ${status.leftovers}`,
     `pods not attached: ${status.unattachedPods}`,

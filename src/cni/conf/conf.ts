@@ -14,6 +14,8 @@ export interface NetConfList {
   readonly name: string;
   /** The version in use; "" means 0.1.0. */
   readonly cniVersion: string;
+  /** The versions as written, if there are several to choose from. */
+  readonly written?: { readonly cniVersion: string; readonly cniVersions: readonly string[] };
   readonly disableCheck: boolean;
   readonly disableGC: boolean;
   readonly loadOnlyInlinedPlugins: boolean;
@@ -60,7 +62,10 @@ function readList(fields: FieldReader, options: ConfOptions): NetConfList {
   const inlineOnly = readFlag(fields, "loadOnlyInlinedPlugins");
   const plugins = readPlugins(fields, !inlineOnly && options.allowNoPlugins === true);
   const { cniVersions: _negotiated, ...kept } = fields.raw;
+  const cniVersions = fields.strings("cniVersions");
+  const written = { cniVersion: fields.string("cniVersion") ?? "", cniVersions };
   return {
+    ...(cniVersions.length > 0 && { written }),
     name,
     cniVersion,
     disableCheck: readFlag(fields, "disableCheck"),

@@ -1,6 +1,6 @@
 import type { Cluster } from "#daemon/cluster.ts";
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
-import { readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
+import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { lookUpPlugin } from "#daemon/cni-conf/plugin-lookup.ts";
 import { reasonOf } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";

@@ -6,13 +6,17 @@ import { errorMessage } from "#lib/error-message.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { isMetaPluginType } from "#npwg/meta-plugins.ts";
+import { type Elsewhere, nowhereElse, withoutElsewhere } from "./chained.ts";
 import { examinePlugins } from "./plugin-lookup.ts";
 
 /** A configuration to which the default network can be delegated. */
 export interface Primary {
   readonly kind: "usable";
   readonly file: string;
+  /** Without the plugins that run behind Plexus. */
   readonly list: NetConfList;
+  /** The types of these plugins. */
+  readonly omitted: readonly string[];
   /** Plugins that plexusd cannot see, one sentence. */
   readonly warning?: string;
 }
@@ -27,6 +31,8 @@ export interface PrimarySearch {
   readonly dir: string;
   readonly binDirs: readonly string[];
   readonly files: ConfFiles;
+  /** @default {@link nowhereElse} */
+  readonly elsewhere?: Elsewhere;
 }
 
 const confExtensions = [".conf", ".conflist", ".json"];
@@ -56,9 +62,10 @@ async function examine(file: string, search: PrimarySearch): Promise<PrimaryCand
     return { kind: "unusable", file, problem: errorMessage(error) };
   }
   if (list.plugins.some((plugin) => isMetaPluginType(plugin.type))) return undefined;
-  const types = list.plugins.map((plugin) => plugin.type);
+  const called = withoutElsewhere(list, search.elsewhere ?? nowhereElse);
+  const types = called.list.plugins.map((plugin) => plugin.type);
   const { problem, warning } = await examinePlugins(types, search);
   return problem === undefined
-    ? omitUndefined({ kind: "usable" as const, file, list, warning })
+    ? omitUndefined({ kind: "usable" as const, file, ...called, warning })
     : { kind: "unusable", file, problem };
 }

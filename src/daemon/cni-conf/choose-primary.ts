@@ -4,6 +4,7 @@ import { unseenPathHint } from "#engine/plan/unseen-path.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, type Primary, type PrimaryCandidate } from "./candidates.ts";
+import type { Elsewhere } from "./chained.ts";
 
 /** A file that is taken over, and when (ISO 8601). */
 export interface NextPrimary {
@@ -44,7 +45,11 @@ export class PrimaryChooser {
   /** The first choice waits for the readiness file. @throws Error if a directory is unreadable */
   async choose(
     spec: NodeConfSpec,
-    { previous, isFirst }: { previous: string | undefined; isFirst: boolean },
+    {
+      previous,
+      isFirst,
+      elsewhere,
+    }: { previous: string | undefined; isFirst: boolean; elsewhere: Elsewhere },
   ): Promise<PrimaryChoice> {
     const files = this.#files;
     const { readinessFile, primaryDir, settleMs } = spec;
@@ -54,7 +59,8 @@ export class PrimaryChooser {
       return { kind: "waiting", reason };
     }
     if (spec.withoutPrimary) return { kind: "not-needed" };
-    const candidates = await findCandidates({ dir: primaryDir, binDirs: spec.binDirs, files });
+    const { binDirs } = spec;
+    const candidates = await findCandidates({ dir: primaryDir, binDirs, files, elsewhere });
     const times = { unchangedMs: this.#unchangedMs(candidates), settleMs, goneMs: this.#goneMs };
     const choice = choosePrimary(candidates, { configured: spec.primaryConf, previous, ...times });
     const hint = unseenPathHint(files, primaryDir);

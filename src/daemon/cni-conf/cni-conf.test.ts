@@ -56,6 +56,7 @@ test("writes a configuration with the primary's name, version and enabled capabi
   expect(await node.own()).toEqual({
     cniVersion: "0.3.1",
     name: "k8s-pod-network",
+    loadOnlyInlinedPlugins: true,
     plugins: [{ type: "plexus", clusterNetwork, capabilities }],
   });
   expect(conf.status()).toMatchObject({ state: "active", primary: "10-calico.conflist" });
@@ -79,6 +80,24 @@ test.for<[string, Action, Partial<NodeConfSpec>, object]>([
     put("10-old.conf", '{"cniVersion":"0.2.0","name":"old","type":"flannel"}'),
     {},
     { cniVersion: "0.3.1" },
+  ],
+  [
+    "with the primary's switches for the runtime, and its other keys",
+    put(
+      "10-calico.conflist",
+      JSON.stringify({
+        ...{ ...JSON.parse(calico), disableGC: true, disableCheck: "true", vendor: { key: 1 } },
+        ...{ loadOnlyInlinedPlugins: false, type: "x", prevResult: {} },
+      }),
+    ),
+    {},
+    { disableGC: true, disableCheck: true, vendor: { key: 1 }, loadOnlyInlinedPlugins: true },
+  ],
+  [
+    "with the primary's versions as written, for a runtime that supports only some",
+    put("10-flannel.conflist", flannel.replace("{", '{"cniVersions":["1.0.0","1.1.0"],')),
+    {},
+    { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"] },
   ],
   [
     "without a primary when the default network is configured by name",

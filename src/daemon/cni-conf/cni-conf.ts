@@ -110,7 +110,8 @@ export class NodeConf {
     const before = this.#status;
     if (isDeepStrictEqual(before, status)) return;
     this.#status = status;
-    const isWell = status.state === "active" && status.warning === undefined;
+    const { state, warning, chainProblem } = status;
+    const isWell = state === "active" && warning === undefined && chainProblem === undefined;
     const level = isWell ? "info" : "warn";
     this.#options.logger[level]({ ...status }, "node configuration state");
     this.#options.onChange?.(status, before);

@@ -1,17 +1,22 @@
+import { isDeepStrictEqual } from "node:util";
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
-import type { CniConfDir } from "./plexus-conf.ts";
+import type { CniConfDir } from "./conf-dir.ts";
+import type { OwnConf } from "./plexus-conf.ts";
 import type { NodeConfStatus } from "./status.ts";
 
 /** What another process did to Plexus's file, as a state and its reason. */
 export type ForeignChange = Pick<NodeConfStatus, "state" | "reason">;
 
-/** What others did to Plexus's file; `written` is what plexusd last wrote or read, if anything. */
+/**
+ * What others did to Plexus's file; `written` is what plexusd last wrote or read, if anything.
+ * plexusd leaves what they append, and the order of keys, to them.
+ */
 export function findForeignChange(
-  { text, renamed }: CniConfDir,
-  written: string | undefined,
+  { text, conf, renamed }: CniConfDir,
+  written: OwnConf | undefined,
 ): ForeignChange | undefined {
-  if (written === undefined || text === written) return undefined;
+  if (written === undefined || isDeepStrictEqual(conf?.own, written)) return undefined;
   if (text !== undefined) {
     const reason = `the content of ${plexusConfName} was changed by someone else`;
     return { state: "missing", reason };

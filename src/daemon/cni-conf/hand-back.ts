@@ -6,7 +6,7 @@ import { plexusConfName } from "#lib/files/default-paths.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates } from "./candidates.ts";
-import { isRenamedPlexusConf } from "./plexus-conf.ts";
+import { isRenamedPlexusConf } from "./conf-dir.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
 
 /** Where the container runtime's and the primary CNI's configurations are. */

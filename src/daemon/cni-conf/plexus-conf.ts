@@ -1,15 +1,14 @@
-import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { enabledCapabilities } from "#cni/conf/conf.ts";
+import { enabledCapabilities, parseNetConfList } from "#cni/conf/conf.ts";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
-import type { ConfFiles } from "#engine/ports.ts";
-import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
-import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { isConfFile, type Primary } from "./candidates.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { isMetaPluginType } from "#npwg/meta-plugins.ts";
+import type { Primary } from "./candidates.ts";
 
 /** The first version with lists; results of an older primary are converted. */
 const oldestListVersion = "0.3.1";
@@ -20,25 +19,49 @@ const defaultVersion = "1.0.0";
 /** For a default network that is configured by reference, so its name is unknown. */
 const defaultName = "plexus";
 
+/** Keys of the primary's list that are not switches for the container runtime. */
+const notCopied = ["name", "cniVersion", "plugins", "type", "prevResult", "runtimeConfig"];
+
+/**
+ * Plexus's file. plexusd owns the list and Plexus's plugin in it. Agents of service meshes append
+ * plugins behind Plexus's; the container runtime runs them, and plexusd keeps them.
+ */
+export interface PlexusConf {
+  /** The list with Plexus's plugin alone. */
+  readonly own: OwnConf;
+  readonly chained: readonly PluginConf[];
+}
+
+export type OwnConf = JsonObject & { plugins: [JsonObject] };
+
 interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilities" | "delegates"> {
   /** Absent if plexusd's configuration names the default network. */
   readonly primary: Primary | undefined;
 }
 
 /**
- * The text of Plexus's file. The list has the default network's name, because runtimes store
+ * What plexusd owns of its file. The list has the default network's name, because runtimes store
  * attachments under it (libcni's cache, CRI-O's valid attachments). So they also find pods attached
- * before Plexus was installed or deleted after it was removed.
+ * before Plexus was installed or deleted after it was removed. It also has the primary's switches,
+ * such as disableGC, which the runtime reads only here. Plugins beside the primary's file run as a
+ * part of the default network, so the runtime must not load them too.
  */
-export function plexusConfText(options: PlexusConfParts): string {
-  const { primary } = options;
-  const plugin = {
+export function plexusConf(options: PlexusConfParts): OwnConf {
+  const { primary, primaryDir } = options;
+  const omitted = primary?.omitted ?? [];
+  const plugin = omitUndefined({
     type: "plexus",
-    clusterNetwork: primary && join(options.primaryDir, primary.file),
+    clusterNetwork: primary && join(primaryDir, primary.file),
     capabilities: capabilitiesOf(primary, options.capabilities),
+    omittedPlugins: omitted.length === 0 ? undefined : [...omitted],
+  });
+  return {
+    ...versionsOf(primary),
+    name: nameOf(options),
+    ...switchesOf(primary),
+    loadOnlyInlinedPlugins: true,
+    plugins: [plugin],
   };
-  const conf = { cniVersion: versionOf(primary), name: nameOf(options), plugins: [plugin] };
-  return `${JSON.stringify(conf, undefined, 2)}\n`;
 }
 
 /** prerequisites.ts has validated inline delegates. */
@@ -61,37 +84,39 @@ function capabilitiesOf(
   return Object.fromEntries([...names].sort().map((name) => [name, true]));
 }
 
-function versionOf(primary: Primary | undefined): string {
-  if (primary === undefined) return defaultVersion;
-  const version = primary.list.cniVersion;
-  return version === "" || compareVersions(version, oldestListVersion) < 0
-    ? oldestListVersion
-    : version;
+/** As written, because the container runtime may support fewer versions than Plexus. */
+function versionsOf(primary: Primary | undefined): JsonObject & { cniVersion: string } {
+  if (primary === undefined) return { cniVersion: defaultVersion };
+  const { cniVersion, written } = primary.list;
+  if (written !== undefined) return { ...written, cniVersions: [...written.cniVersions] };
+  const isOld = cniVersion === "" || compareVersions(cniVersion, oldestListVersion) < 0;
+  return { cniVersion: isOld ? oldestListVersion : cniVersion };
 }
 
-/** The container runtime's directory, as it concerns Plexus's file. */
-export interface CniConfDir {
-  /** The text of Plexus's file; undefined when it does not exist. */
-  readonly text: string | undefined;
-  /** Configurations that the container runtime prefers. */
-  readonly sortedBefore: readonly string[];
-  /** Copies of Plexus's file under another name: `00-plexus.conflist.cilium_bak`. */
-  readonly renamed: readonly string[];
+function switchesOf(primary: Primary | undefined): JsonObject {
+  const { raw = {}, disableCheck, disableGC } = primary?.list ?? {};
+  const others = Object.entries(raw).filter(([key]) => !notCopied.includes(key));
+  const flags = Object.entries({ disableCheck, disableGC }).filter(([, isSet]) => isSet === true);
+  return Object.fromEntries([...others, ...flags] as [string, JsonObject[string]][]);
 }
 
-/** Reads the container runtime's directory; one that does not exist is empty. */
-export async function readCniConfDir(dir: string, files: ConfFiles): Promise<CniConfDir> {
-  const names = await files.list(dir);
-  const own = names.indexOf(plexusConfName);
-  const renamed = names.filter(isRenamedPlexusConf);
-  if (own < 0) return { text: undefined, sortedBefore: [], renamed };
-  const text = await readFile(join(dir, plexusConfName), "utf8").catch(() => undefined);
-  return { text, sortedBefore: names.slice(0, own).filter(isConfFile), renamed };
+/** The text of Plexus's file. */
+export function textOf({ own, chained }: PlexusConf): string {
+  const plugins = [...own.plugins, ...chained.map(({ raw }) => raw)];
+  return `${JSON.stringify({ ...own, plugins }, undefined, 2)}\n`;
 }
 
-/** Plexus's plugin configuration in its file; empty if there is none. */
-export async function readPlexusConf(dir: string, files: ConfFiles): Promise<JsonObject> {
-  return pluginConfOf((await readCniConfDir(dir, files)).text);
+/** Reads a list that begins with Plexus's plugin; undefined for another or an unusable one. */
+export function parsePlexusConf(text: string): PlexusConf | undefined {
+  try {
+    const { plugins } = parseNetConfList(text, { source: plexusConfName, form: "list" });
+    const [plugin, ...chained] = plugins;
+    if (plugin?.type !== "plexus") return undefined;
+    if (chained.some(({ type }) => isMetaPluginType(type))) return undefined;
+    return { own: { ...(JSON.parse(text) as JsonObject), plugins: [plugin.raw] }, chained };
+  } catch {
+    return undefined;
+  }
 }
 
 /** Plexus's plugin configuration in the text of its file; empty if there is none. */
@@ -103,25 +128,4 @@ export function pluginConfOf(text: string | undefined): JsonObject {
   } catch {
     return {};
   }
-}
-
-/** Whether a file is Plexus's under a longer name, which disables it. */
-export function isRenamedPlexusConf(name: string): boolean {
-  return name.startsWith(`${plexusConfName}.`);
-}
-
-/**
- * Writes Plexus's file atomically. The rename happens within the directory, because container
- * runtimes read it again after a rename, not after a creation.
- */
-export async function writePlexusConf(dir: string, text: string): Promise<void> {
-  await mkdir(dir, { recursive: true });
-  await atomicWrite(join(dir, plexusConfName), text, { mode: 0o644 });
-}
-
-/** Removes temporary files that a crash left. */
-export async function removeTemporaryFiles(dir: string, files: ConfFiles): Promise<void> {
-  const names = await files.list(dir);
-  const leftovers = names.filter((name) => targetOfTemporaryName(name) === plexusConfName);
-  await Promise.all(leftovers.map((name) => rm(join(dir, name), { force: true })));
 }

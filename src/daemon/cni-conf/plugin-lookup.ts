@@ -34,6 +34,16 @@ export async function lookUpPlugin(type: string, search: PluginSearch): Promise<
   return unseen ?? { kind: "missing" };
 }
 
+/** The types of the plugins that are not installed; those that cannot be seen count as installed. */
+export async function missingPlugins(
+  plugins: readonly { readonly type: string }[],
+  search: PluginSearch,
+): Promise<string[]> {
+  const distinct = [...new Set(plugins.map(({ type }) => type))];
+  const found = await Promise.all(distinct.map((type) => lookUpPlugin(type, search)));
+  return distinct.filter((_, index) => found[index]?.kind === "missing");
+}
+
 /** Checks whether a network's plugins exist. */
 export async function examinePlugins(
   types: readonly string[],

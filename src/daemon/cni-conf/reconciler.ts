@@ -1,24 +1,36 @@
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import { omittedPluginsOf } from "#engine/config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type PrimaryChoice, PrimaryChooser } from "./choose-primary.ts";
+import {
+  type CniConfDir,
+  firstCopy,
+  readCniConfDir,
+  removeTemporaryFiles,
+  writePlexusConf,
+} from "./conf-dir.ts";
 import {
   type ForeignChange,
   findForeignChange,
   RestoreBackoff,
   type RestoreTimings,
 } from "./foreign-change.ts";
-import {
-  plexusConfText,
-  readCniConfDir,
-  removeTemporaryFiles,
-  writePlexusConf,
-} from "./plexus-conf.ts";
+import { type OwnConf, plexusConf, textOf } from "./plexus-conf.ts";
+import { missingPlugins } from "./plugin-lookup.ts";
 import { checkPrerequisites } from "./prerequisites.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
-import { type NodeConfStatus, primaryFileOf, statusWhenUpToDate } from "./status.ts";
+import {
+  type Chain,
+  chainOf,
+  type NodeConfStatus,
+  primaryFileOf,
+  statusWhenUpToDate,
+} from "./status.ts";
 
 /** Times of keeping the node's CNI configuration. */
 export interface NodeConfTimings extends RestoreTimings {
@@ -48,6 +60,11 @@ export interface Round {
   readonly atMostMs: number;
 }
 
+interface Wanted {
+  readonly wanted: OwnConf;
+  readonly choice: PrimaryChoice;
+}
+
 /**
  * Reconciles the runtime's directory with the specification. It never removes Plexus's file:
  * hand-back.ts does.
@@ -57,8 +74,11 @@ export class NodeConfReconciler {
   readonly #previous: PreviousPrimary;
   readonly #chooser: PrimaryChooser;
   readonly #restoreBackoff: RestoreBackoff;
-  /** Plexus's file as written or to be restored; undefined when it was never written. */
-  #text: string | undefined;
+  /** What plexusd owns of its file as written or to be restored; undefined when never written. */
+  #own: OwnConf | undefined;
+  /** The plugins that followed Plexus's when the file was last usable. */
+  #chained: readonly PluginConf[] = [];
+  #chain: Chain = {};
   #spec: NodeConfSpec;
   /** Prerequisites of an ADD that plexusd cannot see. */
   #warning: string | undefined;
@@ -76,57 +96,80 @@ export class NodeConfReconciler {
   async load(): Promise<void> {
     const { files } = this.#options;
     await removeTemporaryFiles(this.#spec.cniConfDir, files);
-    this.#text = (await readCniConfDir(this.#spec.cniConfDir, files)).text;
-    await this.#previous.load(this.#text);
+    const { text, conf } = await readCniConfDir(this.#spec.cniConfDir, files);
+    this.#own = conf?.own;
+    await this.#previous.load(text);
   }
 
   /** One round. @throws Error when a directory cannot be read or written */
   async reconcile(): Promise<Round> {
     this.#spec = this.#options.spec();
-    const choice = await this.#choose();
+    const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
+    await this.#seeChained(dir);
+    const choice = await this.#choose(dir);
     if (choice.kind !== "waiting") {
       const primary = choice.kind === "primary" ? choice.primary : undefined;
-      return this.#keep(plexusConfText({ ...this.#spec, primary }), choice);
+      return this.#keep(dir, { wanted: plexusConf({ ...this.#spec, primary }), choice });
     }
     // The last good file stays while its primary is broken or missing.
-    if (this.#text !== undefined) return this.#keep(this.#text, choice);
+    if (this.#own !== undefined) return this.#keep(dir, { wanted: this.#own, choice });
     return this.#round({ state: "waiting", reason: choice.reason }, choice);
   }
 
-  async #choose(): Promise<PrimaryChoice> {
+  /**
+   * Remembers what follows Plexus's plugin, for a file that has to be restored. An agent that is
+   * gone has removed its executable, so its plugin does not come back.
+   */
+  async #seeChained(dir: CniConfDir): Promise<void> {
+    const { binDirs } = this.#spec;
+    const { files } = this.#options;
+    const known = dir.conf?.chained ?? this.#chained;
+    const missing = await missingPlugins(known, { binDirs, files });
+    this.#chained = dir.conf?.chained ?? known.filter(({ type }) => !missing.includes(type));
+    this.#chain = chainOf(dir, missing);
+  }
+
+  async #choose(dir: CniConfDir): Promise<PrimaryChoice> {
     const { stateDir, files } = this.#options;
     const { problem, warning } = await checkPrerequisites({ spec: this.#spec, stateDir, files });
     if (problem !== undefined) return { kind: "waiting", reason: problem };
     this.#warning = warning;
-    const isFirst = this.#text === undefined;
-    return this.#chooser.choose(this.#spec, { previous: this.#previous.file, isFirst });
+    const chained = [this.#chained, firstCopy(dir)?.conf.chained ?? []].flat();
+    return this.#chooser.choose(this.#spec, {
+      previous: this.#previous.file,
+      isFirst: this.#own === undefined,
+      elsewhere: { chained, omitted: omittedPluginsOf(this.#own?.plugins[0] ?? {}) },
+    });
   }
 
   /** Writes Plexus's file unless it is as wanted, or the restore backs off. */
-  async #keep(wanted: string, choice: PrimaryChoice): Promise<Round> {
-    const { files } = this.#options;
-    const { cniConfDir } = this.#spec;
-    const dir = await readCniConfDir(cniConfDir, files);
+  async #keep(dir: CniConfDir, { wanted, choice }: Wanted): Promise<Round> {
     // A previous primary proves that the file was removed while plexusd was not running.
     const lost = this.#previous.file === undefined ? undefined : wanted;
-    const undo = findForeignChange(dir, this.#text ?? lost);
+    const undo = findForeignChange(dir, this.#own ?? lost);
     if (undo === undefined) {
       this.#restoreBackoff.notNeeded();
     } else {
-      this.#text = wanted;
+      this.#own = wanted;
       const atMostMs = this.#restoreBackoff.waitMs();
       if (atMostMs > 0) return { status: { ...undo, ...primaryFileOf(choice) }, atMostMs };
     }
-    if (dir.text !== wanted) await this.#write(wanted, undo);
+    if (!isDeepStrictEqual(dir.conf?.own, wanted)) await this.#write(dir, { wanted, undo });
     if (choice.kind === "primary") await this.#previous.save(choice.primary.file);
-    return this.#round(statusWhenUpToDate(choice, await readCniConfDir(cniConfDir, files)), choice);
+    const now = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
+    return this.#round(statusWhenUpToDate(choice, now), choice);
   }
 
-  async #write(text: string, undo: ForeignChange | undefined): Promise<void> {
+  /** If an agent writes at the same moment, its change wakes the next round, which writes. */
+  async #write(
+    dir: CniConfDir,
+    { wanted, undo }: { readonly wanted: OwnConf; readonly undo: ForeignChange | undefined },
+  ): Promise<void> {
     const { cniConfDir } = this.#spec;
     const { logger } = this.#options;
-    await writePlexusConf(cniConfDir, text);
-    this.#text = text;
+    const text = textOf({ own: wanted, chained: this.#chained });
+    if (!(await writePlexusConf(cniConfDir, text, { inPlaceOf: dir.text }))) return;
+    this.#own = wanted;
     const path = join(cniConfDir, plexusConfName);
     if (undo === undefined) {
       logger.info({ path }, "node configuration written");
@@ -137,11 +180,16 @@ export class NodeConfReconciler {
   }
 
   #round(found: NodeConfStatus, choice: PrimaryChoice): Round {
-    const unseen = choice.kind === "primary" ? choice.primary.warning : undefined;
-    const warning = [this.#warning, unseen].filter((each) => each !== undefined).join("; ");
+    const primary = choice.kind === "primary" ? choice.primary : undefined;
+    const warning = [this.#warning, primary?.warning]
+      .filter((each) => each !== undefined)
+      .join("; ");
+    const omitted = primary?.omitted ?? [];
     const next = choice.kind === "not-needed" ? undefined : choice.next;
     const status = omitUndefined({
       ...found,
+      ...this.#chain,
+      omitted: omitted.length === 0 ? undefined : omitted,
       warning: warning === "" ? undefined : warning,
       next: next && { file: next.file, at: next.at },
     });

@@ -1,7 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NextPrimary, PrimaryChoice } from "./choose-primary.ts";
-import type { CniConfDir } from "./plexus-conf.ts";
+import { type CniConfDir, type ConfCopy, firstCopy } from "./conf-dir.ts";
 
 /**
  * The state of the node's CNI configuration:
@@ -30,8 +31,36 @@ export interface NodeConfStatus {
   readonly lost?: string;
   /** The file that is taken over as the primary CNI's unless the files change. */
   readonly next?: NextPrimary;
+  /** The plugins of other agents that the container runtime runs after Plexus's. */
+  readonly chained?: readonly string[];
+  /** The plugins of the primary CNI's file that the default network leaves out: those and earlier ones. */
+  readonly omitted?: readonly string[];
+  /** Why some of these do not run, or will fail, one sentence. */
+  readonly chainProblem?: string;
   /** What plexusd cannot see and therefore assumes to be right, one sentence. */
   readonly warning?: string;
+}
+
+/** What follows Plexus's plugin, as a part of a status. */
+export type Chain = Pick<NodeConfStatus, "chained" | "chainProblem">;
+
+/** The plugins of agents; `missing` are the types that are not installed. */
+export function chainOf(dir: CniConfDir, missing: readonly string[]): Chain {
+  const { conf, sortedBefore, copies } = dir;
+  const types = (firstCopy(dir)?.conf ?? conf)?.chained.map(({ type }) => type) ?? [];
+  const absent = types.filter((type) => missing.includes(type)).join(", ");
+  const unused = copies.filter(({ name }) => name !== sortedBefore[0]);
+  const problems = [
+    ...(absent === "" ? [] : [`${absent}: not installed, so new pods fail`]),
+    ...unused.map(
+      ({ name, conf: { chained } }) =>
+        `${chained.map(({ type }) => type).join(", ")}: not run, because ${name} is not the container runtime's first file`,
+    ),
+  ];
+  return omitUndefined({
+    chained: types.length === 0 ? undefined : types,
+    chainProblem: problems.length === 0 ? undefined : problems.join("; "),
+  });
 }
 
 /** The reason of a status, and what happens next. */
@@ -45,7 +74,7 @@ export function reasonOf({ reason, next }: NodeConfStatus): string {
 export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): NodeConfStatus {
   const primary = primaryFileOf(choice);
   const first = dir.sortedBefore[0];
-  if (first !== undefined) {
+  if (first !== undefined && !isCurrentCopy(firstCopy(dir), dir)) {
     const reason = `the container runtime takes ${first}, which sorts before ${plexusConfName}`;
     return { state: "shadowed", reason, ...primary };
   }
@@ -61,6 +90,11 @@ export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): Node
     case "primary":
       return { state: "active", reason: `delegating to ${choice.primary.file}`, ...primary };
   }
+}
+
+/** Whether the container runtime calls Plexus by another agent's file as by Plexus's own. */
+function isCurrentCopy(copy: ConfCopy | undefined, { conf }: CniConfDir): boolean {
+  return copy !== undefined && isDeepStrictEqual(copy.conf.own.plugins, conf?.own.plugins);
 }
 
 /** The file that the default network is delegated to, if any, as a part of a status. */

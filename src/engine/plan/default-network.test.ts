@@ -55,6 +55,27 @@ test("clusterNetwork may be a directory, whose first valid network is used", asy
   expect(lab.logger.at("warn")).toEqual([expect.stringContaining("05-broken.conflist")]);
 });
 
+test.each([
+  [["istio-cni", "x"], ["ptp ADD eth0"]],
+  [
+    ["ptp", "istio-cni"],
+    ["ptp ADD eth0", "istio-cni ADD eth0"],
+  ],
+  [undefined, ["ptp ADD eth0", "istio-cni ADD eth0"]],
+])(
+  "omittedPlugins %j leaves plugins out of the default network, unless none would be left",
+  async (omitted, log) => {
+    const conf = { clusterNetwork: "/main.conflist", ...(omitted && { omittedPlugins: omitted }) };
+    const lab = labWith(conf);
+    lab.files.write("/main.conflist", network("main", "ptp", "istio-cni"));
+    expect(await lab.add()).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log("ADD")).toEqual(log);
+    lab.plugins.calls.length = 0;
+    expect(await lab.del()).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log("DEL")).toEqual(log.map((call) => call.replace("ADD", "DEL")).reverse());
+  },
+);
+
 const misplaced = {
   name: "main",
   plugins: [{ type: "ptp" }, { type: "sbr", cniVersion: "1.0.0" }],

@@ -72,7 +72,15 @@ export async function defaultNetwork(
     clusterNetwork === undefined
       ? inlineNetwork(ctx, inline as JsonObject, 0)
       : await networkByReference(ctx, clusterNetwork);
-  return { ...network, isDefault: true, capabilityArgs };
+  const list = withoutOmitted(network.list, ctx.config.omittedPlugins ?? []);
+  return { ...network, list, isDefault: true, capabilityArgs };
+}
+
+/** The runtime runs a plugin that an agent has appended to Plexus's file and to the primary's. */
+function withoutOmitted(list: NetConfList, omitted: readonly string[]): NetConfList {
+  const plugins = list.plugins.filter(({ type }) => !omitted.includes(type));
+  const isUnchanged = plugins.length === 0 || plugins.length === list.plugins.length;
+  return isUnchanged ? list : { ...list, plugins };
 }
 
 /** A network as configuration names it: a definition, a CNI name, a file or a directory. */

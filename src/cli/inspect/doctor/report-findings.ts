@@ -9,6 +9,7 @@ export function reportFindings(report: NodeStatus): Finding[] {
     plexusd(report),
     configuration(report),
     nodeConfiguration(report),
+    ...chainedPlugins(report),
     source(report),
     ...report.unseenPaths.map((text): Finding => ({ check: "mounts", verdict: "problem", text })),
     leftovers(report),
@@ -54,6 +55,27 @@ function nodeConfiguration({ conf, dirs }: NodeStatus): Finding {
   const text = `${conf.state} in ${dirs.cniConfDir}: ${reasonOf(conf)}${primary}`;
   if (conf.state === "active") return { check, verdict: "ok", text };
   return { check, verdict: "problem", text: `${text}${steps[conf.state] ?? ""}` };
+}
+
+/** What agents of service meshes append to Plexus's file. */
+function chainedPlugins({ conf }: NodeStatus): Finding[] {
+  const check = "plugins after Plexus";
+  const { chained = [], omitted = [], chainProblem } = conf ?? {};
+  const left = omitted.join(", ");
+  const problem: Finding[] = [];
+  if (chainProblem !== undefined) {
+    const text = `${chainProblem}; docs/operations/service-meshes.md says what to do`;
+    problem.push({ check, verdict: "problem", text });
+  }
+  if (chained.length > 0) {
+    const others =
+      left === "" ? "" : `; the default network leaves out ${left}, which its file has too`;
+    const text = `the container runtime runs ${chained.join(", ")} once for each pod${others}`;
+    return [{ check, verdict: "ok", text }, ...problem];
+  }
+  if (left === "") return problem;
+  const text = `no pod gets ${left}: its agent has removed it from 00-plexus.conflist, but not from ${conf?.primary}; remove it there, or start the agent again`;
+  return [{ check, verdict: "warning", text }, ...problem];
 }
 
 function source({ sourceProblem }: NodeStatus): Finding {

@@ -180,6 +180,15 @@ async function doctor(says: Partial<NodeStatus>) {
   return { code, findings: JSON.parse(out) as { check: string; verdict: string; text: string }[] };
 }
 
+const active = { state: "active" as const, reason: "delegating" };
+
+test("status names the plugins that run after Plexus", async () => {
+  const conf = { ...active, chained: ["istio-cni", "x"] };
+  const { socket } = await plexusd({ report: { ...report, conf } });
+  const { out } = await run("status", "--socket", socket);
+  expect(out.split("\n")).toContain("plugins after Plexus: istio-cni, x");
+});
+
 test.each([
   ["not ready", { notReady: ["it is stopping"] }, "plexusd", "problem", "it is stopping"],
   [
@@ -201,6 +210,27 @@ test.each([
     "node configuration",
     "problem",
     "10-a.conflist is not there; 20-b.conflist is taken over in ",
+  ],
+  [
+    "patched by a service mesh's agent",
+    { conf: { ...active, chained: ["istio-cni"], omitted: ["istio-cni"] } },
+    "plugins after Plexus",
+    "ok",
+    "runs istio-cni once for each pod; the default network leaves out istio-cni, which its file has too",
+  ],
+  [
+    "with a mesh's plugin only in the primary's file, although its agent has gone",
+    { conf: { ...active, primary: "10-a.conflist", omitted: ["istio-cni"] } },
+    "plugins after Plexus",
+    "warning",
+    "no pod gets istio-cni: its agent has removed it from 00-plexus.conflist, but not from 10-a.conflist; remove it there",
+  ],
+  [
+    "with a mesh's plugin that is not installed",
+    { conf: { ...active, chained: ["linkerd-cni"], chainProblem: "linkerd-cni: not installed" } },
+    "plugins after Plexus",
+    "problem",
+    "linkerd-cni: not installed; docs/operations/service-meshes.md says what to do",
   ],
   [
     "given an invalid configuration",

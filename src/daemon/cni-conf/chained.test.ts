@@ -1,0 +1,258 @@
+import { readFile, rename, unlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
+import { makeNode, type Node, quick, silent } from "#daemon/cni-conf/testing/node.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
+import { eventually } from "#lib/testing/eventually.ts";
+import { writePlexusConf } from "./conf-dir.ts";
+import { NodeConfReconciler, type NodeConfTimings } from "./reconciler.ts";
+import type { NodeConfStatus } from "./status.ts";
+
+const primaryFile = "10-calico.conflist";
+const portmap = { type: "portmap", capabilities: { portMappings: true } };
+const calico = {
+  cniVersion: "0.3.1",
+  name: "k8s-pod-network",
+  plugins: [{ type: "calico" }, portmap],
+};
+
+const agents: [string, (node: Node) => MeshAgent][] = [
+  ["Istio", (node) => new IstioAgent(node)],
+  ["Linkerd", (node) => new LinkerdAgent(node)],
+];
+
+async function calicoNode(primary: object = calico): Promise<Node> {
+  const node = await makeNode();
+  await node.put(primaryFile, JSON.stringify(primary));
+  return node;
+}
+
+/** plexusd's part, whose rounds a test runs itself. */
+async function startReconciler(node: Node): Promise<NodeConfReconciler> {
+  const timings = { calmMs: 60_000, ...quick } as NodeConfTimings;
+  const { config, state: stateDir } = node;
+  const files = new HostConfFiles();
+  const options = { spec: () => config, stateDir, files, logger: silent, timings };
+  const reconciler = new NodeConfReconciler(options);
+  await reconciler.load();
+  return reconciler;
+}
+
+const own = (node: Node, file = plexusConfName): Promise<string> =>
+  readFile(join(node.conf, file), "utf8");
+
+/** Lets agent and plexusd react to each other's writes. @returns the status when neither writes */
+async function settle(
+  node: Node,
+  agent: MeshAgent,
+  reconciler: NodeConfReconciler,
+): Promise<NodeConfStatus> {
+  for (let rounds = 0; rounds < 6; rounds++) {
+    const before = await own(node).catch(() => "");
+    const { status } = await reconciler.reconcile();
+    const isWritten = before !== (await own(node));
+    if (!(await agent.react()) && !isWritten) return status;
+  }
+  throw new Error("agent and plexusd write in turn without a limit");
+}
+
+/** The types of the plugins that run for a pod, in this order, when the runtime uses the file. */
+async function runsOf(node: Node, file = plexusConfName): Promise<string[]> {
+  const [plexus, ...chained] = JSON.parse(await own(node, file)).plugins;
+  const primary = JSON.parse(await readFile(plexus.clusterNetwork, "utf8"));
+  const omitted: string[] = plexus.omittedPlugins ?? [];
+  const types = (plugins: { type: string }[]): string[] => plugins.map(({ type }) => type);
+  return [...types(primary.plugins).filter((type) => !omitted.includes(type)), ...types(chained)];
+}
+
+test.each(agents)(
+  "%s: an appended plugin stays, runs once, and goes with its agent",
+  async (...row) => {
+    const node = await calicoNode();
+    const agent = row[1](node);
+    const reconciler = await startReconciler(node);
+    await reconciler.reconcile();
+    const status = await settle(node, agent, reconciler);
+    expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
+    expect(status).toMatchObject({ state: "active", chained: [agent.type] });
+    expect(status.chainProblem).toBeUndefined();
+    await agent.exit();
+    const { status: after } = await reconciler.reconcile();
+    expect(await runsOf(node)).toEqual(["calico", "portmap"]);
+    expect(after).toEqual(expect.objectContaining({ state: "active" }));
+    expect(after.chained).toBeUndefined();
+    expect(await own(node)).not.toContain(`"type": "${agent.type}"`);
+  },
+);
+
+test.each(agents)(
+  "%s: a plugin from before Plexus runs once, behind the default network as soon as its agent moves it",
+  async (...row) => {
+    const node = await calicoNode();
+    const agent = row[1](node);
+    await agent.react();
+    const reconciler = await startReconciler(node);
+    expect((await reconciler.reconcile()).status.state).toBe("active");
+    expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
+    const status = await settle(node, agent, reconciler);
+    expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
+    expect(status).toMatchObject({ chained: [agent.type], omitted: [agent.type] });
+    await agent.exit();
+    // Istio's agent leaves its plugin in the primary's file, without its executable.
+    const isLeft = agent.type === "istio-cni";
+    expect((await own(node, primaryFile)).includes(agent.type)).toBe(isLeft);
+    const { status: after } = await reconciler.reconcile();
+    expect(after).toMatchObject({ state: "active", reason: `delegating to ${primaryFile}` });
+    expect(await runsOf(node)).toEqual(["calico", "portmap"]);
+    await node.put(primaryFile, JSON.stringify(calico));
+    expect((await reconciler.reconcile()).status.omitted).toBeUndefined();
+    expect(await own(node)).not.toContain(agent.type);
+  },
+);
+
+test.each(agents)(
+  "%s: an appended plugin survives restarts of plexusd and changes of the primary",
+  async (...row) => {
+    const node = await calicoNode();
+    const agent = row[1](node);
+    await agent.react();
+    await settle(node, agent, await startReconciler(node));
+    const reconciler = await startReconciler(node);
+    const plugins = [{ type: "calico", capabilities: { bandwidth: true } }];
+    await node.put(primaryFile, JSON.stringify({ ...calico, disableGC: true, plugins }));
+    await settle(node, agent, reconciler);
+    expect(await runsOf(node)).toEqual(["calico", agent.type]);
+    expect(JSON.parse(await own(node))).toMatchObject({
+      disableGC: true,
+      plugins: [{ capabilities: { bandwidth: true } }, { type: agent.type }],
+    });
+  },
+);
+
+const rewrite =
+  (change: (list: { plugins: object[] }) => object) =>
+  async (path: string): Promise<void> =>
+    writeFile(path, JSON.stringify(change(JSON.parse(await readFile(path, "utf8")))));
+
+const edits: [string, (path: string) => Promise<unknown>, isReadable?: true][] = [
+  ["renamed", (path) => rename(path, `${path}.cilium_bak`)],
+  ["removed", unlink],
+  ["emptied", (path) => writeFile(path, "")],
+  ["truncated", async (path) => writeFile(path, (await readFile(path, "utf8")).slice(0, -9))],
+  [
+    "given another plugin first",
+    rewrite((list) => ({ ...list, plugins: [{ type: "x" }, ...list.plugins] })),
+  ],
+  ["given a plugin without type", rewrite((list) => ({ ...list, plugins: [...list.plugins, {}] }))],
+  [
+    "given Plexus twice",
+    rewrite((list) => ({ ...list, plugins: [...list.plugins, ...list.plugins] })),
+  ],
+  ["given another name", rewrite((list) => ({ ...list, name: "other" })), true],
+  [
+    "given another default network",
+    rewrite(({ plugins: [plexus, mesh], ...list }) => ({
+      ...list,
+      plugins: [{ ...plexus, clusterNetwork: "/x" }, mesh],
+    })),
+    true,
+  ],
+];
+
+test.each(edits)(
+  "a file that was %s is restored with the plugin of an agent, but not of one that is gone",
+  async (_, edit, isReadable) => {
+    for (const isGone of [false, true]) {
+      const node = await calicoNode();
+      const agent = new IstioAgent(node);
+      const reconciler = await startReconciler(node);
+      await reconciler.reconcile();
+      await settle(node, agent, reconciler);
+      const before = JSON.parse(await own(node));
+      await edit(join(node.conf, plexusConfName));
+      if (isGone) await unlink(join(node.bin, agent.type));
+      expect((await reconciler.reconcile()).status.state).not.toBe("active");
+      await eventually(async () =>
+        expect((await reconciler.reconcile()).status.state).toBe("active"),
+      );
+      const { plugins, ...list } = JSON.parse(await own(node));
+      expect(list).toEqual((({ plugins: _plugins, ...others }) => others)(before));
+      expect(plugins).toEqual(!isGone || isReadable ? before.plugins : before.plugins.slice(0, 1));
+    }
+  },
+);
+
+test("what an agent writes between plexusd's reading and its rename is not lost", async () => {
+  const node = await calicoNode();
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  const inPlaceOf = await own(node);
+  const agent = new IstioAgent(node);
+  await agent.react();
+  expect(await writePlexusConf(node.conf, "{}", { inPlaceOf })).toBe(false);
+  await settle(node, agent, reconciler);
+  expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
+});
+
+test("plugins of one type with other settings both run; equal ones run once", async () => {
+  const first = { type: "tuning", sysctl: { "net.core.somaxconn": "500" } };
+  const second = { type: "tuning", sysctl: { "net.ipv4.tcp_fin_timeout": "30" } };
+  const node = await calicoNode({ ...calico, plugins: [{ type: "calico" }, first] });
+  await node.install("tuning");
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  const append = (plugin: object) =>
+    rewrite(({ plugins: [plexus], ...list }) => ({ ...list, plugins: [plexus, plugin] }))(
+      join(node.conf, plexusConfName),
+    );
+  await append(second);
+  await reconciler.reconcile();
+  expect(await runsOf(node)).toEqual(["calico", "tuning", "tuning"]);
+  await append(first);
+  await reconciler.reconcile();
+  expect(await runsOf(node)).toEqual(["calico", "tuning"]);
+});
+
+test("a plugin that is not installed is a problem: pods fail until its agent installs it", async () => {
+  const node = await calicoNode();
+  const agent = new LinkerdAgent(node);
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  await settle(node, agent, reconciler);
+  await unlink(join(node.bin, agent.type));
+  const { status } = await reconciler.reconcile();
+  expect(status).toMatchObject({
+    state: "active",
+    chained: ["linkerd-cni"],
+    chainProblem: "linkerd-cni: not installed, so new pods fail",
+  });
+});
+
+test.each([
+  ["00-istio-cni.conflist", "active", undefined],
+  [
+    "02-istio-cni.conflist",
+    "active",
+    "istio-cni: not run, because 02-istio-cni.conflist is not the container runtime's first file",
+  ],
+])(
+  "Istio's own file %s is a copy of Plexus's with its plugin: %s",
+  async (file, state, problem) => {
+    const node = await calicoNode();
+    await node.install("istio-cni");
+    const reconciler = await startReconciler(node);
+    await reconciler.reconcile();
+    const istio = { type: "istio-cni", name: "istio-cni" };
+    const list = JSON.parse(await own(node));
+    await node.put(file, JSON.stringify({ ...list, plugins: [...list.plugins, istio] }));
+    const { status } = await reconciler.reconcile();
+    expect(status).toMatchObject({ state, primary: primaryFile });
+    expect(status.chainProblem).toBe(problem);
+    expect(status.chained).toEqual(problem === undefined ? ["istio-cni"] : undefined);
+    await node.put(file, JSON.stringify({ ...list, plugins: [{ type: "plexus" }, istio] }));
+    const { status: outdated } = await reconciler.reconcile();
+    expect(outdated.state).toBe(problem === undefined ? "shadowed" : "active");
+  },
+);

@@ -1,0 +1,108 @@
+import { mkdir, readFile, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { ConfFiles } from "#engine/ports.ts";
+import { swapIn } from "#lib/files/atomic-write.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
+import { syncDirectory } from "#lib/files/sync.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { isConfFile } from "./candidates.ts";
+import { type PlexusConf, parsePlexusConf, pluginConfOf } from "./plexus-conf.ts";
+
+/** The container runtime's directory, as it concerns Plexus's file. */
+export interface CniConfDir {
+  /** The text of Plexus's file; undefined when it does not exist. */
+  readonly text: string | undefined;
+  /** What it says; undefined when it cannot be used. */
+  readonly conf: PlexusConf | undefined;
+  /** Configurations that the container runtime prefers. */
+  readonly sortedBefore: readonly string[];
+  /** Files of other agents that call Plexus and then the plugin of the agent, in the runtime's order. */
+  readonly copies: readonly ConfCopy[];
+  /** Copies of Plexus's file under another name: `00-plexus.conflist.cilium_bak`. */
+  readonly renamed: readonly string[];
+}
+
+/** A list of another agent that begins with Plexus's plugin. */
+export interface ConfCopy {
+  readonly name: string;
+  readonly conf: PlexusConf;
+}
+
+/** Reads the container runtime's directory; one that does not exist is empty. */
+export async function readCniConfDir(dir: string, files: ConfFiles): Promise<CniConfDir> {
+  const names = await files.list(dir);
+  const own = names.indexOf(plexusConfName);
+  const text = own < 0 ? undefined : await readText(dir, plexusConfName);
+  const others = names.filter((name) => isConfFile(name) && name !== plexusConfName);
+  return {
+    text,
+    conf: text === undefined ? undefined : parsePlexusConf(text),
+    sortedBefore: own < 0 ? [] : names.slice(0, own).filter(isConfFile),
+    copies: (await Promise.all(others.map((name) => readCopy(dir, name)))).flat(),
+    renamed: names.filter(isRenamedPlexusConf),
+  };
+}
+
+async function readCopy(dir: string, name: string): Promise<ConfCopy[]> {
+  const text = await readText(dir, name);
+  const conf = text === undefined ? undefined : parsePlexusConf(text);
+  return conf === undefined || conf.chained.length === 0 ? [] : [{ name, conf }];
+}
+
+function readText(dir: string, name: string): Promise<string | undefined> {
+  return readFile(join(dir, name), "utf8").catch(() => undefined);
+}
+
+/** The file that the container runtime uses, if it is a copy and not Plexus's own. */
+export function firstCopy({ sortedBefore, copies }: CniConfDir): ConfCopy | undefined {
+  return copies.find(({ name }) => name === sortedBefore[0]);
+}
+
+/** Plexus's plugin configuration in its file; empty if there is none. */
+export async function readPlexusConf(dir: string, files: ConfFiles): Promise<JsonObject> {
+  const names = await files.list(dir);
+  return names.includes(plexusConfName) ? pluginConfOf(await readText(dir, plexusConfName)) : {};
+}
+
+/** Whether a file is Plexus's under a longer name, which disables it. */
+export function isRenamedPlexusConf(name: string): boolean {
+  return name.startsWith(`${plexusConfName}.`);
+}
+
+/** Another process wrote the file between its reading and the rename. */
+class ChangedMeanwhileError extends Error {}
+
+/**
+ * Writes Plexus's file atomically, in place of the text that was read: an agent may append its
+ * plugin at the same moment. The rename happens within the directory, because container runtimes
+ * read it again after a rename, not after a creation.
+ * @returns false when the file is another one by now; nothing is written then
+ */
+export async function writePlexusConf(
+  dir: string,
+  text: string,
+  { inPlaceOf }: { readonly inPlaceOf: string | undefined },
+): Promise<boolean> {
+  await mkdir(dir, { recursive: true });
+  const path = join(dir, plexusConfName);
+  const beforeRename = async (file: { sync(): Promise<void> }): Promise<void> => {
+    await file.sync();
+    if ((await readText(dir, plexusConfName)) !== inPlaceOf) throw new ChangedMeanwhileError();
+  };
+  try {
+    await swapIn(path, text, { mode: 0o644, beforeRename });
+  } catch (error) {
+    if (error instanceof ChangedMeanwhileError) return false;
+    throw error;
+  }
+  await syncDirectory(dirname(path));
+  return true;
+}
+
+/** Removes temporary files that a crash left. */
+export async function removeTemporaryFiles(dir: string, files: ConfFiles): Promise<void> {
+  const names = await files.list(dir);
+  const leftovers = names.filter((name) => targetOfTemporaryName(name) === plexusConfName);
+  await Promise.all(leftovers.map((name) => rm(join(dir, name), { force: true })));
+}
