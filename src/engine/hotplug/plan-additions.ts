@@ -5,7 +5,7 @@ import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
 import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
 import { plannedAttachment } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import { attempt, type PlanContext, type PlanProblem } from "#engine/plan/problems.ts";
+import { attempt, attemptAll, type PlanContext, type PlanProblem } from "#engine/plan/problems.ts";
 import { recordedNetwork } from "#engine/plan/recorded-network.ts";
 import { repeatedNetworkProblems } from "#engine/plan/repeated-networks.ts";
 import { resolveSelection } from "#engine/plan/requested-networks.ts";
@@ -68,25 +68,19 @@ export async function planAdditions(
   return { attachments: planned.filter((each) => !isRejected(each)), recordBytes };
 }
 
-async function resolveAll(
+function resolveAll(
   ctx: PlanContext,
   pod: Pod,
   additions: readonly NetworkSelection[],
 ): Promise<ResolvedNetwork[]> {
-  const networks: ResolvedNetwork[] = [];
-  for (const selection of additions) {
-    const name = `${selection.namespace}/${selection.name}`;
-    const network = await attempt(
-      ctx,
-      () => {
-        refuseDefaultRoute(selection);
-        return resolveSelection(ctx, pod, selection);
-      },
-      name,
-    );
-    if (network !== undefined) networks.push(network);
-  }
-  return networks;
+  const lookUps = additions.map((selection) => ({
+    step: () => {
+      refuseDefaultRoute(selection);
+      return resolveSelection(ctx, pod, selection);
+    },
+    network: `${selection.namespace}/${selection.name}`,
+  }));
+  return attemptAll(ctx, lookUps);
 }
 
 /** The kubelet's probes and the pod's connections use the present route. */

@@ -19,7 +19,7 @@ import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
-import { attempt, type PlanContext } from "./problems.ts";
+import { attemptAll, type LookUp, type PlanContext } from "./problems.ts";
 import { unseenPathHint } from "./unseen-path.ts";
 
 /**
@@ -32,24 +32,27 @@ export async function configuredNetworks(
   options: { readonly runtimeConfig: JsonObject; readonly podNamespace: string | undefined },
 ): Promise<ResolvedNetwork[]> {
   const { runtimeConfig, podNamespace } = options;
-  const networks = [await attempt(ctx, () => defaultNetwork(ctx, runtimeConfig))];
-  for (const [name, lookUp] of furtherNetworks(ctx, podNamespace)) {
-    networks.push(await attempt(ctx, lookUp, name));
-  }
-  return networks.filter((network) => network !== undefined);
+  const first = { step: () => defaultNetwork(ctx, runtimeConfig) };
+  return attemptAll(ctx, [first, ...furtherNetworks(ctx, podNamespace)]);
 }
 
 function furtherNetworks(
   ctx: CallContext,
   podNamespace: string | undefined,
-): [string, () => ResolvedNetwork | Promise<ResolvedNetwork>][] {
+): LookUp<ResolvedNetwork>[] {
   const { clusterNetwork, delegates, systemNamespaces, defaultNetworks } = ctx.config;
   if (clusterNetwork === undefined) {
     const further = [...delegates.entries()].slice(1);
-    return further.map(([i, conf]) => [`delegates[${i}]`, () => inlineNetwork(ctx, conf, i)]);
+    return further.map(([i, conf]) => ({
+      step: () => inlineNetwork(ctx, conf, i),
+      network: `delegates[${i}]`,
+    }));
   }
   if (podNamespace === undefined || systemNamespaces.includes(podNamespace)) return [];
-  return defaultNetworks.map((ref) => [ref, () => networkByReference(ctx, ref)]);
+  return defaultNetworks.map((ref) => ({
+    step: () => networkByReference(ctx, ref),
+    network: ref,
+  }));
 }
 
 /** What networks are looked up with; see {@link ConfOptions.unlimited}. */

@@ -33,6 +33,29 @@ export async function attempt<T>(
   }
 }
 
+/** One of several steps that may wait for the API server. */
+export interface LookUp<T> {
+  readonly step: () => Promise<T | undefined> | T;
+  readonly network?: string;
+}
+
+/**
+ * Runs steps at the same time, so that a slow API server delays an ADD once and not per network;
+ * otherwise as {@link attempt}. The first failure is that of the first step, not of the fastest.
+ * @returns the results of the steps that succeed, in order
+ */
+export async function attemptAll<T>(ctx: PlanContext, lookUps: readonly LookUp<T>[]): Promise<T[]> {
+  const begun = lookUps.map(async ({ step }) => step());
+  // Those after the first failure end unheard.
+  for (const each of begun) each.catch(() => undefined);
+  const found: T[] = [];
+  for (const [i, each] of begun.entries()) {
+    const result = await attempt<T | undefined>(ctx, () => each, lookUps[i]?.network);
+    if (result !== undefined) found.push(result);
+  }
+  return found;
+}
+
 /** Reports problems for which an ADD fails. @throws CniError unless they are collected */
 export function refuse(
   { problems }: Pick<PlanContext, "problems">,

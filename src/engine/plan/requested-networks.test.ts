@@ -27,6 +27,51 @@ test("a missing definition is the event that Multus's users have alerts for: NoN
   expect([lab.events.recorded.length, type, reason]).toEqual([1, "Warning", "NoNetworkFound"]);
 });
 
+/** Definitions that are all asked for before the first one is answered, and the last one first. */
+function withSlowDefinitions(lab: EngineLab, count: number): void {
+  const getNad = lab.source.getNad.bind(lab.source);
+  const answers: (() => void)[] = [];
+  lab.source.getNad = async (ref) => {
+    const found = getNad(ref);
+    found.catch(() => undefined);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (answers.unshift(resolve) === count) for (const each of answers) each();
+    await promise;
+    return found;
+  };
+}
+
+const many = Array.from({ length: 15 }, (_, i) => `n${i}`);
+
+test("an ADD asks for all definitions of a pod at once: the shim does not wait for one after the other", async () => {
+  const lab = podWith({ [networksAnnotation]: many.join(), [defaultNetworkAnnotation]: "fast" });
+  lab.source.addNad("kube-system/fast", network("fast", "ptp"));
+  for (const name of many) lab.source.addNad(`default/${name}`, network(name, "bridge"));
+  withSlowDefinitions(lab, 16);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const attached = lab.plugins.calls.map(({ conf }) => conf.name);
+  expect(attached).toEqual(["fast", ...many]);
+});
+
+test("an ADD asks at once for the default networks, too", async () => {
+  const lab = podWith({}, { defaultNetworks: ["logs", "metrics"] });
+  const { delegates: _inline, ...conf } = lab.conf;
+  lab.conf = { ...conf, clusterNetwork: "main" };
+  for (const name of ["main", "logs", "metrics"]) {
+    lab.source.addNad(`kube-system/${name}`, network(name, "bridge"));
+  }
+  withSlowDefinitions(lab, 3);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+});
+
+test("of several definitions that cannot be used, the annotation's first is reported", async () => {
+  const lab = asking("a,b,c");
+  lab.source.addNad("default/a", network("a", "bridge"));
+  withSlowDefinitions(lab, 3);
+  const msg = expect.stringContaining("default/b");
+  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg });
+});
+
 test("a definition that cannot be looked up fails the ADD, but is not reported as NoNetworkFound", async () => {
   const lab = asking("a");
   const getNad = lab.source.getNad.bind(lab.source);

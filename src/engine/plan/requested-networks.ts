@@ -15,7 +15,7 @@ import {
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
-import { attempt, type PlanContext, tolerate } from "./problems.ts";
+import { attempt, attemptAll, type PlanContext, tolerate } from "./problems.ts";
 
 /** The networks that a pod requests; `annotationError` when its invalid annotation is ignored. */
 interface PodRequests {
@@ -30,17 +30,17 @@ interface PodRequests {
  * @throws CniError when a network may not be used, does not exist or lacks a requested capability
  */
 export async function requestedNetworks(ctx: PlanContext, pod: Pod): Promise<PodRequests> {
-  const defaultNetwork = await attempt(ctx, () => defaultOverride(ctx, pod));
   const parsed = await attempt(ctx, () => parseAnnotation(ctx, pod));
-  const secondaries: ResolvedNetwork[] = [];
-  for (const selection of parsed?.selections ?? []) {
-    const name = `${selection.namespace}/${selection.name}`;
-    const network = await attempt(ctx, () => resolveSelection(ctx, pod, selection), name);
-    if (network !== undefined) secondaries.push(network);
-  }
+  const networks = await attemptAll(ctx, [
+    { step: () => defaultOverride(ctx, pod) },
+    ...(parsed?.selections ?? []).map((selection) => ({
+      step: () => resolveSelection(ctx, pod, selection),
+      network: `${selection.namespace}/${selection.name}`,
+    })),
+  ]);
   return omitUndefined({
-    secondaries,
-    defaultNetwork,
+    secondaries: networks.filter(({ isDefault }) => !isDefault),
+    defaultNetwork: networks.find(({ isDefault }) => isDefault),
     annotationError: parsed?.annotationError,
   });
 }
@@ -87,14 +87,14 @@ export async function requestedNetworksForDel(
   pod: Pod,
 ): Promise<ResolvedNetwork[]> {
   const annotation = pod.annotations[networksAnnotation] ?? "";
+  const selections = parseNetworkSelections(annotation, { podNamespace: pod.namespace });
+  const unlimited = { ...ctx, unlimited: true };
+  const lookUps = selections.map((selection) => selectedNetwork(unlimited, pod, selection));
   const networks: ResolvedNetwork[] = [];
-  for (const selection of parseNetworkSelections(annotation, { podNamespace: pod.namespace })) {
-    try {
-      networks.push(await selectedNetwork({ ...ctx, unlimited: true }, pod, selection));
-    } catch (error) {
-      if (!(error instanceof CniError)) throw error;
-      ctx.logger.warn({ err: error }, "a network of the pod cannot be resolved any more");
-    }
+  for (const each of await Promise.allSettled(lookUps)) {
+    if (each.status === "fulfilled") networks.push(each.value);
+    else if (!(each.reason instanceof CniError)) throw each.reason;
+    else ctx.logger.warn({ err: each.reason }, "a network of the pod cannot be resolved any more");
   }
   return networks;
 }
