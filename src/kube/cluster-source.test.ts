@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { isGet, isList, isWatch } from "#kube/testing/requests.ts";
+import type { Script } from "#kube/testing/responses.ts";
 import { startAdapter, startSyncedAdapter, whenSynced } from "#kube/testing/start-adapter.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
@@ -124,6 +125,31 @@ test("getPod() retries within its deadline when a connection is dead", async ({ 
   api.script({ when: isGet("web"), answer: "reset" });
   api.script({ when: isGet("web"), answer: 503 });
   expect(await kube.source.getPod(webWithUid, {})).toMatchObject({ name: "web" });
+});
+
+test("getPod() hears an API server that needs more than half of the time: it asks a second time beside the first", async ({
+  api,
+}) => {
+  api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
+  await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 1000 });
+  const second = Promise.withResolvers<void>();
+  api.script({ when: isGet("web"), answer: second.promise });
+  const noteSecond: Script["when"] = (request) => {
+    if (isGet("web")(request)) second.resolve();
+    return isGet("web")(request);
+  };
+  api.script({ when: noteSecond, answer: "hang", times: 10 });
+  expect(await kube.source.getPod(web, {})).toMatchObject({ name: "web" });
+  expect(api.seen.filter(isGet("web"))).toHaveLength(2);
+});
+
+test("getPod() asks a second time on a new connection", async ({ api }) => {
+  await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 1000 });
+  // Both answers leave an idle connection that is half-open from now on.
+  await Promise.all([kube.source.getPod(web, {}), kube.source.getPod({ ...web, name: "db" }, {})]);
+  api.breakConnections();
+  api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
+  expect(await kube.source.getPod(web, {})).toMatchObject({ name: "web" });
 });
 
 test("getPod() fails at once with advice when it is forbidden", async ({ api, kube }) => {

@@ -3,7 +3,7 @@ import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 interface LiveGetRequest {
@@ -46,18 +46,12 @@ export class LiveGetter {
   }
 
   async #read(request: LiveGetRequest): Promise<JsonObject | undefined> {
-    const { path, query, accept } = request;
     using limit = deadline(this.#timeoutMs);
-    const { signal } = limit;
     const endsAt = performance.now() + this.#timeoutMs;
     const backoff = new Backoff({ initialMs: 100, maxMs: 1000 });
     for (;;) {
       try {
-        // Half of the time left, so that a second attempt can follow on a half-open connection.
-        const timeoutMs = Math.max(250, Math.ceil((endsAt - performance.now()) / 2));
-        const answer = await this.#client.json(
-          omitUndefined({ path, query, accept, timeoutMs, signal }),
-        );
+        const answer = await this.#ask(request, Math.max(250, endsAt - performance.now()));
         if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
         return answer;
       } catch (thrown) {
@@ -66,8 +60,28 @@ export class LiveGetter {
         const delayMs = Math.max(error.retryAfterMs, backoff.next());
         const isLast = performance.now() + delayMs >= endsAt;
         if (!error.transient || isLast) throw this.#failure(request, error);
-        await pause(delayMs, signal);
+        await pause(delayMs, limit.signal);
       }
+    }
+  }
+
+  /**
+   * Sends the request with all of the time. After half of it, sends another one beside it: the
+   * connection of the first may be half-open, or the server slow. The first answer counts.
+   */
+  async #ask({ path, query, accept }: LiveGetRequest, timeoutMs: number): Promise<Json> {
+    const answered = new AbortController();
+    const { signal } = answered;
+    const common = omitUndefined({ path, query, accept, signal });
+    const again = async (): Promise<Json> => {
+      await pause(timeoutMs / 2, signal);
+      signal.throwIfAborted();
+      return this.#client.json({ ...common, timeoutMs: timeoutMs / 2, isRepeated: true });
+    };
+    try {
+      return await Promise.race([this.#client.json({ ...common, timeoutMs }), again()]);
+    } finally {
+      answered.abort();
     }
   }
 

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { defaultConfig } from "./config.ts";
 import { ConfigError, parseConfig } from "./parse.ts";
@@ -85,6 +86,14 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
   });
 });
 
+test("the longest waits for the API server end well before the shim gives up on plexusd", async () => {
+  const header = await readFile(new URL("../../../shim/shim.h", import.meta.url), "utf8");
+  const silenceMs = Number(/^#define SILENCE_MS (\d+)$/m.exec(header)?.[1]);
+  const longest = parseConfig("apiTimeoutMs: 20000\nstatusWaitMs: 20000", "x");
+  expect(longest).toMatchObject({ apiTimeoutMs: 20_000, statusWaitMs: 20_000 });
+  expect(silenceMs - longest.statusWaitMs).toBeGreaterThanOrEqual(10_000);
+});
+
 const binDirs = ["/srv/bin", "/var/lib/cni/bin", "/usr/libexec/cni"];
 
 test.each([
@@ -111,6 +120,8 @@ test.each([
   ["delegateTimeoutMs: 0", "1: delegateTimeoutMs: must be at least 1"],
   ["delegateTimeoutMs: 1.5", "1: delegateTimeoutMs: "],
   ["delegateTimeoutMs: 300000", "1: delegateTimeoutMs: must be below the kubelet's 4 minutes"],
+  ["statusWaitMs: 20001", "1: statusWaitMs: must be at most 20000: the shim waits 30 s"],
+  ["apiTimeoutMs: 30000", "1: apiTimeoutMs: must be at most 20000: the shim waits 30 s"],
   ["invalidAnnotation: warn", "1: invalidAnnotation: "],
   ["startupTaint: plexus.dev/not ready", "1: startupTaint: must be the key of a taint"],
   ["cniBinDir: []", "1: cniBinDir: "],

@@ -16,6 +16,11 @@ const fileName = nonEmptyText.refine((file) => !file.includes("/"), {
 const milliseconds = z.int().min(1, { error: "must be at least 1" });
 const budget = milliseconds.max(210_000, { error: "must be below the kubelet's 4 minutes" });
 const pause = z.int().min(0);
+/** The shim gives up on an engine that sends no order for 30 s (shim/shim.h), and the ADD fails. */
+const apiWaitMax: Parameters<z.ZodInt["max"]> = [
+  20_000,
+  { error: "must be at most 20000: the shim waits 30 s for plexusd" },
+];
 const gracePeriod = pause.max(86_400_000);
 
 /** A qualified name: what the API server accepts as the key of a taint. */
@@ -83,21 +88,27 @@ export const configSchema = z
         "Grace period for an attachment that never succeeded and whose plugin also fails in DEL. It starts with the sandbox's first failed DEL. After it, Plexus forgets the attachment if its interface is gone. Plexus forgets it at once if the plugin rejects its configuration with the error of its ADD. It first runs the IPAM plugin, and records the event `AttachmentForgotten`.",
       default: defaultEngineConfig.failedAddGraceMs,
     }),
-    apiTimeoutMs: milliseconds.default(defaultCallConfig.apiTimeoutMs).meta({
-      description:
-        "Timeout of a read from the API. The call then fails with code 11 (try again later).",
-      restart: true,
-    }),
+    apiTimeoutMs: milliseconds
+      .max(...apiWaitMax)
+      .default(defaultCallConfig.apiTimeoutMs)
+      .meta({
+        description:
+          "Timeout of a read from the API, at most 20000. A request that is unanswered after half of it is repeated on another connection, and the first answer counts. After it, the call fails with code 11 (try again later).",
+        restart: true,
+      }),
     publishStatus: z.enum(["afterReply", "beforeReply"]).exactOptional().meta({
       description:
         "When plexusd writes `network-status`. `afterReply`: once the container runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus: the ADD waits for the write, at most `statusWaitMs`. In both cases a failed write is retried and never fails the ADD. plexus-standalone always writes before it answers.",
       default: defaultEngineConfig.publishStatus,
     }),
-    statusWaitMs: pause.default(defaultCallConfig.statusWaitMs).meta({
-      description:
-        "How long an ADD with `publishStatus: beforeReply` waits until `network-status` is written. After that, plexusd writes it in the background.",
-      restart: true,
-    }),
+    statusWaitMs: pause
+      .max(...apiWaitMax)
+      .default(defaultCallConfig.statusWaitMs)
+      .meta({
+        description:
+          "How long an ADD with `publishStatus: beforeReply`, or one of plexus-standalone, waits until `network-status` is written, at most 20000. After that, the ADD succeeds, and the write is repeated in the background.",
+        restart: true,
+      }),
     hotPlug: z.enum(["off", "on"]).exactOptional().meta({
       description:
         "Whether an edit of a running pod's networks annotation plugs and unplugs networks: [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node. Releases without hot-plug cannot read the records that are written with `on`.",

@@ -29,6 +29,7 @@ export class ApiClient implements JsonApi {
   }
 
   async json(request: ApiRequest): Promise<Json> {
+    if (request.isRepeated) this.#credentials.dropIdleConnections();
     using limit = deadline(request.timeoutMs, request.signal);
     const headers = { "accept-encoding": "gzip" };
     const response = await this.#send(request, { signal: limit.signal, headers });

@@ -15,6 +15,8 @@ export interface ApiRequest {
   readonly accept?: string;
   /** For the whole response; of a stream, up to its headers. */
   readonly timeoutMs: number;
+  /** The same request has got no answer: idle connections, which may be as dead, are not used. */
+  readonly isRepeated?: boolean;
   readonly signal?: AbortSignal;
 }
 

@@ -54,6 +54,7 @@ export class FakeApiServer implements AsyncDisposable {
   readonly #certificate: string | undefined;
   readonly #scratch: string;
   readonly #sockets = new Set<Socket>();
+  readonly #halfOpen = new WeakSet<Socket>();
   readonly #watches = new Set<Exchange>();
   readonly #scripts: Script[] = [];
   #version = 100;
@@ -145,6 +146,11 @@ export class FakeApiServer implements AsyncDisposable {
     if (!this.#server.listening) await this.#listen();
   }
 
+  /** Requests on the present connections are never answered. */
+  breakConnections(): void {
+    for (const socket of this.#sockets) this.#halfOpen.add(socket);
+  }
+
   /** Does something else with the next requests that match. */
   script(script: Script): void {
     this.#scripts.push(script);
@@ -221,6 +227,7 @@ export class FakeApiServer implements AsyncDisposable {
       body: parseBody(Buffer.concat(chunks)),
     };
     this.onRequest(request);
+    if (this.#halfOpen.has(incoming.socket)) return;
     if (this.token !== undefined && incoming.headers.authorization !== `Bearer ${this.token}`) {
       sendStatus(response, 401, "Unauthorized");
       return;
