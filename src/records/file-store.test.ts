@@ -259,6 +259,16 @@ test.each([{}, { forOneCall: true }])(
   },
 );
 
+test("many callers of list() at once have each record read twice at most, and see what they have written", async () => {
+  const store = await FileRecordStore.open(dir);
+  const lists = [store.list()];
+  await (await FileRecordStore.open(dir)).create(recordOf("c1"), emptyPlan);
+  for (let i = 0; i < 48; i++) lists.push(store.list());
+  const [, first, ...others] = await Promise.all(lists);
+  expect(first?.records.map(({ containerId }) => containerId)).toEqual(["c1"]);
+  for (const { records } of others) expect(records[0]).toBe(first?.records[0]);
+});
+
 test("list() can be limited to some records, and to those that contain a text", async () => {
   const store = await FileRecordStore.open(dir);
   const ids = ["a", "b", "c", "d"];

@@ -6,6 +6,7 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord, RecordSelection, RecordStore } from "#engine/record/record-store.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
+import { NextRun } from "#lib/concurrency/next-run.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
@@ -44,6 +45,8 @@ export class FileRecordStore implements RecordStore {
   readonly #open: OpenFiles<StoredRecord>;
   readonly #emptying = new Set<Promise<unknown>>();
   readonly #pods: PodIndex;
+  /** Callers share it: each record is read at most twice, however many list all of them at once. */
+  readonly #all = new NextRun(() => this.#list({}));
 
   private constructor(dir: string, { forOneCall }: { readonly forOneCall: boolean }) {
     this.#dir = dir;
@@ -162,10 +165,12 @@ export class FileRecordStore implements RecordStore {
     return this.#pods.latestOf(pod);
   }
 
-  list(
+  async list(
     selection: RecordSelection = {},
   ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
-    return this.#list(selection);
+    if (Object.keys(selection).length > 0) return this.#list(selection);
+    const { records, damaged } = await this.#all.run();
+    return { records: [...records], damaged: [...damaged] };
   }
 
   async #list({

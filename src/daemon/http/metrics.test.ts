@@ -109,17 +109,31 @@ test("timestamps the last valid configuration and the last answer of each resour
   expect(await linesOf(metrics, reload)).toEqual([`${reload} 1800000060`]);
 });
 
-test("reads counts at each scrape, and exports Nan if that fails", async () => {
+test("scrapes share a count for five seconds; it is Nan if it fails", async () => {
   const name = "plexus_attachments";
-  let count = 3;
+  let now = 0;
+  let reads = 0;
+  const counting = Promise.withResolvers<void>();
   const read = async (): Promise<number> => {
-    if (count < 0) throw new Error("unreadable");
-    return count;
+    reads += 1;
+    await counting.promise;
+    if (reads === 3) throw new Error("unreadable");
+    return reads;
   };
-  const metrics = createMetrics({ processMetrics: false, counts: { [name]: read } });
-  expect(await linesOf(metrics, `${name} `)).toEqual([`${name} 3`]);
-  count = -1;
+  const counts = { [name]: read };
+  const metrics = createMetrics({ processMetrics: false, counts, clock: () => now });
+  const readers = Array.from({ length: 48 }, () => linesOf(metrics, `${name} `));
+  now = 60_000;
+  readers.push(linesOf(metrics, `${name} `));
+  counting.resolve();
+  for (const lines of await Promise.all(readers)) expect(lines).toEqual([`${name} 1`]);
+  now += 4999;
+  expect(await linesOf(metrics, `${name} `)).toEqual([`${name} 1`]);
+  now += 1;
+  expect(await linesOf(metrics, `${name} `)).toEqual([`${name} 2`]);
+  now += 5000;
   expect(await linesOf(metrics, `${name} `)).toEqual([`${name} Nan`]);
+  expect(reads).toBe(3);
 });
 
 test("includes the process's own metrics unless they are switched off", async () => {

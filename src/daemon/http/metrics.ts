@@ -18,7 +18,10 @@ export interface Metrics {
   render(): Promise<{ text: string; contentType: string }>;
 }
 
-/** What is counted at each request of /metrics. */
+/** How long a count is shared: scrapes by any local user must not take the time of pods. */
+const sharedMs = 5000;
+
+/** What is counted for requests of /metrics. */
 const counted = {
   plexus_attachments: "Attachments that are recorded on this node.",
   plexus_leftover_records: "Recorded sandboxes that no longer exist and are still to be detached.",
@@ -41,6 +44,8 @@ export interface MetricsOptions {
   readonly counts?: Partial<Counts>;
   /** Event loop, memory and CPU of the process. @default true */
   readonly processMetrics?: boolean;
+  /** Milliseconds, monotonic. @default performance.now */
+  readonly clock?: () => number;
 }
 
 /** Creates the metrics in a new registry. No label contains a pod's name. */
@@ -58,8 +63,9 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     labelNames: ["version", "commit", "node_version"],
     registers,
   }).set({ version, commit, node_version: process.version }, 1);
+  const clock = options.clock ?? ((): number => performance.now());
   for (const [name, count] of Object.entries(options.counts ?? {})) {
-    countGauge({ name, help: counted[name as keyof Counts], registers }, count);
+    countGauge({ name, help: counted[name as keyof Counts], registers }, shared(count, clock));
   }
   const nodeConfState = new Gauge({
     name: "plexus_conf_state",
@@ -99,13 +105,29 @@ function configReloads(registers: Registry[]): Metrics["configReloaded"] {
   return reloaded;
 }
 
+/** A count that all callers share, those at the same time and those of the next seconds. */
+function shared(count: Counts[keyof Counts], clock: () => number): Counts[keyof Counts] {
+  let latest: ReturnType<typeof count> | undefined;
+  let validUntil = Infinity;
+  return () => {
+    if (latest !== undefined && clock() < validUntil) return latest;
+    validUntil = Infinity;
+    // If the state directory cannot be read, the other metrics must still be served.
+    latest = count()
+      .catch(() => Number.NaN)
+      .finally(() => {
+        validUntil = clock() + sharedMs;
+      });
+    return latest;
+  };
+}
+
 /** A gauge that counts when it is read. */
 function countGauge(gauge: GaugeConfiguration<never>, count: Counts[keyof Counts]): void {
   new Gauge({
     ...gauge,
     async collect() {
-      // If the state directory cannot be read, the other metrics must still be served.
-      const value = await count().catch(() => Number.NaN);
+      const value = await count();
       if (value === undefined) this.remove();
       else this.set(value);
     },
