@@ -107,18 +107,26 @@ export type PodReference = Pick<Pod, "namespace" | "name" | "uid">;
 /** `settled` = written or impossible to write; `pending` = not yet, so the caller records it. */
 export type PublishOutcome = "settled" | "pending";
 
+/** When a status is written. */
+export interface PublishOptions {
+  /** The write begins when it resolves. The caller then waits until the write has ended. */
+  readonly after?: Promise<void>;
+  /** Whether the status is still the pod's: asked before each request. @default always */
+  readonly isCurrent?: () => Promise<boolean>;
+}
+
 /** Publishes annotations on pods. */
 export interface StatusPublisher {
   /**
-   * Sets annotations on the pod (null removes one). Resolves when they are written, or after a
-   * timeout, while the write continues in the background. Never rejects: an attached pod must not
-   * fail because of its annotation. Of several calls for a pod, the last one decides.
-   * @param after the write begins when it resolves; there is no timeout then
+   * Sets annotations on the pod (null removes one). Resolves when they are written; without `after`
+   * also after a timeout, or when the next attempt is later than that, while the write continues in
+   * the background. Never rejects: an attached pod must not fail because of its annotation. Of
+   * several calls for a pod, the last one decides.
    */
   publish(
     pod: PodReference,
     annotations: Readonly<Record<string, string | null>>,
-    after?: Promise<void>,
+    options?: PublishOptions,
   ): Promise<PublishOutcome>;
   /**
    * Drops the writes of a pod whose sandbox is gone, unless they are being sent. Never rejects.

@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
+import type { BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import type { StatusWriteResult } from "./metric-labels.ts";
@@ -20,14 +21,23 @@ const pod: Pod = {
   isStatic: false,
 };
 
-function start(client: ApiClient, options: { waitMs?: number; requestTimeoutMs?: number } = {}) {
+function start(
+  client: ApiClient,
+  options: {
+    waitMs?: number;
+    requestTimeoutMs?: number;
+    rejectedMs?: number;
+    backoff?: BackoffOptions;
+  } = {},
+) {
   const results: StatusWriteResult[] = [];
   const publisher = new ApiStatusPublisher({
     client,
     logger: new FakeLogger(),
     waitMs: options.waitMs ?? 2000,
     requestTimeoutMs: options.requestTimeoutMs ?? 1000,
-    backoff: { initialMs: 10, maxMs: 20 },
+    backoff: options.backoff ?? { initialMs: 10, maxMs: 20 },
+    rejections: { initialMs: options.rejectedMs ?? 10, maxMs: 60_000 },
     metrics: { statusWrite: (result) => results.push(result) },
   });
   return {
@@ -93,7 +103,6 @@ test.for([
   ["gives up when the pod is gone", undefined, undefined, ["gone"]],
   ["never writes on another pod of the same name", "its-successor", undefined, ["gone"]],
   ["retries after a conflict that is not about the UID", pod.uid, 409, ["retried", "written"]],
-  ["does not retry a value that the API server rejects", pod.uid, 422, ["invalid"]],
 ] as const)("publish() %s", async ([, uid, answer, results], { api, client }) => {
   if (uid !== undefined) api.put("pods", podObject("web", { uid }));
   if (answer !== undefined) api.script({ when: isStatusPatch, answer });
@@ -161,10 +170,10 @@ test("a status replaces that of an earlier sandbox even if the API server applie
   const late = Promise.withResolvers<void>();
   api.script({ when: isStatusPatch, answer: late.promise });
   await using started = start(client);
-  const older = started.publisher.publish(pod, { [key]: "older" }, Promise.resolve());
+  const older = started.publisher.publish(pod, { [key]: "older" }, { after: Promise.resolve() });
   await eventually(() => expect(patches(api)).toHaveLength(1));
   await started.publisher.withdraw(pod);
-  const newer = started.publisher.publish(pod, { [key]: "newer" }, Promise.resolve());
+  const newer = started.publisher.publish(pod, { [key]: "newer" }, { after: Promise.resolve() });
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(patches(api)).toHaveLength(1);
   late.resolve();
@@ -181,8 +190,8 @@ test("publish() with a start begins then, unless it is withdrawn before", async 
   await using started = start(client, { waitMs: 1 });
   const begin = Promise.withResolvers<void>();
   const db = { ...pod, name: "db", uid: "uid-of-db" };
-  const web = started.publisher.publish(pod, { [key]: "[]" }, begin.promise);
-  const withdrawn = started.publisher.publish(db, { [key]: "[]" }, begin.promise);
+  const web = started.publisher.publish(pod, { [key]: "[]" }, { after: begin.promise });
+  const withdrawn = started.publisher.publish(db, { [key]: "[]" }, { after: begin.promise });
   await started.publisher.withdraw(db);
   await new Promise((resolve) => setTimeout(resolve, 20));
   expect(api.seen).toEqual([]);
@@ -201,13 +210,100 @@ test("withdraw() drops the pending write of a pod", async ({ api, client }) => {
   expect(started.results.at(-1)).toBe("dropped");
 });
 
-test("stop() sends pending writes without waiting for Retry-After", async ({ api, client }) => {
+test.for([400, 413, 422] as const)(
+  "publish() keeps a value that the API server rejects with %i, and retries it",
+  async (answer, { api, client }) => {
+    api.put("pods", podObject("web"));
+    api.script({ when: isStatusPatch, answer, times: 2 });
+    await using started = start(client, { waitMs: 5 });
+    expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("pending");
+    await eventually(() => expect(started.results).toEqual(["invalid", "invalid", "written"]));
+    expect(annotationsOf(api)).toEqual({ [key]: "[]" });
+  },
+);
+
+test("publish() does not wait for the retry of a rejected value, which another value replaces at once", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("web"));
-  api.script({ when: isStatusPatch, answer: 503, headers: { "retry-after": "60" } });
-  await using started = start(client, { waitMs: 30 });
-  await started.publisher.publish(pod, { [key]: "[]" });
-  await started.publisher.stop(2000);
+  api.script({ when: isStatusPatch, answer: 422 });
+  await using started = start(client, { waitMs: 20_000, rejectedMs: 60_000 });
+  const { publisher } = started;
+  expect(await publisher.publish(pod, { [key]: "[0]" })).toBe("pending");
+  expect(await publisher.publish(pod, { [key]: "[0]" })).toBe("pending");
+  expect(patches(api)).toHaveLength(1);
+  expect(await publisher.publish(pod, { [key]: "[]" }, { after: Promise.resolve() })).toBe(
+    "settled",
+  );
   expect(annotationsOf(api)).toEqual({ [key]: "[]" });
+});
+
+test("of three sandboxes of a pod the last one's status stays, even if the second one's is withdrawn while the first one's is on its way", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  const late = Promise.withResolvers<void>();
+  api.script({ when: isStatusPatch, answer: late.promise });
+  await using started = start(client);
+  const after = Promise.resolve();
+  const publish = (value: string) => started.publisher.publish(pod, { [key]: value }, { after });
+  const first = publish("first");
+  await eventually(() => expect(patches(api)).toHaveLength(1));
+  await started.publisher.withdraw(pod);
+  const second = publish("second");
+  await started.publisher.withdraw(pod);
+  expect(await second).toBe("pending");
+  const third = publish("third");
+  // The API server would answer a second request at once.
+  await client.json({ path: "/api/v1/namespaces/default/pods/web", timeoutMs: 2000 });
+  expect(patches(api)).toHaveLength(1);
+  late.resolve();
+  expect(await Promise.all([first, third])).toEqual(["settled", "settled"]);
+  expect(annotationsOf(api)).toEqual({ [key]: "third" });
+});
+
+test("publish() asks before each attempt whether the status is still current", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 503, times: 100 });
+  await using started = start(client);
+  const isCurrent = async (): Promise<boolean> => patches(api).length < 2;
+  expect(await started.publisher.publish(pod, { [key]: "[]" }, { isCurrent })).toBe("pending");
+  expect(started.results).toEqual(["retried", "retried", "dropped"]);
+});
+
+test("stop() sends pending writes without waiting for the backoff, a few times", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 503, times: 1000 });
+  await using started = start(client, { waitMs: 5, backoff: { initialMs: 60_000, maxMs: 60_000 } });
+  await started.publisher.publish(pod, { [key]: "[]" });
+  await eventually(() => expect(started.results).toEqual(["retried"]));
+  await started.publisher.stop(1000);
+  expect(patches(api).length).toBeGreaterThan(1);
+  expect(patches(api).length).toBeLessThan(9);
+});
+
+test.for([
+  ["waits for a Retry-After that ends in time", "0.1", ["retried", "written"]],
+  ["sends nothing more before a Retry-After that ends later", "60", ["retried"]],
+] as const)("stop() %s", async ([, seconds, results], { api, client }) => {
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 429, headers: { "retry-after": seconds } });
+  await using started = start(client, { waitMs: 5 });
+  const startedAt = performance.now();
+  const write = started.publisher.publish(pod, { [key]: "[]" }, { after: Promise.resolve() });
+  await eventually(() => expect(started.results).toEqual(["retried"]));
+  await started.publisher.stop(30_000);
+  expect(await write).toBe(results.length === 2 ? "settled" : "pending");
+  expect(started.results).toEqual(results);
+  expect(performance.now() - startedAt).toBeLessThan(10_000);
 });
 
 test("stop() drops writes that do not finish in its grace period", async ({ api, client }) => {
@@ -215,7 +311,7 @@ test("stop() drops writes that do not finish in its grace period", async ({ api,
   api.script({ when: isStatusPatch, answer: "hang", times: 100 });
   await using started = start(client, { waitMs: 10, requestTimeoutMs: 60_000 });
   await started.publisher.publish(pod, { [key]: "[]" });
-  const unlimited = started.publisher.publish(pod, { [key]: "[1]" }, Promise.resolve());
+  const unlimited = started.publisher.publish(pod, { [key]: "[1]" }, { after: Promise.resolve() });
   await started.publisher.stop(50);
   expect(await unlimited).toBe("pending");
   expect(started.publisher.pending).toBe(0);

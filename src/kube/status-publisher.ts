@@ -1,4 +1,11 @@
-import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
+import { isDeepStrictEqual } from "node:util";
+import type {
+  Logger,
+  PodReference,
+  PublishOptions,
+  PublishOutcome,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
@@ -9,7 +16,10 @@ import { isJsonObject } from "#lib/json.ts";
 import type { KubeMetrics, StatusWriteResult } from "./metric-labels.ts";
 import { keyOf, metadataOnly } from "./objects.ts";
 
-const shutdownPauseMs = 100;
+/** Between the last attempts of a process that ends. */
+const lastAttempts: BackoffOptions = { initialMs: 200, maxMs: 1000 };
+/** After a status that the API server rejects: the policy that rejects it may be out of order. */
+const rejections: BackoffOptions = { initialMs: 120_000, maxMs: 3_600_000 };
 /** A quarter of the connections to the API server: writes that hang leave the others for reads. */
 const maxWrites = 8;
 
@@ -25,6 +35,8 @@ interface StatusPublisherOptions {
   readonly requestTimeoutMs?: number;
   /** @default 500 ms to 60 s */
   readonly backoff?: BackoffOptions;
+  /** After a status that the API server rejects. @default two minutes to one hour */
+  readonly rejections?: BackoffOptions;
   readonly metrics?: Partial<KubeMetrics>;
 }
 
@@ -32,17 +44,37 @@ interface Pending {
   readonly pod: PodReference;
   /** The latest values; an attempt takes them, and returns them when it fails. */
   annotations: Annotations;
+  isCurrent: PublishOptions["isCurrent"];
   /** `pending` when it was given up. */
   readonly done: Promise<PublishOutcome>;
+  /** When neither this write nor an earlier one of the pod can reach the API server any more. */
+  readonly ended: Promise<unknown>;
   /** Aborted when nothing more should be sent. What was sent may be written in any case. */
   readonly cancel: AbortController;
+  /** Ends the pause after a rejection: there are other values. */
+  changed: AbortController;
+  /** Resolves when the next attempt is later than callers wait. */
+  readonly deferred: PromiseWithResolvers<PublishOutcome>;
+  /** The pauses of a process that ends. */
+  readonly lastAttempts: Backoff;
   /** The first failure is logged as a warning, repetitions are not. */
   hasWarned: boolean;
 }
 
+/** The pause before the next attempt of a write. */
+interface Pause {
+  readonly delayMs: number;
+  /** The API server rejects the value: another one need not wait. */
+  readonly isRejected: boolean;
+  /** Whether an earlier attempt would be in vain: the API server has asked for the pause, or rejected the value. */
+  readonly isNeeded: boolean;
+}
+
 /**
  * Sets annotations by a JSON merge PATCH of `pods/status` with the UID as precondition, without
- * reads or conflicts. Retries until it succeeds or the pod is gone; newer values are merged in.
+ * reads or conflicts. Retries until it succeeds, the pod is gone, or the status is withdrawn or not
+ * current any more; newer values are merged in. A value that the API server rejects is retried, too,
+ * at most once a minute, and after some hours about once an hour.
  */
 export class ApiStatusPublisher implements StatusPublisher {
   readonly #options: Required<StatusPublisherOptions>;
@@ -51,10 +83,12 @@ export class ApiStatusPublisher implements StatusPublisher {
   readonly #shutdown = new AbortController();
   /** Aborted when the process waits no longer for requests that were sent. */
   readonly #ended = new AbortController();
+  /** Until when a process that ends waits, by performance.now(). */
+  #endsAt = Infinity;
 
   constructor(options: StatusPublisherOptions) {
     const backoff = { initialMs: 500, maxMs: 60_000 };
-    this.#options = { requestTimeoutMs: 10_000, backoff, metrics: {}, ...options };
+    this.#options = { requestTimeoutMs: 10_000, backoff, rejections, metrics: {}, ...options };
   }
 
   get pending(): number {
@@ -64,13 +98,13 @@ export class ApiStatusPublisher implements StatusPublisher {
   async publish(
     pod: PodReference,
     annotations: Annotations,
-    after?: Promise<void>,
+    options: PublishOptions = {},
   ): Promise<PublishOutcome> {
-    const done = this.#enqueue(pod, annotations, after);
-    if (after !== undefined) return done;
+    const { done, deferred } = this.#enqueue(pod, annotations, options);
+    if (options.after !== undefined) return done;
     using limit = deadline(this.#options.waitMs);
     try {
-      return await untilAborted(done, limit.signal);
+      return await untilAborted(Promise.race([done, deferred.promise]), limit.signal);
     } catch {
       this.#options.logger.warn(
         { podNamespace: pod.namespace, podName: pod.name },
@@ -87,10 +121,11 @@ export class ApiStatusPublisher implements StatusPublisher {
 
   /** Waits at most `graceMs` for pending writes. Nothing may be published after it. */
   async stop(graceMs: number): Promise<void> {
+    this.#endsAt = performance.now() + graceMs;
     this.#shutdown.abort();
     using limit = deadline(graceMs);
     const pending = [...this.#pending.values()];
-    const all = Promise.allSettled(pending.map((each) => each.done));
+    const all = Promise.allSettled(pending.map((each) => each.ended));
     await untilAborted(all, limit.signal).catch(() => undefined);
     for (const each of pending) each.cancel.abort();
     this.#ended.abort();
@@ -100,26 +135,38 @@ export class ApiStatusPublisher implements StatusPublisher {
   #enqueue(
     pod: PodReference,
     annotations: Annotations,
-    after: Promise<void> | undefined,
-  ): Promise<PublishOutcome> {
+    { after, isCurrent }: PublishOptions,
+  ): Pick<Pending, "done" | "deferred"> {
     const key = `${keyOf(pod)}/${pod.uid}`;
     const running = this.#pending.get(key);
     if (running !== undefined && !running.cancel.signal.aborted) {
-      running.annotations = { ...running.annotations, ...annotations };
-      return running.done;
+      const merged = { ...running.annotations, ...annotations };
+      if (!isDeepStrictEqual(merged, running.annotations)) running.changed.abort();
+      running.annotations = merged;
+      running.isCurrent = isCurrent;
+      return running;
     }
     const { promise: done, resolve } = Promise.withResolvers<PublishOutcome>();
-    const pending = { pod, annotations, done, cancel: new AbortController(), hasWarned: false };
-    this.#pending.set(key, pending);
     // The API server might apply the older request last.
-    const turn = Promise.all([after, running?.done]);
+    const ended = Promise.all([running?.ended, done]).finally(() => {
+      if (this.#pending.get(key) === pending) this.#pending.delete(key);
+    });
+    const pending: Pending = {
+      ...{ pod, annotations, isCurrent, done, ended },
+      ...{ cancel: new AbortController(), changed: new AbortController() },
+      ...{ deferred: Promise.withResolvers<PublishOutcome>(), hasWarned: false },
+      lastAttempts: new Backoff(lastAttempts),
+    };
+    this.#pending.set(key, pending);
+    const turn = Promise.all([after, running?.ended]);
     const began = untilAborted(turn, pending.cancel.signal).catch(() => undefined);
-    void began.then(() => this.#write(pending, key)).then(resolve);
-    return done;
+    void began.then(() => this.#write(pending)).then(resolve);
+    return pending;
   }
 
-  async #write(pending: Pending, key: string): Promise<PublishOutcome> {
-    const backoff = new Backoff(this.#options.backoff);
+  async #write(pending: Pending): Promise<PublishOutcome> {
+    const retries = new Backoff(this.#options.backoff);
+    const rejected = new Backoff(this.#options.rejections);
     try {
       while (Object.keys(pending.annotations).length > 0) {
         const taken = pending.annotations;
@@ -127,21 +174,37 @@ export class ApiStatusPublisher implements StatusPublisher {
         const { result, retryAfterMs } = await this.#attempt(pending, taken);
         if (result === "dropped") return "pending";
         if (result === "gone") return "settled";
-        if (result !== "retried") continue;
+        if (result === "written") continue;
         pending.annotations = { ...taken, ...pending.annotations };
-        await this.#pauseBefore(pending, Math.max(retryAfterMs, backoff.next()));
+        const isRejected = result === "invalid";
+        const delayMs = isRejected ? rejected.next() : Math.max(retryAfterMs, retries.next());
+        const isNeeded = isRejected || retryAfterMs > 0;
+        if (!(await this.#pauseBefore(pending, { delayMs, isRejected, isNeeded })))
+          return "pending";
       }
       return "settled";
     } finally {
       // In the same turn as the last look at the annotations: a later publish() starts a new write.
-      if (this.#pending.get(key) === pending) this.#pending.delete(key);
+      pending.cancel.abort();
     }
   }
 
-  async #pauseBefore({ cancel }: Pending, delayMs: number): Promise<void> {
+  /** @returns whether there is a next attempt: a process that ends makes none in vain */
+  async #pauseBefore(pending: Pending, { delayMs, isRejected, isNeeded }: Pause): Promise<boolean> {
+    const { cancel, deferred, lastAttempts } = pending;
     const { signal } = this.#shutdown;
-    if (signal.aborted) await pause(shutdownPauseMs, cancel.signal);
-    else await pause(delayMs, AbortSignal.any([cancel.signal, signal]));
+    const until = performance.now() + delayMs;
+    if (delayMs > this.#options.waitMs) deferred.resolve("pending");
+    if (!signal.aborted) {
+      pending.changed = new AbortController();
+      const changed = isRejected ? [pending.changed.signal] : [];
+      await pause(delayMs, AbortSignal.any([cancel.signal, signal, ...changed]));
+      if (!signal.aborted || !isNeeded) return true;
+    }
+    const next = isNeeded ? until : performance.now() + lastAttempts.next();
+    if (next >= this.#endsAt) return false;
+    await pause(Math.max(0, next - performance.now()), cancel.signal);
+    return true;
   }
 
   async #attempt(
@@ -151,6 +214,8 @@ export class ApiStatusPublisher implements StatusPublisher {
     const { pod, cancel } = pending;
     try {
       using _slot = await this.#slots.acquire(cancel.signal);
+      if ((await pending.isCurrent?.()) === false) cancel.abort();
+      cancel.signal.throwIfAborted();
       await this.#patch(pod, annotations);
       this.#options.metrics.statusWrite?.("written");
       return { result: "written", retryAfterMs: 0 };

@@ -68,7 +68,7 @@ test("publish() succeeds while another pod's status is withdrawn", async () => {
 test("publish() with a start writes then, unless a later call decided", async () => {
   const start = Promise.withResolvers<void>();
   const waiting = ["a", "b", "c"].map((name) =>
-    files.publish(podOf(name), status("[1]"), start.promise),
+    files.publish(podOf(name), status("[1]"), { after: start.promise }),
   );
   await files.publish(podOf("b"), status("[2]"));
   await files.withdraw(podOf("c"));

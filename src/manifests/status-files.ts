@@ -1,6 +1,12 @@
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import type { Logger, PodReference, PublishOutcome, StatusPublisher } from "#engine/ports.ts";
+import type {
+  Logger,
+  PodReference,
+  PublishOptions,
+  PublishOutcome,
+  StatusPublisher,
+} from "#engine/ports.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
@@ -24,10 +30,10 @@ export class StatusFiles implements StatusPublisher {
   async publish(
     pod: PodReference,
     annotations: Readonly<Record<string, string | null>>,
-    after?: Promise<void>,
+    options: PublishOptions = {},
   ): Promise<PublishOutcome> {
     const value = annotations[networkStatusAnnotation] ?? undefined;
-    return (await this.#set(pod, { value, after })) ? "settled" : "pending";
+    return (await this.#set(pod, { value, ...options })) ? "settled" : "pending";
   }
 
   async withdraw(pod: { namespace: string; name: string }): Promise<void> {
@@ -40,7 +46,7 @@ export class StatusFiles implements StatusPublisher {
    */
   async #set(
     pod: { namespace: string; name: string },
-    { value, after }: { value: string | undefined; after?: Promise<void> | undefined },
+    { value, after, isCurrent }: PublishOptions & { readonly value: string | undefined },
   ): Promise<boolean> {
     const path = this.#path(pod);
     if (path === undefined) return true;
@@ -50,6 +56,7 @@ export class StatusFiles implements StatusPublisher {
     using _turn = await this.#turns.acquire(path);
     if (this.#wanted.get(path) !== turn) return true;
     this.#wanted.delete(path);
+    if ((await isCurrent?.()) === false) return false;
     return await this.#write(path, value);
   }
 

@@ -49,9 +49,9 @@ export function lazyKube(options: LazyKubeOptions): Required<
       notReadyReason: () => undefined,
     },
     publisher: {
-      async publish(pod, annotations) {
+      async publish(pod, annotations, options) {
         try {
-          return await (await kube()).publisher.publish(pod, annotations);
+          return await (await kube()).publisher.publish(pod, annotations, options);
         } catch (error) {
           logger.warn(
             { err: error },

@@ -66,7 +66,7 @@ export async function publishAfterAnswer(
     // A process that was stopped learns from the record whether its ADD has failed meanwhile.
     const stored = await deps.records.load(sandbox);
     if (stored === undefined || !(await isLatest(deps, stored.record))) return "pending";
-    return deps.publisher.publish(pod, status, answered);
+    return deps.publisher.publish(pod, status, { after: answered });
   };
   const forget = async (outcome: PublishOutcome): Promise<void> => {
     if (outcome === "pending") return;

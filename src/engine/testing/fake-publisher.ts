@@ -3,6 +3,7 @@ import type {
   EventRecorder,
   EventSubject,
   PodReference,
+  PublishOptions,
   PublishOutcome,
   StatusPublisher,
 } from "#engine/ports.ts";
@@ -26,12 +27,13 @@ export class FakePublisher implements StatusPublisher {
   async publish(
     pod: PodReference,
     annotations: Readonly<Record<string, string | null>>,
-    after?: Promise<void>,
+    { after, isCurrent }: PublishOptions = {},
   ): Promise<PublishOutcome> {
     const key = `${pod.namespace}/${pod.name}`;
     this.#latest.set(key, annotations);
     await after;
     await this.gate;
+    if ((await isCurrent?.()) === false) return "pending";
     if (this.#latest.get(key) !== annotations) return "settled";
     if (this.outcome === "pending") return "pending";
     this.#journal.push(`publish ${key}`);
