@@ -6,6 +6,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
+import { parseExactly } from "#lib/json.ts";
 
 const suffix = ".json";
 
@@ -36,7 +37,7 @@ export class JsonFiles<T extends object> {
       if (targetOfTemporaryName(name) !== undefined) await rm(path);
       else if (name.endsWith(suffix)) {
         try {
-          const value = schema.parse(JSON.parse(await readFile(path, "utf8")));
+          const value = schema.parse(parseExactly(await readFile(path, "utf8")));
           files.#values.set(name.slice(0, -suffix.length), value);
         } catch (error) {
           await rename(path, `${path}.damaged`);

@@ -6,9 +6,46 @@ export interface JsonObject {
   [key: string]: Json;
 }
 
-/** Whether a value is an object: not null and not an array. */
+declare global {
+  interface JSON {
+    /** A value that `JSON.stringify` prints as this text. */
+    rawJSON(text: string): Json;
+    isRawJSON(value: unknown): value is { readonly rawJSON: string };
+  }
+}
+
+/** Whether a value is an object: not null, not an array and not an integer of {@link parseExactly}. */
 export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject && !JSON.isRawJSON(value);
+}
+
+/** Where a number of 16 digits may begin. Shorter integers are exact. */
+const longNumber = /(?:^|[\s:,[])-?\d{16}/;
+
+/**
+ * Parses JSON as `JSON.parse` does, but keeps an integer that a double would change, such as
+ * 2^53 + 1, as a value that `JSON.stringify` prints with the same digits. Plugins get their
+ * configuration and earlier results through Plexus.
+ * @throws SyntaxError
+ */
+export function parseExactly(text: string): Json {
+  if (!longNumber.test(text)) return JSON.parse(text) as Json;
+  return JSON.parse(text, keepDigits as (key: string, value: Json) => Json) as Json;
+}
+
+function keepDigits(
+  _key: string,
+  value: Json,
+  { source = "" }: { readonly source?: string },
+): Json {
+  return typeof value === "number" ? exactNumber(value, source) : value;
+}
+
+/** A number that was read from this text, with its digits as {@link parseExactly} keeps them. */
+export function exactNumber(value: number, source: string): Json {
+  const isInteger = Number.isFinite(value) && /^-?[1-9]\d*$/.test(source);
+  return isInteger && String(value) !== source ? JSON.rawJSON(source) : value;
 }
 
 /** A value as JSON on one line: texts cut after `max` characters, other long values by type. */

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
+import { type JsonObject, parseExactly } from "#lib/json.ts";
 import { encodePlan } from "#protocol/plan.ts";
 import { formatRecord, parsePlan, parseRecord } from "./record-file.ts";
 import { attachment, key, sandbox } from "./testing/sample-record.ts";
@@ -14,6 +15,20 @@ function fileOf(schema: string, record: object): Buffer {
   const head = { ...key, bootId: "b1", attempted: 0, calls: [] };
   return encodePlan(head, { schema, text: JSON.stringify(record) });
 }
+
+test("parseRecord() keeps the digits of integers beyond 2^53 in configuration and result", () => {
+  const long = parseExactly(
+    '{"a":9007199254740993,"b":[{"c":-18446744073709551615}]}',
+  ) as JsonObject;
+  const kept = { conf: long, result: long, capabilityArgs: long };
+  const record: AttachmentRecord = {
+    ...sandbox,
+    bootId: "b1",
+    attachments: [{ ...attachment, ...kept, state: "attached" }],
+  };
+  const read = parseRecord(formatRecord(record, plan), where).record;
+  expect(JSON.stringify(read)).toBe(JSON.stringify(record));
+});
 
 test("formatRecord(), parseRecord() and parsePlan() keep every field of a record and its plan", () => {
   const record: AttachmentRecord = {

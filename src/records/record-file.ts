@@ -3,6 +3,7 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { parseExactly } from "#lib/json.ts";
 import { DocumentError } from "#lib/parsing/document-error.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { decodePlan, decodePlanWithRecord, encodePlan, type PlanMessage } from "#protocol/plan.ts";
@@ -38,7 +39,7 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
 export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
   return usable("attachment record", place, () => {
     const { plan, record: message } = decodePlanWithRecord(bytes);
-    const record = readRecord(message.schema, JSON.parse(message.text));
+    const record = readRecord(message.schema, parseExactly(message.text));
     checkOwner(record, place.key);
     const isBootKnown = plan.bootId !== "";
     return {

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import { list } from "../../support/networks.ts";
+import { nad } from "../../support/node/manifests.ts";
 import type { Execution } from "../../support/node/scripted-plugins.ts";
 import { attachOrder, scriptedTest as test } from "../../support/node/test.ts";
 
@@ -112,6 +113,29 @@ test("each plugin of a chain gets its own configuration with name, cniVersion, p
     sortedJson({ ...second, ...common, prevResult: result }),
     sortedJson({ ...first, ...common, prevResult: result, runtimeConfig: mappings }),
   ]);
+});
+
+test("integers beyond 2^53 reach the plugins of a definition unchanged, from ADD to DEL", async ({
+  node,
+  plugins,
+}) => {
+  const digits = "9007199254740993";
+  const conf = list("net-long", { type: "alpha" }, { type: "beta" });
+  const config = JSON.stringify(conf).replaceAll('"type":', `"id":${digits},"type":`);
+  await node.manifest("nad-long", { ...nad("long", conf), spec: { config } });
+  const annotation = `[{"name": "long", "cni-args": {"mark": ${digits}}}]`;
+  const pod = await node.pod("long", { networks: annotation });
+  const printed = `{"cniVersion":"1.0.0","interfaces":[],"unknown":${digits}}`;
+  await plugins.script("alpha", "ADD", { stdout: printed });
+  await pod.mustAdd();
+  await pod.mustDel();
+  const calls = (await plugins.executions()).filter(({ type }) => ["alpha", "beta"].includes(type));
+  expect(calls).toHaveLength(4);
+  for (const { stdin } of calls) {
+    expect(stdin).toContain(`"id":${digits}`);
+    expect(stdin).toContain(`"mark":${digits}`);
+  }
+  expect(calls[1]?.stdin, "prevResult").toContain(`"unknown":${digits}`);
 });
 
 test("the default network's runtimeConfig holds the runtime's capabilities, that of others the requests their plugins declare [N-7.5] [N-4.1.2.1.3.2a] [N-4.1.2.1.4.2a] [N-4.1.2.1.7.2a] [N-4.1.2.1.8.2a]", async ({

@@ -15,6 +15,16 @@ function problemsOf(text: string): string[] {
   return [];
 }
 
+test("parseConfig() keeps the digits of integers in delegates, and of no others", () => {
+  const text = "delegates: [{type: x, a: 9007199254740993, b: {c: [-18446744073709551615, 7]}}]";
+  const { delegates } = parseConfig(text, "file").engine;
+  const digits = '{"type":"x","a":9007199254740993,"b":{"c":[-18446744073709551615,7]}}';
+  expect(JSON.stringify(delegates?.[0])).toBe(digits);
+  expect(() => parseConfig("delegateTimeoutMs: 9007199254740993", "file")).toThrow(
+    /delegateTimeoutMs: Too big/,
+  );
+});
+
 test.each(["", "# only a comment\n", "{}", "---\n"])("parseConfig(%j) is all defaults", (text) => {
   expect(parseConfig(text, "config.yaml")).toEqual(defaultConfig);
   expect(defaultConfig.engine).toEqual({});

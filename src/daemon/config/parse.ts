@@ -1,6 +1,16 @@
-import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
+import {
+  type Document,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  visit,
+} from "yaml";
 import type * as z from "zod";
 import { errorMessage } from "#lib/error-message.ts";
+import { exactNumber } from "#lib/json.ts";
 import { fieldPath } from "#lib/parsing/parse-with.ts";
 import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
 import { configFromFile, type DaemonConfig } from "./config.ts";
@@ -40,6 +50,7 @@ export function parseConfig(text: string, source: string): DaemonConfig {
       problems.map(({ line, message }) => ({ line: line || 1, key: "", problem: message })),
     );
   }
+  keepDigits(document);
   const parsed = configSchema.safeParse(toValue(document, source) ?? {});
   if (parsed.success) return configFromFile(parsed.data);
   const placed = ({ path, problem }: Problem): ConfigProblem => {
@@ -51,6 +62,17 @@ export function parseConfig(text: string, source: string): DaemonConfig {
     source,
     problems.sort((a, b) => a.line - b.line),
   );
+}
+
+/** Plugins get the integers of inline configurations unchanged, as those of definitions. */
+function keepDigits(document: Document): void {
+  const delegates = document.get("delegates", true);
+  if (!isNode(delegates)) return;
+  visit(delegates, {
+    Scalar: (_, node) => {
+      if (typeof node.value === "number") node.value = exactNumber(node.value, node.source ?? "");
+    },
+  });
 }
 
 /** The document's value; finds aliases without an anchor and excessive alias expansion. */

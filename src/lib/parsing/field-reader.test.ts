@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { JsonObject } from "#lib/json.ts";
 import { DocumentError, Problems } from "./document-error.ts";
 import { FieldReader, readFields } from "./field-reader.ts";
+import { parseJsonText } from "./json-text.ts";
 
 /** The value that a reading gives, and its problems as `path: reason`. */
 function read<T>(
@@ -72,6 +73,23 @@ describe("FieldReader", () => {
   ])("names the range %j of an integer", (range, value, wanted) => {
     const { problems } = read({ n: value }, (fields) => fields.integer("n", range));
     expect(problems).toEqual([`n: must be ${wanted}, got ${value}`]);
+  });
+
+  test.each([
+    ["9007199254740993", {}, "from 0 to 9007199254740991"],
+    ["-9007199254740993", {}, "from 0 to 9007199254740991"],
+    ["9007199254740992", { min: 1 }, "from 1 to 9007199254740991"],
+    ["18446744073709551615", { min: 1, max: 5 }, "from 1 to 5"],
+  ])("refuses the integer %s with its digits and the range", (text, range, wanted) => {
+    const object = parseJsonText(`{"n": ${text}}`) as JsonObject;
+    const { problems } = read(object, (fields) => fields.integer("n", range));
+    expect(problems).toEqual([`n: must be an integer ${wanted}, got ${text}`]);
+  });
+
+  test("takes an integer beyond 2^53 for no object", () => {
+    const object = parseJsonText('{"n": 9007199254740993}') as JsonObject;
+    const { problems } = read(object, (fields) => fields.object("n"));
+    expect(problems).toEqual(["n: must be an object, got 9007199254740993"]);
   });
 
   test("applies checks to strings", () => {

@@ -89,10 +89,10 @@ export class FieldReader {
     const { min = 0, max = Number.MAX_SAFE_INTEGER } = range;
     const value = this.value(key);
     if (value === undefined) return undefined;
-    const isInteger = Number.isInteger(value);
-    if (isInteger && Number(value) >= min && Number(value) <= max) return Number(value);
-    const isTooLarge = isInteger && Number(value) > max;
-    this.mismatch(key, isTooLarge ? `an integer from ${min} to ${max}` : integerName(min, max));
+    if (Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max)
+      return Number(value);
+    const isLong = JSON.isRawJSON(value) || (Number.isInteger(value) && Number(value) > max);
+    this.mismatch(key, isLong ? `an integer from ${min} to ${max}` : integerName(min, max));
     return undefined;
   }
 

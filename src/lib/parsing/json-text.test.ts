@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { isJsonObject } from "#lib/json.ts";
 import { JsonTextError, parseJsonText } from "./json-text.ts";
 
 test.each([
@@ -45,6 +46,23 @@ test("parseJsonText() accepts finite numbers, strings that look like others, and
   const text = '["1e400", "[[[[", 1e308, -1.7976931348623157e308, 1e-400, 0e999, 12e30]';
   expect(parseJsonText(text)).toEqual(["1e400", "[[[[", 1e308, -Number.MAX_VALUE, 0, 0, 12e30]);
   expect(parseJsonText('{"a": 1, "a": 2}')).toEqual({ a: 2 });
+});
+
+test.each([
+  '{"a":9007199254740993,"b":[-9007199254740993,{"c":18446744073709551615}]}',
+  '[1000000000000000000000,9007199254740992,1.5,"9007199254740993"]',
+  "9007199254740993",
+  '{"a":1,"a":9007199254740993}',
+])("parseJsonText() keeps the digits of every integer in %s", (text) => {
+  const printed = JSON.stringify(parseJsonText(text));
+  expect(printed).toBe(text.replace('"a":1,', ""));
+});
+
+test("parseJsonText() reads all other numbers as numbers, also beside a longer integer", () => {
+  const text = "[-0, 0, 1.0, 1e6, 9007199254740991, 9007199254740993]";
+  const [...numbers] = parseJsonText(text) as unknown[];
+  expect(numbers.slice(0, -1)).toEqual([-0, 0, 1, 1_000_000, 2 ** 53 - 1]);
+  expect(isJsonObject(numbers.at(-1))).toBe(false);
 });
 
 test("parseJsonText() rejects 256 KiB of brackets, quotes or backslashes without a crash", () => {

@@ -1,4 +1,4 @@
-import type { Json } from "#lib/json.ts";
+import { type Json, parseExactly } from "#lib/json.ts";
 
 /** Unusable JSON text; `line` and `column` count from 1 and point at the first wrong character. */
 export class JsonTextError extends Error {
@@ -17,7 +17,7 @@ export class JsonTextError extends Error {
 const maxDepth = 100;
 
 /**
- * Parses JSON text as `JSON.parse` does; the last value of a repeated key counts, as in Go. Nesting is
+ * Parses JSON text as {@link parseExactly} does; the last value of a repeated key counts, as in Go. Nesting is
  * limited, so that callers can walk and print a value recursively. A number beyond the range of a double
  * is an error, as in Go; JavaScript reads it as Infinity and prints that as null.
  * @throws JsonTextError
@@ -25,7 +25,7 @@ const maxDepth = 100;
 export function parseJsonText(text: string): Json {
   let value: Json | undefined;
   try {
-    value = JSON.parse(text) as Json;
+    value = parseExactly(text);
   } catch {
     // The message of JSON.parse differs between engines, and often has no position.
   }

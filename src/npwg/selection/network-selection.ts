@@ -1,4 +1,4 @@
-import type { JsonObject } from "#lib/json.ts";
+import { type JsonObject, parseExactly } from "#lib/json.ts";
 
 /** A network that the pod requests: one element of the annotation (§4.1.2.1). */
 export interface NetworkSelection {
@@ -27,7 +27,7 @@ export interface NetworkSelection {
 
 /** The element itself: equal for equal requests, however and wherever they are written. */
 export function selectionElement({ position: _, ...element }: NetworkSelection): JsonObject {
-  return JSON.parse(JSON.stringify(element));
+  return parseExactly(JSON.stringify(element)) as JsonObject;
 }
 
 /** A claim by its name in the pod's specification, and a request when the claim has several. */

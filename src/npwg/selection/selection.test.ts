@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { limits } from "#cni/limits.ts";
-import type { NetworkSelection } from "./network-selection.ts";
+import { type NetworkSelection, selectionElement } from "./network-selection.ts";
 import { parseDefaultNetworkSelection, parseNetworkSelections } from "./selection.ts";
 import { SelectionError } from "./selection-error.ts";
 
@@ -341,6 +341,19 @@ describe("values", () => {
     [{ ingressRate: 5, egressBurst: 6 }, "bandwidth.egressBurst: needs egressRate"],
   ])("parseNetworkSelections() refuses bandwidth %j [N-4.1.2.1.8b]", (bandwidth, problem) => {
     expect(problemsWith({ bandwidth })).toEqual([problem]);
+  });
+
+  test("parseNetworkSelections() refuses a rate beyond 2^53 with its digits [N-4.1.2.1.8b]", () => {
+    const annotation = '[{"name": "a", "bandwidth": {"ingressRate": 9007199254740993}}]';
+    const reason = "must be an integer from 0 to 9007199254740991, got 9007199254740993";
+    expect(problemsOf(annotation)).toMatchObject([{ key: "bandwidth.ingressRate", reason }]);
+  });
+
+  test("parseNetworkSelections() keeps the digits of integers in cni-args, and so does the record", () => {
+    const element = parse('[{"name": "a", "cni-args": {"id": 9007199254740993}}]')[0];
+    expect(JSON.stringify(element?.cniArgs)).toBe('{"id":9007199254740993}');
+    const recorded = selectionElement(element as NetworkSelection);
+    expect(JSON.stringify(recorded.cniArgs)).toBe('{"id":9007199254740993}');
   });
 
   test("parseNetworkSelections() rejects two elements with a default-route of one family or an empty one [N-4.1.2.1.9d]", () => {
