@@ -40,7 +40,8 @@ export const networkKeys = {
       "Inline CNI configurations, as an alternative to `clusterNetwork`. The first is the default network, and every pod gets all of them. An empty list counts as absent.",
   }),
   defaultNetworks: z.array(nonEmptyText).readonly().exactOptional().meta({
-    description: "Networks for every pod outside `systemNamespaces`, named like `clusterNetwork`.",
+    description:
+      "Networks for every pod outside `systemNamespaces`, named like `clusterNetwork`. If a pod's annotation names the definition of one, the pod gets it only as the annotation requests it.",
     default: networkKeyDefaults.defaultNetworks,
   }),
   systemNamespaces: z.array(nonEmptyText).readonly().exactOptional().meta({

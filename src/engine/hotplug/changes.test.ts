@@ -129,8 +129,14 @@ test.each([
     expected: ["+default/b"],
   },
   {
-    title: "does not count configured ones",
-    annotation: "a",
+    title: "counts configured ones once",
+    annotation: "a,a",
+    configured: ["default/a"],
+    expected: ["+default/a"],
+  },
+  {
+    title: "does not count configured ones for further requests",
+    annotation: '[{"name":"a","mac":"02:00:00:00:00:01"}]',
     configured: ["default/a"],
     expected: ["+default/a"],
   },
@@ -141,3 +147,16 @@ test.each([
     expect(changes(recorded, annotation, configured)).toEqual(expected);
   },
 );
+
+test.each([
+  { title: "the only attachment", from: "a,b", to: "b", expected: [] },
+  { title: "one of several", from: "a,b,a", to: "b", expected: ["-net3"] },
+  {
+    title: "none that is attached anew",
+    from: "a@x1,b",
+    to: "a@x2,b",
+    expected: ["-x1", "+default/a"],
+  },
+])("networkChanges() keeps $title of a configured network [H-29]", ({ from, to, expected }) => {
+  expect(changes(attachedFor(from), to, ["default/a"])).toEqual(expected);
+});

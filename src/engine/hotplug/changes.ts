@@ -24,7 +24,8 @@ interface ChangeOptions {
  * removed, and added again if it is still requested.
  *
  * Only attachments whose record has an element can be removed: all others are configured, or of
- * another release. Those of another release count for the elements with their network.
+ * another release. They count for elements with their network, configured ones only if the element
+ * requests nothing else.
  */
 export function networkChanges(
   { attachments }: Pick<AttachmentRecord, "attachments">,
@@ -35,36 +36,43 @@ export function networkChanges(
   const isIntact = ({ hotPlug, ifName }: RecordedAttachment): boolean =>
     hotPlug === undefined && ifName !== refreshed;
   const intact = new Set(requested.filter(isIntact));
-  const others = withoutConfigured(attachments, configured);
+  const unrequested = attachments.filter(({ selection }) => selection === undefined);
+  const others = new Set(unrequested.filter(({ isDefault }) => !isDefault));
   const stay = new Set<RecordedAttachment>();
   const additions = selections.filter((selection) => {
     const element = selectionElement(selection);
     const found =
       [...intact].find((each) => isDeepStrictEqual(each.selection, element)) ??
-      [...others].find((each) => mayBeFor(each, selection));
+      [...others].find(
+        (each) =>
+          mayBeFor(each, selection) &&
+          (isPlain(selection) || !configured.includes(each.displayName)),
+      );
     if (found === undefined) return true;
     intact.delete(found);
     others.delete(found);
     stay.add(found);
     return false;
   });
+  const names = [...unrequested, ...stay].map(({ displayName }) => displayName);
+  const have = new Set([...names, ...additions.map(networkName)]);
+  // Every pod has the configured networks: the last attachment to one stays without its element.
+  for (const name of configured) {
+    const last = [...intact].find(({ displayName }) => displayName === name);
+    if (last !== undefined && !have.has(name)) stay.add(last);
+  }
   const removals = requested.filter((each) => !stay.has(each)).toReversed();
   return { removals, additions };
 }
 
-/** The attachments without an element, except as many of each configured network. */
-function withoutConfigured(
-  attachments: readonly RecordedAttachment[],
-  configured: readonly string[],
-): Set<RecordedAttachment> {
-  const left = [...configured];
-  const others = attachments.filter(({ isDefault, selection, displayName }) => {
-    if (isDefault || selection !== undefined) return false;
-    const position = left.indexOf(displayName);
-    if (position >= 0) left.splice(position, 1);
-    return position < 0;
-  });
-  return new Set(others);
+function networkName({ namespace, name }: NetworkSelection): string {
+  return `${namespace}/${name}`;
+}
+
+/** Whether an element requests nothing but a network, and perhaps the name of its interface. */
+function isPlain(selection: NetworkSelection): boolean {
+  const { namespace: _, name: _name, ifName: _ifName, ...further } = selectionElement(selection);
+  return Object.keys(further).length === 0;
 }
 
 function mayBeFor(
@@ -72,5 +80,5 @@ function mayBeFor(
   selection: NetworkSelection,
 ): boolean {
   const isSameName = selection.ifName === undefined || selection.ifName === ifName;
-  return isSameName && displayName === `${selection.namespace}/${selection.name}`;
+  return isSameName && displayName === networkName(selection);
 }

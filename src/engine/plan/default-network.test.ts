@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 
 const web = { pod: "default/web" };
 const confDir = "/etc/cni/plexus/net.d";
@@ -134,7 +134,7 @@ test("ADD without a default network fails and names the keys to set", async () =
 });
 
 /** The networks `main` (default), `storage` and `logs` (of every pod) and `own` (of the pod `web`). */
-function withDefaultNetworks(namespace = "default"): EngineLab {
+function withDefaultNetworks(namespace = "default", annotations: JsonObject = {}): EngineLab {
   const lab = labWith({ clusterNetwork: "main", defaultNetworks: ["storage", "logs"] });
   for (const [name, type] of [
     ["main", "ptp"],
@@ -144,7 +144,8 @@ function withDefaultNetworks(namespace = "default"): EngineLab {
     lab.source.addNad(`kube-system/${name}`, network(name, type));
   }
   lab.source.addNad(`${namespace}/own`, network("own", "ipvlan"));
-  lab.source.addPod({ name: "web", namespace, annotations: { [networksAnnotation]: "own" } });
+  const own = { [networksAnnotation]: "own", ...(annotations as Record<string, string>) };
+  lab.source.addPod({ name: "web", namespace, annotations: own });
   return lab;
 }
 
@@ -157,6 +158,67 @@ test("defaultNetworks are attached after the default network and before those of
     "macvlan ADD net2",
     "ipvlan ADD net3",
   ]);
+});
+
+const interfaceless = { name: "storage", namespace: "kube-system" };
+
+test.each<[what: string, annotations: JsonObject, attached: string[]]>([
+  [
+    "once",
+    { [networksAnnotation]: "own, kube-system/storage" },
+    ["macvlan ADD net1", "ipvlan ADD net2", "bridge ADD net3"],
+  ],
+  [
+    "with its requests",
+    { [networksAnnotation]: JSON.stringify([{ ...interfaceless, interface: "data0" }]) },
+    ["macvlan ADD net1", "bridge ADD data0"],
+  ],
+  [
+    "as often as it is named",
+    { [networksAnnotation]: "kube-system/storage@a0, kube-system/storage" },
+    ["macvlan ADD net1", "bridge ADD a0", "bridge ADD net3"],
+  ],
+  [
+    "beside one of the same name in another namespace",
+    { [networksAnnotation]: "own, storage" },
+    ["bridge ADD net1", "macvlan ADD net2", "ipvlan ADD net3", "vlan ADD net4"],
+  ],
+])(
+  "a network of defaultNetworks that the annotation names is attached %s (multus 1187)",
+  async (_, annotations, attached) => {
+    const lab = withDefaultNetworks("default", annotations);
+    lab.source.addNad("default/storage", network("other", "vlan"));
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(["ptp ADD eth0", ...attached]);
+  },
+);
+
+test("a network of defaultNetworks that replaces a pod's default network is attached once", async () => {
+  const lab = withDefaultNetworks("default", { [defaultNetworkAnnotation]: "storage" });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["bridge ADD eth0", "macvlan ADD net1", "ipvlan ADD net2"]);
+});
+
+test("a pod can name the cluster default network for a second interface", async () => {
+  const lab = withDefaultNetworks("default", { [networksAnnotation]: "kube-system/main" });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const attached = lab.plugins.log();
+  expect(attached).toContain("ptp ADD net3");
+  for (const part of ["record", "plan"] as const) lab.records.lose(sandbox, part);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  const detached = attached.toReversed().map((line) => line.replace("ADD", "DEL"));
+  expect(lab.plugins.log("DEL")).toEqual(detached);
+});
+
+test("DEL by the annotation detaches a network of defaultNetworks from the interface of its element", async () => {
+  const lab = withDefaultNetworks("default", {
+    [networksAnnotation]: "own, kube-system/storage",
+  });
+  await lab.add(web);
+  const attached = lab.plugins.log("ADD").toReversed();
+  for (const part of ["record", "plan"] as const) lab.records.lose(sandbox, part);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL")).toEqual(attached.map((line) => line.replace("ADD", "DEL")));
 });
 
 test("defaultNetworks skip pods in system namespaces, but not pods that are only named like one", async () => {

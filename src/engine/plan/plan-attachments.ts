@@ -17,7 +17,7 @@ import { assignInterfaceNames } from "./interface-names.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
 import { attempt, type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 import { repeatedNetworkProblems } from "./repeated-networks.ts";
-import { requestedNetworks } from "./requested-networks.ts";
+import { requestedNetworks, withoutRequested } from "./requested-networks.ts";
 import { delegateSearchPath } from "./search-path.ts";
 
 /** The attachments of an ADD, validated before anything is attached. */
@@ -96,7 +96,8 @@ async function selectNetworks(
     capabilityArgs: { ...first?.capabilityArgs, ...defaultNetwork.capabilityArgs },
   };
   const others = configured.filter((network) => network !== first);
-  const networks = [override ?? first ?? [], others, secondaries].flat();
+  const further = withoutRequested(others, [override ?? [], secondaries].flat());
+  const networks = [override ?? first ?? [], further, secondaries].flat();
   return omitUndefined({ networks, annotationError });
 }
 

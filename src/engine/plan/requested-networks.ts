@@ -45,6 +45,18 @@ export async function requestedNetworks(ctx: PlanContext, pod: Pod): Promise<Pod
   });
 }
 
+/**
+ * The configured networks without those whose definition the pod requests itself: that request
+ * replaces the attachment that every pod gets. The default network stays.
+ */
+export function withoutRequested(
+  configured: readonly ResolvedNetwork[],
+  requested: readonly ResolvedNetwork[],
+): ResolvedNetwork[] {
+  const names = new Set(requested.map(({ displayName }) => displayName));
+  return configured.filter(({ isDefault, displayName }) => isDefault || !names.has(displayName));
+}
+
 /** The pod's selections; `annotationError` where an invalid annotation is ignored (§4.1.2.1). */
 function parseAnnotation(
   ctx: PlanContext,

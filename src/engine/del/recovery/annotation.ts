@@ -6,7 +6,7 @@ import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
 import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import { requestedNetworksForDel } from "#engine/plan/requested-networks.ts";
+import { requestedNetworksForDel, withoutRequested } from "#engine/plan/requested-networks.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
 import { HostGoneError, type Pod, type PodIdentity } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -82,7 +82,8 @@ async function attachmentsOf(
 ): Promise<RecordedAttachment[]> {
   const { namespace: podNamespace } = pod;
   const configured = await configuredNetworks(ctx, { runtimeConfig: {}, podNamespace });
-  const networks = [...configured, ...(await requestedNetworksForDel(ctx, pod))];
+  const requested = await requestedNetworksForDel(ctx, pod);
+  const networks = [...withoutRequested(configured, requested), ...requested];
   const names = assignInterfaceNames(networks, {
     runtimeIfName: sandbox.ifName,
     existing: new Set(),
