@@ -22,7 +22,8 @@ const decisions: Readonly<Record<string, string>> = {
   "N-4.1.2.1.7b":
     "an empty list counts as absent, as in Multus, so that its pods keep their networks.",
   "N-4.1.2.1.8b":
-    "an empty map counts as absent, as in Multus, so that its pods keep their networks.",
+    "an empty map and limits of 0 count as absent, as in Multus, so that its pods keep their networks. " +
+    "Go clients write all four limits.",
 };
 
 const { values } = parseArgs({ options: { write: { type: "boolean", default: false } } });
