@@ -89,6 +89,8 @@ test.each<[where: string, plugin: JsonObject, capabilityArgs: JsonObject]>([
   ["the runtime sends an empty list of ports", portmap, { portMappings: [] }],
   ["the plugin does not declare the capability", { type: "portmap" }, mapped],
   ["no rate is limited", bandwidth, {}],
+  ["the limit is null", { type: "bandwidth", egressRate: null }, {}],
+  ["the shaper does not declare the capability", { type: "bandwidth" }, limited],
   ["the limits are zero", bandwidth, { bandwidth: { ingressRate: 0, egressRate: 0 } }],
   ["the configuration's limits are zero", { type: "bandwidth", egressRate: 0 }, {}],
   ["only traffic to the pod is limited", bandwidth, { bandwidth: { ingressRate: 1 } }],
