@@ -81,11 +81,14 @@ export function parseEndpointOptions(options: Readonly<Record<string, unknown>>)
 
 const multipliers: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };
 
-/** Reads `10M`, or `ingress=10M,egress=1M`: bits per second. Docker lowercases some options. */
-function parseBandwidth(text: string, context: z.RefinementCtx): Bandwidth {
+/**
+ * Reads `10M`, or `ingress=10M,egress=1M`: bits per second; 0 is no limit. Docker lowercases some
+ * options.
+ */
+function parseBandwidth(text: string, context: z.RefinementCtx): Bandwidth | undefined {
   const parts = text.toLowerCase().split(",");
   const both = parts.length === 1 ? parseRate(text.toLowerCase()) : undefined;
-  if (both !== undefined) return { ingressRate: both, egressRate: both };
+  if (both !== undefined) return limits({ ingressRate: both, egressRate: both });
   const rates = new Map(parts.map((part) => [part.split("=")[0] ?? "", part.split("=")[1] ?? ""]));
   const bandwidth = omitUndefined({
     ingressRate: parseRate(rates.get("ingress") ?? ""),
@@ -95,11 +98,19 @@ function parseBandwidth(text: string, context: z.RefinementCtx): Bandwidth {
   if (known === 0 || known !== rates.size) {
     context.addIssue("must be a rate such as 10M, or ingress=RATE,egress=RATE");
   }
-  return bandwidth;
+  return limits(bandwidth);
+}
+
+function limits({ ingressRate = 0, egressRate = 0 }: Bandwidth): Bandwidth | undefined {
+  const given = omitUndefined({
+    ingressRate: ingressRate || undefined,
+    egressRate: egressRate || undefined,
+  });
+  return Object.keys(given).length === 0 ? undefined : given;
 }
 
 function parseRate(text: string): number | undefined {
   const [, digits, unit = ""] = /^(\d{1,12})([kmg]?)$/.exec(text.trim()) ?? [];
-  const rate = digits === undefined ? 0 : Number(digits) * (multipliers[unit] ?? 0);
-  return rate > 0 ? rate : undefined;
+  const rate = digits === undefined ? Number.NaN : Number(digits) * (multipliers[unit] ?? 0);
+  return Number.isSafeInteger(rate) ? rate : undefined;
 }

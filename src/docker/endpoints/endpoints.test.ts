@@ -151,6 +151,16 @@ test("options of the container become runtimeConfig", async () => {
   });
 });
 
+test.each([
+  ["0", {}],
+  ["ingress=0,egress=0k", {}],
+  ["ingress=8m,egress=0", { bandwidth: { ingressRate: 8e6, ingressBurst: 800_000 } }],
+])("the bandwidth %s has no limit where it is 0", async (text, runtimeConfig) => {
+  const bench = await benchWithNetwork();
+  await bench.createEndpoint("e1", { Options: { "plexus.bandwidth": text } });
+  expect(lastConf(bench).runtimeConfig).toEqual(runtimeConfig);
+});
+
 test("the next port of a range is taken when another endpoint has the first", async () => {
   const bench = await benchWithNetwork();
   const published = { Proto: 6, Port: 80, HostPort: 8000, HostPortEnd: 8001 };
@@ -166,6 +176,7 @@ test("the next port of a range is taken when another endpoint has the first", as
 test.each([
   [{ "plexus.ips": "10.1.0.300" }, "--driver-opt plexus.ips: must be addresses"],
   [{ "plexus.bandwidth": "fast" }, "--driver-opt plexus.bandwidth: must be a rate"],
+  [{ "plexus.bandwidth": "10000000g" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.bandwidth": "ingress=1M,other=2M" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.colour": "red" }, "plexus.colour: there is no such option"],
   [{ "com.docker.network.endpoint.ifname": "a b" }, "interface name"],
