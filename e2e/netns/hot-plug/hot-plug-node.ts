@@ -41,7 +41,10 @@ export class HotPlugNode implements AsyncDisposable {
     this.api = api;
   }
 
-  /** Networks: the default network `main`, and the definitions `front` and `back`. */
+  /**
+   * Networks: the default network `main`, and the definitions `front` and `back`. `back` names the
+   * marker of a bridge, as KubeVirt's definitions do [D-35].
+   */
   static async create(more: JsonObject = {}): Promise<HotPlugNode> {
     const self = new HotPlugNode(await PlexusNode.create(), await FakeApiServer.start());
     const { node, api, binDir, confDir } = self;
@@ -52,8 +55,10 @@ export class HotPlugNode implements AsyncDisposable {
     await copyFile(node.shim, join(binDir, "plexus"));
     await writeFile(self.eventsFile, "");
     await writeFile(join(confDir, "10-main.conflist"), JSON.stringify(ptp("main", 20)));
+    const marker = { "k8s.v1.cni.cncf.io/resourceName": "bridge.network.kubevirt.io/back" };
+    const back = nad("back", bridge("back", 22), { annotations: marker });
     api.put("network-attachment-definitions", nad("front", bridge("front", 21)) as JsonObject);
-    api.put("network-attachment-definitions", nad("back", bridge("back", 22)) as JsonObject);
+    api.put("network-attachment-definitions", back as JsonObject);
     const config = { hotPlug: "on", cniBinDir: binDir, primary: { settleMs: 0 }, ...more };
     await writeFile(join(node.lab.dir, "config.yaml"), JSON.stringify(config));
     node.cniPath = [binDir];
