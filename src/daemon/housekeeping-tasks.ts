@@ -5,6 +5,7 @@ import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 import { type HousekeepingTask, socketsTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
@@ -13,6 +14,8 @@ import type { StandaloneFiles } from "./standalone-files.ts";
 /** The kubelet replaces a token at least ten minutes before it expires. */
 const standaloneFilesMs = 30_000;
 const pendingStatusMs = 60_000;
+/** How long its task waits for the API server. */
+const foregroundMs = 1000;
 const defaultPlanMs = 10_000;
 const sweepMs = 600_000;
 const unattachedPodsMs = 15_000;
@@ -44,7 +47,16 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
     {
       name: "the statuses that could not be written in time",
       everyMs: pendingStatusMs,
-      run: () => engine.publishPendingStatuses((id) => isSandboxInUse(flags.stateDir, id)),
+      run: async () => {
+        // The API server may accept one after hours only: in the background.
+        using limit = deadline(foregroundMs);
+        const publishing = engine.publishPendingStatuses((id) =>
+          isSandboxInUse(flags.stateDir, id),
+        );
+        await untilAborted(publishing, limit.signal).catch((error: unknown) => {
+          if (!limit.signal.aborted) throw error;
+        });
+      },
     },
     {
       name: "the plan of the default network's DEL",

@@ -30,14 +30,12 @@ import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { PodReports } from "#engine/hotplug/pod-reports.ts";
 import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
-import {
-  publishPendingStatus,
-  recordsWithPendingStatus,
-} from "#engine/network-status/pending-status.ts";
+import { pay, recordsWithPendingStatus } from "#engine/network-status/pending-status.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { status } from "#engine/status/status.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
-import { HostGoneError, type Logger, type Pod } from "./ports.ts";
+import { HostGoneError, type Logger, type Pod, type PublishOutcome } from "./ports.ts";
 
 /** How long one call may work on a leftover of another sandbox. */
 const callBudgetMs = 5000;
@@ -54,6 +52,8 @@ export class Engine {
   readonly #hotPlug: HotPlug;
   readonly #inspector: Inspector;
   readonly #history = new CallHistory();
+  /** Of {@link publishPendingStatuses}, by record and status. */
+  readonly #payments = new Map<string, Promise<PublishOutcome>>();
   /** The conf of the last call that needed its default network. */
   #conf: JsonObject = {};
 
@@ -260,19 +260,48 @@ export class Engine {
 
   /**
    * Publishes the statuses that calls could not publish in time, except of containers that
-   * `isInUse`. Stops when the API does not accept one, or the signal fires.
-   * @throws CniError when a record cannot be read or written
+   * `isInUse`. Resolves when none of them is sent any more: a rejected one can take hours.
+   * @param options.signal publishes one after the other, until it fires or one is not accepted
+   * @param options.first a container whose status comes first
+   * @throws CniError when the records cannot be listed
    */
   async publishPendingStatuses(
     isInUse: (containerId: string) => Promise<boolean>,
-    signal?: AbortSignal,
+    { signal, first }: { readonly signal?: AbortSignal; readonly first?: string } = {},
   ): Promise<void> {
-    for (const record of await recordsWithPendingStatus(this.#deps)) {
+    const { logger } = this.#deps;
+    const config = configForCall(this.#deps.config(), {});
+    const tools = toolsWithoutCall(this.#deps);
+    const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
+    const begun: Promise<PublishOutcome>[] = [];
+    for (const record of await recordsWithPendingStatus(this.#deps, first)) {
       if (signal?.aborted === true) return;
-      using _lock = await this.#locks.acquire(record.containerId);
-      if (await isInUse(record.containerId)) continue;
-      if ((await publishPendingStatus(this.#deps, record, signal)) === "pending") return;
+      if (this.#locks.isInUse(record.containerId) || (await isInUse(record.containerId))) continue;
+      const payment = this.#pay(ctx, record, isInUse);
+      begun.push(payment);
+      if (signal !== undefined && (await payment) === "pending") return;
     }
+    await Promise.all(begun);
+  }
+
+  /** Two payments of one status at a time would be one too many. */
+  #pay(
+    ctx: CallContext,
+    record: AttachmentRecord,
+    isInUse: (containerId: string) => Promise<boolean>,
+  ): Promise<PublishOutcome> {
+    const key = JSON.stringify([record.containerId, record.ifName, record.pendingStatus]);
+    let payment = this.#payments.get(key);
+    if (payment === undefined) {
+      payment = pay(ctx, record, { locks: this.#locks, isInUse })
+        .catch((err: unknown): PublishOutcome => {
+          ctx.logger.warn({ err }, "cannot publish the network-status that a record owes");
+          return "pending";
+        })
+        .finally(() => this.#payments.delete(key));
+      this.#payments.set(key, payment);
+    }
+    return payment;
   }
 }
 

@@ -13,6 +13,7 @@ import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { isStatusPatch } from "#kube/testing/requests.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
@@ -194,6 +195,44 @@ test("a call stops waiting for an API server that hangs, and leaves the status t
   await call("STATUS", { conf: noNetwork });
   expect(api.seen.filter(isStatusPatch)).toHaveLength(1);
   expect(await pendingOf("a")).toBeDefined();
+});
+
+test("a call sends nothing more to an API server that has asked it to wait", async () => {
+  const api = await apiWithPod("");
+  await keep("", await kubeconfigOf(api, "mine"));
+  const headers = { "retry-after": "5" };
+  api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, answer: 429, headers });
+  await leavePending("a");
+  await call("STATUS", { conf: noNetwork });
+  expect(api.seen.filter(isStatusPatch)).toHaveLength(1);
+  expect(await pendingOf("a")).toBeDefined();
+});
+
+test("a status that reaches the API server after that of the pod's next sandbox, which another call attached, is replaced", async () => {
+  const api = await apiWithPod("");
+  await keep("", await kubeconfigOf(api, "mine"));
+  const late = Promise.withResolvers<void>();
+  api.script({ when: isStatusPatch, answer: late.promise });
+  await leavePending("a");
+  const calling = call("STATUS", { conf: noNetwork });
+  await eventually(() => expect(api.seen.filter(isStatusPatch)).toHaveLength(1));
+  const store = await FileRecordStore.open(stateDir);
+  const { record } = (await store.load({ containerId: "a", ifName: "eth0" }))!;
+  await store.finish(record);
+  const { pendingStatus: _, ...rest } = record;
+  const result = {
+    cniVersion: "1.0.0",
+    interfaces: [{ name: "eth0", sandbox: record.netns }],
+    ips: [{ address: "10.9.9.9/24", interface: 0 }],
+  };
+  const attachments = [{ ...attachment, state: "attached" as const, result }];
+  const next = { ...rest, attachments, containerId: "b", clockMs: record.clockMs + 1 };
+  await store.create(next, teardownPlan(next, 1000));
+  late.resolve();
+  await calling;
+  await call("STATUS", { conf: noNetwork });
+  expect(JSON.stringify(annotationsOf(api))).toContain("10.9.9.9");
+  expect(await pendingOf("b")).toBeUndefined();
 });
 
 test("events name the node of the pod if the call does not know its node's name", async () => {

@@ -8,7 +8,7 @@ import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import type { ShimSession } from "#host/shim-session.ts";
-import { deadline } from "#lib/concurrency/deadline.ts";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -60,11 +60,17 @@ const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} }
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const { session } = options;
   const call = readCall(await session.request(requestTimeoutMs));
-  const [cluster, bootId, records] = await Promise.all([
+  const [opened, bootId, records] = await Promise.all([
     options.openCluster(call),
     readBootId(),
     FileRecordStore.open(options.stateDir, { forOneCall: true }),
   ]);
+  let closed: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closed ??= opened.close();
+    return closed;
+  };
+  const cluster = { ...opened, close };
   try {
     const engine = new Engine({
       // The process ends soon after its answer.
@@ -91,21 +97,35 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
     options.closeOutput();
     // What the answer starts has begun by then.
     await nextTurn();
-    if (cluster.source !== undefined) await publishPending(engine, options);
+    if (cluster.source !== undefined) await publishPending(engine, { ...options, call, cluster });
   } finally {
     await Promise.all([cluster.close(), records.flush()]);
   }
 }
 
-/** Without plexusd, each call publishes statuses that earlier calls could not. Its caller does not wait for them. */
+/**
+ * Without plexusd, each call publishes statuses that earlier calls could not, its own one first. Its
+ * caller does not wait for them. When nothing more is sent, the engine looks whether the pods have
+ * got other sandboxes meanwhile.
+ */
 async function publishPending(
   engine: Engine,
-  { stateDir, logger }: StandaloneOptions,
+  { stateDir, logger, call, cluster }: PublishingCall,
 ): Promise<void> {
   using limit = deadline(pendingStatusMs);
+  const { signal } = limit;
   try {
-    await engine.publishPendingStatuses((id) => isSandboxInUse(stateDir, id), limit.signal);
+    const isInUse = (id: string): Promise<boolean> => isSandboxInUse(stateDir, id);
+    const publishing = engine.publishPendingStatuses(isInUse, { signal, first: call.containerId });
+    await untilAborted(publishing, signal).catch(() => undefined);
+    await cluster.close();
+    await publishing;
   } catch (error) {
     logger.warn({ err: error }, "cannot publish the network-status of earlier calls");
   }
+}
+
+interface PublishingCall extends Pick<StandaloneOptions, "stateDir" | "logger"> {
+  readonly call: Call;
+  readonly cluster: CallCluster;
 }

@@ -2,8 +2,12 @@ import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { type PendingStatus, publishAfterAnswer } from "#engine/network-status/pending-status.ts";
-import { publishStatus, statusOf } from "#engine/network-status/publish-status.ts";
+import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
+import {
+  type PendingStatus,
+  publishStatus,
+  statusOf,
+} from "#engine/network-status/publish-status.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
@@ -70,14 +74,11 @@ async function recordAndPublish(
   if (isFirst) return recordPendingStatus(ctx, record, await published);
   // Without its shim the ADD has failed, and the pod may have a newer sandbox by now.
   ctx.signal.throwIfAborted();
-  void publishAfterAnswer(ctx, record.sandbox, { status: await updated, locks });
+  void payAfterAnswer(ctx, record.sandbox, { locks });
 }
 
-/** Records the results, and the status unless it is published already. @returns that status */
-async function recordResults(
-  ctx: CallContext,
-  sandbox: SandboxToFinish,
-): Promise<PendingStatus | undefined> {
+/** Records the results, and the status that is owed, unless it is published already. */
+async function recordResults(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
   const { record, attached, kernel } = sandbox;
   if (isPublishedFirst(ctx)) await nextTurn();
   const present = await kernel;
@@ -87,7 +88,6 @@ async function recordResults(
   }
   const pendingStatus = isPublishedFirst(ctx) ? undefined : await statusOf(ctx, sandbox);
   await record.update(omitUndefined({ pendingStatus }));
-  return pendingStatus;
 }
 
 /** Records an unpublished status. Never rejects: the pod is attached, and may still get it. */

@@ -1,11 +1,9 @@
 import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import {
-  isLatest,
-  type PendingStatus,
-  publishAfterAnswer,
-} from "#engine/network-status/pending-status.ts";
+import { isLatest } from "#engine/network-status/latest-sandbox.ts";
+import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
+import type { PendingStatus } from "#engine/network-status/publish-status.ts";
 import { type EventReason, HostGoneError, type Pod } from "#engine/ports.ts";
 import type { RecordedAttachment, RecordKey } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
@@ -81,10 +79,10 @@ export class Steps {
     const { deps, logger } = this.ctx;
     const fields = { network, ifName };
     try {
-      const { pod, key, locks, isStopping } = this.sandbox;
-      const pending = await step();
-      const status = isStopping?.() === true ? undefined : pending;
-      const published = publishAfterAnswer(this.ctx, { ...key, pod }, { status, locks });
+      const { key, locks, isStopping } = this.sandbox;
+      await step();
+      const isLeft = isStopping?.() === true;
+      const published = isLeft ? Promise.resolve() : payAfterAnswer(this.ctx, key, { locks });
       this.operations.push({ op, result: "success", ...fields, published });
       logger.info(fields, op === "add" ? "plugged a network" : "unplugged a network");
     } catch (err) {

@@ -1,7 +1,6 @@
 import type { CallContext } from "#engine/call/deps.ts";
 import { detachAll } from "#engine/del/detach.ts";
-import type { PendingStatus } from "#engine/network-status/pending-status.ts";
-import { statusOfRecord } from "#engine/network-status/publish-status.ts";
+import { type PendingStatus, statusOfRecord } from "#engine/network-status/publish-status.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import {
   type DetachableAttachment,

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";
 import type { FakeHost } from "#engine/testing/fake-host.ts";
@@ -241,4 +242,106 @@ test("publishPendingStatuses() publishes nothing for a detached sandbox", async 
   lab.publisher.outcome = "settled";
   await lab.engine.publishPendingStatuses(unused);
   expect(lab.publisher.published.size).toBe(0);
+});
+
+/** Another process detaches c1, and attaches c2 with another address. */
+async function replaceElsewhere(
+  lab: EngineLab,
+  changes: Partial<AttachmentRecord> = {},
+): Promise<void> {
+  const { record } = (await lab.records.load(sandbox))!;
+  const { pendingStatus: _, ...attached } = JSON.parse(
+    JSON.stringify(record).replaceAll("10.0.0.1", "10.0.0.9"),
+  ) as AttachmentRecord;
+  lab.records.latestOf = () => sandbox;
+  await lab.records.finish(sandbox);
+  const its = { ...attached, containerId: "c2", clockMs: record.clockMs + 1, ...changes };
+  lab.records.put(its, teardownPlan(its, 60_000));
+}
+
+const owedByOther = { pendingStatus: { [networkStatusAnnotation]: '[{"name":"its"}]' } };
+
+test("a status that another process owes a newer sandbox is published, although this process attached an earlier one", async () => {
+  const lab = labWithPod();
+  await lab.add(web);
+  await replaceElsewhere(lab, owedByOther);
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.status("default/web")).toEqual([{ name: "its" }]);
+  expect(await pendingOf(lab, { containerId: "c2", ifName: "eth0" })).toBeUndefined();
+});
+
+test("an owed status is not sent any more if another process has replaced the sandbox meanwhile", async () => {
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  const slow = Promise.withResolvers<void>();
+  lab.publisher.gate = slow.promise;
+  const publishing = lab.engine.publishPendingStatuses(unused);
+  await new Promise(setImmediate);
+  await replaceElsewhere(lab, owedByOther);
+  slow.resolve();
+  await publishing;
+  expect(lab.journal).not.toContain("publish default/web");
+});
+
+test.each([
+  ["is owed again", true],
+  ["stays if its ADD still runs, which publishes it", false],
+])(
+  "if an owed status is applied after that of a sandbox from another process, the latter %s",
+  async (_, isAttached) => {
+    const lab = await unpublished();
+    lab.publisher.outcome = "settled";
+    const late = Promise.withResolvers<void>();
+    lab.publisher.applied = late.promise;
+    const publishing = lab.engine.publishPendingStatuses(unused);
+    await new Promise(setImmediate);
+    await replaceElsewhere(lab);
+    const key = { containerId: "c2", ifName: "eth0" };
+    const { record } = (await lab.records.load(key))!;
+    if (!isAttached) {
+      const attachments = record.attachments.map(({ result: _result, ...each }) => ({
+        ...each,
+        state: "attempted" as const,
+      }));
+      lab.records.put({ ...record, attachments }, teardownPlan({ ...record, attachments }, 60_000));
+    }
+    late.resolve();
+    await publishing;
+    const [shown] = lab.publisher.status("default/web");
+    expect(shown).toMatchObject({ ips: [isAttached ? "10.0.0.9" : "10.0.0.1"] });
+    expect(await pendingOf(lab, key)).toBeUndefined();
+  },
+);
+
+test("the status of a sandbox in use by another process's call is owed again when that has ended", async () => {
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  const late = Promise.withResolvers<void>();
+  lab.publisher.applied = late.promise;
+  let asked = 0;
+  const isInUse = async (id: string): Promise<boolean> => id === "c2" && ++asked < 3;
+  const publishing = lab.engine.publishPendingStatuses(isInUse);
+  await new Promise(setImmediate);
+  await replaceElsewhere(lab);
+  late.resolve();
+  await publishing;
+  expect(lab.publisher.status("default/web")).toMatchObject([{ ips: ["10.0.0.9"] }]);
+});
+
+test("an owed status that is never accepted does not keep the others from being published", async () => {
+  const lab = await unpublished();
+  lab.source.addPod({ name: "db", uid: "uid-2", annotations: {} });
+  lab.kernel.addNamespace("/run/netns/c2");
+  const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" };
+  await lab.add({ pod: "default/db", env });
+  const { publish } = lab.publisher;
+  const never = new Promise<"pending">(() => undefined);
+  lab.publisher.outcome = "settled";
+  lab.publisher.publish = (pod, ...rest) =>
+    pod.name === "web" ? never : publish.call(lab.publisher, pod, ...rest);
+  void lab.engine.publishPendingStatuses(unused);
+  await eventually(() => expect(lab.publisher.published.has("default/db")).toBe(true));
+  await eventually(async () =>
+    expect(await pendingOf(lab, { containerId: "c2", ifName: "eth0" })).toBeUndefined(),
+  );
 });

@@ -1,83 +1,90 @@
-import { isDeepStrictEqual } from "node:util";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { PublishOutcome } from "#engine/ports.ts";
-import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
-import { untilAborted } from "#lib/concurrency/deadline.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import { pause } from "#lib/concurrency/deadline.ts";
+import { isLatest, isSame, latestSandbox } from "./latest-sandbox.ts";
+import { type PendingStatus, statusOfRecord } from "./publish-status.ts";
 
 /*
  * A network-status that an ADD has not published stays in the record until it is published: the
  * process may end before, and the API server may be unavailable.
  */
 
-/** Annotations by name, as {@link AttachmentRecord.pendingStatus} keeps them. */
-export type PendingStatus = NonNullable<AttachmentRecord["pendingStatus"]>;
+/** How often, 100 ms apart, another process's call for a sandbox is waited for. */
+const waitsForCall = 50;
+
+/** What {@link pay} works with besides the call's context. */
+export interface Payment {
+  readonly locks: SandboxLocks;
+  /** Whether another process serves a call for a container. @default none does */
+  readonly isInUse?: (containerId: string) => Promise<boolean>;
+}
 
 /**
  * Records with a pending status, in random rotation: an unpublishable one must not block others.
+ * @param first a container whose record comes before all others
  */
 export async function recordsWithPendingStatus(
   deps: Pick<EngineDeps, "records">,
+  first?: string,
 ): Promise<AttachmentRecord[]> {
   const { records } = await deps.records.list({ containing: '"pendingStatus"' });
   const pending = records.filter(({ pendingStatus }) => pendingStatus !== undefined);
-  const first = Math.floor(Math.random() * pending.length);
-  return [...pending.slice(first), ...pending.slice(0, first)];
+  const start = Math.floor(Math.random() * pending.length);
+  const rotated = [...pending.slice(start), ...pending.slice(0, start)];
+  const isFirst = ({ containerId }: AttachmentRecord): boolean => containerId === first;
+  return [...rotated.filter(isFirst), ...rotated.filter((each) => !isFirst(each))];
 }
 
 /**
- * Publishes and removes a record's pending status; drops it if the pod has a newer sandbox, or the
- * sandbox's DEL has begun.
- * The caller holds the sandbox's lock. The signal ends the wait for the API.
- * @returns `pending` when the API has not accepted it
- * @throws CniError when the record cannot be read or written
+ * Publishes the status that a record owes its pod, and then removes it from the record. Resolves
+ * when nothing more is sent for it. A DEL in between withdraws it. If the pod has got another
+ * sandbox in another process meanwhile, the write may have come after the one of that sandbox, whose
+ * status is then owed again.
+ * @throws CniError when a record cannot be read or written
  */
-export async function publishPendingStatus(
-  deps: Pick<EngineDeps, "records" | "publisher" | "bootId">,
-  key: Pick<AttachmentRecord, "containerId" | "ifName">,
-  signal?: AbortSignal,
+export async function pay(
+  ctx: CallContext,
+  key: RecordKey,
+  payment: Payment,
 ): Promise<PublishOutcome> {
-  const { records, publisher } = deps;
-  const record = (await records.load(key))?.record;
-  if (record?.pendingStatus === undefined) return "settled";
-  if (record.pod !== undefined && (await isLatest(deps, record))) {
-    const publishing = publisher.publish(record.pod, record.pendingStatus);
-    const outcome = await untilAborted(publishing, signal).catch(() => "pending" as const);
-    if (outcome === "pending") return outcome;
+  const { deps } = ctx;
+  const record = (await deps.records.load(key))?.record;
+  const { pod, pendingStatus } = record ?? {};
+  if (record === undefined || pendingStatus === undefined) return "settled";
+  if (pod === undefined || !(await isLatest(deps, record))) {
+    await forgetStatus(deps, key, { status: pendingStatus, ...payment });
+    return "settled";
   }
-  await forgetPendingStatus(deps, record, record.pendingStatus);
-  return "settled";
+  const isCurrent = async (): Promise<boolean> => {
+    const stored = await deps.records.load(key);
+    return stored !== undefined && (await isLatest(deps, stored.record));
+  };
+  const after = Promise.resolve();
+  const outcome = await deps.publisher.publish(pod, pendingStatus, { after, isCurrent });
+  if (!(await isCurrent())) await oweAgain(ctx, pod, payment);
+  else if (outcome === "settled") {
+    await forgetStatus(deps, key, { status: pendingStatus, ...payment });
+  }
+  return outcome;
 }
 
 /**
- * Publishes the pending status of an ADD when the runtime has its answer, and then removes it from
- * the record. A DEL in between withdraws it: the caller holds the sandbox's lock. Never rejects.
+ * Pays the status of an ADD or of a hot-plug operation when the runtime has its answer. Never
+ * rejects.
  */
-export async function publishAfterAnswer(
-  { deps, answered, logger }: CallContext,
-  sandbox: Pick<AttachmentRecord, keyof RecordKey | "pod">,
-  { status, locks }: { readonly status: PendingStatus | undefined; readonly locks: SandboxLocks },
+export async function payAfterAnswer(
+  ctx: CallContext,
+  key: RecordKey,
+  payment: Payment,
 ): Promise<void> {
-  const { containerId, pod } = sandbox;
-  if (pod === undefined || status === undefined) return;
-  const publish = async (): Promise<PublishOutcome> => {
-    await answered;
-    // A process that was stopped learns from the record whether its ADD has failed meanwhile.
-    const stored = await deps.records.load(sandbox);
-    if (stored === undefined || !(await isLatest(deps, stored.record))) return "pending";
-    return deps.publisher.publish(pod, status, { after: answered });
-  };
-  const forget = async (outcome: PublishOutcome): Promise<void> => {
-    if (outcome === "pending") return;
-    using _lock = await locks.acquire(containerId);
-    await forgetPendingStatus(deps, sandbox, status);
-  };
-  await publish()
-    .then(forget)
-    .catch((error: unknown) => {
-      logger.warn({ err: error }, "cannot record that the network-status is published");
-    });
+  try {
+    await ctx.answered;
+    await pay(ctx, key, payment);
+  } catch (error) {
+    ctx.logger.warn({ err: error }, "cannot record that the network-status is published");
+  }
 }
 
 /**
@@ -91,35 +98,49 @@ export async function withdrawStatus(
   if (pod !== undefined && !(await records.hasPod(pod))) await publisher.withdraw(pod);
 }
 
-/** Keeps the record of another process that served a call for the sandbox meanwhile. */
-async function forgetPendingStatus(
+/**
+ * Owes a pod the status of its latest sandbox again. Not if this process has attached that one: its
+ * publisher keeps the order of a pod's writes.
+ */
+async function oweAgain(
+  ctx: CallContext,
+  pod: NonNullable<AttachmentRecord["pod"]>,
+  payment: Payment,
+): Promise<void> {
+  const { records } = ctx.deps;
+  const latest = await latestSandbox(ctx.deps, pod);
+  if (latest === undefined || isSame(latest, records.latestOf(pod))) return;
+  for (let i = 0; i < waitsForCall && (await isUsed(payment, latest)); i++) await pause(100);
+  {
+    using _lock = await payment.locks.acquire(latest.containerId);
+    const stored = await records.load(latest);
+    if (stored === undefined || (await isUsed(payment, latest))) return;
+    const { attachments, pendingStatus } = stored.record;
+    const isAdding = attachments.some(
+      ({ state, hotPlug }) => state !== "attached" && hotPlug === undefined,
+    );
+    if (isAdding || pendingStatus !== undefined) return;
+    const owed = await statusOfRecord(ctx, stored.record);
+    await records.update({ ...stored.record, pendingStatus: owed }, stored.plan);
+  }
+  await pay(ctx, latest, payment);
+}
+
+/** Leaves the record to another process that serves a call for the sandbox. */
+async function forgetStatus(
   { records }: Pick<EngineDeps, "records">,
   key: RecordKey,
-  published: PendingStatus,
+  { status, locks, isInUse }: Payment & { readonly status: PendingStatus },
 ): Promise<void> {
+  using _lock = await locks.acquire(key.containerId);
+  if ((await isInUse?.(key.containerId)) === true) return;
   const stored = await records.load(key);
   if (stored === undefined) return;
   const { pendingStatus, ...withoutStatus } = stored.record;
-  if (JSON.stringify(pendingStatus) !== JSON.stringify(published)) return;
+  if (JSON.stringify(pendingStatus) !== JSON.stringify(status)) return;
   await records.update(withoutStatus, stored.plan);
 }
 
-/** Whether the sandbox is the pod's latest one, and its DEL has not begun. */
-export async function isLatest(
-  deps: Pick<EngineDeps, "records" | "bootId">,
-  record: AttachmentRecord,
-): Promise<boolean> {
-  const { records } = deps;
-  const { pod, containerId, teardown } = record;
-  if (teardown !== undefined) return false;
-  if (pod === undefined) return true;
-  const latest = records.latestOf(pod);
-  if (latest !== undefined) return latest.containerId === containerId;
-  const all = (await records.list({ containing: JSON.stringify(pod.name) })).records;
-  return !all.some(
-    (each) =>
-      isDeepStrictEqual(each.pod, pod) &&
-      signOfBoot(each, deps) === undefined &&
-      byAge(each, record) > 0,
-  );
+async function isUsed({ isInUse }: Payment, { containerId }: RecordKey): Promise<boolean> {
+  return (await isInUse?.(containerId)) === true;
 }

@@ -14,7 +14,10 @@ import {
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";
-import { isLatest, type PendingStatus } from "./pending-status.ts";
+import { isLatest, isSame } from "./latest-sandbox.ts";
+
+/** Annotations by name, as {@link AttachmentRecord.pendingStatus} keeps them. */
+export type PendingStatus = NonNullable<AttachmentRecord["pendingStatus"]>;
 
 interface AttachedSandbox {
   readonly record: { readonly sandbox: RecordKey };
@@ -43,10 +46,25 @@ export async function publishStatus(
   // Without its shim the ADD has failed, and the pod may have a newer sandbox by now. A process that
   // was stopped learns that from the record first.
   ctx.signal.throwIfAborted();
-  const stored = await ctx.deps.records.load(sandbox.record.sandbox);
-  if (stored === undefined || !(await isLatest(ctx.deps, stored.record))) return undefined;
-  const outcome = await ctx.deps.publisher.publish(sandbox.pod, annotations);
+  const isCurrent = currentDuringAdd(ctx, sandbox.record.sandbox);
+  if (!(await isCurrent())) return undefined;
+  const outcome = await ctx.deps.publisher.publish(sandbox.pod, annotations, { isCurrent });
   return outcome === "pending" ? annotations : undefined;
+}
+
+/** Whether the sandbox of an ADD is the pod's latest. Until the answer, no record is read for it. */
+function currentDuringAdd({ deps, answered }: CallContext, key: RecordKey): () => Promise<boolean> {
+  let isAnswered = false;
+  void answered.then(() => {
+    isAnswered = true;
+  });
+  return async () => {
+    const record = (await deps.records.load(key))?.record;
+    if (record === undefined) return false;
+    const { pod, teardown } = record;
+    const isNewest = pod !== undefined && isSame(deps.records.latestOf(pod), key);
+    return !isAnswered && isNewest ? teardown === undefined : isLatest(deps, record);
+  };
 }
 
 /** The annotations that show a pod's attachments; undefined without a pod. */

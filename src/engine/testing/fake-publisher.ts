@@ -17,6 +17,8 @@ export class FakePublisher implements StatusPublisher {
   readonly #latest = new Map<string, object>();
   /** What publishing waits for. */
   gate: Promise<void> = Promise.resolve();
+  /** What a request that is sent waits for until the API server applies it. */
+  applied: Promise<void> = Promise.resolve();
   /** How publishing ends; nothing is published while it is `pending`. */
   outcome: PublishOutcome = "settled";
 
@@ -34,6 +36,7 @@ export class FakePublisher implements StatusPublisher {
     await after;
     await this.gate;
     if ((await isCurrent?.()) === false) return "pending";
+    await this.applied;
     if (this.#latest.get(key) !== annotations) return "settled";
     if (this.outcome === "pending") return "pending";
     this.#journal.push(`publish ${key}`);

@@ -8,7 +8,7 @@ import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { PodReports } from "#engine/hotplug/pod-reports.ts";
 import type { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import type { LockedSandbox } from "#engine/hotplug/steps.ts";
-import { publishAfterAnswer } from "#engine/network-status/pending-status.ts";
+import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
 import { statusOfRecord } from "#engine/network-status/publish-status.ts";
 import type { Pod } from "#engine/ports.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
@@ -84,11 +84,11 @@ export class Inspector {
     void publisher.publish(pod, status).catch(() => undefined);
   }
 
-  async #updateAddresses(ctx: CallContext, { key, pod, locks }: LockedSandbox): Promise<void> {
+  async #updateAddresses(ctx: CallContext, { key, locks }: LockedSandbox): Promise<void> {
     const stored = await this.#sandboxes.load(key);
     const status = stored && (await updateAddresses(ctx, stored));
     // It takes the lock, which the caller holds.
-    void publishAfterAnswer(ctx, { ...key, pod }, { status, locks });
+    if (status !== undefined) void payAfterAnswer(ctx, key, { locks });
   }
 }
 

@@ -1,0 +1,50 @@
+import type { EngineDeps } from "#engine/call/deps.ts";
+import { signOfBoot } from "#engine/call/signs-of-life.ts";
+import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
+
+type PodOfRecord = NonNullable<AttachmentRecord["pod"]>;
+type LatestDeps = Pick<EngineDeps, "records" | "bootId">;
+
+/** Whether two keys are those of one sandbox interface. */
+export function isSame(a: RecordKey | undefined, b: RecordKey | undefined): boolean {
+  return a !== undefined && a.containerId === b?.containerId && a.ifName === b.ifName;
+}
+
+/**
+ * Whether the sandbox is the pod's latest one, and its DEL has not begun. Other processes may have
+ * attached or detached sandboxes of the pod while this one was stopped, so the records decide.
+ */
+export async function isLatest(deps: LatestDeps, record: AttachmentRecord): Promise<boolean> {
+  const { pod, teardown } = record;
+  if (teardown !== undefined) return false;
+  if (pod === undefined) return true;
+  const others = (await sandboxesOf(deps, pod)).filter((each) => !isSame(each, record));
+  const compare = byAgeAndCreation(deps, pod);
+  return !others.some((each) => compare(each, record) > 0);
+}
+
+/** The record of the pod's latest sandbox; undefined when none is attached. */
+export async function latestSandbox(
+  deps: LatestDeps,
+  pod: PodOfRecord,
+): Promise<AttachmentRecord | undefined> {
+  return (await sandboxesOf(deps, pod)).toSorted(byAgeAndCreation(deps, pod)).at(-1);
+}
+
+/** The usable records of a pod's sandboxes of this boot. */
+async function sandboxesOf(deps: LatestDeps, pod: PodOfRecord): Promise<AttachmentRecord[]> {
+  const { records } = deps;
+  const loaded = (await records.keysOf(pod)).map((key) => records.load(key).catch(() => undefined));
+  return (await Promise.all(loaded))
+    .flatMap((stored) => stored?.record ?? [])
+    .filter((each) => each.pod?.uid === pod.uid && signOfBoot(each, deps) === undefined);
+}
+
+/** By age; of two with the same age, the one that this process has created last is the younger one. */
+function byAgeAndCreation(
+  { records }: LatestDeps,
+  pod: PodOfRecord,
+): (a: AttachmentRecord, b: AttachmentRecord) => number {
+  const last = records.latestOf(pod);
+  return (a, b) => byAge(a, b) || Number(isSame(a, last)) - Number(isSame(b, last));
+}
