@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes netlink bytes to the kernel from inside a network namespace. */
+#include <linux/magic.h>
 #include <linux/netlink.h>
 #include <linux/nsfs.h>
 #include <linux/rtnetlink.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/vfs.h>
 #include "shim.h"
 
 #define REPLY_CAP (8u << 20)
 #define ANSWER_MS 5000
+
+#define BIT(type) (1u << (type))
+#define HOP (BIT(RTA_GATEWAY) | BIT(RTA_VIA) | BIT(RTA_FLOW))
+#define ROUTE (HOP | BIT(RTA_DST) | BIT(RTA_OIF) | BIT(RTA_PRIORITY) | BIT(RTA_PREFSRC) | BIT(RTA_METRICS) | \
+	       BIT(RTA_MULTIPATH) | BIT(RTA_TABLE) | BIT(RTA_PREF) | BIT(RTA_NH_ID))
+
+/* The messages that Plexus sends: the length of their fixed part, and their attributes. Others could reach out of the
+ * namespace, as IFLA_NET_NS_PID and IFLA_TARGET_NETNSID do. */
+static const struct { uint16_t type, fixed; uint32_t attributes; } messages[] = {
+	{ RTM_GETLINK, sizeof(struct ifinfomsg), BIT(IFLA_IFNAME) }, { RTM_GETADDR, sizeof(struct ifaddrmsg), 0 },
+	{ RTM_GETROUTE, sizeof(struct rtmsg), 0 }, { RTM_NEWROUTE, sizeof(struct rtmsg), ROUTE },
+	{ RTM_DELROUTE, sizeof(struct rtmsg), ROUTE },
+};
 
 /* True if the open file is the shim's own network namespace. */
 bool is_own_netns(int fd)
@@ -20,34 +35,88 @@ bool is_own_netns(int fd)
 	return !fstat(fd, &file) && file.st_dev == own.st_dev && file.st_ino == own.st_ino;
 }
 
-/* Opens a network namespace by its path. EINVAL: the file is none. */
+/* Opens a network namespace by its path. No caller learns what is there instead, as a compromised engine may name any path.
+ * ENOENT: no namespace; EINVAL: an empty file, at which one may be mounted where the shim does not see it. Opening a device or a
+ * FIFO has effects, so O_PATH comes first. */
 int netns_open(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET)
+	char again[64];
+	struct statfs fs;
+	struct stat s = { 0 };
+	int fd = -1, error = EINVAL, file = open(path, O_PATH | O_CLOEXEC);
+	print(again, sizeof again, "/proc/self/fd/%d", file);
+	if (file < 0)
+		error = errno == ENOTDIR || errno == ELOOP || errno == ESRCH ? ENOENT : errno;
+	else if (fstat(file, &s) || !S_ISREG(s.st_mode) || s.st_size)
+		error = ENOENT;
+	else if (!fstatfs(file, &fs) && fs.f_type == NSFS_MAGIC && (fd = open(again, O_RDONLY | O_CLOEXEC)) < 0)
+		error = errno;
+	close(file);
+	if (fd >= 0 && ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET)
 		return fd;
 	close(fd);
-	errno = EINVAL;
+	errno = error;
 	return -1;
 }
 
-/* Finds the last message of a chain, and whether all messages only read (RTM_GET*: every fourth type). Returns -1 if it
- * is not a well-formed chain of at least one message. */
-int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads)
+/* Finds the last message of a chain. Returns -1 if it is not a well-formed chain of at least one message. */
+int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last)
 {
 	size_t at = 0;
-	*only_reads = true;
 	do {
 		if (len - at < sizeof *last)
 			return -1;
 		memcpy(last, bytes + at, sizeof *last);
 		if (last->nlmsg_len < sizeof *last || last->nlmsg_len > len - at)
 			return -1;
-		if (last->nlmsg_type < RTM_BASE || last->nlmsg_type % 4 != 2)
-			*only_reads = false;
 		at += NLMSG_ALIGN(last->nlmsg_len);
 	} while (at < len);
 	return 0;
+}
+
+/* True if the bytes are attributes of these types or, for `head` of a next hop, next hops with such attributes. Both begin
+ * with their length; the type of an attribute follows. */
+static bool has_only(const char *bytes, size_t len, size_t head, uint32_t types)
+{
+	const size_t attribute = sizeof(struct rtattr), hop = sizeof(struct rtnexthop);
+	uint16_t start[2];
+	for (size_t at = 0; at < len; at += RTA_ALIGN(start[0])) {
+		if (len - at < head)
+			return false;
+		memcpy(start, bytes + at, sizeof start);
+		if (start[0] < head || start[0] > len - at)
+			return false;
+		const char *inner = bytes + at + head;
+		size_t size = start[0] - head, type = start[1] & NLA_TYPE_MASK;
+		if (head == hop ? !has_only(inner, size, attribute, types)
+				: type > 31 || !(types & BIT(type)) ||
+				  (type == RTA_MULTIPATH && !has_only(inner, size, hop, HOP)))
+			return false;
+	}
+	return true;
+}
+
+/* True if all messages of a well-formed chain are about IP and such as Plexus sends. Notes whether they only read. */
+bool netlink_allowed(const char *bytes, size_t len, bool *only_reads)
+{
+	const size_t header = sizeof(struct nlmsghdr), kinds = sizeof messages / sizeof *messages;
+	struct nlmsghdr m;
+	*only_reads = true;
+	for (size_t i, at = 0; at < len; at += NLMSG_ALIGN(m.nlmsg_len)) {
+		memcpy(&m, bytes + at, header);
+		for (i = 0; i < kinds && messages[i].type != m.nlmsg_type; i++)
+			;
+		if (i == kinds || m.nlmsg_len < header + messages[i].fixed)
+			return false;
+		const char *fixed = bytes + at + header; /* whose first byte is the family */
+		if ((*fixed != AF_UNSPEC && *fixed != AF_INET && *fixed != AF_INET6) ||
+		    !has_only(fixed + messages[i].fixed, m.nlmsg_len - header - messages[i].fixed,
+			      sizeof(struct rtattr), messages[i].attributes))
+			return false;
+		if (m.nlmsg_type == RTM_NEWROUTE || m.nlmsg_type == RTM_DELROUTE)
+			*only_reads = false;
+	}
+	return true;
 }
 
 /* Opens a socket in the namespace, which the process enters only for that. Delegates must not run there, so a failure to
@@ -73,7 +142,6 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	static char chunk[CHUNK];
 	struct nlmsghdr last = { 0 };
-	bool only_reads;
 	do {
 		ssize_t n = recv(fd, chunk, CHUNK, MSG_TRUNC | MSG_DONTWAIT);
 		if (n < 0 && errno == EAGAIN && poll(&p, 1, ANSWER_MS) <= 0)
@@ -82,7 +150,7 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 			continue;
 		if (n < 0)
 			return errno;
-		if (n > CHUNK || reply->len > REPLY_CAP || netlink_last(chunk, (size_t)n, &last, &only_reads))
+		if (n > CHUNK || reply->len > REPLY_CAP || netlink_last(chunk, (size_t)n, &last))
 			return EMSGSIZE;
 		buf_add(reply, chunk, (size_t)n);
 	} while (last.nlmsg_seq != seq || (last.nlmsg_type != NLMSG_ERROR && last.nlmsg_type != NLMSG_DONE));
@@ -115,12 +183,16 @@ static bool may_change(const struct call *call, const char *path, int pod)
 void netlink_order(const struct call *call, const struct frame *f, struct netlink_result *r)
 {
 	const char *path = f->fields[0].data;
+	struct field bytes = f->fields[1];
 	struct nlmsghdr last;
 	bool only_reads;
 	*r = (struct netlink_result){ EINVAL, "not a well-formed chain of netlink messages", "request", { 0 } };
-	if (netlink_last(f->fields[1].data, f->fields[1].len, &last, &only_reads))
+	if (netlink_last(bytes.data, bytes.len, &last))
 		return;
 	r->error = EPERM;
+	r->message = "refused: a netlink message or an attribute that Plexus does not use";
+	if (!netlink_allowed(bytes.data, bytes.len, &only_reads))
+		return;
 	r->message = "refused: the order names no network namespace";
 	if (!*path)
 		return;
@@ -129,9 +201,10 @@ void netlink_order(const struct call *call, const struct frame *f, struct netlin
 	if (pod < 0) {
 		r->error = errno;
 		r->stage = "open";
-		r->message = errno == EINVAL ? "not a network namespace" : "cannot open the network namespace";
+		r->message = errno == EINVAL || errno == ENOENT ? "there is no network namespace at that path"
+								: "cannot open the network namespace";
 	} else if (only_reads || may_change(call, path, pod)) {
-		r->error = ask_kernel(call, pod, f->fields[1], last.nlmsg_seq, r);
+		r->error = ask_kernel(call, pod, bytes, last.nlmsg_seq, r);
 		r->message = r->error ? "netlink request failed" : "";
 		r->stage = r->error ? r->stage : "done";
 	}
@@ -168,8 +241,7 @@ enum netns netns_inspect(const struct call *call, const char *path, struct buf *
 {
 	int fd = netns_open(path);
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ESRCH || errno == EINVAL
-			? NETNS_GONE : NETNS_UNKNOWN;
+		return errno == EINVAL || errno == ENOENT ? NETNS_GONE : NETNS_UNKNOWN;
 	bool own = is_own_netns(fd);
 	size_t before = names ? names->len : 0;
 	if (names && !own && list_links(call, fd, names))

@@ -168,7 +168,8 @@ void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 /* netlink.c */
 bool is_own_netns(int fd);
 int netns_open(const char *path);
-int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last, bool *only_reads);
+int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last);
+bool netlink_allowed(const char *bytes, size_t len, bool *only_reads);
 void netlink_order(const struct call *call, const struct frame *f, struct netlink_result *r);
 enum netns netns_inspect(const struct call *call, const char *path, struct buf *names);
 const char *netns_doubt(const struct call *call);

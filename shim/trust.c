@@ -91,7 +91,8 @@ void trusted_path(const struct call *call, const char *order, struct buf *list)
 }
 
 /* Finds a plugin as libcni does: the first regular file of that name in the order's search path that may be run. Calls
- * that attach nothing search the call's directories too, as plugins may have been moved since the ADD. Returns the
+ * that attach nothing search the call's directories too, as plugins may have been moved since the ADD. Looks into no other
+ * directory than the call's and those that are listed, so that an engine does not learn which files exist. Returns the
  * outcome as in FIND_RESULT, with the plugin's path, or with a message. */
 const char *plugin_find(const struct call *call, struct field type, const char *search, char path[PATH_SIZE],
 			struct buf *message)
@@ -110,10 +111,11 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 	for (const char *dir = list.data; *dir && strcmp(outcome, "found"); dir += len + (dir[len] == ':')) {
 		len = strcspn(dir, ":");
 		print(path, PATH_SIZE, "%.*s/%s", (int)len, dir, name);
-		if (stat(path, &file) || !S_ISREG(file.st_mode))
+		bool is_known = list_has(call->path, ":", dir, len) || is_listed(dir, len);
+		if (is_known && (stat(path, &file) || !S_ISREG(file.st_mode)))
 			continue;
 		bool is_first = !strcmp(outcome, "missing");
-		outcome = is_trusted(call, path, len, S_IFREG) ? "found" : "refused";
+		outcome = is_known && is_trusted(call, path, len, S_IFREG) ? "found" : "refused";
 		if (is_first && *outcome == 'r')
 			buf_print(message, "directory %.*s of plugin \"%s\" is not trusted: add it to the runtime's CNI_PATH, "
 				  "or list it in %s and make every component of its path root's, writable by root "

@@ -8,6 +8,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
 import { FrameType } from "./lab/frames.ts";
 import { type Bench, type Call, type ExecResult, eachBuild } from "./lab/harness.ts";
+import { addRoute, DUMP, deleteRoute, linkMessage, RTM_GETLINK } from "./lab/netlink-messages.ts";
 
 function startAgent(bench: Bench, env: Record<string, string> = {}): Call {
   return bench.start({ args: ["agent"], env, stdin: "" });
@@ -37,12 +38,6 @@ eachBuild("plexus agent", (bench) => {
     const results: ExecResult[] = [];
     let found: [string, string][] = [];
     let finished = false;
-    const getLink = Buffer.alloc(32);
-    getLink.writeUInt32LE(32, 0);
-    getLink.writeUInt16LE(18, 4);
-    getLink.writeUInt16LE(0x301, 6);
-    const removeLink = Buffer.from(getLink);
-    removeLink.writeUInt16LE(17, 4);
     const netlink: number[] = [];
     await bench().engine(async (engine) => {
       const order = (...env: string[]) => engine.exec({ type: "p", path: "/none", env });
@@ -54,8 +49,9 @@ eachBuild("plexus agent", (bench) => {
         await order("CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", "CNI_NETNS=/proc/self/ns/net"),
       );
       found = await engine.find(bench().bin, "p", "none");
-      netlink.push((await engine.netlink(netns, getLink)).errno);
-      netlink.push((await engine.netlink(netns, removeLink)).errno);
+      const list = linkMessage(RTM_GETLINK, { flags: DUMP });
+      for (const bytes of [list, addRoute, deleteRoute])
+        netlink.push((await engine.netlink(netns, bytes)).errno);
       finished = true;
     });
     const agent = startAgent(bench());
@@ -69,7 +65,7 @@ eachBuild("plexus agent", (bench) => {
       "refused ",
     ]);
     expect(found.map(([outcome]) => outcome)).toEqual(["found", "missing"]);
-    expect(netlink).toEqual([0, 1]);
+    expect(netlink).toEqual([0, 1, 1]);
   });
 
   test("waits for orders without a time limit", async () => {

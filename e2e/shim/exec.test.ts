@@ -216,7 +216,7 @@ eachBuild("an order", (bench) => {
     ["/none::/nowhere", "/none:/nowhere"],
   ])("reports the plugin and the path if the plugin is missing in %j", async (path, named) => {
     const message = `no plugin "nope" in "${named}"`;
-    const result = await bench().order({ type: "nope", path });
+    const result = await bench().order({ type: "nope", path }, { CNI_PATH: path });
     expect(result).toMatchObject({ outcome: "missing", code: 0, message });
   });
 

@@ -32,13 +32,20 @@ function makeLink(path: string): void {
   symlinkSync(`${path}.real`, path);
 }
 
-async function find(bench: Bench, path: string, types: FieldValue[]): Promise<string[][]> {
+interface Search {
+  readonly path: string;
+  readonly types: FieldValue[];
+  /** Of the call. */
+  readonly env?: Record<string, string>;
+}
+
+async function find(bench: Bench, { path, types, env = {} }: Search): Promise<string[][]> {
   let results: string[][] = [];
   const server = await bench.engine(async (engine) => {
     results = await engine.find(path, ...types);
     engine.done();
   });
-  expect(await bench.run()).toMatchObject({ code: 0 });
+  expect(await bench.run({ env })).toMatchObject({ code: 0 });
   server.close();
   return results;
 }
@@ -94,10 +101,10 @@ eachBuild("a directory in the call's CNI_PATH", (bench) => {
     ["CHECK", false],
   ])(
     "is searched by %s after the order's path, as plugins may have been moved: %s",
-    async (...row) => {
-      const [CNI_COMMAND, isSearched] = row;
+    async (CNI_COMMAND, isSearched) => {
       bench().plugin("p", "echo moved");
       const old = join(bench().dir, "old");
+      list(bench(), old);
       const result = await bench().order({ type: "p", path: old }, { CNI_COMMAND });
       const moved = { outcome: "exited", stdout: "moved\n" };
       expect(result).toMatchObject(isSearched ? moved : { outcome: "missing", stdout: "" });
@@ -204,7 +211,9 @@ eachBuild("a search for plugins", (bench) => {
     const mark = join(bench().dir, "ran");
     bench().plugin("a", `touch ${mark}`);
     const types = ["a", "p", "none", "../bin/a", "a\0b", ""];
-    const results = await find(bench(), `${bench().bin}:${dir}`, types);
+    list(bench(), dir);
+    chmodSync(join(dir, "p"), 0o775);
+    const results = await find(bench(), { path: `${bench().bin}:${dir}`, types });
     const outcomes = ["found", "refused", "missing", "refused", "refused", "refused"];
     expect(results.map(([outcome]) => outcome)).toEqual(outcomes);
     expect(results[0]![1]).toBe("");
@@ -213,13 +222,35 @@ eachBuild("a search for plugins", (bench) => {
     expect(results[3]![1]).toBe('plugin type "../bin/a" is not a plain file name');
   });
 
+  test.each(["ADD", "DEL"])(
+    "by %s does not tell which files other directories contain [S-110]",
+    async (CNI_COMMAND) => {
+      const dir = directory(bench());
+      mkdirSync(join(dir, "a-directory"));
+      for (const path of [dir, "/nonexistent", join(dir, "p"), "relative"]) {
+        const types = ["p", "a-directory", "nothing"];
+        const results = await find(bench(), { path, types, env: { CNI_COMMAND } });
+        const answer = (type: string): string[] => [
+          "refused",
+          expect.stringMatching(`^directory ${path} of plugin "${type}" is not trusted: `),
+        ];
+        expect(results).toEqual(types.map(answer));
+        for (const type of types)
+          expect(await bench().order({ type, path }, { CNI_COMMAND })).toMatchObject({
+            outcome: "refused",
+            message: results[types.indexOf(type)]![1],
+          });
+      }
+    },
+  );
+
   test("returns an answer for sixty types at once, and for an empty list", async () => {
     const types = Array.from({ length: 60 }, (_, i) => `p${i}`);
     bench().plugin("p59", "");
-    const results = await find(bench(), bench().bin, types);
+    const results = await find(bench(), { path: bench().bin, types });
     expect(results).toHaveLength(60);
     expect(results[59]).toEqual(["found", ""]);
-    expect(await find(bench(), bench().bin, [])).toEqual([]);
+    expect(await find(bench(), { path: bench().bin, types: [] })).toEqual([]);
   });
 
   test("does not stop ADD from retrying if the engine closes the connection after it", async () => {
@@ -238,6 +269,8 @@ eachBuild("required plugins", (bench) => {
   test("let the next order run nothing if one of them is missing or refused, and end with its outcome", async () => {
     const dir = directory(bench());
     bench().plugin("a", "echo a ran");
+    list(bench(), dir);
+    chmodSync(dir, 0o775);
     const path = `${bench().bin}:${dir}`;
     const outcomes: string[] = [];
     await bench().engine(async (engine) => {

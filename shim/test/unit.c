@@ -139,45 +139,114 @@ static void test_version(void)
 	assert(strlen(call.cni_version) == 31);
 }
 
-static int chain(const void *bytes, size_t len, struct nlmsghdr *last)
-{
-	bool only_reads;
-
-	return netlink_last(bytes, len, last, &only_reads);
-}
-
 static void test_netlink_chain(void)
 {
 	uint32_t words[8] = { 16, 0, 7, 0, 16, 0, 9, 0 };
 	const char *bytes = (const char *)words;
 	struct nlmsghdr last;
 
-	assert(!chain(bytes, 16, &last) && last.nlmsg_seq == 7);
-	assert(!chain(bytes, 32, &last) && last.nlmsg_seq == 9);
-	assert(chain(bytes, 0, &last) && chain(bytes, 15, &last));
-	assert(chain(bytes, 17, &last) && chain(bytes, 31, &last));
+	assert(!netlink_last(bytes, 16, &last) && last.nlmsg_seq == 7);
+	assert(!netlink_last(bytes, 32, &last) && last.nlmsg_seq == 9);
+	assert(netlink_last(bytes, 0, &last) && netlink_last(bytes, 15, &last));
+	assert(netlink_last(bytes, 17, &last) && netlink_last(bytes, 31, &last));
 	words[0] = 17; /* its padding leaves no room for a second one, but is not needed at the end */
-	assert(!chain(bytes, 17, &last) && chain(bytes, 32, &last));
+	assert(!netlink_last(bytes, 17, &last) && netlink_last(bytes, 32, &last));
 	words[0] = 0xffffffff;
-	assert(chain(bytes, 32, &last));
+	assert(netlink_last(bytes, 32, &last));
 }
 
-static void test_netlink_reads(void)
+/* Judges one message of this type: its fixed part, which begins with the family, and words of attributes. */
+static bool message_allowed(int type, int family, const uint32_t *words, size_t count, bool *only_reads)
 {
-	struct nlmsghdr two[2] = { { .nlmsg_len = 16 }, { .nlmsg_len = 16 } }, last;
-	static const struct { uint16_t first, second; bool only_reads; } cases[] = {
-		{ RTM_GETLINK, RTM_GETROUTE, true }, { RTM_GETLINK, RTM_DELLINK, false },
-		{ RTM_NEWADDR, RTM_GETLINK, false }, { RTM_SETLINK, RTM_GETLINK, false },
-		{ NLMSG_ERROR, RTM_GETLINK, false }, { 6, RTM_GETLINK, false }, { 0xfffe, 0xfffe, true },
-	};
-	bool only_reads;
+	struct { struct nlmsghdr head; uint32_t words[16]; } *m = calloc(1, sizeof *m);
+	size_t fixed = type == RTM_GETLINK ? 4 : type == RTM_GETADDR ? 2 : 3;
+	char *exact;
+	struct nlmsghdr last;
 
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		two[0].nlmsg_type = cases[i].first;
-		two[1].nlmsg_type = cases[i].second;
-		assert(!netlink_last((const char *)two, sizeof two, &last, &only_reads));
-		assert(only_reads == cases[i].only_reads);
+	m->head.nlmsg_type = (uint16_t)type;
+	m->head.nlmsg_len = (uint32_t)(sizeof m->head + 4 * (fixed + count));
+	m->words[0] = (uint32_t)family;
+	for (size_t i = 0; i < count; i++)
+		m->words[fixed + i] = words[i];
+	exact = malloc(m->head.nlmsg_len);
+	memcpy(exact, m, m->head.nlmsg_len);
+	assert(!netlink_last(exact, m->head.nlmsg_len, &last));
+	bool allowed = netlink_allowed(exact, m->head.nlmsg_len, only_reads);
+	free(exact);
+	free(m);
+	return allowed;
+}
+
+static void test_netlink_messages(void)
+{
+	uint32_t word = 4 | IFLA_IFNAME << 16;
+	bool reads;
+
+	for (int type = 0; type < 0x10000; type++) {
+		bool is_read = type == RTM_GETLINK || type == RTM_GETADDR || type == RTM_GETROUTE;
+		bool is_change = type == RTM_NEWROUTE || type == RTM_DELROUTE;
+		assert(message_allowed(type, AF_INET, NULL, 0, &reads) == (is_read || is_change));
+		assert(!is_change || !reads);
+		assert(!is_read || reads);
 	}
+	for (int family = 0; family < 256; family++)
+		assert(message_allowed(RTM_NEWROUTE, family, NULL, 0, &reads) ==
+		       (family == AF_UNSPEC || family == AF_INET || family == AF_INET6));
+	for (uint32_t type = 0; type < 0x10000; type++) {
+		word = 4 | type << 16;
+		assert(message_allowed(RTM_GETLINK, 0, &word, 1, &reads) == ((type & 0x3fff) == IFLA_IFNAME));
+		assert(!message_allowed(RTM_GETADDR, 0, &word, 1, &reads));
+		assert(!message_allowed(RTM_GETROUTE, 0, &word, 1, &reads));
+	}
+}
+
+/* A route with these words of attributes. */
+#define ROUTE_OF(...) message_allowed(RTM_NEWROUTE, AF_INET, (const uint32_t[]){ __VA_ARGS__ }, \
+				      sizeof (const uint32_t[]){ __VA_ARGS__ } / 4, &reads)
+#define WORD(length, type) ((length) | (uint32_t)(type) << 16)
+
+static void test_netlink_routes(void)
+{
+	static const int allowed[] = { RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_PREFSRC, RTA_METRICS, RTA_MULTIPATH,
+				       RTA_FLOW, RTA_TABLE, RTA_VIA, RTA_PREF, RTA_NH_ID };
+	uint32_t word;
+	bool reads;
+
+	for (uint32_t type = 0; type < 0x10000; type++) {
+		bool expected = false;
+		for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+			expected = expected || (type & 0x3fff) == (uint32_t)allowed[i];
+		word = 4 | type << 16;
+		assert(message_allowed(RTM_DELROUTE, AF_INET6, &word, 1, &reads) == expected);
+		bool of_hop = (type & 0x3fff) == RTA_GATEWAY || (type & 0x3fff) == RTA_VIA || (type & 0x3fff) == RTA_FLOW;
+		assert(ROUTE_OF(WORD(16, RTA_MULTIPATH), 12, 1, WORD(4, type)) == of_hop);
+	}
+	assert(ROUTE_OF(WORD(8, RTA_OIF), 1, WORD(5, RTA_DST), 0) && ROUTE_OF(WORD(20, RTA_MULTIPATH), 8, 1, 8, 2));
+	assert(!ROUTE_OF(WORD(3, RTA_OIF)) && !ROUTE_OF(WORD(5, RTA_OIF)) && !ROUTE_OF(WORD(0, RTA_OIF), 0));
+	assert(!ROUTE_OF(WORD(8, RTA_MULTIPATH), 8) && !ROUTE_OF(WORD(12, RTA_MULTIPATH), 7, 1));
+	assert(!ROUTE_OF(WORD(12, RTA_MULTIPATH), 9, 1) && !ROUTE_OF(WORD(12, RTA_MULTIPATH), 0, 1));
+	assert(!ROUTE_OF(WORD(16, RTA_MULTIPATH), 12, 1, WORD(5, RTA_GATEWAY)));
+}
+
+/* Every message of an order counts, wherever it is. */
+static void test_netlink_several(void)
+{
+	struct { struct nlmsghdr head; struct ifinfomsg link; } all[3];
+	bool reads;
+
+	for (int i = 0; i < 3; i++) {
+		for (int j = 0; j < 3; j++) {
+			all[j].head = (struct nlmsghdr){ .nlmsg_len = sizeof *all, .nlmsg_type = RTM_GETLINK };
+			all[j].link = (struct ifinfomsg){ .ifi_change = WORD(4, RTA_PREF) }; /* an attribute in a route */
+		}
+		assert(netlink_allowed((const char *)all, sizeof all, &reads) && reads);
+		all[i].head.nlmsg_type = RTM_DELROUTE;
+		assert(netlink_allowed((const char *)all, sizeof all, &reads) && !reads);
+		all[i].head.nlmsg_type = RTM_DELLINK;
+		assert(!netlink_allowed((const char *)all, sizeof all, &reads));
+	}
+	all[0].head = (struct nlmsghdr){ .nlmsg_len = 28, .nlmsg_type = RTM_GETLINK }; /* no whole fixed part */
+	assert(!netlink_allowed((const char *)all, 28, &reads));
 }
 
 /* An EXEC order of these variables, up to a NULL. */
@@ -236,7 +305,9 @@ int main(void)
 	test_text();
 	test_version();
 	test_netlink_chain();
-	test_netlink_reads();
+	test_netlink_messages();
+	test_netlink_routes();
+	test_netlink_several();
 	test_order_rules();
 	test_no_descriptor_left();
 	return 0;

@@ -36,6 +36,8 @@ export interface RunOptions {
   holdStdin?: boolean;
   /** @default root */
   uid?: number;
+  /** The network namespace in which the shim runs. @default that of the tests */
+  node?: string;
 }
 
 /** A running call of the shim. */
@@ -228,7 +230,9 @@ export class Bench {
     const begun = performance.now();
     const env = this.env(options.env);
     const shim = options.uid === undefined ? this.shim : this.#copyForAll();
-    const child = spawn(shim, options.args ?? [], { env, uid: options.uid });
+    const entry = options.node === undefined ? [] : ["nsenter", `--net=${options.node}`];
+    const [file = shim, ...args] = [...entry, shim, ...(options.args ?? [])];
+    const child = spawn(file, args, { env, uid: options.uid });
     this.#calls.push(child);
     child.stdin.on("error", () => undefined);
     child.stdin.write(options.stdin ?? '{"cniVersion":"1.0.0","name":"n","type":"plexus"}');

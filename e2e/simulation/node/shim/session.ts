@@ -115,23 +115,33 @@ async function serveOrder(call: ShimCall, connection: Connection, order: Order):
   }
 }
 
+/** What `netlink_allowed` passes, without attributes: gets of links, addresses and routes, and changes of routes. */
+const [reads, changes] = [
+  [18, 22, 26],
+  [24, 25],
+];
+
 /** `netlink_order` of shim/netlink.c @throws NetnsError, CniError as `DelegateHost.netlink` */
 function netlinkOrder(call: ShimCall, netns: string, messages: Uint8Array): Uint8Array {
-  if (netns === "" || (netns !== call.netns && !onlyReads(messages))) {
-    throw new CniError(
-      CniErrorCode.IoFailure,
-      "refused: an order may change only the call's own network namespace",
-    );
-  }
+  const types = messageTypes(messages);
+  if (!types.every((type) => [...reads, ...changes].includes(type)))
+    refuse("a netlink message or an attribute that Plexus does not use");
+  if (netns === "") refuse("the order names no network namespace");
+  if (netns !== call.netns && !types.every((type) => reads.includes(type)))
+    refuse("an order may change only the call's own network namespace");
   return world().kernel.netlink(netns, messages);
 }
 
-/** Whether all messages of a chain are RTM_GET*. */
-function onlyReads(messages: Uint8Array): boolean {
+function refuse(message: string): never {
+  throw new CniError(CniErrorCode.IoFailure, `refused: ${message}`);
+}
+
+function messageTypes(messages: Uint8Array): number[] {
   const view = new DataView(messages.buffer, messages.byteOffset, messages.byteLength);
+  const types: number[] = [];
   for (let at = 0; at + 16 <= messages.length; ) {
-    if (view.getUint16(at + 4, true) % 4 !== 2) return false;
+    types.push(view.getUint16(at + 4, true));
     at += Math.max(16, (view.getUint32(at, true) + 3) & ~3);
   }
-  return true;
+  return types;
 }

@@ -1,47 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-import { execFileSync } from "node:child_process";
-import { readlinkSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync, spawn } from "node:child_process";
+import { readFileSync, readlinkSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { eachBuild, type NetlinkResult } from "./lab/harness.ts";
-
-const RTM_NEWLINK = 16;
-const RTM_DELLINK = 17;
-const RTM_GETLINK = 18;
-const REQUEST = 1;
-const ACK = 4;
-const DUMP = 0x300;
-
-/** A link message with no attributes, or only a name to look it up by. */
-function linkMessage(type: number, { flags = 0, seq = 1, name = "" }): Buffer {
-  const length = name ? 4 + name.length + 1 : 0;
-  const bytes = Buffer.alloc(32 + ((length + 3) & ~3));
-  bytes.writeUInt32LE(bytes.length, 0);
-  bytes.writeUInt16LE(type, 4);
-  bytes.writeUInt16LE(REQUEST | flags, 6);
-  bytes.writeUInt32LE(seq, 8);
-  if (name) {
-    bytes.writeUInt16LE(length, 32);
-    bytes.writeUInt16LE(3, 34); // IFLA_IFNAME
-    bytes.write(name, 36);
-  }
-  return bytes;
-}
-
-/** The message types, link names and errors in a reply. */
-function readReply(bytes: Buffer): { types: number[]; names: string[]; errors: number[] } {
-  const reply = { types: [] as number[], names: [] as string[], errors: [] as number[] };
-  for (let at = 0; at < bytes.length; at += (bytes.readUInt32LE(at) + 3) & ~3) {
-    const type = bytes.readUInt16LE(at + 4);
-    reply.types.push(type);
-    if (type === 2) reply.errors.push(bytes.readInt32LE(at + 16));
-    if (type !== RTM_NEWLINK) continue;
-    for (let a = at + 32; a < at + bytes.readUInt32LE(at); a += (bytes.readUInt16LE(a) + 3) & ~3)
-      if (bytes.readUInt16LE(a + 2) === 3)
-        reply.names.push(bytes.toString("latin1", a + 4, a + bytes.readUInt16LE(a) - 1));
-  }
-  return reply;
-}
+import { waitUntil } from "../../support/wait.ts";
+import { eachBuild, type NetlinkResult } from "../lab/harness.ts";
+import {
+  ACK,
+  addRoute,
+  DUMP,
+  deleteRoute,
+  linkMessage,
+  RTM_DELROUTE,
+  RTM_GETLINK,
+  readReply,
+  routeMessage,
+  toLo,
+} from "../lab/netlink-messages.ts";
 
 eachBuild("netlink", (bench) => {
   const name = `plexus-shim-${process.pid}`;
@@ -49,11 +24,15 @@ eachBuild("netlink", (bench) => {
   beforeEach(() => {
     execFileSync("ip", ["netns", "add", name]);
     execFileSync("ip", ["-n", name, "link", "add", "inside0", "type", "veth", "peer", "inside1"]);
+    execFileSync("ip", ["-n", name, "link", "set", "lo", "up"]);
   });
   afterEach(() => void execFileSync("ip", ["netns", "del", name]));
 
   /** Sends these requests in one call with this environment. */
-  const passIn = async (env: Record<string, string>, ...orders: [string, Uint8Array][]) => {
+  const passIn = async (
+    env: Record<string, string>,
+    ...orders: (readonly [string, Uint8Array])[]
+  ) => {
     const answers: NetlinkResult[] = [];
     await bench().engine(async (engine) => {
       for (const [path, bytes] of orders) answers.push(await engine.netlink(path, bytes));
@@ -62,7 +41,8 @@ eachBuild("netlink", (bench) => {
     expect(await bench().run({ env })).toMatchObject({ code: 0 });
     return answers;
   };
-  const pass = (...orders: [string, Uint8Array][]) => passIn({ CNI_NETNS: netns }, ...orders);
+  const pass = (...orders: (readonly [string, Uint8Array])[]) =>
+    passIn({ CNI_NETNS: netns }, ...orders);
 
   test("a dump in a network namespace is returned in full, up to its NLMSG_DONE", async () => {
     const [answer] = await pass([netns, linkMessage(RTM_GETLINK, { flags: DUMP })]);
@@ -110,10 +90,9 @@ eachBuild("netlink", (bench) => {
   });
 
   test("a change returns the kernel's acknowledgement, or its error", async () => {
-    const remove = linkMessage(RTM_DELLINK, { flags: ACK, seq: 7, name: "inside0" });
-    const answers = await pass([netns, remove], [netns, remove]);
-    expect(answers.map(({ errno }) => errno)).toEqual([0, 0]);
-    expect(answers.map(({ bytes }) => readReply(bytes).errors)).toEqual([[0], [-19]]);
+    const answers = await pass([netns, addRoute], [netns, deleteRoute], [netns, deleteRoute]);
+    expect(answers.map(({ errno }) => errno)).toEqual([0, 0, 0]);
+    expect(answers.map(({ bytes }) => readReply(bytes).errors)).toEqual([[0], [0], [-3]]);
   });
 
   test("several messages in one order are all answered", async () => {
@@ -126,22 +105,62 @@ eachBuild("netlink", (bench) => {
     expect([names, errors]).toEqual([["inside0"], [0, -19]]);
   });
 
-  test.each([
-    ["/nonexistent/ns", 2],
-    ["/dev/null", 22],
-    ["/proc/self/ns/mnt", 22],
-    ["/etc/passwd/x", 20],
-    ["a FIFO, which would block", 22],
-  ])("a request with path %s fails with errno %i", async (name, errno) => {
-    const path = name.startsWith("/") ? name : join(bench().dir, "fifo");
-    if (path !== name) execFileSync("mkfifo", [path]);
-    const [answer] = await pass([path, linkMessage(RTM_GETLINK, { flags: DUMP })]);
-    expect(answer).toEqual({
-      errno,
-      bytes: Buffer.of(),
-      message: errno === 22 ? "not a network namespace" : "cannot open the network namespace",
-      stage: "open",
-    });
+  /** What is in its directory at a path that is no namespace. */
+  const elsewhere = {
+    "nothing, in no directory": "/nonexistent/ns",
+    "nothing, behind a file": "/etc/passwd/x",
+    "a file": "/etc/passwd",
+    "a file that plexusd made": "file",
+    "a directory": "/etc",
+    "a device": "/dev/null",
+    "a process that does not run": "/proc/4194304/ns/net",
+    "a socket, which cannot be opened": "socket",
+    "a FIFO": "fifo",
+    "a link to itself": "loop",
+  };
+
+  test("plexusd learns nothing of a path that is no network namespace [S-110]", async () => {
+    const { dir } = bench();
+    execFileSync("sh", ["-c", "mkfifo fifo; ln -s loop loop; echo x >file"], { cwd: dir });
+    await bench().engine(() => undefined, join(dir, "socket"));
+    const paths = Object.values(elsewhere).map((path) => resolve(dir, path));
+    const dump = linkMessage(RTM_GETLINK, { flags: DUMP });
+    for (const [index, answer] of (
+      await pass(...paths.map((path) => [path, dump] as const))
+    ).entries())
+      expect(answer, Object.keys(elsewhere)[index]).toEqual({
+        ...{ errno: 2, bytes: Buffer.of(), stage: "open" },
+        message: "there is no network namespace at that path",
+      });
+  });
+
+  test.each(["unmounted", "/proc/self/ns/mnt"])(
+    "an empty file has its own errno, as a namespace may be mounted there for others: %s",
+    async (name) => {
+      const path = resolve(bench().dir, name);
+      if (path !== name) writeFileSync(path, "");
+      const [answer] = await pass([path, linkMessage(RTM_GETLINK, { flags: DUMP })]);
+      const message = "there is no network namespace at that path";
+      expect(answer).toMatchObject({ errno: 22, message, stage: "open" });
+    },
+  );
+
+  test("what is at such a path is not opened, as that alone can have an effect [S-110]", async () => {
+    const fifo = join(bench().dir, "fifo");
+    execFileSync("mkfifo", [fifo]);
+    const writer = spawn("sh", ["-c", `echo unopened > ${fifo}`]);
+    await waitUntil(
+      "the writer waits for a reader",
+      () =>
+        readFileSync(`/proc/${writer.pid}/wchan`, "utf8").includes("wait_for_partner") || undefined,
+    );
+    const dump = linkMessage(RTM_GETLINK, { flags: DUMP });
+    await passIn(
+      { CNI_NETNS: fifo, CNI_COMMAND: "DEL" },
+      [fifo, dump],
+      [`${netns}/../${name}`, dump],
+    );
+    expect(execFileSync("timeout", ["10", "cat", fifo], { encoding: "utf8" })).toBe("unopened\n");
   });
 
   test("bytes that are not well-formed messages are rejected with EINVAL", async () => {
@@ -162,7 +181,8 @@ eachBuild("netlink", (bench) => {
   });
 
   test("a request that the kernel never answers times out after five seconds", async () => {
-    const [answer] = await pass([netns, linkMessage(RTM_DELLINK, { name: "inside0" })]);
+    const silent = routeMessage(RTM_DELROUTE, { flags: 0, attributes: toLo });
+    const [, answer] = await pass([netns, addRoute], [netns, silent]);
     expect(answer).toMatchObject({
       errno: 110,
       message: "netlink request failed",
@@ -176,9 +196,8 @@ eachBuild("netlink", (bench) => {
     ["another pod's namespace", "other"],
   ])("nothing can be changed in %s [S-103]", async (_, path) => {
     const target = path === "other" ? bench().netns() : path;
-    const remove = linkMessage(RTM_DELLINK, { flags: ACK, name: "nosuch0" });
     const read = linkMessage(RTM_GETLINK, { flags: ACK, name: "nosuch0" });
-    const answers = await pass([target, remove], [target, Buffer.concat([read, remove])]);
+    const answers = await pass([target, deleteRoute], [target, Buffer.concat([read, deleteRoute])]);
     for (const answer of answers) {
       expect(answer).toMatchObject({ errno: 1, bytes: Buffer.of(), stage: "request" });
       expect(answer.message).toMatch(/^refused: /);
@@ -200,8 +219,7 @@ eachBuild("netlink", (bench) => {
     "a change in the runtime's own namespace with CNI_NETNS_OVERRIDE=%j returns %j",
     async (CNI_NETNS_OVERRIDE, expected) => {
       const own = "/proc/self/ns/net";
-      const remove = linkMessage(RTM_DELLINK, { flags: ACK, name: "nosuch0" });
-      const [answer] = await passIn({ CNI_NETNS: own, CNI_NETNS_OVERRIDE }, [own, remove]);
+      const [answer] = await passIn({ CNI_NETNS: own, CNI_NETNS_OVERRIDE }, [own, deleteRoute]);
       expect(answer).toMatchObject(expected);
     },
   );
