@@ -1,27 +1,24 @@
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { bootClockMs } from "#lib/boot-clock.ts";
 import { openBootClock } from "./boot-clock.ts";
 
 const program = join(import.meta.dirname, "boot-clock.ts");
 const bun = join(import.meta.dirname, "../../node_modules/.bin/bun");
-const print = `import { openBootClock } from ${JSON.stringify(program)}; console.log(openBootClock()())`;
+const print =
+  `import { openBootClock } from ${JSON.stringify(program)}; ` +
+  "console.log(openBootClock(process.env.PLEXUS_CLOCK_US)())";
 
-/** The kernel's own answer, in milliseconds. */
-function uptimeMs(): number {
-  return Number.parseFloat(readFileSync("/proc/uptime", "latin1")) * 1000;
-}
+test("a process of Bun, which compiles plexus-standalone, reads the same clock as plexusd", async () => {
+  const before = bootClockMs();
+  const env = { ...process.env, PLEXUS_CLOCK_US: String(Math.floor(before * 1000)) };
+  const { stdout } = await promisify(execFile)(bun, ["-e", print], { env });
+  expect(Number(stdout)).toBeGreaterThanOrEqual(Math.floor(before));
+  expect(Number(stdout)).toBeLessThanOrEqual(bootClockMs());
+});
 
-test("every process reads the same clock, under Bun too, which compiles plexus-standalone", async () => {
-  const before = uptimeMs();
-  const { stdout } = await promisify(execFile)(bun, ["-e", print]);
-  const after = uptimeMs();
-  // A busy machine starts a process some time before its own clock begins.
-  const toleranceMs = 1000;
-  for (const read of [Number(stdout), openBootClock()()]) {
-    expect(read).toBeGreaterThan(before - toleranceMs);
-    expect(read).toBeLessThan(after + toleranceMs);
-  }
+test.each([undefined, "", "soon", "0"])("openBootClock() rejects the start %j", (startedUs) => {
+  expect(() => openBootClock(startedUs)).toThrow(`PLEXUS_CLOCK_US=${startedUs}`);
 });

@@ -1,17 +1,15 @@
-import { readFileSync } from "node:fs";
-
-/** The kernel counts in hundredths of a second (USER_HZ). */
-const msPerTick = 10;
-
 /**
  * The clock of `bootClockMs()` for a process of Bun, whose `process.hrtime` begins with the process:
- * milliseconds since the boot. It also counts the time that a machine is suspended.
- * @throws Error as of node:fs if /proc is missing
+ * the shim reads it, and tells it the process that it starts.
+ * @param startedUs PLEXUS_CLOCK_US
+ * @throws Error without it
  */
-export function openBootClock(): () => number {
-  const stat = readFileSync("/proc/self/stat", "latin1");
-  // proc(5): fields are counted from 1, and the second, in parentheses, can have spaces.
-  const fromThird = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const startedAtMs = Number(fromThird[22 - 3]) * msPerTick;
+export function openBootClock(startedUs: string | undefined): () => number {
+  const startedAtMs = Number(startedUs) / 1000;
+  if (!(startedAtMs > 0)) {
+    throw new Error(
+      `PLEXUS_CLOCK_US=${startedUs}: not a number of microseconds; install the shim of this release`,
+    );
+  }
   return () => startedAtMs + performance.now();
 }

@@ -38,7 +38,7 @@ async function main(): Promise<void> {
     stateDir,
     config: config.engine,
     logger,
-    clock: openBootClock(),
+    clock: openBootClock(process.env.PLEXUS_CLOCK_US),
     now: () => new Date().toISOString(),
     closeOutput,
     openCluster: (call) => {

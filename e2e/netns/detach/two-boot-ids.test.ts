@@ -1,10 +1,12 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
+import { parseRecord } from "#records/record-file.ts";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge } from "../../support/networks.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
 import { test } from "../../support/node/test.ts";
+import type { TestPod } from "../../support/node/test-pod.ts";
 import { distPath, nodeBinary } from "../../support/paths.ts";
 import { standaloneEnvironment } from "../../support/plexusd.ts";
 
@@ -40,7 +42,32 @@ needsPlexusd("it and plexus-standalone serve the same pods", () => {
       await pod.mustDel();
     }
   });
+
+  test("after a suspend, the clocks in records of plexusd and plexus-standalone are the same", async ({
+    idleNode: node,
+  }) => {
+    node.defaultNetwork = bridge("default", 88);
+    await startWithBootId(node, "c0a1b2c3-0000-4000-8000-00000000000f");
+    const shim = join(node.lab.dir, "suspended");
+    // CLOCK_BOOTTIME counts the time of a suspend, CLOCK_MONOTONIC does not.
+    const command = `exec unshare -T --boottime ${suspendedS} -- ${node.shim} "$@"`;
+    await writeFile(shim, `#!/bin/sh\n${command}\n`, { mode: 0o755 });
+    const [before, after] = [await node.pod("before"), await node.pod("after")];
+    await before.mustAdd();
+    node.shim = shim;
+    await after.mustAdd({ env: byStandalone(node) });
+    const elapsedMs = (await clockOf(after)) - (await clockOf(before));
+    expect(elapsedMs).toBeGreaterThan(0);
+    expect(elapsedMs).toBeLessThan((suspendedS * 1000) / 2);
+  });
 });
+
+const suspendedS = 36_000;
+
+async function clockOf({ recordPath: path, containerId }: TestPod): Promise<number> {
+  const place = { path, key: { containerId, ifName: "eth0" } };
+  return parseRecord(await readFile(path), place).record.clockMs;
+}
 
 /** Starts a plexusd that reads this boot ID. It reads it once. */
 async function startWithBootId(node: PlexusNode, bootId: string): Promise<void> {
