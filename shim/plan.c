@@ -34,9 +34,9 @@ size_t plan_step(const struct plan *plan, size_t at, struct frame *step)
 /* Returns false if the PLAN frame is another attachment's or has an unknown version. */
 static bool read_head(struct plan *plan, const struct frame *f, const char *id, const char *ifname)
 {
+	plan->steps = 0;
 	if (f->count != 5 || !field_is(f->fields[0], PLAN_VERSION))
 		return false;
-	plan->steps = 0;
 	plan->boot_id = f->fields[3];
 	plan->attempted = field_number(f->fields[4]);
 	return field_is(f->fields[1], id) && field_is(f->fields[2], ifname) && plan->attempted >= 0;
@@ -58,29 +58,31 @@ static bool is_end(const struct plan *plan, size_t start, size_t at, size_t end)
 }
 
 /* Finds the newest complete plan of a file, to which each update is appended. If incomplete bytes follow, it is unknown
- * what was attempted since, so the whole plan must run. Returns false if there is no complete plan. */
+ * what was attempted since, so the whole plan must run. Returns false if there is no complete plan, or if the newest one has a
+ * version that only another release can read. */
 bool plan_parse(struct plan *plan, const char *id, const char *ifname)
 {
 	struct plan next = { .bytes = plan->bytes };
-	enum { NONE, STEPS, RECORD } part = NONE;
+	enum { NONE, STEPS, RECORD, FOREIGN } part = NONE;
 	bool found = false, is_last = false;
 	size_t at = 0, start = 0;
 	struct frame f;
 	for (ssize_t size; (size = frame_at(&next, at, &f)) > 0; at += (size_t)size) {
 		size_t end = at + (size_t)size;
 		is_last = f.type == FRAME_PLAN_END && part != NONE && is_end(&next, start, at, end);
-		if (f.type == FRAME_PLAN) {
-			part = read_head(&next, &f, id, ifname) ? STEPS : NONE;
-			start = at;
-			next.first = end;
-		} else if (part == STEPS && is_step(&f)) {
-			next.steps++;
-		} else {
-			part = part == STEPS && f.type == FRAME_RECORD ? RECORD : NONE;
-		}
 		if (is_last) {
 			*plan = next;
-			found = true;
+			found = part != FOREIGN;
+		}
+		if (f.type == FRAME_PLAN) {
+			part = read_head(&next, &f, id, ifname) ? STEPS
+				: f.count && !field_is(f.fields[0], PLAN_VERSION) ? FOREIGN : NONE;
+			start = at;
+			next.first = end;
+		} else if (part == FOREIGN ? f.type != FRAME_PLAN_END : part == STEPS && is_step(&f)) {
+			next.steps += f.type == FRAME_EXEC;
+		} else {
+			part = part == STEPS && f.type == FRAME_RECORD ? RECORD : NONE;
 		}
 	}
 	if (!is_last || at < plan->bytes.len)

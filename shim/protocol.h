@@ -62,7 +62,8 @@
  *   RECORD    schema json                      for the engine
  *   PLAN_END  count crc32                      of the EXECs; of the plan's bytes before this frame, 8 hex digits
  * Each update is appended as another plan, and the last whole plan counts. If a plan follows that is not whole, as
- * after a crash or a power loss, `attempted` may be outdated. Readers refuse a plan of an unknown version.
+ * after a crash or a power loss, `attempted` may be outdated. Readers refuse a file whose
+ * last whole plan has an unknown version. So every version has this PLAN_END, and its PLAN begins with the version.
  *
  * Only attachments below `attempted` may have been tried. The others are skipped, unless `attempted` may be outdated: then, and
  * after a restart of the machine (/proc/sys/kernel/random/boot_id is not `bootId`), all are run.

@@ -447,6 +447,13 @@ eachBuild("a damaged plan", (bench) => {
     ["another interface", (plan) => plan.write([{}], { ifName: "eth1" })],
     ["an earlier version", (plan) => plan.write([{}], { version: "2" })],
     ["a later version", (plan) => plan.write([{}], { version: "4" })],
+    [
+      "a last update of a later version",
+      (plan) => {
+        const good = plan.write([{}]);
+        return Buffer.concat([good, plan.write([{ type: "b" }], { version: "4" })]);
+      },
+    ],
     ["a non-numeric group", (plan) => plan.write([{ group: "net1" }])],
     ["a non-numeric count of attempts", (plan) => plan.write([{}], { attempted: "all" })],
     ["a wrong count of steps", (_, body) => Buffer.concat([body, encodePlanEnd(2, body)])],

@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
 import { encodeFrame, FrameType, ProtocolError } from "./frame.ts";
 import { type ExecMessage, encodeExec } from "./messages.ts";
-import { decodePlan, decodePlanWithRecord, encodePlan } from "./plan.ts";
+import { decodePlan, decodePlanWithRecord, encodePlan, PlanVersionError } from "./plan.ts";
 
 const key = { containerId: "c1", ifName: "eth0" };
 
@@ -80,7 +80,10 @@ test("decodePlan() refuses a file with any byte altered", () => {
 
 test("decodePlan() names the version that it does not support", () => {
   const later = planFile({ head: ["4", "c1", "eth0", "b1", "1", "new"] });
-  expect(() => decodePlan(later)).toThrow('plan version "4" is not supported, only "3" is');
+  const error = new PlanVersionError("4");
+  expect(error.message).toBe('plan version "4" is not supported, only "3" is');
+  for (const bytes of [later, Buffer.concat([file, later]), Buffer.concat([later, Buffer.of(0)])])
+    expect(() => decodePlan(bytes)).toThrow(error);
 });
 
 test.each([

@@ -14,6 +14,15 @@ import { decodeExec, type ExecMessage, encodeExec } from "./messages.ts";
 /** The only version of plans: readers refuse any other. */
 const planVersion = "3";
 
+/** A whole plan of a version that only another release can read. */
+export class PlanVersionError extends ProtocolError {
+  override readonly name = "PlanVersionError";
+
+  constructor(version: string) {
+    super(`plan version ${JSON.stringify(version)} is not supported, only "${planVersion}" is`);
+  }
+}
+
 /** A teardown plan (shim/protocol.h, `PLAN`). */
 export interface PlanMessage {
   readonly containerId: string;
@@ -107,7 +116,7 @@ function endFrame(calls: number, body: Buffer): Buffer {
 
 /**
  * The newest whole plan. If something follows it, `bootId` is "": unknown what was attempted since.
- * @throws ProtocolError when there is none, or it is of another version
+ * @throws ProtocolError when there is none, PlanVersionError when it is of another version
  */
 export function decodePlan(file: Buffer): PlanMessage {
   return decodeNewest(file).plan;
@@ -129,11 +138,7 @@ function decodeNewest(file: Buffer): { plan: PlanMessage; record: Frame | undefi
   if (head === undefined) throw new ProtocolError("there is no plan");
   expectType(head, FrameType.Plan);
   const version = field(head, 0).toString();
-  if (version !== planVersion) {
-    throw new ProtocolError(
-      `plan version ${JSON.stringify(version)} is not supported, only "${planVersion}" is`,
-    );
-  }
+  if (version !== planVersion) throw new PlanVersionError(version);
   // The last frames are the record and the end.
   const last = frames.at(-2);
   const record = last?.type === FrameType.Record ? last : undefined;

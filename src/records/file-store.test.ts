@@ -20,10 +20,12 @@ import {
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
+import { crc32 } from "node:zlib";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { encodeFrame, FrameType } from "#protocol/frame.ts";
 import { decodePlan } from "#protocol/plan.ts";
 import { FileRecordStore } from "./file-store.ts";
 import { formatRecord } from "./record-file.ts";
@@ -173,6 +175,26 @@ test.each([
     records: [],
     damaged: [{ ...key, reason: expect.stringContaining(fileOf()), isIncomplete: false }],
   });
+});
+
+test("load() and loadPlan() fail for a plan of a later version, which is not damaged", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.create(recordOf("c1"), emptyPlan);
+  await store.flush();
+  const later = [
+    encodeFrame(FrameType.Plan, ["4", "c1", "eth0", "b2", "1", "new"]),
+    encodeFrame(FrameType.Record, ["3", "{}"]),
+  ];
+  const sum = crc32(Buffer.concat(later)).toString(16).padStart(8, "0");
+  appendFileSync(fileOf(), Buffer.concat([...later, encodeFrame(FrameType.PlanEnd, ["0", sum])]));
+  const content = await readFile(fileOf());
+  const refusal = expect.objectContaining({
+    code: 5,
+    message: expect.stringMatching(`${fileOf()}, which is kept: plan version "4" is not supported`),
+  });
+  await expect(store.load(key)).rejects.toThrow(refusal);
+  await expect(store.loadPlan(key)).rejects.toThrow(refusal);
+  expect(await readFile(fileOf())).toEqual(content);
 });
 
 test("load() returns what another process has just written, too", async () => {

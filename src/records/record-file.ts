@@ -6,7 +6,13 @@ import { errorMessage } from "#lib/error-message.ts";
 import { parseExactly } from "#lib/json.ts";
 import { DocumentError } from "#lib/parsing/document-error.ts";
 import { ProtocolError } from "#protocol/frame.ts";
-import { decodePlan, decodePlanWithRecord, encodePlan, type PlanMessage } from "#protocol/plan.ts";
+import {
+  decodePlan,
+  decodePlanWithRecord,
+  encodePlan,
+  type PlanMessage,
+  PlanVersionError,
+} from "#protocol/plan.ts";
 import { readRecord, recordSchemaVersion } from "./record-schema.ts";
 
 interface RecordPlace {
@@ -34,7 +40,8 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
 
 /**
  * The newest record of a file. After an incomplete update its boot is unknown: all is detached.
- * @throws CniError 6 naming a file without a whole record, or of another schema or sandbox
+ * @throws CniError 6 naming a file without a whole record, or of another schema or sandbox; 5 for a
+ * plan of another version
  */
 export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
   return usable("attachment record", place, () => {
@@ -49,7 +56,7 @@ export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
   });
 }
 
-/** The newest plan of a record's file. @throws CniError 6 without one, or for another sandbox */
+/** The newest plan of a record's file. @throws CniError 6 without one, or for another sandbox; 5 as above */
 export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
   return usable("teardown plan", place, () => teardownPlan(decodePlan(bytes), place));
 }
@@ -65,11 +72,21 @@ function checkOwner({ containerId, ifName }: RecordKey, key: RecordKey): void {
   throw new ProtocolError(`it belongs to interface ${ifName} of container ${containerId}`);
 }
 
-/** @throws CniError 6 naming the file when the step finds invalid content */
+/**
+ * A plan of another version is not damaged: it is kept for the release that wrote it.
+ * @throws CniError 6 naming the file when the step finds invalid content, 5 for such a plan
+ */
 function usable<T>(description: string, { path }: RecordPlace, step: () => T): T {
   try {
     return step();
   } catch (error) {
+    if (error instanceof PlanVersionError) {
+      throw new CniError(
+        CniErrorCode.IoFailure,
+        `cannot read the ${description} ${path}, which is kept: ${error.message}; install the release of Plexus that wrote it`,
+        { cause: error },
+      );
+    }
     const isContent = [ProtocolError, DocumentError, SyntaxError].some(
       (kind) => error instanceof kind,
     );

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, rename, writeFile } from "node:fs/promises";
 import { expect } from "vitest";
+import { encodePlan } from "../../shim/lab/frames.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import { errorScript } from "../../support/node/scripted-plugins.ts";
 import { detachOrder, scriptedTest as test } from "../../support/node/test.ts";
@@ -23,6 +24,33 @@ test("if a delegate fails in DEL, the other networks are detached, the record st
   await plugins.unscript("alpha", "DEL");
   await pod.mustDel();
   expect(existsSync(pod.recordPath)).toBe(false);
+});
+
+test("a record whose plan has a later version is refused and kept, for the release that wrote it", async ({
+  node,
+  plugins,
+}) => {
+  const pod = await node.pod("later-version", { networks: "alpha" });
+  await pod.mustAdd();
+  const before = await readFile(pod.recordPath);
+  const { containerId } = pod;
+  const later = encodePlan({ containerId, ifName: "eth0", version: "4", steps: [] });
+  // A new file: plexusd may still append to the one that it has open.
+  await writeFile(`${pod.recordPath}.new`, Buffer.concat([before, later]), { mode: 0o600 });
+  await rename(`${pod.recordPath}.new`, pod.recordPath);
+  await plugins.clear();
+  for (const answer of [await pod.del(), await pod.del()]) {
+    const error = errorOf(answer);
+    expect(error.code).toBe(5);
+    expect(error.msg).toMatch(
+      `${pod.recordPath}, which is kept: plan version "4" is not supported`,
+    );
+  }
+  expect(await plugins.order()).toEqual([]);
+  expect(await readFile(pod.recordPath)).toEqual(Buffer.concat([before, later]));
+  await writeFile(pod.recordPath, before);
+  await pod.mustDel();
+  expect(await plugins.order()).toEqual(detachOrder("alpha"));
 });
 
 test("with a damaged record, DEL detaches the networks of the annotation and renames the file", async ({
