@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import fs, { appendFileSync, readlinkSync } from "node:fs";
 import {
@@ -175,6 +175,36 @@ test.each([
     records: [],
     damaged: [{ ...key, reason: expect.stringContaining(fileOf()), isIncomplete: false }],
   });
+});
+
+test.each<[string, (path: string) => Promise<unknown>]>([
+  ["a link", (path) => symlink("/dev/zero", path)],
+  ["a link to a record", (path) => symlink(fileOf("c2"), path)],
+  ["a FIFO", async (path) => execFileSync("mkfifo", [path])],
+  ["a directory", (path) => mkdir(path)],
+])("load(), loadPlan(), list() and update() read nothing through %s [S-106]", async (_, make) => {
+  const store = await FileRecordStore.open(dir, { forOneCall: true });
+  await store.create(recordOf("c2"), emptyPlan);
+  await make(fileOf());
+  const refusal = expect.objectContaining({ code: 5 });
+  await expect(store.load(key)).rejects.toThrow(refusal);
+  await expect(store.loadPlan(key)).rejects.toThrow(refusal);
+  await expect(store.update(recordOf("c1"), emptyPlan)).rejects.toThrow(refusal);
+  const { records, damaged } = await store.list({ containing: "web" });
+  expect(records.map(({ containerId }) => containerId)).toEqual(["c2"]);
+  expect(damaged).toMatchObject([{ ...key, isIncomplete: false }]);
+});
+
+test("load() does not read a sparse record to its end [S-106]", async () => {
+  const store = await FileRecordStore.open(dir);
+  await store.create(recordOf("c1"), emptyPlan);
+  await store.flush();
+  await truncate(fileOf(), 2_000_000_000);
+  const before = process.memoryUsage().rss;
+  const other = await FileRecordStore.open(dir);
+  expect(await other.load(key)).toMatchObject({ record: { containerId: "c1", bootId: "" } });
+  expect((await other.list({ containing: "web" })).records).toHaveLength(1);
+  expect(process.memoryUsage().rss - before).toBeLessThan(400 * 2 ** 20);
 });
 
 test("load() and loadPlan() fail for a plan of a later version, which is not damaged", async () => {

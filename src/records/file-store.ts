@@ -1,4 +1,4 @@
-import { constants, readFileSync, rmSync } from "node:fs";
+import { constants, rmSync } from "node:fs";
 import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
@@ -29,6 +29,7 @@ import {
   isPrivateFile,
   makeEmpty,
   readIfPresent,
+  readStateFile,
   renameIfPresent,
 } from "./state-file.ts";
 import { sweepStateDirectory } from "./sweep.ts";
@@ -213,7 +214,7 @@ export class FileRecordStore implements RecordStore {
   /** True if the file cannot be read: the reader of the record says why. */
   #contains(key: RecordKey, text: string): boolean {
     try {
-      return readFileSync(this.#path(recordFileName(key))).includes(text);
+      return readStateFile(this.#path(recordFileName(key))).bytes.includes(text);
     } catch {
       return true;
     }
@@ -221,7 +222,7 @@ export class FileRecordStore implements RecordStore {
 
   #isIncomplete(key: RecordKey): boolean {
     try {
-      return isIncomplete(readFileSync(this.#path(recordFileName(key))));
+      return isIncomplete(readStateFile(this.#path(recordFileName(key))).bytes);
     } catch {
       return false;
     }

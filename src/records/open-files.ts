@@ -5,13 +5,12 @@ import {
   ftruncateSync,
   lstatSync,
   openSync,
-  readFileSync,
   type Stats,
 } from "node:fs";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { syncDirectory, syncFile } from "#lib/files/sync.ts";
 import { findNewestPlan } from "#protocol/plan.ts";
-import { putFile, writeAt } from "./state-file.ts";
+import { putFile, readOpenFile, writeAt } from "./state-file.ts";
 
 /** The time after which an update is synced; until then a power loss may lose it. */
 const delayMs = 500;
@@ -124,7 +123,7 @@ export class OpenFiles<T> {
   #open(path: string): OpenFile<T> {
     const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
-      const { end } = findNewestPlan(readFileSync(fd));
+      const { end } = findNewestPlan(readOpenFile(fd).bytes);
       ftruncateSync(fd, end);
       const { ino: inode, mtimeMs } = fstatSync(fd);
       const state = { value: undefined, isDirty: false, syncing: Promise.resolve() };

@@ -1,9 +1,10 @@
 import {
   closeSync,
   constants,
+  fstatSync,
   lstatSync,
   openSync,
-  readFileSync,
+  readSync,
   renameSync,
   rmSync,
   type Stats,
@@ -25,18 +26,47 @@ interface ReadFile {
   readonly bytes: Buffer;
 }
 
+/** As far as the shim reads a file (PLAN_CAP of shim/replay.c). A sparse file has any length. */
+const readMax = 64 * 1024 * 1024;
+
 /** Reads a file; undefined when it does not exist. @throws CniError 5 naming the file */
 export function readIfPresent(path: string, description: string): ReadFile | undefined {
+  // A thrown error costs more than this check.
+  if (!isPresent(path)) return undefined;
   try {
-    // A thrown error costs more than this check.
-    const status = lstatSync(path, { throwIfNoEntry: false });
-    return status && { status, bytes: readFileSync(path) };
+    return readStateFile(path);
   } catch (error) {
     if (isAbsent(error)) return undefined;
     throw new CniError(CniErrorCode.IoFailure, `cannot read the ${description} ${path}`, {
       cause: error,
     });
   }
+}
+
+/**
+ * Reads a regular file, without following a link: it could lead plexus-standalone, which runs on the
+ * host, out of the state directory that plexusd can write to.
+ * @throws Error as of node:fs
+ */
+export function readStateFile(path: string): ReadFile {
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+  const fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    return readOpenFile(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Reads an open regular file from its start. @throws Error as of node:fs */
+export function readOpenFile(fd: number): ReadFile {
+  const status = fstatSync(fd);
+  if (!status.isFile()) throw new Error("it is not a regular file");
+  const bytes = Buffer.alloc(Math.min(status.size, readMax));
+  let length = 0;
+  for (let n = -1; n !== 0 && length < bytes.length; length += n)
+    n = readSync(fd, bytes, length, bytes.length - length, length);
+  return { status, bytes: bytes.subarray(0, length) };
 }
 
 /** Whether a file of any kind exists. */
@@ -57,7 +87,7 @@ export function isPrivateFile(path: string, content: Buffer): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o600 || found.nlink !== 1)
     return false;
-  return content.equals(readFileSync(path));
+  return content.equals(readStateFile(path).bytes);
 }
 
 /** Writes all bytes at an offset. @throws Error as of node:fs, possibly after a part */
@@ -83,10 +113,7 @@ export function putFile(path: string, content: Uint8Array): number {
   }
 }
 
-/**
- * Empties a file, or creates it (mode 0600). A symbolic link is an error (ELOOP): it could lead
- * plexus-standalone, which runs on the host, out of the state directory that plexusd can write to.
- */
+/** Empties a file, or creates it (mode 0600). A symbolic link is an error (ELOOP). */
 export function makeEmpty(path: string): void {
   const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
   closeSync(openSync(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0o600));

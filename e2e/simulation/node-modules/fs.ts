@@ -47,6 +47,22 @@ export function readFileSync(
   return options === undefined ? bytes : bytes.toString(options.encoding);
 }
 
+/** @returns how many bytes were read: all that there are */
+// biome-ignore lint/complexity/useMaxParams: as in node:fs
+export function readSync(
+  fd: number,
+  bytes: Uint8Array,
+  offset: number,
+  length: number,
+  position: number,
+): number {
+  const part = world()
+    .disk.read(fd)
+    .subarray(position, position + length);
+  bytes.set(part, offset);
+  return part.length;
+}
+
 /** An entry of a directory. */
 export class SimulatedDirent {
   readonly name: string;
