@@ -131,6 +131,23 @@ test.each(agents)(
   },
 );
 
+test.each(agents)(
+  "%s: the plugin is left out of a default network that plexusd's configuration names",
+  async (...row) => {
+    const node = await calicoNode();
+    Object.assign(node.config, { withoutPrimary: true });
+    const agent = row[1](node);
+    const reconciler = await startReconciler(node);
+    await reconciler.reconcile();
+    await settle(node, agent, reconciler);
+    const [plexus, chained] = JSON.parse(await own(node)).plugins;
+    expect([plexus.omittedPlugins, chained.type]).toEqual([[agent.type], agent.type]);
+    await agent.exit();
+    await reconciler.reconcile();
+    expect(await own(node)).not.toContain(agent.type);
+  },
+);
+
 const rewrite =
   (change: (list: { plugins: object[] }) => object) =>
   async (path: string): Promise<void> =>

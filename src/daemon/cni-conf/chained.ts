@@ -36,6 +36,11 @@ export function withoutElsewhere(
   return { list: { ...list, plugins }, omitted: [...omitted].sort() };
 }
 
+/** The types that a default network leaves out whose files plexusd does not know. */
+export function namedTypes(chained: readonly PluginConf[]): string[] {
+  return chained.flatMap(({ type, raw }) => (typeof raw.name === "string" ? [type] : [])).sort();
+}
+
 /** Agents name their plugin. Others of one type may be there twice, with different settings. */
 function isSamePlugin(a: PluginConf, b: PluginConf): boolean {
   if (a.type !== b.type) return false;

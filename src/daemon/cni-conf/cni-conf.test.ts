@@ -64,7 +64,7 @@ test("writes a configuration with the primary's name, version and enabled capabi
 });
 
 const inline = [
-  { cniVersion: "1.0.0", name: "cbr0", plugins: [{ type: "flannel" }] },
+  { cniVersion: "1.0.0", name: "cbr0", disableGC: true, plugins: [{ type: "flannel" }] },
   { cniVersion: "1.0.0", name: "storage", plugins: [{ type: "flannel" }] },
 ];
 
@@ -110,10 +110,10 @@ test.for<[string, Action, Partial<NodeConfSpec>, object]>([
     },
   ],
   [
-    "with the name of an inline default network",
+    "with the name and the switches of an inline default network",
     nothing,
     { withoutPrimary: true, delegates: inline },
-    { name: "cbr0", cniVersion: "1.0.0" },
+    { name: "cbr0", cniVersion: "1.0.0", disableGC: true },
   ],
   [
     "with the primary's name in place of the name plexus",

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { enabledCapabilities, parseNetConfList } from "#cni/conf/conf.ts";
+import { enabledCapabilities, type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
@@ -37,6 +37,8 @@ export type OwnConf = JsonObject & { plugins: [JsonObject] };
 interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilities" | "delegates"> {
   /** Absent if plexusd's configuration names the default network. */
   readonly primary: Primary | undefined;
+  /** Types of plugins that the default network leaves out. */
+  readonly omitted: readonly string[];
 }
 
 /**
@@ -47,8 +49,7 @@ interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilitie
  * part of the default network, so the runtime must not load them too.
  */
 export function plexusConf(options: PlexusConfParts): OwnConf {
-  const { primary, primaryDir } = options;
-  const omitted = primary?.omitted ?? [];
+  const { primary, primaryDir, omitted } = options;
   const plugin = omitUndefined({
     type: "plexus",
     clusterNetwork: primary && join(primaryDir, primary.file),
@@ -58,16 +59,19 @@ export function plexusConf(options: PlexusConfParts): OwnConf {
   return {
     ...versionsOf(primary),
     name: nameOf(options),
-    ...switchesOf(primary),
+    ...switchesOf(primary?.list ?? inlineList(options)),
     loadOnlyInlinedPlugins: true,
     plugins: [plugin],
   };
 }
 
+function nameOf(options: PlexusConfParts): string {
+  return (options.primary?.list ?? inlineList(options))?.name ?? defaultName;
+}
+
 /** prerequisites.ts has validated inline delegates. */
-function nameOf({ primary, delegates }: PlexusConfParts): string {
-  const inline = delegates[0]?.name;
-  return primary?.list.name ?? (typeof inline === "string" ? inline : defaultName);
+function inlineList({ delegates: [inline] }: PlexusConfParts): NetConfList | undefined {
+  return inline && parseNetConfList(inline, { source: "delegates[0]" });
 }
 
 /** Runtimes pass only the outermost plugin's capabilities. Annotations save reads of the API. */
@@ -93,8 +97,8 @@ function versionsOf(primary: Primary | undefined): JsonObject & { cniVersion: st
   return { cniVersion: isOld ? oldestListVersion : cniVersion };
 }
 
-function switchesOf(primary: Primary | undefined): JsonObject {
-  const { raw = {}, disableCheck, disableGC } = primary?.list ?? {};
+function switchesOf(list: NetConfList | undefined): JsonObject {
+  const { raw = {}, disableCheck, disableGC } = list ?? {};
   const others = Object.entries(raw).filter(([key]) => !notCopied.includes(key));
   const flags = Object.entries({ disableCheck, disableGC }).filter(([, isSet]) => isSet === true);
   return Object.fromEntries([...others, ...flags] as [string, JsonObject[string]][]);

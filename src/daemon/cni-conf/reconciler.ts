@@ -6,6 +6,7 @@ import { omittedPluginsOf } from "#engine/config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { namedTypes } from "./chained.ts";
 import { type PrimaryChoice, PrimaryChooser } from "./choose-primary.ts";
 import {
   type CniConfDir,
@@ -109,7 +110,8 @@ export class NodeConfReconciler {
     const choice = await this.#choose(dir);
     if (choice.kind !== "waiting") {
       const primary = choice.kind === "primary" ? choice.primary : undefined;
-      return this.#keep(dir, { wanted: plexusConf({ ...this.#spec, primary }), choice });
+      const omitted = primary?.omitted ?? namedTypes(this.#chained);
+      return this.#keep(dir, { wanted: plexusConf({ ...this.#spec, primary, omitted }), choice });
     }
     // The last good file stays while its primary is broken or missing.
     if (this.#own !== undefined) return this.#keep(dir, { wanted: this.#own, choice });
