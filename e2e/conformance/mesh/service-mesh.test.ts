@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
-import { flavour } from "../support/flavour.ts";
-import { PlexusNode } from "../support/node/plexus-node.ts";
-import { ScriptedPlugins } from "../support/node/scripted-plugins.ts";
-import type { TestPod } from "../support/node/test-pod.ts";
-import { startPlexusd } from "../support/plexusd.ts";
-import { waitUntil } from "../support/wait.ts";
-import { cnitoolBinary } from "./tools.ts";
+import { flavour } from "../../support/flavour.ts";
+import { PlexusNode } from "../../support/node/plexus-node.ts";
+import { ScriptedPlugins } from "../../support/node/scripted-plugins.ts";
+import type { TestPod } from "../../support/node/test-pod.ts";
+import { startPlexusd } from "../../support/plexusd.ts";
+import { waitUntil } from "../../support/wait.ts";
+import { cnitoolBinary } from "../tools.ts";
 
 /*
  * A real plexusd keeps the directory that agents patch, and libcni (cnitool) runs the list that it finds there, with
