@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-clients e2e-primary bench bench-pods bench-hot-plug image clean docs fuzz chaos powerloss simulate soak docker docker-plugin chart e2e-docker e2e-sriov e2e-arm64 fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-clients e2e-primary bench bench-pods bench-hot-plug image clean docs fuzz chaos powerloss simulate soak mutate docker docker-plugin chart e2e-docker e2e-sriov e2e-arm64 fresh release test-release dashboard FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -170,6 +170,10 @@ powerloss: build deps-test ## lose power after every operation on the disk, then
 simulate: deps ## run Plexus in simulated histories with faults (docs/operations/simulation.md)
 	node e2e/simulation/main.ts $(if $(SEED),--seed $(SEED)) $(if $(MUTATIONS),--mutations,$(if $(PRINT),--print --without "$(WITHOUT)", \
 		$(if $(HISTORIES),--histories $(HISTORIES),--seconds $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60))))
+
+# FILES: globs of files (src/npwg/**,shim/rules.c). WRITE=1 updates docs/operations/mutations.md.
+mutate: build deps-test ## break the product in thousands of places, and count what the tests find (docs/operations/mutations.md)
+	node e2e/mutation/main.ts $(if $(FILES),--files "$(FILES)") $(if $(WRITE),--write)
 
 soak: build deps-test ## attach and detach thousands of pods, half with faults; growth is a failure (docs/operations/reliability.md)
 	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")

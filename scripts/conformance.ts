@@ -20,7 +20,7 @@ import { listTests, provingTests, strayIdentifiers } from "./conformance/test-na
 /**
  * Writes docs/reference/conformance-*.md, which list the tests of each requirement, and the tests' column of
  * docs/operations/security.md. With --check it writes nothing, and fails if a page is stale. It also fails if
- * - a MUST or SHOULD has neither a test nor an explanation,
+ * - a requirement has neither a test nor an explanation,
  * - a claim of the security page or a promise of docs/operations/reliability.md has no test,
  * - a test names an unknown requirement.
  */

@@ -80,7 +80,7 @@ export function problemsOf(
   const duplicates = requirements.filter(
     ({ id }, index) => requirements.findIndex((r) => r.id === id) < index,
   );
-  const bare = requirements.filter((r) => r.level !== "MAY" && !r.exception && !proven.has(r.id));
+  const bare = requirements.filter((r) => !r.exception && !proven.has(r.id));
   return [
     ...duplicates.map(({ id }) => `${specification.requirements}: ${id} is defined twice`),
     ...bare.map(({ id, level }) => `${id} (${level}) has neither a test nor an explanation`),

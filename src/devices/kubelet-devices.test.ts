@@ -59,6 +59,11 @@ test.for([
     { main: ["b10", "b9", "B", "a"], second: ["0"] },
     ["B", "a", "b10", "b9", "0"],
   ],
+  [
+    "by their bytes, not by their UTF-16",
+    { main: ["\u{10000}", "\uff61"] },
+    ["\uff61", "\u{10000}"],
+  ],
   ["once for several NUMA nodes", { main: ["x", "y", "x", "x"] }, ["x", "y"]],
   ["of sidecars, in the kubelet's order", { "sidecar-a": ["z"], main: ["a"] }, ["z", "a"]],
 ] as const)("devicesOf() gives IDs %s [D-11]", async ([, containers, expected]) => {

@@ -323,9 +323,12 @@ interface CniError {
   readonly reason: Reason;
 }
 
+/** In dist/; PLEXUS_SHIM_BUILDS names others, such as a mutant. */
+const builds = process.env.PLEXUS_SHIM_BUILDS?.split(",") ?? ["plexus", "plexus-asan"];
+
 /** Declares the tests twice: for the shipped executable and for the one with sanitizers. */
 export function eachBuild(name: string, body: (bench: () => Bench) => void): void {
-  describe.each(["plexus", "plexus-asan"])(`${name} (%s)`, { timeout: 30_000 }, (build) => {
+  describe.each(builds)(`${name} (%s)`, { timeout: 30_000 }, (build) => {
     let bench: Bench;
     beforeEach(() => {
       bench = new Bench(join(dist, build));

@@ -1,0 +1,63 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { execa } from "execa";
+import { repositoryRoot } from "../support/paths.ts";
+import { type Mutant, oneLineOf } from "./mutant.ts";
+
+/** What is used of a report, as the schema of mutation-testing-elements has it. */
+interface Report {
+  readonly files: Readonly<Record<string, { source: string; mutants: readonly ReportedMutant[] }>>;
+}
+
+interface ReportedMutant {
+  readonly replacement: string;
+  readonly status: "Killed" | "Timeout" | "Survived" | "NoCoverage" | "RuntimeError" | "Ignored";
+  readonly location: { readonly start: Position; readonly end: Position };
+}
+
+/** From 1. */
+interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/**
+ * Runs the unit tests on each mutant that Stryker makes of these files.
+ * @param patterns of files, as Stryker's option `mutate` has them
+ */
+export async function runStryker(patterns: readonly string[]): Promise<Mutant[]> {
+  await execa("stryker", ["run", "e2e/mutation/stryker.json", "--mutate", patterns.join(",")], {
+    cwd: repositoryRoot,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  const path = join(repositoryRoot, "dist/mutation/stryker.json");
+  return mutantsOf(JSON.parse(readFileSync(path, "utf8")));
+}
+
+/** The mutants of a report. */
+export function mutantsOf({ files }: Report): Mutant[] {
+  return Object.entries(files).flatMap(([file, { source, mutants }]) =>
+    mutants.map(({ replacement, status, location }) => ({
+      file,
+      line: location.start.line,
+      ...changedLines(source, { replacement, location }),
+      outcome: outcomeOf(status),
+    })),
+  );
+}
+
+function outcomeOf(status: ReportedMutant["status"]): Mutant["outcome"] {
+  if (status === "NoCoverage") return "untested";
+  return status === "Survived" ? "survived" : "killed";
+}
+
+/** The lines that the change concerns, whole, so that they tell where it is. */
+function changedLines(
+  source: string,
+  { replacement, location }: Pick<ReportedMutant, "replacement" | "location">,
+): Pick<Mutant, "before" | "after"> {
+  const lines = source.split("\n").slice(location.start.line - 1, location.end.line);
+  const head = (lines[0] ?? "").slice(0, location.start.column - 1);
+  const tail = (lines.at(-1) ?? "").slice(location.end.column - 1);
+  return { before: oneLineOf(lines.join("\n")), after: oneLineOf(head + replacement + tail) };
+}
