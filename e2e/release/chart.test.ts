@@ -166,6 +166,24 @@ describe("the chart's values", () => {
     expect(sockets).toContain("/run/k3s/containerd/containerd.sock");
   });
 
+  test("add affinity to what keeps every pod off virtual nodes, or replace its terms", async () => {
+    const additions = { agent: { enabled: true }, sandboxes: { enabled: true } };
+    const affinitiesOf = async (affinity: object): Promise<object[]> => {
+      const all = await renderChart({ values: { ...additions, affinity }, hooks: true });
+      const isPlaced = ({ kind }: Manifest): boolean => ["DaemonSet", "Job"].includes(kind);
+      return all.filter(isPlaced).map(({ spec }) => spec.template.spec.affinity);
+    };
+    const [first, ...others] = await affinitiesOf({ podAffinity: { x: 1 } });
+    expect(others).toEqual([first, first, first, first]);
+    expect(first).toMatchObject({ podAffinity: { x: 1 } });
+    expect(JSON.stringify(first)).toContain('"eks.amazonaws.com/compute-type"');
+    const terms = [{ matchExpressions: [{ key: "pool", operator: "In", values: ["a"] }] }];
+    const own = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } };
+    for (const each of await affinitiesOf({ nodeAffinity: own })) {
+      expect(each).toEqual({ nodeAffinity: own });
+    }
+  });
+
   test("set what pods and containers of the DaemonSets have beside that", async () => {
     const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: {} } };
     const pods = { affinity, priorityClassName: "network" };

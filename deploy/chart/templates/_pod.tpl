@@ -8,7 +8,8 @@
 {{- with $values.tolerations -}}
 {{- $_ := set $pod "tolerations" . -}}
 {{- end -}}
-{{- range $name := list "affinity" "priorityClassName" "imagePullSecrets" -}}
+{{- $_ := set $pod "affinity" (merge (deepCopy $values.affinity) ($pod.affinity | default dict)) -}}
+{{- range $name := list "priorityClassName" "imagePullSecrets" -}}
 {{- with get $values $name -}}
 {{- $_ := set $pod $name . -}}
 {{- end -}}

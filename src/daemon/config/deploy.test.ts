@@ -38,6 +38,39 @@ test("deploy/install.yaml is up to date; run scripts/install-manifest.ts to rege
   expect(result.status).toBe(0);
 });
 
+/** Every file of deploy/ with a pod that tolerates all taints. */
+const tolerant = readdirSync(`${root}deploy`, { recursive: true, encoding: "utf8" })
+  .filter((name) => name.endsWith(".yaml") && !name.startsWith("chart"))
+  .flatMap((name) =>
+    loadManifests(readFileSync(`${root}deploy/${name}`, "utf8"))
+      .filter(({ spec }) => spec?.template?.spec?.tolerations !== undefined)
+      .map(({ kind, spec }): [string, PodSpec] => [`${kind} in ${name}`, spec.template.spec]),
+  );
+
+test("the pods of four DaemonSets and of a Job tolerate all taints", () => {
+  expect(tolerant.map(([name]) => name).sort()).toEqual([
+    "DaemonSet in base/daemonset.yaml",
+    "DaemonSet in install.yaml",
+    "DaemonSet in overlays/agent/daemonset.yaml",
+    "DaemonSet in overlays/sandboxes/daemonset.yaml",
+    "DaemonSet in uninstall/daemonset.yaml",
+    "Job in uninstall/hook.yaml",
+  ]);
+});
+
+test.each(tolerant)("%s avoids virtual nodes, where its pods would stay Pending", (_, pod) => {
+  const avoided = { "eks.amazonaws.com/compute-type": "fargate", type: "virtual-kubelet" };
+  const labels = Object.entries({ ...avoided, "liqo.io/type": "virtual-node" });
+  const matchExpressions = labels.map(([key, value]) => {
+    return { key, operator: "NotIn", values: [value] };
+  });
+  expect(pod.affinity).toEqual({
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions }] },
+    },
+  });
+});
+
 test("the shipped configuration equals the defaults", () => {
   const text = byKind("ConfigMap", install).data["config.yaml"] ?? "";
   expect(parseConfig(text, "config.yaml")).toEqual(defaultConfig);

@@ -36,6 +36,7 @@ export interface PodSpec {
   readonly hostIPC?: boolean;
   readonly priorityClassName: string;
   readonly tolerations: readonly object[];
+  readonly affinity: object;
   readonly initContainers: readonly [Container];
   readonly containers: readonly [Container];
   readonly volumes: readonly {
