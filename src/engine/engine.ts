@@ -31,6 +31,7 @@ import { PodReports } from "#engine/hotplug/pod-reports.ts";
 import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { pay, recordsWithPendingStatus } from "#engine/network-status/pending-status.ts";
+import { describesPod } from "#engine/plan/pod/runtime-pod.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { status } from "#engine/status/status.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -54,6 +55,8 @@ export class Engine {
   readonly #history = new CallHistory();
   /** Of {@link publishPendingStatuses}, by record and status. */
   readonly #payments = new Map<string, Promise<PublishOutcome>>();
+  /** Whether the runtime described the pod of the last ADD of a pod. */
+  #describesPods: boolean | undefined;
   /** The conf of the last call that needed its default network. */
   #conf: JsonObject = {};
 
@@ -130,11 +133,14 @@ export class Engine {
 
   async #execute(ctx: CallContext, request: PluginRequest): Promise<JsonObject | undefined> {
     // STATUS waits for no other call.
-    if (request.command === "STATUS") return void (await status(ctx, request));
+    if (request.command === "STATUS") return void (await status(ctx, request, this.#describesPods));
     if (request.command === "GC") return void (await gc(ctx, request, this.#locks));
     const { containerId } = request;
     using _lock = await ctx.trace.phase("lock", () => this.#locks.acquire(containerId));
-    if (request.command === "ADD") return await add(ctx, request, this.#locks);
+    if (request.command === "ADD") {
+      this.#describesPods = describesPod(request) ?? this.#describesPods;
+      return await add(ctx, request, this.#locks);
+    }
     if (request.command === "CHECK") return void (await check(ctx, request));
     return void (await del(ctx, request));
   }

@@ -136,6 +136,32 @@ test.each<[string, JsonObject, number[]]>([
   },
 );
 
+test.each<[string, JsonObject, number[]]>([
+  ["describes pods without being asked", { runtimeConfig: describing.runtimeConfig }, []],
+  ["is asked to describe pods, and does not", { capabilities: describing.capabilities }, [11, 50]],
+])(
+  "status() says what the last add() has found if the API server is unavailable and the runtime %s",
+  async (_, { runtimeConfig = {}, ...conf }, codes) => {
+    const lab = new EngineLab({ conf: { ...inline, ...conf } });
+    lab.source.notReady = "pods of this node have not been listed yet";
+    lab.source.failure = new CniError(11, "cannot read it from the API server");
+    const add = await lab.add({ pod: "default/web/uid-9", conf: { runtimeConfig } });
+    lab.kernel.addNamespace("/run/netns/c2");
+    // A sandbox that is no pod says nothing about pods.
+    await lab.add({ env: { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" } });
+    const status = await lab.status();
+    expect([add, status].flatMap(({ json }) => json.code ?? [])).toEqual(codes);
+  },
+);
+
+test("status() and add() use the definition of the default network that is known while the API server is unavailable", async () => {
+  const lab = new EngineLab({ conf: { clusterNetwork: "red", ...describing } });
+  lab.source.addNad("kube-system/red", network("red", "ptp"));
+  lab.source.notReady = "pods of this node have not been listed yet";
+  const answers = [await lab.add({ pod: "default/web/uid-9" }), await lab.status()];
+  expect(answers.map(({ exitCode }) => exitCode)).toEqual([0, 0]);
+});
+
 test.each<[string, JsonObject, string]>([
   ["a further network of every pod is invalid", withSecond({ name: "x" }), "delegates[1]"],
   ["a plugin of such a network is missing", withSecond(network("x", "none")), '"none"'],

@@ -23,11 +23,17 @@ const pluginsMaxMs = 10_000;
 /**
  * STATUS: ready when an ADD would attach a pod that requests no networks, by the code of ADD. Also
  * asks the default network's plugins that have a STATUS (CNI ≥ 1.1.0).
+ * @param describesPods whether the runtime described the pod of the last ADD; undefined before it
  * @throws CniError 50, or the plugin's 50 or 51
  */
-export async function status(ctx: CallContext, request: StatusRequest): Promise<void> {
+export async function status(
+  ctx: CallContext,
+  request: StatusRequest,
+  describesPods: boolean | undefined,
+): Promise<void> {
   // Whether pods can be looked up is irrelevant if the runtime describes them.
-  const source = runtimeDescribesPods(request.conf) ? undefined : ctx.deps.source;
+  const isDescribing = describesPods ?? runtimeDescribesPods(request.conf);
+  const source = isDescribing ? undefined : ctx.deps.source;
   const reason = (await readinessFileProblem(ctx)) ?? source?.notReadyReason();
   if (reason !== undefined) throw notAvailable(reason);
   try {

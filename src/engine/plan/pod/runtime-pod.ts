@@ -1,7 +1,8 @@
 import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
 import { readDocument } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
-import type { RequestConf } from "#cni/plugin/request.ts";
+import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
+import { podIdentity } from "#engine/call/pod-identity.ts";
 import type { Pod, PodIdentity } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { isStaticPod } from "#npwg/object-meta.ts";
@@ -22,10 +23,16 @@ export function runtimePod(conf: RequestConf, identity: PodIdentity): Pod | unde
   return { namespace, name, uid, annotations, isStatic: false };
 }
 
+/** Whether the conf of an ADD describes its pod; undefined if that is no pod. */
+export function describesPod({ conf, cniArgs }: AddRequest): boolean | undefined {
+  if (podIdentity(cniArgs) === undefined) return undefined;
+  return podAnnotationsCapability in conf.runtimeConfig;
+}
+
 /**
- * Whether the runtime describes the pods of its ADDs, as far as a call without a pod can tell. Its
+ * Whether the runtime describes the pods of its ADDs, as far as a call without a pod can tell: its
  * conf declares the capability, and the runtimes that call STATUS (containerd 2, CRI-O) are new
- * enough to hand the annotations over.
+ * enough to hand the annotations over. What the last ADD had counts more.
  */
 export function runtimeDescribesPods({ capabilities }: RequestConf): boolean {
   return capabilities[podAnnotationsCapability] === true;
