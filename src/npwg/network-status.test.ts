@@ -49,14 +49,41 @@ describe("buildNetworkStatus()", () => {
     ]);
   });
 
-  test("omits addresses of other interfaces, and of no interface if several have a sandbox [N-5.3.3.1c]", () => {
+  test("omits addresses of the host, and gives those of no interface to the last one [N-5.3.3.1c]", () => {
     const ips = [
       { address: "10.0.0.1/24", interface: 0 },
       { address: "10.0.0.3/24" },
       { address: "10.0.0.4/24", interface: -1 },
     ];
-    for (const entry of status({ interfaces: [veth, eth0, second], ips }))
-      expect(entry).not.toHaveProperty("ips");
+    const list = status({ interfaces: [veth, eth0, second], ips });
+    expect(list[0]).not.toHaveProperty("ips");
+    expect(list[1]).toMatchObject({ interface: "net1b", ips: ["10.0.0.3", "10.0.0.4"] });
+  });
+
+  test.each([
+    ["the only one", [veth, eth0], [["net1", ["10.0.0.1"]]]],
+    [
+      "the last one",
+      [veth, eth0, second],
+      [
+        ["net1", undefined],
+        ["net1b", ["10.0.0.1"]],
+      ],
+    ],
+  ])("gives addresses to an interface in the pod if all name the host's: %s", (...row) => {
+    const [, interfaces, expected] = row;
+    const list = status({ interfaces, ips: [{ address: "10.0.0.1/24", interface: 0 }] });
+    expect(list.map((entry) => [entry.interface, entry.ips])).toEqual(expected);
+  });
+
+  test("omits a sandbox that is no path beside one that is, as of amazon-vpc-cni's dummy", () => {
+    const dummy = { name: "dummy0a1b2c3d4e5", mac: "0", sandbox: "0" };
+    const ips = [{ address: "10.0.0.2/32", interface: 1 }];
+    const list = status({ interfaces: [veth, eth0, dummy], ips });
+    expect(list).toMatchObject([{ interface: "net1", ips: ["10.0.0.2"] }]);
+    expect(list).toHaveLength(1);
+    const inVirtualMachine = { ...eth0, sandbox: "vm-1" };
+    expect(status({ interfaces: [veth, inVirtualMachine], ips })).toEqual(list);
   });
 
   test.each([

@@ -1,4 +1,5 @@
-import type { Result, ResultDns, ResultInterface } from "#cni/result/result.ts";
+import type { Result, ResultDns, ResultInterface, ResultIp } from "#cni/result/result.ts";
+import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { ipFamily, isDefaultRoute, parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -51,14 +52,13 @@ export interface AttachmentOutcome {
 export function buildNetworkStatus(outcome: AttachmentOutcome): NetworkStatus[] {
   const { result } = outcome;
   if (result === undefined) return [element(outcome, { ips: [] })];
-  const sandboxed = [...result.interfaces.entries()].filter(
-    ([, { sandbox }]) => sandbox !== undefined && sandbox !== "",
-  );
+  const sandboxed = sandboxInterfaces(result);
   if (sandboxed.length === 0) return [element(outcome, withoutInterface(outcome, result))];
-  const indexes = sandboxed.map(([index]) => index);
+  const indexes = sandboxed.map(({ index }) => index);
   const main = mainInterface(result, indexes);
-  return sandboxed.map(([index, link]) => {
-    const status = element(outcome, { link, ips: ipsOf(result, index, indexes.length === 1) });
+  const ips = ipsByIndex(result, indexes);
+  return sandboxed.map(({ index, link }) => {
+    const status = element(outcome, { link, ips: ips.get(index) ?? [] });
     return index === main ? status : { ...status, default: false };
   });
 }
@@ -90,28 +90,32 @@ interface Attached {
  * have no interfaces; the call's interface counts (§5.3.2.1).
  */
 function withoutInterface(outcome: AttachmentOutcome, result: Result): Attached {
-  const ips = result.ips
-    .filter((ip) => ip.interface === undefined)
-    .map((ip) => bareAddress(ip.address));
+  const ips = result.ips.filter((ip) => ip.interface === undefined).map(bareIp);
   const isOld = resultFamily(outcome.resultVersion ?? result.cniVersion) === "0.2";
   return isOld ? { link: { name: outcome.ifName }, ips } : { ips };
 }
 
 /** The addresses of each sandbox interface, by name. */
-export function addressesOf(result: Result): Map<string, string[]> {
-  const sandboxed = [...result.interfaces.entries()].filter(([, { sandbox = "" }]) => sandbox);
-  const isOnly = sandboxed.length === 1;
-  return new Map(sandboxed.map(([index, { name }]) => [name, ipsOf(result, index, isOnly)]));
+export function addressesOf(result: Result): Map<string, readonly string[]> {
+  const sandboxed = sandboxInterfaces(result);
+  const indexes = sandboxed.map(({ index }) => index);
+  const ips = ipsByIndex(result, indexes);
+  return new Map(sandboxed.map(({ index, link }) => [link.name, ips.get(index) ?? []]));
 }
 
 /**
- * The addresses of an interface (§5.3.3.1 rule 1). An address without interface belongs to the only
- * sandbox interface of the result, or to none.
+ * The addresses of interfaces (§5.3.3.1 rule 1), by index. As in NPWG's client library, one without
+ * interface belongs to the last. So do those of the host's interfaces if there are no others: some
+ * plugins name the host's end of a veth pair for the pod's address.
  */
-function ipsOf(result: Result, index: number, isOnly: boolean): string[] {
-  return result.ips
-    .filter((ip) => ip.interface === index || (isOnly && ip.interface === undefined))
-    .map((ip) => bareAddress(ip.address));
+function ipsByIndex({ ips }: Result, indexes: readonly number[]): Map<number, readonly string[]> {
+  const last = indexes.at(-1) ?? -1;
+  const isInside = ({ interface: index = last }: ResultIp): boolean => indexes.includes(index);
+  const inside = ips.filter(isInside);
+  const owned = Map.groupBy(inside.length === 0 ? ips : inside, (ip) =>
+    inside.length === 0 ? last : (ip.interface ?? last),
+  );
+  return new Map([...owned].map(([index, list]) => [index, list.map(bareIp)]));
 }
 
 function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkStatus {
@@ -158,6 +162,6 @@ function nonEmpty(list: readonly string[] | undefined): readonly string[] | unde
   return list?.length === 0 ? undefined : list;
 }
 
-function bareAddress(cidr: string): string {
-  return parseCidr(cidr).address;
+function bareIp({ address }: ResultIp): string {
+  return parseCidr(address).address;
 }

@@ -13,7 +13,7 @@ export interface ResultInterface {
   readonly name: string;
   readonly mac?: string;
   readonly mtu?: number;
-  /** The network namespace's path; absent on the host. */
+  /** The network namespace's path, or the ID of a virtual machine; absent on the host. */
   readonly sandbox?: string;
   readonly socketPath?: string;
   readonly pciID?: string;

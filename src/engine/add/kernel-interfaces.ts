@@ -1,4 +1,5 @@
 import type { Result } from "#cni/result/result.ts";
+import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { HostGoneError } from "#engine/ports.ts";
@@ -22,8 +23,8 @@ export async function kernelInterfaces(ctx: CallContext, netns: string): Promise
 }
 
 /** Sandbox interfaces of a user-space driver, which the kernel lacks. None if it was not listed. */
-export function missingInterfaces({ interfaces }: Result, kernel: KernelInterfaces): string[] {
+export function missingInterfaces(result: Result, kernel: KernelInterfaces): string[] {
   if (kernel === undefined) return [];
-  const names = interfaces.filter(({ sandbox }) => (sandbox ?? "") !== "").map(({ name }) => name);
+  const names = sandboxInterfaces(result).map(({ link }) => link.name);
   return names.filter((name) => !kernel.has(name));
 }

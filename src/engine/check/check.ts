@@ -3,6 +3,7 @@ import type { CheckRequest } from "#cni/plugin/request.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { Result } from "#cni/result/result.ts";
+import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import { checkNetwork } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
@@ -91,8 +92,7 @@ function afterLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObj
 }
 
 function checkOwnState(attachment: RecordedAttachment, result: Result, state: SandboxState): void {
-  for (const [index, wanted] of result.interfaces.entries()) {
-    if (wanted.sandbox === undefined || wanted.sandbox === "") continue;
+  for (const { index, link: wanted } of sandboxInterfaces(result)) {
     if (attachment.userSpaceInterfaces?.includes(wanted.name) === true) continue;
     const link = state.links.find((l) => l.name === wanted.name);
     if (link === undefined) throw failed(attachment, `interface ${wanted.name} is gone`);

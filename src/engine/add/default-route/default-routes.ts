@@ -1,4 +1,5 @@
 import { formatResult } from "#cni/result/format.ts";
+import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
@@ -28,7 +29,7 @@ export async function applyDefaultRoutes(
 }
 
 function routedAttachment({ planned, result }: Attached): RoutedAttachment {
-  const sandboxed = result.interfaces.filter((link) => (link.sandbox ?? "") !== "");
+  const sandboxed = sandboxInterfaces(result).map(({ link }) => link);
   return {
     ifName: planned.ifName,
     otherIfNames: sandboxed.map(({ name }) => name),
