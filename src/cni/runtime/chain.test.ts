@@ -75,7 +75,7 @@ test.each([
   ["\n", "cannot decode result: nothing was printed"],
   [
     "hello",
-    'cannot decode result: not valid JSON: unexpected "h", expected a value at line 1, column 1',
+    'cannot decode result: not valid JSON: unexpected "h", expected a value at line 1, column 1; the plugin printed "hello"',
   ],
   ["[]", "cannot decode result: must be an object, got []"],
 ])(

@@ -33,6 +33,9 @@ test.each<[unknown, number, string, string?]>([
   [{ code: 7 }, 7, noMessage],
   [{ code: 7, msg: "two\nlines\r\n", details: "a\n b" }, 7, "two lines", "a b"],
   ["junk", 6, `${noObject}"junk"`],
+  ['{"cniVersion":"1.0.0"}\n{"code":7,"msg":"m","details":"d {"}\n', 7, "m", "d {"],
+  ['time=now level=info msg="{}"\n{\n  "code": 7,\n  "msg": "m"\n}', 7, "m"],
+  ['{"code":7}{"ips":[{"msg":1}]}', 6, `${noObject}"{\\"code\\":7}{\\"ips\\":[{\\"msg\\":1}]}"`],
   ["[1]", 6, `${noObject}"[1]"`],
 ])(
   "delegateFailure() decodes the error object %j [R-0.1-09] [R-0.4-36] [R-1.0-11] [R-1.0-41] [X-08]",

@@ -46,6 +46,9 @@ const verbs: Readonly<Record<string, string>> = {
   VERSION: "version",
 };
 
+/** An error object is flat, so its brace is among the last. */
+const maxAttempts = 20;
+
 interface Diagnosis {
   readonly code: number;
   readonly message: string;
@@ -150,13 +153,31 @@ export function reportedError(outcome: DelegateOutcome): Diagnosis | undefined {
 
 /** Reads the error object on stdout: CNI 1.1.0 §5 "Error". */
 function decodeErrorOutput(stdout: string): Diagnosis {
-  const decoded = errorObject(stdout);
+  const decoded = errorObject(stdout) ?? lastErrorObject(stdout);
   if (decoded !== undefined) return readErrorObject(decoded);
   return {
     code: CniErrorCode.DecodingFailure,
     reason: "PluginOutput",
-    message: `netplugin failed but its diagnostic message is no error object: ${quoteValue(oneLine(stdout), 500)}`,
+    message: `netplugin failed but its diagnostic message is no error object: ${quoteOutput(stdout)}`,
   };
+}
+
+/** What a plugin printed, for messages. */
+export function quoteOutput(stdout: string): string {
+  return quoteValue(oneLine(stdout), 500);
+}
+
+/** The error object at the end of a text: some plugins print log lines or their result before it. */
+function lastErrorObject(stdout: string): JsonObject | undefined {
+  if (stdout.length > limits.result.max) return undefined;
+  let start = stdout.length;
+  for (let attempt = 0; attempt < maxAttempts && start > 0; attempt++) {
+    start = stdout.lastIndexOf("{", start - 1);
+    if (start < 0) return undefined;
+    const decoded = tryParseJson(stdout.slice(start));
+    if (isJsonObject(decoded) && "msg" in decoded) return decoded;
+  }
+  return undefined;
 }
 
 function errorObject(stdout: string): JsonObject | undefined {

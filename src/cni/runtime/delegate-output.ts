@@ -6,8 +6,8 @@ import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { Result } from "#cni/result/result.ts";
 import { resultFamily } from "#cni/versions.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { type DelegateContext, delegateOutputError } from "./delegate-error.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { type DelegateContext, delegateOutputError, quoteOutput } from "./delegate-error.ts";
 
 /** What a delegate answers to VERSION. */
 export interface DelegateVersions {
@@ -36,7 +36,7 @@ export function readAddOutput(
     if (stdout.trim() === "") {
       throw new CniError(CniErrorCode.DecodingFailure, "cannot decode result: nothing was printed");
     }
-    return convert(parseJson(stdout, "cannot decode result"), cniVersion);
+    return convert(parseOutput(stdout, "cannot decode result"), cniVersion);
   });
 }
 
@@ -64,7 +64,7 @@ export function readVersions(stdout: string, context: DelegateContext): Delegate
   const subject = "decoding version info";
   const options = { subject, code: CniErrorCode.DecodingFailure, foldCase: true };
   return reading(context, () =>
-    readDocument(parseJson(stdout, subject), options, (fields) => {
+    readDocument(parseOutput(stdout, subject), options, (fields) => {
       const cniVersion = fields.required("cniVersion");
       const listed = fields.strings("supportedVersions");
       const isOld = listed.length === 0 && cniVersion === "0.2.0";
@@ -73,6 +73,17 @@ export function readVersions(stdout: string, context: DelegateContext): Delegate
       return { cniVersion, supportedVersions };
     }),
   );
+}
+
+/** @throws CniError 6 with what was printed, such as a log line before the result */
+function parseOutput(stdout: string, subject: string): Json {
+  try {
+    return parseJson(stdout, subject);
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    const message = `${error.message}; the plugin printed ${quoteOutput(stdout)}`;
+    throw new CniError(error.code, message, { cause: error.cause });
+  }
 }
 
 function reading<T>(context: DelegateContext, read: () => T): T {
