@@ -159,7 +159,16 @@ test("gc() reports a default network that it cannot find, and runs GC in the oth
 test.each<[string, string, ((lab: EngineLab) => void)?]>([
   ["of a process, whose PID may have been reused", "/proc/4711/ns/net"],
   ["that is gone", "/run/netns/c1", ({ kernel }) => kernel.removeNamespace("/run/netns/c1")],
-  ["of another boot", "/run/netns/c1", (lab) => Object.assign(lab, { bootId: "another" })],
+  [
+    "that another container has since a reboot",
+    "/run/netns/c1",
+    (lab) => {
+      lab.bootId = "another";
+      lab.kernel.addNamespace("/run/netns/c1");
+      lab.kernel.addLink("/run/netns/c1", "other");
+      lab.kernel.addLink("/run/netns/c1", "eth0");
+    },
+  ],
 ])("gc() passes delegates no namespace %s", async (_, netns, change) => {
   const lab = await pods();
   lab.kernel.addNamespace(netns);
@@ -167,6 +176,13 @@ test.each<[string, string, ((lab: EngineLab) => void)?]>([
   change?.(lab);
   await lab.gc([]);
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
+});
+
+test("gc() passes delegates the namespace of a sandbox that a process with another boot ID attached", async () => {
+  const lab = await pods("c1");
+  lab.bootId = "another";
+  await lab.gc([]);
+  expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual(["/run/netns/c1"]);
 });
 
 /** Has a plugin hang until it is killed. */

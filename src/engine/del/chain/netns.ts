@@ -1,8 +1,9 @@
 import type { CallContext } from "#engine/call/deps.ts";
-import { netlinkTransport } from "#engine/call/sandbox.ts";
+import { netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import { HostGoneError, NetnsError } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import { isJsonObject } from "#lib/json.ts";
 import { linkExists } from "#netlink/links.ts";
 
 /**
@@ -30,13 +31,25 @@ export function netnsForDel({ netnsState }: CallContext, netns: string): string 
 
 /**
  * The CNI_NETNS for detaching a sandbox that is not the call's: "" when its namespace is gone, or
- * its path may now be that of another one. A process ID is used again, and after a reboot every
- * path is.
+ * its path may now be that of another one. A process ID is used again, and a path after a reboot.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
   const { netns } = record;
-  if (netns.startsWith("/proc/") || signOfBoot(record, ctx.deps) !== undefined) return "";
-  return (await namespaceIsGone(ctx, record)) ? "" : netns;
+  if (netns.startsWith("/proc/") || (await namespaceIsGone(ctx, record))) return "";
+  const isOwn = signOfBoot(record, ctx.deps) === undefined || (await hasOwnInterface(ctx, record));
+  return isOwn ? netns : "";
+}
+
+/** Whether a recorded interface is in the namespace with its MAC address. */
+async function hasOwnInterface(
+  ctx: CallContext,
+  { netns, attachments }: AttachmentRecord,
+): Promise<boolean> {
+  const recorded = attachments.flatMap(({ result }) => result?.interfaces ?? []);
+  const links = await sandboxLinks(ctx, netns);
+  return links.some(({ name, mac }) =>
+    recorded.some((each) => isJsonObject(each) && each.name === name && each.mac === mac),
+  );
 }
 
 type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;
