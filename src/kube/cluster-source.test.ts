@@ -139,7 +139,7 @@ test("getPod() hears an API server that needs more than half of the time: it ask
     return isGet("web")(request);
   };
   api.script({ when: noteSecond, answer: "hang", times: 10 });
-  expect(await kube.source.getPod(web, {})).toMatchObject({ name: "web" });
+  expect(await kube.source.getPod(webWithUid, {})).toMatchObject({ name: "web" });
   expect(api.seen.filter(isGet("web"))).toHaveLength(2);
 });
 
@@ -149,7 +149,7 @@ test("getPod() asks a second time on a new connection", async ({ api }) => {
   await Promise.all([kube.source.getPod(web, {}), kube.source.getPod({ ...web, name: "db" }, {})]);
   api.breakConnections();
   api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
-  expect(await kube.source.getPod(web, {})).toMatchObject({ name: "web" });
+  expect(await kube.source.getPod(webWithUid, {})).toMatchObject({ name: "web" });
 });
 
 test("getPod() fails at once with advice when it is forbidden", async ({ api, kube }) => {
