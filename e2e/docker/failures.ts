@@ -58,6 +58,18 @@ export function failureScenarios(lab: DockerLab): void {
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
+  test.each(["limitless", "subnetless"] as const)(
+    "a configuration that its plugin refuses in ADD and DEL leaves nothing: %s",
+    async (network) => {
+      await lab.fixture.createNetwork(network);
+      for (let run = 1; run <= 3; run++)
+        await expect(lab.run("refused", network)).rejects.toThrow();
+      expect(await lab.fixture.machine.endpoints()).toEqual([]);
+      await lab.fixture.expectNothingLeft(lab.before);
+      await lab.fixture.docker.getNetwork(network).remove();
+    },
+  );
+
   test("the driver detaches endpoints that dockerd forgets when it is killed", async () => {
     const { machine } = lab.fixture;
     await lab.runPair("red");

@@ -59,6 +59,14 @@ export const definitions = {
     type: "tuning",
     sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1" },
   }),
+  // Plugins refuse the configuration in ADD and DEL.
+  limitless: chained(list("limitless", { type: "bridge", bridge: "br71", ipam: hostLocal(71) }), {
+    type: "bandwidth",
+    ingressRate: 1_000_000,
+  }),
+  subnetless: gatewayBridge("subnetless", 71, {
+    ipam: { type: "host-local", subnet: "10.71.0.0/33" },
+  }),
 } as const;
 
 /** How a Docker network is created. */
