@@ -31,7 +31,7 @@ import { PodReports } from "#engine/hotplug/pod-reports.ts";
 import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { pay, recordsWithPendingStatus } from "#engine/network-status/pending-status.ts";
-import { describesPod } from "#engine/plan/pod/runtime-pod.ts";
+import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-pod.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { status } from "#engine/status/status.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -55,8 +55,8 @@ export class Engine {
   readonly #history = new CallHistory();
   /** Of {@link publishPendingStatuses}, by record and status. */
   readonly #payments = new Map<string, Promise<PublishOutcome>>();
-  /** Whether the runtime described the pod of the last ADD of a pod. */
-  #describesPods: boolean | undefined;
+  /** What the last ADD of a pod said about the runtime. */
+  #lastAdd: PodDescription | undefined;
   /** The conf of the last call that needed its default network. */
   #conf: JsonObject = {};
 
@@ -133,12 +133,12 @@ export class Engine {
 
   async #execute(ctx: CallContext, request: PluginRequest): Promise<JsonObject | undefined> {
     // STATUS waits for no other call.
-    if (request.command === "STATUS") return void (await status(ctx, request, this.#describesPods));
+    if (request.command === "STATUS") return void (await status(ctx, request, this.#lastAdd));
     if (request.command === "GC") return void (await gc(ctx, request, this.#locks));
     const { containerId } = request;
     using _lock = await ctx.trace.phase("lock", () => this.#locks.acquire(containerId));
     if (request.command === "ADD") {
-      this.#describesPods = describesPod(request) ?? this.#describesPods;
+      this.#lastAdd = podDescription(request) ?? this.#lastAdd;
       return await add(ctx, request, this.#locks);
     }
     if (request.command === "CHECK") return void (await check(ctx, request));

@@ -151,6 +151,10 @@ test.each<[string, JsonObject, number[]]>([
     await lab.add({ env: { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" } });
     const status = await lab.status();
     expect([add, status].flatMap(({ json }) => json.code ?? [])).toEqual(codes);
+    // Another configuration may have another effect.
+    const isDeclared = conf.capabilities === undefined;
+    const other = { capabilities: { [podAnnotationsCapability]: isDeclared } };
+    expect((await lab.status({ conf: other })).exitCode).toBe(isDeclared ? 0 : 1);
   },
 );
 

@@ -8,7 +8,7 @@ import { auxiliaryNetwork } from "#engine/plan/auxiliary-network.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
 import { pluginProblems } from "#engine/plan/find-plugins.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import { runtimeDescribesPods } from "#engine/plan/pod/runtime-pod.ts";
+import { type PodDescription, runtimeDescribesPods } from "#engine/plan/pod/runtime-pod.ts";
 import { throwProblems } from "#engine/plan/problems.ts";
 import { readinessFileProblem } from "#engine/plan/readiness.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
@@ -23,17 +23,16 @@ const pluginsMaxMs = 10_000;
 /**
  * STATUS: ready when an ADD would attach a pod that requests no networks, by the code of ADD. Also
  * asks the default network's plugins that have a STATUS (CNI ≥ 1.1.0).
- * @param describesPods whether the runtime described the pod of the last ADD; undefined before it
+ * @param lastAdd what the last ADD of a pod said about the runtime
  * @throws CniError 50, or the plugin's 50 or 51
  */
 export async function status(
   ctx: CallContext,
   request: StatusRequest,
-  describesPods: boolean | undefined,
+  lastAdd: PodDescription | undefined,
 ): Promise<void> {
   // Whether pods can be looked up is irrelevant if the runtime describes them.
-  const isDescribing = describesPods ?? runtimeDescribesPods(request.conf);
-  const source = isDescribing ? undefined : ctx.deps.source;
+  const source = runtimeDescribesPods(request.conf, lastAdd) ? undefined : ctx.deps.source;
   const reason = (await readinessFileProblem(ctx)) ?? source?.notReadyReason();
   if (reason !== undefined) throw notAvailable(reason);
   try {

@@ -23,18 +23,32 @@ export function runtimePod(conf: RequestConf, identity: PodIdentity): Pod | unde
   return { namespace, name, uid, annotations, isStatic: false };
 }
 
-/** Whether the conf of an ADD describes its pod; undefined if that is no pod. */
-export function describesPod({ conf, cniArgs }: AddRequest): boolean | undefined {
+/** What an ADD of a pod says about the runtime. */
+export interface PodDescription {
+  /** The conf declares the capability. */
+  readonly isDeclared: boolean;
+  readonly isGiven: boolean;
+}
+
+/** Whether the runtime describes the pod of an ADD; undefined if its sandbox is no pod. */
+export function podDescription({ conf, cniArgs }: AddRequest): PodDescription | undefined {
   if (podIdentity(cniArgs) === undefined) return undefined;
-  return podAnnotationsCapability in conf.runtimeConfig;
+  return { isDeclared: isDeclared(conf), isGiven: podAnnotationsCapability in conf.runtimeConfig };
 }
 
 /**
- * Whether the runtime describes the pods of its ADDs, as far as a call without a pod can tell: its
- * conf declares the capability, and the runtimes that call STATUS (containerd 2, CRI-O) are new
- * enough to hand the annotations over. What the last ADD had counts more.
+ * Whether the runtime describes the pods of its ADDs, as far as a call without a pod can tell: as
+ * in the last ADD, if its conf declared the same. Before one, a declared capability counts, because
+ * the runtimes that call STATUS (containerd 2, CRI-O) are new enough to hand the annotations over.
  */
-export function runtimeDescribesPods({ capabilities }: RequestConf): boolean {
+export function runtimeDescribesPods(
+  conf: RequestConf,
+  lastAdd: PodDescription | undefined,
+): boolean {
+  return lastAdd?.isDeclared === isDeclared(conf) ? lastAdd.isGiven : isDeclared(conf);
+}
+
+function isDeclared({ capabilities }: RequestConf): boolean {
   return capabilities[podAnnotationsCapability] === true;
 }
 
