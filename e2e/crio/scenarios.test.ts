@@ -175,7 +175,10 @@ test("after a power loss CRI-O detaches its pods before plexusd runs", async () 
   expect(await node.remains()).toEqual([]);
 });
 
-/** Makes an attachment that CRI-O has no record of, as if CRI-O had lost its state. */
+/**
+ * Makes an attachment that CRI-O has no record of, as if CRI-O had lost its state, and removes its namespace: while that
+ * exists, it may be another runtime's.
+ */
 async function attachWithoutCrio(node: CrioNode, containerId: string): Promise<void> {
   const { plugins, ...list } = JSON.parse(await readFile(node.at(conf), "utf8"));
   await node.host.run(["ip", "netns", "add", containerId]);
@@ -189,4 +192,5 @@ async function attachWithoutCrio(node: CrioNode, containerId: string): Promise<v
       CNI_PATH: "/opt/cni/bin",
     },
   });
+  await node.host.run(["ip", "netns", "del", containerId]);
 }

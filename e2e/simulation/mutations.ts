@@ -102,9 +102,9 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "GC detaches only sandboxes that the runtime did not list",
-    file: "src/engine/gc/gc.ts",
-    find: "fromRuntime === undefined || containers.has(containerId);",
-    replace: 'fromRuntime === undefined || (containers.size > 0 && containerId === "");',
+    file: "src/engine/gc/stale-sandboxes.ts",
+    find: "if (isListed(record) || ",
+    replace: "if (",
     properties: ["never what runs", "durable"],
     isQuick: true,
   },

@@ -148,6 +148,7 @@ test("a GC with a hanging plugin does not block other pods, and leaves unfinishe
   for (const pod of stale) await pod.mustAdd();
   await plugins.clear();
   await plugins.script("alpha", "DEL", { hold: true });
+  for (const { netns } of stale) await node.lab.deleteNetns(netns);
   const valid = { "cni.dev/valid-attachments": [] };
   const call = node.start({ command: "GC", conf: node.conf({ cniVersion: "1.1.0", ...valid }) });
   await plugins.reached("alpha", "DEL");

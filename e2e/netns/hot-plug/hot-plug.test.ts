@@ -84,6 +84,7 @@ needsPlexusd("it watches pods", () => {
     await collect({ containerID: pod.sandbox.containerId, ifname: "eth0" });
     await pod.becomes("net1 back");
     await pod.sandbox.mustCheck();
+    await host.node.lab.deleteNetns(pod.sandbox.netns);
     await collect();
     await waitUntil("the sandbox is detached", () => !pod.sandbox.isRecorded);
     expect(await host.left()).toEqual([]);

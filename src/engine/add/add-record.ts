@@ -30,6 +30,7 @@ export function sandboxToAdd(
     containerId,
     ifName,
     netns,
+    listName: conf.name,
     cniVersion: conf.cniVersion,
     pod: pod && { namespace: pod.namespace, name: pod.name, uid: pod.uid },
     createdAt: deps.now(),

@@ -22,7 +22,8 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<void> 
     await detachRecord(ctx, stored.value, { netns, path });
     return withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs, source));
   }
-  const { cniVersion, runtimeConfig } = conf;
-  await detachUnrecorded(ctx, { ...request, netns, cniVersion, runtimeConfig }, stored);
+  const { name: listName, cniVersion, runtimeConfig } = conf;
+  const sandbox = { ...request, netns, listName, cniVersion, runtimeConfig };
+  await detachUnrecorded(ctx, sandbox, stored);
   await withdrawStatus(ctx.deps, podIdentity(cniArgs, source));
 }

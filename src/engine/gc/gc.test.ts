@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -74,11 +74,112 @@ test("gc() detaches unlisted containers after the plugins' GC, last attachment f
 test.each([
   ["null", null],
   ["empty", []],
-])("gc() with a list that is %s treats every attachment as stale", async (_, list) => {
-  const lab = await pods("c1");
-  await lab.gc(list);
-  expect(lab.records.keys).toEqual([]);
-  expect(passedAsValid(lab)).toEqual({ ptp: [], bridge: [], tuning: [] });
+])(
+  "gc() with a list that is %s detaches everything without a namespace, and nothing else: another runtime may use the list",
+  async (_, list) => {
+    const lab = await pods("c1", "c2");
+    lab.kernel.removeNamespace("/run/netns/c1");
+    expect(await lab.gc(list)).toMatchObject({ exitCode: 0 });
+    expect(lab.records.keys).toEqual(["c2@eth0"]);
+    const valid = { ptp: ["c2/eth0"], bridge: ["c2/net1"], tuning: ["c2/net1"] };
+    expect(passedAsValid(lab)).toEqual(valid);
+  },
+);
+
+/** A node with c1 attached by the list `one` and c2 by the list `two`, each to another default network, and to `net-a`. */
+async function twoLists(): Promise<EngineLab> {
+  const lab = new EngineLab();
+  lab.source.addNad("default/a", v110("net-a", "bridge"));
+  for (const list of ["one", "two"] as const) {
+    const id = containerOf[list];
+    lab.kernel.addNamespace(`/run/netns/${id}`);
+    lab.source.addPod({ name: id, annotations: { [networksAnnotation]: "a" } });
+    const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
+    const added = await lab.add({ pod: `default/${id}`, env, conf: confOf[list] });
+    expect(added).toMatchObject({ exitCode: 0 });
+  }
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+const containerOf = { one: "c1", two: "c2" };
+const confOf = {
+  one: { name: "one", delegates: [v110("net-one", "ptp")] },
+  two: { name: "two", delegates: [v110("net-two", "macvlan")] },
+};
+const main = { one: "ptp", two: "macvlan" };
+
+/** Takes the names of lists out of the records, as earlier releases wrote them. */
+function forgetListNames(lab: EngineLab): void {
+  for (const { record, plan } of lab.records.writes) {
+    const { listName: _, ...earlier } = record;
+    lab.records.put(earlier, plan);
+  }
+}
+
+describe.each([
+  { list: "one", other: "two" },
+  { list: "two", other: "one" },
+] as const)("gc() of the list $list beside the list $other", ({ list, other }) => {
+  test.each([
+    ["its own container is listed", [containerOf[list]]],
+    ["no container is listed", []],
+    ["a container without a record is listed", ["c9"]],
+    ["only the other list's container is listed", [containerOf[other]]],
+  ])("leaves the other list's sandbox attached: %s", async (_, listed) => {
+    const lab = await twoLists();
+    expect(await lab.gc(listed, { conf: confOf[list] })).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log("DEL")).toEqual([]);
+    expect(lab.records.keys.sort()).toEqual(["c1@eth0", "c2@eth0"]);
+    expect(await lab.engine.countLeftovers()).toBe(0);
+    const others = listed.filter((id) => id !== containerOf[list]).map((id) => `${id}/eth0`);
+    // The other list's own network is left to the GC of that list, which may be disabled.
+    expect(passedAsValid(lab)).toEqual({
+      [main[list]]: [`${containerOf[list]}/eth0`, ...others].sort(),
+      bridge: ["c1/net1", "c2/net1"],
+    });
+  });
+
+  test("detaches its own stale sandbox, and passes the other one to a plugin that both use", async () => {
+    const lab = await twoLists();
+    lab.kernel.removeNamespace(`/run/netns/${containerOf[list]}`);
+    expect(await lab.gc([], { conf: confOf[list] })).toMatchObject({ exitCode: 0 });
+    expect(lab.records.keys).toEqual([`${containerOf[other]}@eth0`]);
+    expect(passedAsValid(lab)).toEqual({
+      [main[list]]: [],
+      bridge: [`${containerOf[other]}/net1`],
+    });
+  });
+
+  test.each<[string, (lab: EngineLab) => void]>([
+    ["of an earlier release", forgetListNames],
+    ["that is damaged", ({ records }) => records.damage(eth0(containerOf[other]), "record")],
+    ["that is lost", ({ records }) => records.lose(eth0(containerOf[other]), "record")],
+  ])("detaches one with a record %s only if its namespace is gone", async (_, change) => {
+    const lab = await twoLists();
+    change(lab);
+    const gc = () => lab.gc([containerOf[list]], { conf: confOf[list] });
+    expect(await gc()).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log("DEL")).toEqual([]);
+    expect(passedAsValid(lab)[main[list]]).toEqual([`${containerOf[list]}/eth0`]);
+    lab.kernel.removeNamespace(`/run/netns/${containerOf[other]}`);
+    expect(await gc()).toMatchObject({ exitCode: 0 });
+    expect(lab.records.keys).toEqual([`${containerOf[list]}@eth0`]);
+  });
+});
+
+test("gc() does not collect a network that another list has as its default network", async () => {
+  const lab = await twoLists();
+  lab.source.addNad("default/a", v110("net-two", "macvlan"));
+  lab.source.addPod({ name: "c3", annotations: { [networksAnnotation]: "a" } });
+  lab.kernel.addNamespace("/run/netns/c3");
+  const env = { CNI_CONTAINERID: "c3", CNI_NETNS: "/run/netns/c3" };
+  expect(await lab.add({ pod: "default/c3", env, conf: confOf.one })).toMatchObject({
+    exitCode: 0,
+  });
+  lab.plugins.calls.length = 0;
+  await lab.gc(["c1", "c3"], { conf: confOf.one });
+  expect(Object.keys(passedAsValid(lab)).sort()).toEqual(["bridge", "ptp"]);
 });
 
 test("gc() without a list detaches nothing and skips default networks, which pods older than Plexus may use", async () => {
@@ -120,6 +221,7 @@ test("gc() skips networks with disableGC and those below 1.1.0, but detaches the
   lab.kernel.addNamespace("/run/netns/c1");
   lab.source.addPod({ name: "c1", annotations: { [networksAnnotation]: "a" } });
   await lab.add({ pod: "default/c1" });
+  lab.kernel.removeNamespace("/run/netns/c1");
   lab.plugins.calls.length = 0;
   expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
@@ -170,11 +272,11 @@ test.each<[string, string, ((lab: EngineLab) => void)?]>([
     },
   ],
 ])("gc() passes delegates no namespace %s", async (_, netns, change) => {
-  const lab = await pods();
+  const lab = await pods("kept");
   lab.kernel.addNamespace(netns);
   await lab.add({ env: { CNI_CONTAINERID: "c1", CNI_NETNS: netns } });
   change?.(lab);
-  await lab.gc([]);
+  await lab.gc(["kept"]);
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
 });
 
@@ -194,9 +296,9 @@ function hang(lab: EngineLab, which: string): void {
 }
 
 test("gc() detaches stale sandboxes for at most five seconds, and reports how many remain as leftovers", async () => {
-  const lab = await pods("c1", "c2", "c3");
+  const lab = await pods("c1", "c2", "c3", "kept");
   hang(lab, "bridge DEL");
-  const { json } = await lab.gc([]);
+  const { json } = await lab.gc(["kept"]);
   expect(json).toMatchObject({
     code: 102,
     msg: expect.stringMatching(/timed out.*2 stale sandboxes were not reached in 5 s/),
@@ -215,7 +317,7 @@ test("gc() gives each plugin's GC five seconds and all together ten, and reports
 });
 
 test("gc() lets other pods start while it detaches a stale sandbox, but not while plugins run GC", async () => {
-  const lab = await pods("c1");
+  const lab = await pods("c1", "kept");
   const add = (id: string): Promise<unknown> => {
     lab.kernel.addNamespace(`/run/netns/${id}`);
     lab.source.addPod({ name: id });
@@ -236,13 +338,13 @@ test("gc() lets other pods start while it detaches a stale sandbox, but not whil
     adds.push(lab.plugins.of("ptp", "ADD").length);
     return undefined;
   });
-  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
+  expect(await lab.gc(["kept"])).toMatchObject({ exitCode: 0 });
   expect(adds).toEqual([0, 2]);
-  expect(lab.records.keys.sort()).toEqual(["c2@eth0", "c3@eth0"]);
+  expect(lab.records.keys.sort()).toEqual(["c2@eth0", "c3@eth0", "kept@eth0"]);
 });
 
 test("gc() detaches a stale sandbox whose network-status is published while plugins run GC", async () => {
-  const lab = await pods();
+  const lab = await pods("kept");
   const published = Promise.withResolvers<void>();
   lab.publisher.gate = published.promise;
   lab.kernel.addNamespace("/run/netns/c1");
@@ -261,17 +363,17 @@ test("gc() detaches a stale sandbox whose network-status is published while plug
     await turns();
     return undefined;
   });
-  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
-  expect(lab.records.keys).toEqual([]);
-  expect(lab.publisher.published.size).toBe(0);
+  expect(await lab.gc(["kept"])).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual(["kept@eth0"]);
+  expect([...lab.publisher.published.keys()]).toEqual(["default/kept"]);
 });
 
 test("gc() leaves a stale sandbox to another GC that is still running, as after the end of its shim", async () => {
-  const lab = await pods("c1", "c2");
-  const both = await Promise.all([lab.gc([]), lab.gc([])]);
+  const lab = await pods("c1", "c2", "kept");
+  const both = await Promise.all([lab.gc(["kept"]), lab.gc(["kept"])]);
   expect(both.map(({ exitCode }) => exitCode)).toEqual([0, 0]);
   expect(lab.plugins.log("DEL")).toHaveLength(6);
-  expect(lab.records.keys).toEqual([]);
+  expect(lab.records.keys).toEqual(["kept@eth0"]);
 });
 
 test("gc() stops if the shim disconnects", async () => {
@@ -308,17 +410,10 @@ test("gc() detaches a stale sandbox by its teardown plan when its record is dama
   const lab = await pods("c1", "c2", "c3");
   lab.records.damage(eth0("c1"), "record");
   lab.records.lose(eth0("c2"), "record");
+  for (const id of ["c1", "c2"]) lab.kernel.removeNamespace(`/run/netns/${id}`);
   expect(await lab.gc(["c3"])).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("DEL")).toHaveLength(6);
   expect(lab.records.keys).toEqual(["c3@eth0"]);
-});
-
-test("gc() renames a stale record and plan if both are damaged, and succeeds", async () => {
-  const lab = await pods("c1");
-  lab.records.damage(eth0("c1"), "both");
-  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
-  expect(lab.records.quarantined).toEqual(["c1@eth0"]);
-  expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
 });
 
 test("gc() keeps the attachments of a running container whose record is damaged, as its teardown plan names them", async () => {
@@ -332,13 +427,17 @@ test("gc() keeps the attachments of a running container whose record is damaged,
   expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
 });
 
-test.each(["both", "plan lost"])(
-  "gc() runs no plugin if it does not know the attachments of a running container (%s)",
-  async (state) => {
+test.each([
+  ["both", ["c1", "c2"]],
+  ["plan lost", ["c1", "c2"]],
+  ["both, and its container is not listed", ["c2"]],
+])(
+  "gc() runs no plugin if it does not know the attachments of a container that may run (%s)",
+  async (state, listed) => {
     const lab = await pods("c1", "c2", "c3");
-    lab.records.damage(eth0("c1"), state === "both" ? "both" : "record");
+    lab.records.damage(eth0("c1"), state === "plan lost" ? "record" : "both");
     if (state === "plan lost") lab.records.lose(eth0("c1"), "plan");
-    const { json } = await lab.gc(["c1", "c2"]);
+    const { json } = await lab.gc(listed);
     expect(json).toMatchObject({ code: 6, msg: expect.stringContaining("c1@eth0") });
     expect(passedAsValid(lab)).toEqual({});
     expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);

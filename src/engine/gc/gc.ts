@@ -13,9 +13,11 @@ import { byAge, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import { recordFileName } from "#lib/files/state-files.ts";
 import { addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
-import { containersOf, detachStale, markStale, type StaleSandboxes } from "./stale.ts";
+import { containersOf, detachStale, markStale } from "./stale.ts";
+import { type Sandboxes, staleSandboxes } from "./stale-sandboxes.ts";
 
 /** Time limits for all plugins together, while other operations on the node wait, and for one. */
 const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
@@ -43,9 +45,10 @@ interface CollectOptions {
 
 /**
  * The exclusive part of GC, which has a time limit for that reason. The runtime knows only
- * (containerID, its own interface), so an attachment is valid when its container is. Other records
- * are marked as stale. Then each recorded network, and the default network, collects with its
- * complete list of valid attachments. Errors do not stop it.
+ * (containerID, its own interface), so an attachment is valid when its container is. Records of
+ * {@link staleSandboxes} are marked, and all others are valid. Then each network that records of
+ * this list have, and the default network, collects with its complete list of valid attachments,
+ * also of other lists. Errors do not stop it.
  *
  * The default network's list also contains the runtime's attachments: a pod that was attached
  * before Plexus was installed has no record and must not be collected. If the runtime sends no
@@ -57,24 +60,26 @@ async function collect(
   ctx: CallContext,
   request: GcRequest,
   { locks, staleLocks }: CollectOptions,
-): Promise<{ stale: StaleSandboxes; errors: CniError[] }> {
+): Promise<{ stale: Sandboxes; errors: CniError[] }> {
   const begunMs = Math.floor(ctx.deps.clock());
   using _collection = await ctx.trace.phase("lock", () => locks.exclusive());
-  const { validAttachments } = request;
+  const { validAttachments, conf } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
-  const isValid = ({ containerId }: Pick<RecordKey, "containerId">): boolean =>
-    fromRuntime === undefined || containers.has(containerId);
   const { records, damaged } = await ctx.deps.records.list();
   // The runtime attaches nothing during GC. If this process was stopped, it has attached others since.
   ctx.signal.throwIfAborted();
   for (const record of records)
     if (record.clockMs >= begunMs && !(await isOfEarlierBoot(ctx, record)))
       containers.add(record.containerId);
-  const isStale = (record: RecordKey): boolean => !isValid(record);
-  const stale = { records: records.filter(isStale), damaged: damaged.filter(isStale) };
+  const isListed = ({ containerId }: Pick<RecordKey, "containerId">): boolean =>
+    fromRuntime === undefined || containers.has(containerId);
+  const scope = { listName: conf.name, isListed };
+  const stale = await staleSandboxes(ctx, { records, damaged }, scope);
+  const staleNames = new Set([...stale.records, ...stale.damaged].map(recordFileName));
+  const isValid = (key: RecordKey): boolean => !staleNames.has(recordFileName(key));
   await markStale(ctx, stale);
-  const networks = new NetworksToCollect();
+  const networks = new NetworksToCollect(conf.name);
   // A network collects with the configuration that is added last: the newest.
   const oldestFirst = records.toSorted(byAge);
   const errors = [
@@ -82,7 +87,7 @@ async function collect(
     ...(await collectErrors(damaged.filter(isValid), (each) => addByPlan(ctx, networks, each))),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
-  await addMultusSandboxes(ctx, networks, (containerId) => isValid({ containerId }));
+  await addMultusSandboxes(ctx, networks);
   errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime))));
   return { stale: lockStale(stale, { locks, staleLocks }), errors };
 }
@@ -91,7 +96,7 @@ async function collect(
  * Locks stale sandboxes while no other operation runs: later, one that waits for that could be
  * first. Leaves out those that another GC holds, which goes on when its shim has gone.
  */
-function lockStale(stale: StaleSandboxes, { locks, staleLocks }: CollectOptions): StaleSandboxes {
+function lockStale(stale: Sandboxes, { locks, staleLocks }: CollectOptions): Sandboxes {
   const held = new Set<string>();
   for (const containerId of containersOf(stale)) {
     const lock = locks.tryAcquire(containerId);

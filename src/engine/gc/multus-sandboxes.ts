@@ -4,28 +4,23 @@ import { parseMultusNetworks } from "#npwg/multus/networks-file.ts";
 import type { NetworksToCollect } from "./networks.ts";
 
 /**
- * Adds the attachments of running sandboxes that Multus attached to the valid ones. They have no
- * record until they are detached, but may be in recorded networks. For the default network, the
- * runtime's list contains them.
+ * Adds the attachments of sandboxes that Multus attached to the valid ones. They have no record
+ * until they are detached, but may be in recorded networks. The runtime's list need not contain
+ * them: nothing says which list they belong to.
  */
 export async function addMultusSandboxes(
   ctx: CallContext,
   networks: NetworksToCollect,
-  isValid: (containerId: string) => boolean,
 ): Promise<void> {
   const { multusFiles } = ctx.deps;
   for (const containerId of await multusFiles.containers()) {
-    if (!isValid(containerId)) continue;
     try {
       const text = await multusFiles.networks(containerId);
       if (text !== undefined) addNetworks(networks, containerId, text);
     } catch (error) {
       networks.markIncomplete();
       const fields = { err: asCniError(error), containerId };
-      ctx.logger.warn(
-        fields,
-        "cannot use Multus's file of a running sandbox: nothing is collected",
-      );
+      ctx.logger.warn(fields, "cannot use Multus's file of a sandbox: nothing is collected");
     }
   }
 }

@@ -16,11 +16,22 @@ export interface CompleteNetwork extends NetworkToCollect {
   readonly valid: readonly ValidAttachment[];
 }
 
-/** The networks for GC by CNI name, with valid attachments; the last added configuration counts. */
+/**
+ * The networks for the GC of a list, by CNI name, with valid attachments of all lists; the last added
+ * configuration counts. Networks that only other lists have are left to the GC of those, which may
+ * be disabled.
+ */
 export class NetworksToCollect {
+  readonly #listName: string;
   readonly #networks = new Map<string, NetworkToCollect>();
   readonly #valid = new Map<string, ValidAttachment[]>();
+  /** Default networks of other lists: pods that are older than Plexus may have them. */
+  readonly #othersDefaults = new Set<string>();
   #isComplete = true;
+
+  constructor(listName: string) {
+    this.#listName = listName;
+  }
 
   add(network: NetworkToCollect): void {
     const { name } = network.list;
@@ -30,10 +41,13 @@ export class NetworksToCollect {
 
   /** Adds the networks of a record and, if it is valid, its attachments. @throws CniError 7 */
   addRecord(record: AttachmentRecord, isValid: boolean): void {
+    const isOwn = record.listName === this.#listName;
     for (const attachment of record.attachments) {
       const { displayName, searchPath, isDefault, ifName } = attachment;
-      this.add({ list: this.#listOf(attachment), displayName, searchPath, isDefault });
-      if (isValid) this.keep(String(attachment.conf.name), record.containerId, ifName);
+      const name = String(attachment.conf.name);
+      if (isOwn) this.add({ list: this.#listOf(attachment), displayName, searchPath, isDefault });
+      else if (isDefault) this.#othersDefaults.add(name);
+      if (isValid) this.keep(name, record.containerId, ifName);
     }
   }
 
@@ -42,11 +56,16 @@ export class NetworksToCollect {
     this.#isComplete = false;
   }
 
-  /** The networks that can collect; default networks only if the runtime listed its containers. */
+  /**
+   * The networks that can collect; default networks only if the runtime listed its containers, and
+   * not those of other lists alone.
+   */
   complete(fromRuntime: readonly ValidAttachment[] | undefined): CompleteNetwork[] {
     if (!this.#isComplete) return [];
     return [...this.#networks.values()]
-      .filter(({ isDefault }) => !isDefault || fromRuntime !== undefined)
+      .filter(({ isDefault, list }) =>
+        isDefault ? fromRuntime !== undefined : !this.#othersDefaults.has(list.name),
+      )
       .map((network) => {
         const own = this.#valid.get(network.list.name) ?? [];
         const others = network.isDefault ? (fromRuntime ?? []) : [];

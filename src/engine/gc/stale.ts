@@ -7,18 +7,12 @@ import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
 import { withdrawStatus } from "#engine/network-status/pending-status.ts";
 import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import type { Sandboxes } from "./stale-sandboxes.ts";
 
 /** For detaching stale sandboxes, while the runtime waits. Retries of leftovers do the rest. */
 const budgetMs = 5000;
-
-/** The sandboxes that the container runtime did not list. */
-export interface StaleSandboxes {
-  readonly records: readonly AttachmentRecord[];
-  readonly damaged: readonly DamagedRecord[];
-}
 
 interface DetachOptions {
   readonly path: readonly string[];
@@ -26,12 +20,12 @@ interface DetachOptions {
 }
 
 /** The containers of stale sandboxes, each once. */
-export function containersOf({ records, damaged }: StaleSandboxes): ReadonlySet<string> {
+export function containersOf({ records, damaged }: Sandboxes): ReadonlySet<string> {
   return new Set([...records, ...damaged].map(({ containerId }) => containerId));
 }
 
 /** Marks records as leftovers: they are detached even if this call fails. The next GC retries. */
-export async function markStale(ctx: CallContext, { records }: StaleSandboxes): Promise<void> {
+export async function markStale(ctx: CallContext, { records }: Sandboxes): Promise<void> {
   const reason = "the container runtime's garbage collection did not list its sandbox";
   for (const record of records.filter(({ teardown }) => teardown === undefined)) {
     try {
@@ -51,7 +45,7 @@ export async function markStale(ctx: CallContext, { records }: StaleSandboxes): 
  */
 export async function detachStale(
   ctx: CallContext,
-  { records, damaged }: StaleSandboxes,
+  { records, damaged }: Sandboxes,
   { path }: GcRequest,
 ): Promise<CniError[]> {
   const budget = new TimeBudget(ctx.deps.clock, budgetMs);

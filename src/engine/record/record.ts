@@ -13,6 +13,11 @@ export interface RecordKey {
 /** The attachments of one sandbox, as resolved at ADD, for DEL, CHECK and GC. */
 export interface AttachmentRecord extends RecordKey {
   readonly netns: string;
+  /**
+   * The name of the runtime's network configuration list: a GC concerns the attachments of one list.
+   * Absent in records of earlier releases.
+   */
+  readonly listName?: string;
   /** The version of the runtime's network configuration. */
   readonly cniVersion: string;
   /** Absent for sandboxes that are not Kubernetes pods. */

@@ -135,7 +135,7 @@ test("DEL of a sandbox that Plexus attached uses its record and ignores Multus's
   expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
 });
 
-test("GC keeps the attachments of running sandboxes that Multus attached", async () => {
+test("GC keeps the attachments of sandboxes that Multus attached, also if another runtime may have them", async () => {
   const lab = labAfterMultus();
   const storage = { ...network("storage", "macvlan"), cniVersion: "1.1.0" };
   lab.source.addNad("default/storage", storage);
@@ -144,7 +144,7 @@ test("GC keeps the attachments of running sandboxes that Multus attached", async
   lab.kernel.addNamespace("/run/netns/c2");
   const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2", PLEXUS_NETNS: "ok" };
   expect(await lab.add({ pod: "default/new/u2", env })).toMatchObject({ exitCode: 0 });
-  expect(await lab.gc(["c1", "c2"])).toMatchObject({ exitCode: 0 });
+  expect(await lab.gc(["c2"])).toMatchObject({ exitCode: 0 });
   const valid = lab.plugins.of("macvlan", "GC")[0]?.conf["cni.dev/valid-attachments"];
   expect(valid).toEqual([
     { containerID: "c2", ifname: "net1" },

@@ -18,6 +18,8 @@ export interface UnrecordedSandbox extends RecordKey {
   readonly netns: string;
   readonly path: readonly string[];
   readonly cniArgs: CniArgs;
+  /** Absent when the sandbox is not the call's. */
+  readonly listName?: string;
   readonly cniVersion: string;
   /** The result of the ADD, as the runtime kept it. */
   readonly prevResult?: JsonObject;
@@ -51,7 +53,7 @@ function newRecord(
   sandbox: UnrecordedSandbox,
   attachments: readonly RecordedAttachment[],
 ): AttachmentRecord {
-  const { containerId, ifName, netns, cniVersion } = sandbox;
+  const { containerId, ifName, netns, listName, cniVersion } = sandbox;
   const identity = podIdentity(sandbox.cniArgs, ctx.deps.source);
   const uid = identity?.uid;
   const now = ctx.deps.now();
@@ -59,6 +61,7 @@ function newRecord(
     containerId,
     ifName,
     netns,
+    listName,
     cniVersion,
     pod: identity === undefined || uid === undefined ? undefined : { ...identity, uid },
     createdAt: now,

@@ -1,0 +1,57 @@
+import type { CallContext } from "#engine/call/deps.ts";
+import { namespaceIsGone } from "#engine/del/chain/netns.ts";
+import { loadStored } from "#engine/del/stored.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { DamagedRecord } from "#engine/record/record-store.ts";
+import { recordFileName } from "#lib/files/state-files.ts";
+
+/** Records of the node. */
+export interface Sandboxes {
+  readonly records: readonly AttachmentRecord[];
+  readonly damaged: readonly DamagedRecord[];
+}
+
+/** What a GC says about sandboxes. */
+interface GcScope {
+  /** The name of the list that the runtime collects. */
+  readonly listName: string;
+  readonly isListed: (key: Pick<RecordKey, "containerId">) => boolean;
+}
+
+/**
+ * The sandboxes that a GC may detach. The runtime knows only its own containers, but other runtimes
+ * may use the node with other lists, or with this one: CRI-O collects every list of its directory
+ * and lists no container in those that only podman uses. A sandbox that is not listed is stale if
+ * - a call of this list made it, and the runtime lists another one of this list, or its namespace is
+ *   gone; or
+ * - no list is known, because the record is damaged or of an earlier release, and its namespace is
+ *   gone.
+ */
+export async function staleSandboxes(
+  ctx: CallContext,
+  { records, damaged }: Sandboxes,
+  { listName, isListed }: GcScope,
+): Promise<Sandboxes> {
+  const isOwn = (record: AttachmentRecord): boolean => record.listName === listName;
+  const isOfCaller = records.some((record) => isOwn(record) && isListed(record));
+  const stale = new Set<string>();
+  for (const record of records) {
+    if (isListed(record) || !(isOwn(record) || record.listName === undefined)) continue;
+    const isKnown = isOwn(record) && isOfCaller;
+    if (isKnown || (await namespaceIsGone(ctx, record))) stale.add(recordFileName(record));
+  }
+  for (const each of damaged) {
+    if (!isListed(each) && (await plannedNamespaceIsGone(ctx, each)))
+      stale.add(recordFileName(each));
+  }
+  const isStale = (key: RecordKey): boolean => stale.has(recordFileName(key));
+  return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
+}
+
+/** False without a usable plan: nothing says where the namespace is. */
+async function plannedNamespaceIsGone(ctx: CallContext, key: RecordKey): Promise<boolean> {
+  const plan = await loadStored(() => ctx.deps.records.loadPlan(key));
+  if (plan.state !== "usable") return false;
+  const netns = plan.value.steps[0]?.call.env.CNI_NETNS ?? "";
+  return namespaceIsGone(ctx, { ...key, netns });
+}
