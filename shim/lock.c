@@ -5,6 +5,9 @@
  * A sandbox's file carries two locks. The flock ends with the shim. Delegates inherit the other one (F_OFD_SETLK, where
  * supported). It lasts until their last process has ended, so that no DEL runs beside a plugin of a killed shim.
  *
+ * A GC that waits for the state directory marks it (F_OFD_SETLK) for a third of the time. New operations then wait too, at
+ * most TURN_MS each: else operations that overlap would keep the GC waiting, or a GC that waits for a long one all others.
+ *
  * While a delegate runs, the file names its process group. Only a killed shim leaves the name there. A process that its
  * plugin started, such as an address plugin, may then hang, and allocate later. */
 #include <dirent.h>
@@ -17,8 +20,10 @@
 #define END_MS 1000        /* for killed processes to end */
 #define CANNOT_LOCK "cannot lock %s: %s"
 #define STRAGGLER_MS 10000 /* for processes that nothing waits for to end by themselves */
+#define TURN_MS 5000       /* for new operations to wait behind a GC that waits */
 
 static const struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
+static const struct flock turn_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1 };
 static const struct call *holder; /* of its sandbox's lock file */
 
 /* Writes the caller's process group, or none (0), to the lock file. All names have the same length, so only the first one
@@ -73,13 +78,42 @@ static void end_holders(int lock, pid_t group)
 		closedir(processes);
 }
 
+/* Marks the state directory for the turn of a GC, or ends that. A directory is never open for writing. */
+static void mark_turn(int node, bool begins)
+{
+	struct flock mark = turn_byte;
+	mark.l_type = begins ? F_RDLCK : F_UNLCK;
+	(void)fcntl(node, F_OFD_SETLK, &mark);
+}
+
+/* True if another process has marked the state directory. */
+static bool is_turn_of_gc(int node)
+{
+	struct flock other = turn_byte;
+	return !fcntl(node, F_OFD_GETLK, &other) && other.l_type != F_UNLCK;
+}
+
+/* Shares the state directory with other operations. Returns -1, without waiting, while a GC runs or has its turn. */
+static int share_node(const struct call *call)
+{
+	int node = open(call->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (node >= 0 && !is_turn_of_gc(node) && !flock(node, LOCK_SH | LOCK_NB))
+		return node;
+	close(node);
+	return -1;
+}
+
 /* Takes the lock once its holders release it. A holder whose runtime was killed (a DEL that hangs, or a shim that is
  * stopped) is killed after a while. */
 static void wait_for(const struct call *call, int fd, int how, const char *path, const char *scope)
 {
+	int turn_ms = setting_ms("PLEXUS_TURN_MS", TURN_MS);
+	bool is_node = path == call->state_dir, is_new = is_node && how == LOCK_SH && call->node_lock < 0;
 	int limit_ms = setting_ms("PLEXUS_LOCK_MS", 60000);
 	int patience_ms = setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS);
 	int64_t begun = now_us(), deadline = begun + limit_ms * 1000LL, next = begun + patience_ms * 1000LL;
+	while (is_new && is_turn_of_gc(fd) && ms_until(begun + turn_ms * 1000LL))
+		await_ms(call, 10);
 	while (flock(fd, how | LOCK_NB)) {
 		if (errno != EWOULDBLOCK)
 			fail(call, CNI_IO_FAILURE, CANNOT_LOCK, path, errno_text(errno));
@@ -90,8 +124,12 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 			end_holders(fd, 0);
 			next = now_us() + patience_ms * 1000LL;
 		}
+		if (is_node && how == LOCK_EX)
+			mark_turn(fd, (now_us() - begun) / 1000 % (3 * turn_ms) < turn_ms);
 		await_ms(call, 10);
 	}
+	if (is_node)
+		mark_turn(fd, false);
 }
 
 /* Opens and locks a file, again if its last holder removed it. Returns -1 if the disk is full or read-only. */
@@ -180,18 +218,22 @@ static bool lock_free(struct call *call, const char *container_id)
 }
 
 /* Locks another sandbox for a delegate that detaches it, so that no operation on that sandbox runs beside the delegate if
- * the engine ends. `other` is a copy of the call. Returns false, without waiting, while such an operation runs. */
+ * the engine ends, and no GC: STATUS and agents hold no lock of the node. `other` is a copy of the call. Returns false,
+ * without waiting, while such an operation runs. */
 bool lock_other(struct call *other, const char *container_id)
 {
-	other->inherited_lock = -1;
-	if (!lock_free(other, container_id))
-		return false;
-	if (other->lock < 0)
-		return true;
-	open_again(other);
-	if (!is_held(other, 0))
-		return true;
-	release(other);
+	bool needs_node = other->is_agent || call_is(other, "STATUS");
+	other->inherited_lock = other->lock = -1;
+	other->node_lock = needs_node ? share_node(other) : -1;
+	if ((!needs_node || other->node_lock >= 0) && lock_free(other, container_id)) {
+		if (other->lock < 0)
+			return true;
+		open_again(other);
+		if (!is_held(other, 0))
+			return true;
+		release(other);
+	}
+	close(other->node_lock);
 	return false;
 }
 
@@ -200,14 +242,15 @@ void unlock_other(const struct call *other)
 {
 	if (other->lock >= 0)
 		release(other);
+	close(other->node_lock);
 }
 
 /* Locks the call's sandbox to the end of the process. Returns false, without waiting, while another operation on it or a
  * garbage collection runs. Waits for what earlier delegates have left running. Without room for its file, call->lock is -1. */
 bool lock_try(struct call *call)
 {
-	int node = open(call->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (flock(node, LOCK_SH | LOCK_NB) || !lock_free(call, call->container_id)) {
+	int node = share_node(call);
+	if (node < 0 || !lock_free(call, call->container_id)) {
 		close(node);
 		return false;
 	}
@@ -266,7 +309,7 @@ void lock_take(struct call *call)
 void lock_share(struct call *call)
 {
 	int fd = call->node_lock;
-	call->node_lock = -1;
 	if (fd >= 0)
 		wait_for(call, fd, LOCK_SH, call->state_dir, "node");
+	call->node_lock = -1;
 }

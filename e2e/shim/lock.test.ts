@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
@@ -157,6 +165,137 @@ eachBuild("the node lock of a GC", (bench) => {
     });
     expect(await bench().run({ env: { CNI_COMMAND: "GC" } })).toMatchObject({ code: 0 });
     expect(codes).toEqual([1, 1, 0, 1]);
+  });
+});
+
+/** An engine that notes the calls inside, by command and container, and ends each when the test says so. */
+async function namedGates(bench: Bench) {
+  const inside: string[] = [];
+  const opened = new Map<string, () => void>();
+  await bench.engine(async (engine) => {
+    const variables = engine.request.fields.map(String);
+    const variable = (name: string): string =>
+      variables.find((each) => each.startsWith(`${name}=`))?.slice(name.length + 1) ?? "";
+    const call = `${variable("CNI_COMMAND")} ${variable("CNI_CONTAINERID")}`.trim();
+    inside.push(call);
+    await new Promise<void>((resolve) => opened.set(call, resolve));
+    engine.done();
+  });
+  const isInside = (call: string): Promise<unknown> =>
+    waitUntil(`${call} is under way`, () => opened.has(call));
+  return { inside, isInside, open: (call: string) => opened.get(call)?.() };
+}
+
+/** The `flock` and `F_OFD_SETLK` locks of the state directory, as `TYPE MODE`, waiting ones left out. */
+function locksOf(dir: string): string[] {
+  const inode = `:${statSync(dir).ino} `;
+  const lines = readFileSync("/proc/locks", "utf8").split("\n");
+  return lines.flatMap((line) => {
+    const [, kind, , mode] = line.split(/\s+/);
+    return line.includes(inode) && !line.includes("->") ? [`${kind} ${mode}`] : [];
+  });
+}
+
+eachBuild("a GC that waits for the node", (bench) => {
+  const start = (command: string, id: string, extra = {}): Call =>
+    bench().start({ env: { CNI_COMMAND: command, CNI_CONTAINERID: id, ...extra } });
+
+  test("is not overtaken: operations that come later run after it", async () => {
+    const { inside, isInside, open } = await namedGates(bench());
+    const running = start("ADD", "c1");
+    await isInside("ADD c1");
+    const gc = start("GC", "");
+    await waitUntil("the GC waits", () => locksOf(bench().state).includes("OFDLCK READ"));
+    const later = [start("ADD", "c2"), start("DEL", "c3")];
+    await waitUntil("both wait", () => later.every(({ child }) => hasOpen(child, bench().state)));
+    open("ADD c1");
+    await isInside("GC");
+    expect(inside).toEqual(["ADD c1", "GC"]);
+    open("GC");
+    for (const call of ["ADD c2", "DEL c3"]) {
+      await isInside(call);
+      open(call);
+    }
+    for (const call of [running, gc, ...later]) expect(await call.ended).toMatchObject({ code: 0 });
+  });
+
+  test.each([
+    ["waits for a long operation", "SIGCONT"],
+    ["is stopped", "SIGSTOP"],
+  ] as const)("delays others for one turn only, while it %s", async (_, signal) => {
+    const { isInside, open } = await namedGates(bench());
+    const running = start("ADD", "c1");
+    await isInside("ADD c1");
+    const gc = start("GC", "");
+    await waitUntil("the GC waits", () => locksOf(bench().state).includes("OFDLCK READ"));
+    gc.child.kill(signal);
+    const begun = Date.now();
+    const other = start("ADD", "c2", { PLEXUS_TURN_MS: "500" });
+    await isInside("ADD c2");
+    expect(Date.now() - begun).toBeGreaterThanOrEqual(500);
+    gc.child.kill("SIGCONT");
+    for (const call of ["ADD c1", "ADD c2"]) open(call);
+    await isInside("GC");
+    open("GC");
+    for (const call of [running, other, gc]) expect(await call.ended).toMatchObject({ code: 0 });
+  });
+
+  test("ends its turn after a while, and begins another one", async () => {
+    const { isInside, open } = await namedGates(bench());
+    const running = start("ADD", "c1");
+    await isInside("ADD c1");
+    const gc = start("GC", "", { PLEXUS_TURN_MS: "200" });
+    const isMarked = (): boolean => locksOf(bench().state).includes("OFDLCK READ");
+    await waitUntil("its turn begins", isMarked);
+    await waitUntil("its turn ends", () => !isMarked());
+    await waitUntil("its next turn begins", isMarked);
+    open("ADD c1");
+    await isInside("GC");
+    expect(isMarked()).toBe(false);
+    open("GC");
+    for (const call of [running, gc]) expect(await call.ended).toMatchObject({ code: 0 });
+  });
+});
+
+/** True if the process has the directory open. */
+function hasOpen({ pid }: ChildProcess, dir: string): boolean {
+  try {
+    const open = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
+    return open.includes(dir);
+  } catch {
+    return false;
+  }
+}
+
+eachBuild("a DEL of another sandbox", (bench) => {
+  const del = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c9"];
+
+  test.each(["STATUS", "agent"])("by %s runs beside no GC", async (by) => {
+    const { state, bin } = bench();
+    const begun = join(bench().dir, "begun");
+    bench().plugin("p", `echo >${begun}; while [ -e ${begun} ]; do sleep 0.05; done`);
+    const outcomes: (string | undefined)[] = [];
+    await bench().engine(async (engine) => {
+      if (engine.request.fields.map(String).includes("CNI_COMMAND=GC")) return engine.done();
+      outcomes.push((await engine.exec({ type: "p", path: bin, env: del })).outcome);
+      engine.done();
+    });
+    const start = (): Call =>
+      by === "agent"
+        ? bench().start({ args: ["agent", "--once"], stdin: "" })
+        : bench().start({ env: { CNI_COMMAND: "STATUS" } });
+    const holder = await hold(state, "-x");
+    await start().ended;
+    release(holder);
+    await waitUntil("the node is free", () => locksOf(state).length === 0);
+    expect(outcomes).toEqual(["refused"]);
+    const call = start();
+    await waitUntil("the plugin runs", () => existsSync(begun));
+    const gc = bench().start({ env: { CNI_COMMAND: "GC" } });
+    await waitUntil("the GC waits", () => locksOf(state).includes("OFDLCK READ"));
+    rmSync(begun);
+    for (const each of [call, gc]) expect(await each.ended).toMatchObject({ code: 0 });
+    expect(outcomes).toEqual(["refused", "exited"]);
   });
 });
 

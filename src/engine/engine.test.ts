@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { readCall } from "#engine/call/call.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { EngineLab, network, sandbox } from "./testing/engine-lab.ts";
@@ -16,6 +16,10 @@ function gatedLab(): EngineLab & { open(): void; started: Promise<void> } {
   });
   return Object.assign(lab, { open: gate.resolve, started: started.promise });
 }
+
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 30; turn++) await new Promise(setImmediate);
+};
 
 const soon = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
@@ -57,6 +61,35 @@ test("handle() makes GC wait for calls in flight, and later calls wait for GC [R
   await Promise.all([added, collected, later]);
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp GC", "ptp ADD eth0"]);
   expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
+});
+
+test("handle() ends a GC with code 11 while an agent works on a leftover, and lets others go on [R-1.1-33]", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const lab = new EngineLab({ repeatsTeardowns: true });
+  await lab.add();
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  await lab.del();
+  const held = Promise.withResolvers<undefined>();
+  lab.plugins.script("ptp DEL", () => held.promise);
+  lab.advance(60_000);
+  const call = readCall({ env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/cni/bin" }, stdin: "" });
+  const retried = lab.engine.retryLeftover(call, lab.host());
+  await turns();
+  const collected = lab.gc([]);
+  await turns();
+  lab.kernel.addNamespace("/run/netns/c2");
+  const added = lab.add({ env: { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" } });
+  await turns();
+  expect(lab.plugins.of("ptp", "ADD")).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(5000);
+  expect((await collected).json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("garbage collection did not begin"),
+  });
+  expect(await added).toMatchObject({ exitCode: 0 });
+  held.resolve(undefined);
+  expect(await retried).toBe(true);
 });
 
 test("handle() releases the sandbox's lock after a failure and after the shim disconnected", async () => {

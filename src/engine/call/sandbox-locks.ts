@@ -24,9 +24,9 @@ export class SandboxLocks {
     return this.#all.tryShared();
   }
 
-  /** Excludes every other operation. */
-  exclusive(): Promise<Disposable> {
-    return this.#all.exclusive();
+  /** Excludes every other operation. @throws the signal's reason when that fires first */
+  exclusive(signal?: AbortSignal): Promise<Disposable> {
+    return this.#all.exclusive(signal);
   }
 
   /** Locks a sandbox under {@link shared}; undefined when a call for it is in flight. */

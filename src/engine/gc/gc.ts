@@ -12,6 +12,7 @@ import { delegateSearchPath } from "#engine/plan/search-path.ts";
 import { byAge, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
+import { deadline } from "#lib/concurrency/deadline.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 import { addMultusSandboxes } from "./multus-sandboxes.ts";
@@ -19,8 +20,11 @@ import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
 import { containersOf, detachStale, markStale } from "./stale.ts";
 import { type Sandboxes, staleSandboxes } from "./stale-sandboxes.ts";
 
-/** Time limits for all plugins together, while other operations on the node wait, and for one. */
-const [pluginsMaxMs, pluginMaxMs] = [10_000, 5000];
+/**
+ * Time limits while other operations on the node wait: for plugins and the operations of this
+ * process together, and for each. Other shims' operations have ended: ours locks the node first.
+ */
+const [exclusiveMaxMs, stepMaxMs] = [10_000, 5000];
 
 /**
  * GC (CNI 1.1.0 §4 "GC"): the plugins collect while no other operation runs. The DELs of stale
@@ -61,8 +65,10 @@ async function collect(
   request: GcRequest,
   { locks, staleLocks }: CollectOptions,
 ): Promise<{ stale: Sandboxes; errors: CniError[] }> {
-  const begunMs = Math.floor(ctx.deps.clock());
-  using _collection = await ctx.trace.phase("lock", () => locks.exclusive());
+  const { clock } = ctx.deps;
+  const begunMs = Math.floor(clock());
+  using _collection = await ctx.trace.phase("lock", () => excludeOthers(ctx, locks));
+  const pluginsMaxMs = exclusiveMaxMs - (clock() - begunMs);
   const { validAttachments, conf } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
@@ -88,8 +94,21 @@ async function collect(
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
   await addMultusSandboxes(ctx, networks);
-  errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime))));
+  errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime), pluginsMaxMs)));
   return { stale: lockStale(stale, { locks, staleLocks }), errors };
+}
+
+/** @throws CniError 11 when operations of this process, such as an agent's, do not end in time */
+async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Promise<Disposable> {
+  using limit = deadline(stepMaxMs, signal);
+  try {
+    return await locks.exclusive(limit.signal);
+  } catch (cause) {
+    signal.throwIfAborted();
+    const seconds = stepMaxMs / 1000;
+    const message = `garbage collection did not begin: other operations have been running for ${seconds} s; repeat it later`;
+    throw new CniError(CniErrorCode.TryAgainLater, message, { cause });
+  }
 }
 
 /**
@@ -141,10 +160,11 @@ function addDefaultNetwork(
 async function collectNetworks(
   ctx: CallContext,
   networks: readonly CompleteNetwork[],
+  maxMs: number,
 ): Promise<CniError[]> {
   const errors: CniError[] = [];
-  const budget = new TimeBudget(ctx.deps.clock, pluginsMaxMs);
-  const limits = { budget, eachMs: pluginMaxMs, task: "garbage collection" };
+  const budget = new TimeBudget(ctx.deps.clock, maxMs);
+  const limits = { budget, eachMs: stepMaxMs, task: "garbage collection" };
   for (const { list, displayName, searchPath, valid } of networks) {
     const run = limitedRunner(ctx.delegateRunner(displayName), limits);
     const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs, run };

@@ -41,3 +41,21 @@ test("SharedLock.tryShared() fails while a writer holds or waits for the lock", 
   await release(1);
   expect([lock.tryShared(), lock.tryShared()]).not.toContain(undefined);
 });
+
+test("SharedLock.exclusive() gives up when its signal fires, and holds back no reader then", async () => {
+  const lock = new SharedLock();
+  const reader = await lock.shared();
+  const limit = new AbortController();
+  const writer = lock.exclusive(limit.signal);
+  const later = lock.shared();
+  limit.abort(new Error("no time"));
+  await expect(writer).rejects.toThrow("no time");
+  await expect(lock.exclusive(limit.signal)).rejects.toThrow("no time");
+  for (const lease of [reader, await later]) lease[Symbol.dispose]();
+  const granted = new AbortController();
+  const lease = await lock.exclusive(granted.signal);
+  granted.abort();
+  expect(lock.tryShared()).toBeUndefined();
+  lease[Symbol.dispose]();
+  expect(lock.tryShared()).toBeDefined();
+});

@@ -15,14 +15,28 @@ export class SharedLock {
     return this.#lease(false);
   }
 
-  /** Held alone. */
-  exclusive(): Promise<Disposable> {
-    return this.#acquire(true);
+  /** Held alone. @throws the signal's reason when that fires first */
+  exclusive(signal?: AbortSignal): Promise<Disposable> {
+    return this.#acquire(true, signal);
   }
 
-  #acquire(exclusive: boolean): Promise<Disposable> {
-    return new Promise((resolve) => {
-      this.#queue.push({ exclusive, grant: () => resolve(this.#lease(exclusive)) });
+  #acquire(exclusive: boolean, signal?: AbortSignal): Promise<Disposable> {
+    return new Promise((resolve, reject) => {
+      const giveUp = (): void => {
+        this.#queue.splice(this.#queue.indexOf(waiting), 1);
+        reject(signal?.reason);
+        this.#next();
+      };
+      const waiting = {
+        exclusive,
+        grant: () => {
+          signal?.removeEventListener("abort", giveUp);
+          resolve(this.#lease(exclusive));
+        },
+      };
+      this.#queue.push(waiting);
+      if (signal?.aborted === true) return giveUp();
+      signal?.addEventListener("abort", giveUp, { once: true });
       this.#next();
     });
   }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -109,6 +109,7 @@ test("DEL, CHECK and GC use the recorded device and query no device source [D-6]
   kubelet.failure = new Error("the kubelet is unavailable");
   kubelet.lookups.length = 0;
   expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
+  lab.kernel.removeNamespace(netns);
   expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
   for (const command of ["CHECK", "DEL"]) {
     expect(lab.plugins.of("sriov", command)[0]?.conf).toMatchObject({ deviceID: pci(1) });
@@ -349,7 +350,13 @@ test("an unwritable directory for device information does not fail the pod [D-20
 
 test.each<[string, (lab: EngineLab) => Promise<unknown>]>([
   ["DEL", (lab) => lab.del(web)],
-  ["GC", (lab) => lab.gc([])],
+  [
+    "GC",
+    (lab) => {
+      lab.kernel.removeNamespace(netns);
+      return lab.gc([]);
+    },
+  ],
 ])("%s removes the information after the delegates' DEL [D-20]", async (_, detach) => {
   const lab = labWithInfo();
   await lab.add(web);
