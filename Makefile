@@ -166,9 +166,10 @@ endif
 powerloss: build deps-test ## lose power after every operation on the disk, then recover (docs/operations/reliability.md)
 	node e2e/powerloss/main.ts $(if $(STORY),--story "$(STORY)") $(if $(WRITE),--write)
 
-# A minute of new seeds, or HOURS, or HISTORIES from SEED. PRINT=1: one history. MUTATIONS=1: each safeguard taken out.
+# A minute of new seeds, or HOURS, or HISTORIES from SEED. PRINT=1: one history. MUTATIONS=1: each safeguard taken out,
+# with ONLY=TEXT those whose names contain it.
 simulate: deps ## run Plexus in simulated histories with faults (docs/operations/simulation.md)
-	node e2e/simulation/main.ts $(if $(SEED),--seed $(SEED)) $(if $(MUTATIONS),--mutations,$(if $(PRINT),--print --without "$(WITHOUT)", \
+	node e2e/simulation/main.ts $(if $(SEED),--seed $(SEED)) $(if $(MUTATIONS),--mutations $(if $(ONLY),--only "$(ONLY)"),$(if $(PRINT),--print --without "$(WITHOUT)", \
 		$(if $(HISTORIES),--histories $(HISTORIES),--seconds $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60))))
 
 # FILES: globs of files (src/npwg/**,shim/rules.c). WRITE=1 updates docs/operations/mutations.md.

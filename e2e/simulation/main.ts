@@ -23,6 +23,8 @@ const { values } = parseArgs({
     histories: { type: "string" },
     /** Takes one safeguard after the other out, and prints what finds its absence. */
     mutations: { type: "boolean", default: false },
+    /** Only of mutations whose names contain this. */
+    only: { type: "string", default: "" },
     /** Puts the table of the mutations into docs/operations/simulation.md. */
     write: { type: "boolean", default: false },
     workers: { type: "string", default: String(availableParallelism()) },
@@ -52,7 +54,7 @@ async function print(): Promise<number> {
 }
 
 async function searchMutants(): Promise<number> {
-  const { text, areAllFound } = await mutationsReport();
+  const { text, areAllFound } = await mutationsReport(values.only);
   say(text);
   const page = join(repositoryRoot, "docs/operations/simulation.md");
   if (values.write) await replaceSection(page, "mutations", text);

@@ -28,11 +28,16 @@ export async function searchMutant(
   }
 }
 
-/** Searches all mutants. @returns a Markdown table, and the list of what is not searched */
-export async function mutationsReport(): Promise<{ text: string; areAllFound: boolean }> {
+/**
+ * Searches all mutants, or those whose names contain a text.
+ * @returns a Markdown table, and the list of what is not searched
+ */
+export async function mutationsReport(
+  only: string,
+): Promise<{ text: string; areAllFound: boolean }> {
   const rows: string[][] = [];
   let areAllFound = true;
-  for (const mutation of mutations) {
+  for (const mutation of mutations.filter(({ name }) => name.includes(only))) {
     const { histories, findings } = await searchMutant(mutantSearch, mutation);
     const property = findings[0]?.violation.property;
     areAllFound &&= property !== undefined;

@@ -239,7 +239,7 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a record that cannot be written leaves no open file",
     file: "src/records/state-file.ts",
-    find: "    closeSync(fd);\n    rmSync",
+    find: "    if (fd !== undefined) closeSync(fd);\n    rmSync",
     replace: "    rmSync",
     properties: ["bounded"],
     isQuick: true,

@@ -18,11 +18,14 @@ export const properties = {
   "one at a time": "No two delegates of a sandbox run at the same time.",
   "status eventually":
     "The network-status of a pod lists exactly what is attached once the API server answers.",
+  patient: "A status is not written again before the time that the API server names.",
   "as requested":
     "A running pod has the networks of its annotation, and no others, after each edit.",
   watched: "plexusd sees the pods that the API server has, once that answers.",
   bounded: "Files, descriptors and waiting writes do not grow with what has come and gone.",
   "never what runs": "What is attached for a running sandbox stays attached.",
+  "beside others":
+    "A plugin that an agent appends to the node's configuration stays, runs once for a pod, and goes with its agent.",
   answered:
     "The runtime does not have to end a call, unless its delegates take that long. A DEL takes less than two minutes, whatever they do.",
   independent: "A call does not wait for the delegates of another pod.",
@@ -79,6 +82,7 @@ export class Properties implements Observer {
   /** Whether a process has ended that alone knew a network-status, which may then stay unwritten. */
   hasLostStatus = false;
   readonly #times: CallTimes;
+  #lastAddUs = Number.NEGATIVE_INFINITY;
 
   constructor(options: PropertiesOptions) {
     this.#options = options;
@@ -91,6 +95,8 @@ export class Properties implements Observer {
    */
   mayStay({ kind, plugin, containerId }: Attached): boolean {
     if (this.#lostRecords.has(containerId)) return true;
+    // An agent that sees no namespace lets links go with the namespace.
+    if (kind === "link" && world().isAgentBlind) return true;
     return kind === "host state" && this.lostPlugins.has(plugin);
   }
 
@@ -144,6 +150,11 @@ export class Properties implements Observer {
     watched.delegateUs += world().schedule.nowUs - watched.startedUs;
   }
 
+  requestedTooEarly(request: string, askedUs: number): void {
+    // Another sandbox may have the same status.
+    if (this.#lastAddUs < askedUs) this.violate("patient", request);
+  }
+
   statusNotRecorded(process: Process): void {
     process.onEnd(() => {
       this.hasLostStatus = true;
@@ -155,7 +166,10 @@ export class Properties implements Observer {
     if (sandbox === undefined) return;
     const watched = this.#watched(sandbox.id);
     watched.calls += 1;
-    if (command === "ADD") watched.isDetached = false;
+    if (command === "ADD") {
+      watched.isDetached = false;
+      this.#lastAddUs = world().schedule.nowUs;
+    }
     if (command === "DEL") {
       if (!watched.delBegan) this.mustHaveAll(sandbox);
       watched.delBegan = true;
@@ -209,10 +223,11 @@ export class Properties implements Observer {
   }
 
   /** What a running sandbox's ADD has made stays, as long as its namespace. */
-  mustHaveAll({ id, netns }: Sandbox): void {
+  mustHaveAll(sandbox: Sandbox): void {
+    const { id } = sandbox;
     const { made, hasAdd } = this.#watched(id);
     const { kernel } = world();
-    if (!hasAdd || !kernel.hasNamespace(netns)) return;
+    if (!hasAdd || !kernel.hasNamespaceOf(sandbox)) return;
     const there = new Set(kernel.attachedOf(id).map(keyOf));
     const gone = made.filter((each) => !there.has(keyOf(each)));
     if (gone.length > 0) this.violate("never what runs", `${id} has lost ${JSON.stringify(gone)}`);

@@ -1,6 +1,7 @@
 import { apiErrorOf, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import type { RequestOutcome } from "../world/faults.ts";
+import type { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
 import type { ApiServer } from "./api-server.ts";
 import { type Answer, failure, type ServerRequest } from "./requests.ts";
@@ -13,10 +14,15 @@ export type Processing<T> = (server: ApiServer, request: ServerRequest) => T | A
 
 /** What the server answers instead of processing the request. */
 const refusals: Partial<Record<RequestOutcome, Answer>> = {
+  "bad request": failure(400, "BadRequest", "admission webhook denied the request"),
+  forbidden: failure(403, "Forbidden", "admission webhook denied the request"),
+  invalid: failure(422, "Invalid", "admission webhook denied the request"),
   "too many requests": failure(429, "TooManyRequests", "the server is overloaded"),
   "internal error": failure(500, "InternalError", "etcdserver: leader changed"),
   unavailable: failure(503, "ServiceUnavailable", "the server is shutting down"),
 };
+/** With HTTP 429. */
+const retryAfterUs = 5e6;
 const conflict = failure(409, "Conflict", "the object has been modified");
 
 /**
@@ -33,20 +39,45 @@ export function exchange<T>(request: ApiRequest, processing: Processing<T>): Pro
   if (request.signal?.aborted === true) return reply.promise;
   const { outcome, delayUs } = faults.request(request.method ?? "GET", request.path);
   const timeoutUs = request.timeoutMs * 1000;
-  const isAnswered = delayUs < timeoutUs && !outcome.endsWith("lost");
+  const isAnswered = delayUs < timeoutUs && !/lost|late/.test(outcome);
   if (!isAnswered) schedule.at(timeoutUs, () => reply.fail(timeoutOf(request)));
-  const arrivalUs = random.integer(0, delayUs);
+  const arrivalUs = outcome === "late" ? timeoutUs + delayUs : random.integer(0, delayUs);
+  heedRetryAfter(request, owner);
   const arrive = (): void => {
+    // The server hears of a client's end.
+    if (outcome === "late" && !owner.isAlive) return;
     const server = world().api;
     const { epoch } = server;
     const result = arrived(request, { outcome, processing });
     world().note(() => `api: ${owner.name}: ${nameOf(request)}: ${outcome}, ${describe(result)}`);
     if (!isAnswered) return;
-    const settle = (): void => reply.settle(server.epoch === epoch ? result : hangUp());
+    const settle = (): void => {
+      if (isFailure(result) && result.status === 429)
+        notBefore.set(owner, { of: contentOf(request), atUs: schedule.nowUs + retryAfterUs });
+      reply.settle(server.epoch === epoch ? result : hangUp());
+    };
     schedule.at(delayUs - arrivalUs, settle, owner);
   };
   schedule.at(arrivalUs, arrive, schedule.outside);
   return reply.promise;
+}
+
+/** What the server has asked of processes with HTTP 429, last. */
+const notBefore = new WeakMap<Process, { readonly of: string; readonly atUs: number }>();
+
+function heedRetryAfter(request: ApiRequest, owner: Process): void {
+  const asked = notBefore.get(owner);
+  if (asked === undefined || request.method !== "PATCH") return;
+  if (asked.of === contentOf(request) && world().schedule.nowUs < asked.atUs)
+    world().observer.requestedTooEarly(
+      `${owner.name}: ${nameOf(request)}`,
+      asked.atUs - retryAfterUs,
+    );
+}
+
+/** Another sandbox's status is no repetition. */
+function contentOf({ path, body }: ApiRequest): string {
+  return path + JSON.stringify(body);
 }
 
 /** What the client waits for: an answer, or the abort of its signal. */
@@ -106,7 +137,7 @@ function isFailure(result: unknown): result is Answer {
 }
 
 function errorOf(request: ApiRequest, failed: Answer): Error {
-  const retryAfter = failed.status === 429 ? "1" : undefined;
+  const retryAfter = failed.status === 429 ? `${retryAfterUs / 1e6}` : undefined;
   return apiErrorOf(nameOf(request), { ...failed, retryAfter });
 }
 

@@ -1,5 +1,5 @@
 import type { ApiServer } from "../api/api-server.ts";
-import { conflist, type NetworkName } from "../node/networks.ts";
+import { conflist, type NetworkName, resources } from "../node/networks.ts";
 import type { Scenario } from "./scenario.ts";
 
 /** Creates the definitions of the networks that a scenario names; others would have no effect. */
@@ -22,5 +22,7 @@ export function putDefinition(api: ApiServer, name: NetworkName, like = name): v
   const key = `${name} ${like}`;
   const config = configs.get(key) ?? JSON.stringify(conflist(name, like));
   configs.set(key, config);
-  api.putNad({ namespace: "default", name, spec: { config } });
+  const resourceName = resources[name];
+  const annotations = resourceName && { "k8s.v1.cni.cncf.io/resourceName": resourceName };
+  api.putNad({ namespace: "default", name, spec: { config }, ...(annotations && { annotations }) });
 }

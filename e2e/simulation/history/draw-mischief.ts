@@ -24,6 +24,11 @@ export type Mischief =
   | ({ readonly kind: "stop"; readonly of: Victim; readonly forMs: number } & Moment)
   | ({ readonly kind: "power loss" } & Moment)
   | ({ readonly kind: "plugin missing"; readonly type: string } & Window)
+  | ({ readonly kind: "DEL failing"; readonly type: string } & Window)
+  /** How writes of statuses end meanwhile. */
+  | ({ readonly kind: "PATCHes"; readonly outcome: RequestOutcome } & Window)
+  /** Where it is installed, plexus-standalone serves all calls. */
+  | ({ readonly kind: "plexusd away" } & Window)
   | ({ readonly kind: "definition removed"; readonly network: NetworkName } & Window)
   | ({ readonly kind: "definition changed"; readonly network: NetworkName } & Window)
   /** A pod is removed from the API; only later its sandbox is stopped. */
@@ -32,14 +37,20 @@ export type Mischief =
   | ({ readonly kind: "API down"; readonly killsPlexusd: boolean } & Window)
   | { readonly kind: "API restart"; readonly atMs: number }
   | { readonly kind: "clock step"; readonly atMs: number; readonly byMs: number }
+  /** The machine sleeps: only some clocks count the time. */
+  | { readonly kind: "suspend"; readonly atMs: number; readonly byMs: number }
   | { readonly kind: "plexusd restart"; readonly atMs: number }
   /** The next plexusd starts while this one ends. */
   | { readonly kind: "plexusd upgrade"; readonly atMs: number }
-  | { readonly kind: "call"; readonly atMs: number; readonly command: "GC" | "STATUS" | "CHECK" }
+  | { readonly kind: "call"; readonly atMs: number; readonly command: RuntimeCommand }
+  /** Of the second runtime. */
+  | { readonly kind: "second call"; readonly atMs: number; readonly command: RuntimeCommand }
   /** The namespace of a pod's sandbox disappears before its DEL. */
   | { readonly kind: "namespace gone"; readonly atMs: number }
   /** The runtime forgets a sandbox. Its pod is deleted, or the sandbox's namespace stays. */
   | { readonly kind: "sandbox forgotten"; readonly atMs: number; readonly keepsPod: boolean };
+
+type RuntimeCommand = "GC" | "STATUS" | "CHECK";
 
 /** Before the event of that number among those of such processes; undefined: of all processes. */
 interface Moment {
@@ -76,7 +87,10 @@ const behaviours: Readonly<Record<Exclude<DelegateBehaviour, "works">, number>> 
   "hangs with a child": 1,
 };
 
-const outcomes: Readonly<Record<Exclude<RequestOutcome, "answered">, number>> = {
+/** Those of a whole outage are drawn by others.ts. */
+type OutageOutcome = "answered" | "late" | "bad request" | "forbidden" | "invalid";
+
+const outcomes: Readonly<Record<Exclude<RequestOutcome, OutageOutcome>, number>> = {
   "request lost": 1,
   "answer lost": 1,
   refused: 1,
@@ -88,7 +102,9 @@ const outcomes: Readonly<Record<Exclude<RequestOutcome, "answered">, number>> = 
   old: 1,
 };
 
-type Kinds = Readonly<Record<Mischief["kind"], number>>;
+/** Others are drawn by others.ts. */
+type Kinds = Readonly<Record<Exclude<Mischief["kind"], OthersKind>, number>>;
+type OthersKind = "DEL failing" | "PATCHes" | "plexusd away" | "suspend" | "second call";
 
 const kinds: Kinds = {
   delegate: 12,
@@ -116,7 +132,7 @@ const kinds: Kinds = {
 };
 
 /** What faults concern: a part of the scenario. */
-interface Node {
+export interface Node {
   readonly pods: readonly {
     readonly networks: readonly NetworkName[];
     readonly startMs: number;
@@ -219,7 +235,7 @@ function delegateCalls({ pods, defaultNetwork }: Node): number {
 }
 
 /** Often when a pod starts or ends: most faults matter then. */
-function drawTimeMs(random: Random, { pods }: Node): number {
+export function drawTimeMs(random: Random, { pods }: Node): number {
   const anyMs = random.duration(50, 20_000);
   const { startMs, lifeMs = anyMs } = random.pick(pods);
   const moment = random.weighted({ any: 2, start: 1, end: 2 });

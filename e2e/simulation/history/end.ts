@@ -1,11 +1,13 @@
 import { tryParseJson } from "#cni/document.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject } from "#lib/json.ts";
+import { listFiles, typesOf } from "../node/mesh-agent.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
 import { inProcess } from "../world/remote.ts";
 import { interfaceName } from "./annotation.ts";
-import type { Stage } from "./stage.ts";
+import type { MeshScenario } from "./others.ts";
+import { type Stage, sidesOf } from "./stage.ts";
 
 /** Names of files that stay when all pods are gone. */
 const mayStayFile = /\.detached$|^default\.plan$|\.record$|\.damaged$/;
@@ -15,6 +17,8 @@ const statusUs = 150e6;
 const statusOfLockedUs = statusUs + 600e6;
 /** A failed hot-plug is tried again after at most five minutes, and then a plugin may take long. */
 const hotPlugUs = 480e6;
+/** For plexusd and the agent of a mesh to agree. */
+const meshUs = 400e6;
 /** Older than any file that plexusd keeps. */
 const oldMs = 24 * 3_600_000;
 /** Longer than a sweep takes on a disk that is busy. */
@@ -23,6 +27,8 @@ const sweepUs = 10e6;
 /** What holds for the pods that run once everything is repaired. */
 export async function checkRunning(stage: Stage): Promise<void> {
   const { kubelet, runtime, properties } = stage;
+  await checkSecond(stage);
+  if (stage.scenario.others.mesh !== undefined) await checkMesh(stage, stage.scenario.others.mesh);
   if (kubelet.pods.length === 0) return;
   if (stage.scenario.hotPlug === "on") await checkRequested(stage);
   for (const sandbox of runningSandboxes(stage)) checkAttached(stage, sandbox);
@@ -43,6 +49,46 @@ export async function checkRunning(stage: Stage): Promise<void> {
   const problem = await lastProblem(stage, statuses, waitUs);
   if (problem !== undefined && !properties.hasLostStatus)
     properties.violate("status eventually", problem);
+}
+
+/** A container of the second runtime has its default network, whatever pod has its name. */
+async function checkSecond({ second, scenario, properties, world }: Stage): Promise<void> {
+  if (second === undefined) return;
+  const { runtime } = second;
+  for (const sandbox of runtime.sandboxes.values()) {
+    if (sandbox.state !== "ready" || !world.kernel.hasNamespaceOf(sandbox)) continue;
+    properties.mustHaveAll(sandbox);
+    const links = world.kernel.attachedOf(sandbox.id).filter(({ kind }) => kind === "link");
+    const there = links.map(({ ifName, network }) => `${ifName} ${network}`).join();
+    if (there !== `eth0 ${scenario.others.second?.defaultNetwork}`)
+      properties.violate("as requested", `${sandbox.id} of the second runtime has ${there}`);
+  }
+  if (!(await inProcess(runtime.process, () => runtime.check()).catch(() => true)))
+    properties.violate("never what runs", "a CHECK of the second runtime fails");
+}
+
+/** The plugin of a mesh is the last of the node's configuration, and has run once for a pod. */
+async function checkMesh(stage: Stage, { mesh }: MeshScenario): Promise<void> {
+  const { world, properties, meshAgent } = stage;
+  const { schedule, disk, meshAdds } = world;
+  const type = `${mesh}-cni`;
+  const violate = (details: string): void => properties.violate("beside others", details);
+  const problem = (): string | undefined => {
+    const files = listFiles().map(typesOf);
+    const counts = files.map((types) => types.filter((each) => each === type).length);
+    const isRight = meshAgent === undefined ? counts.every((n) => n === 0) : counts[0] === 1;
+    return isRight && files[0]?.[0] === "plexus" ? undefined : JSON.stringify(files);
+  };
+  const wrong = await lastProblem(stage, problem, meshUs);
+  if (wrong !== undefined) violate(`with${meshAgent ? "" : "out"} its agent: ${wrong}`);
+  for (const [id, count] of meshAdds)
+    if (count > 1) violate(`${type} ran ${count} times for ${id}`);
+  let writes = 0;
+  const watch = (path: string): void => void (path.endsWith(".conflist") && writes++);
+  disk.watchers.add(watch);
+  await schedule.sleep(meshUs);
+  disk.watchers.delete(watch);
+  if (writes > 2) violate(`the configuration was written ${writes} times`);
 }
 
 /** Waits until there is no problem, as long as writes and watches may take. */
@@ -68,11 +114,11 @@ function watchProblem({ plexusd, api }: Stage): string | undefined {
 function runningSandboxes({ api, runtime, kubelet, world }: Stage): Sandbox[] {
   const wanted = new Set(kubelet.pods);
   return [...runtime.sandboxes.values()].filter(
-    ({ pod, state, netns }) =>
-      wanted.has(pod) &&
-      api.pod(`default/${pod.name}`)?.metadata.uid === pod.uid &&
-      state === "ready" &&
-      world.kernel.hasNamespace(netns),
+    (sandbox) =>
+      wanted.has(sandbox.pod) &&
+      api.pod(`default/${sandbox.pod.name}`)?.metadata.uid === sandbox.pod.uid &&
+      sandbox.state === "ready" &&
+      world.kernel.hasNamespaceOf(sandbox),
   );
 }
 
@@ -143,10 +189,11 @@ function statusProblem(stage: Stage, sandbox: Sandbox): string | undefined {
 
 /** What holds when all pods are gone. */
 export async function checkEnd(stage: Stage): Promise<void> {
-  const { world, properties, kubelet, scenario, plexusd } = stage;
+  const { world, properties, scenario, plexusd } = stage;
   const { kernel, disk, schedule } = world;
-  if (kubelet.unsettled > 0)
-    properties.violate("in the end", `${kubelet.unsettled} pods cannot be deleted`);
+  for (const { kubelet } of sidesOf(stage))
+    if (kubelet.unsettled > 0)
+      properties.violate("in the end", `${kubelet.unsettled} pods cannot be deleted`);
   const left = kernel.attached().filter((made) => !properties.mayStay(made));
   if (left.length > 0) properties.violate("in the end", `still there: ${JSON.stringify(left)}`);
   await schedule.sleep(2e6);

@@ -6,7 +6,7 @@ import { Runtime, type SimulatedPod } from "../node/runtime.ts";
 import { Properties, type Violation } from "../properties.ts";
 import { ProcessEndedError } from "../world/disk/errors.ts";
 import { Disk } from "../world/disk.ts";
-import { Kernel } from "../world/kernel.ts";
+import { Kernel, randomUuid } from "../world/kernel.ts";
 import { Random } from "../world/random.ts";
 import { inProcess } from "../world/remote.ts";
 import { Process, Schedule } from "../world/schedule.ts";
@@ -15,11 +15,11 @@ import { annotationsOf, scheduleEdits } from "./annotation.ts";
 import { putDefinitions, restoreDefinitions } from "./definitions.ts";
 import type { Mischief } from "./draw-mischief.ts";
 import { checkEnd, checkRunning, recordNames } from "./end.ts";
-import { losePower, startMachine } from "./machine.ts";
+import { losePower, startMachine, writeList } from "./machine.ts";
 import { makeMischief } from "./mischief.ts";
 import { PlannedFaults } from "./planned-faults.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
-import type { Stage } from "./stage.ts";
+import { type Side, type Stage, sidesOf } from "./stage.ts";
 
 /** How a history ended. */
 export interface HistoryEnd {
@@ -31,6 +31,9 @@ export interface HistoryEnd {
 
 /** How long the first part may take, with all that goes wrong, and the repair at the end. */
 const limitUs = { first: 900e6, repair: 3600e6, whole: 2 * 3600e6 };
+
+/** Longer than plexusd leaves the sandboxes of earlier boots and missing pods alone. */
+const graceUs = 900e6;
 
 let present: Properties | undefined;
 
@@ -75,8 +78,8 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
   const disk = new Disk();
   const faults = new PlannedFaults(random, scenario.mischief);
   const isRunning = (id: string): boolean => {
-    const sandbox = runtime.sandboxes.get(id);
-    return sandbox?.state === "ready" && world.kernel.hasNamespace(sandbox.netns);
+    const sandbox = runtime.sandboxes.get(id) ?? second?.runtime.sandboxes.get(id);
+    return sandbox?.state === "ready" && world.kernel.hasNamespaceOf(sandbox);
   };
   const properties = new Properties({
     isRunning,
@@ -85,8 +88,14 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
     stops: scenario.mischief.filter(({ kind }) => kind === "stop").length,
   });
   const world: World = {
-    ...{ random, schedule, faults, disk, kernel: new Kernel(random, disk) },
+    ...{ random, schedule, faults, disk, kernel: firstKernel(scenario, random, disk) },
     ...{ daemon: undefined, onDaemonChange: new Set(), missingPlugins: new Set() },
+    ...{
+      isAgentBlind: scenario.others.isAgentBlind,
+      devices: new Map(),
+      meshAdds: new Map(),
+      failingDels: new Set(),
+    },
     startStandalone: scenario.hasStandalone ? () => startStandalone(scenario) : undefined,
     ...{ observer: properties, api: new ApiServer() },
     clockOffsetMs: Date.UTC(2026, 0, 1),
@@ -96,14 +105,14 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
   enterWorld(world);
   installConf(disk, scenario);
   const { api } = world;
+  const onCall: ConstructorParameters<typeof Runtime>[0]["onCall"] = {
+    started: (command, sandbox) => properties.callStarted(command, sandbox),
+    ended: (end) => properties.callEnded(end),
+  };
   const runtime = new Runtime({
-    kind: scenario.runtime,
-    conf: runtimeConf(scenario.defaultNetwork, scenario.cniVersion),
+    ...{ kind: scenario.runtime, client: "kubelet", conf: runtimeConf(scenario), onCall },
+    readsConf: scenario.others.mesh !== undefined,
     passesAnnotations: scenario.passesAnnotations,
-    onCall: {
-      started: (command, sandbox) => properties.callStarted(command, sandbox),
-      ended: (end) => properties.callEnded(end),
-    },
   });
   const kubelet = new Kubelet(runtime, {
     started: (pod) => scenario.hotPlug === "on" && reportStatus(world, api, pod),
@@ -113,11 +122,41 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
       if (api.pod(key)?.metadata.uid === uid) api.removePod(key);
     },
   });
+  const second = secondSide(scenario, onCall);
   const stage: Stage = {
-    ...{ scenario, world, faults, properties, api, runtime, kubelet },
-    ...{ plexusd: undefined, isOn: true, edited: new Map() },
+    ...{ scenario, world, faults, properties, api, runtime, kubelet, second },
+    ...{
+      plexusd: undefined,
+      meshAgent: undefined,
+      isAway: false,
+      isOn: true,
+      edited: new Map(),
+      forgotten: [],
+    },
   };
   return stage;
+}
+
+function firstKernel({ others }: Scenario, random: Random, disk: Disk): Kernel {
+  const boot = { clockFromUs: -1000 * others.uptimeMs };
+  if (!others.hasTwoBootIds) return new Kernel(random, disk, boot);
+  return new Kernel(random, disk, { ...boot, containerBootId: randomUuid(random) });
+}
+
+/** A second runtime with its own list, whose containers are no pods of the cluster. */
+function secondSide(
+  { cniVersion, others }: Scenario,
+  onCall: ConstructorParameters<typeof Runtime>[0]["onCall"],
+): Side | undefined {
+  if (others.second === undefined) return undefined;
+  const { kind, client, defaultNetwork } = others.second;
+  const conf = runtimeConf({ cniVersion, defaultNetwork, name: "second" });
+  const runtime = new Runtime({
+    ...{ kind, client, conf, onCall },
+    ...{ passesAnnotations: false, readsConf: false },
+  });
+  const nothing = (): void => undefined;
+  return { runtime, kubelet: new Kubelet(runtime, { started: nothing, ended: nothing }) };
 }
 
 /** Updates the pod's status, so that watches deliver it again. */
@@ -136,17 +175,36 @@ function isShortOfRoom(mischief: Mischief): boolean {
 
 /** Has the pods live, and things go wrong, until nothing more is to happen. */
 async function playFirstPart(stage: Stage): Promise<void> {
-  const { scenario, world, kubelet, api } = stage;
+  const { scenario, world, api } = stage;
   const { schedule } = world;
   putDefinitions(api, scenario);
   startMachine(stage);
   scenario.pods.forEach((pod, index) => {
     schedule.at(pod.startMs * 1000, () => startPod(stage, pod, index));
   });
+  scenario.others.second?.containers.forEach(({ startMs, lifeMs }, index) => {
+    schedule.at(startMs * 1000, () => startContainer(stage, index, lifeMs));
+  });
   const lastUs = makeMischief(stage);
-  const endsMs = scenario.pods.map(({ startMs, lifeMs = 0 }) => startMs + lifeMs + 1);
+  const { containers = [] } = scenario.others.second ?? {};
+  const all = [...scenario.pods, ...containers];
+  const endsMs = all.map(({ startMs, lifeMs = 0 }) => startMs + lifeMs + 1);
   await schedule.sleep(Math.max(lastUs, 1000 * Math.max(...endsMs, 0)) + 500_000);
-  await schedule.until(() => kubelet.unsettled === 0, limitUs.first);
+  await schedule.until(() => unsettled(stage) === 0, limitUs.first);
+}
+
+/** What runtimes run is not yet as it should be. */
+function unsettled(stage: Stage): number {
+  return sidesOf(stage).reduce((sum, { kubelet }) => sum + kubelet.unsettled, 0);
+}
+
+/** A container of the second runtime has the name that a pod of the cluster may have, too. */
+function startContainer({ second, world, faults }: Stage, index: number, lifeMs?: number): void {
+  if (second === undefined || faults.isOver) return;
+  const name = `pod-${index}`;
+  const pod = { namespace: "", name, uid: `container-${index}`, annotations: {} };
+  second.kubelet.create(pod);
+  if (lifeMs !== undefined) world.schedule.at(lifeMs * 1000, () => second.kubelet.delete(pod));
 }
 
 function nameIndex(pods: readonly PodScenario[], index: number): number {
@@ -186,36 +244,40 @@ function startPod(stage: Stage, plan: PodScenario, index: number): void {
 
 /** Removes every cause of failures, waits until the node is as it should be, then empties it. */
 async function repair(stage: Stage): Promise<void> {
-  const { world, faults, runtime, kubelet, properties } = stage;
+  const { world, faults, runtime, properties } = stage;
   const { schedule } = world;
   world.note(() => "everything is repaired");
   faults.isOver = true;
   if (stage.api.isDown) stage.api.start();
   restoreDefinitions(stage.api, stage.scenario);
   world.missingPlugins.clear();
+  world.failingDels.clear();
   properties.disturb(120e6);
   const endUs = schedule.nowUs + limitUs.repair;
   const isStopped = (): boolean => stage.plexusd?.process.delayed !== undefined;
   const isReady = (): boolean =>
-    stage.isOn && stage.plexusd?.isServing === true && !isStopped() && kubelet.unsettled === 0;
+    stage.isOn && stage.plexusd?.isServing === true && !isStopped() && unsettled(stage) === 0;
   if (!(await schedule.until(isReady, endUs)))
-    return properties.violate("in the end", `${kubelet.unsettled} pods are not settled`);
+    return properties.violate("in the end", `${unsettled(stage)} pods are not settled`);
   const nudge = async (): Promise<void> => {
-    runtime.writeList();
+    writeList(stage);
     await inProcess(runtime.process, () => runtime.nudge()).catch(() => undefined);
   };
   // Without the runtime's list, what it has forgotten stays as long as its pod; with it, as long as its namespace.
+  const { hasList, others } = stage.scenario;
+  const isListed = hasList && others.second?.isListed !== true;
   const netnsOf = (id: string): string => `/run/netns/${id}`;
   const isTidy = (): boolean =>
-    !stage.scenario.hasList ||
-    leftovers(stage).every((id) => world.kernel.hasNamespace(netnsOf(id)));
+    !isListed || leftovers(stage).every((id) => world.kernel.hasNamespace(netnsOf(id)));
   if (!(await schedule.until(isTidy, endUs, nudge)))
     return properties.violate("in the end", `beside running pods: ${leftovers(stage).join()}`);
+  const isOver = schedule.nowUs + (others.isLong ? graceUs : 0);
+  await schedule.until(() => schedule.nowUs > isOver, endUs, nudge);
   await checkRunning(stage);
   for (const id of leftovers(stage)) world.kernel.removeNamespace(netnsOf(id));
-  for (const pod of kubelet.pods) kubelet.delete(pod);
+  for (const { kubelet } of sidesOf(stage)) for (const pod of kubelet.pods) kubelet.delete(pod);
   const isEmpty = (): boolean =>
-    kubelet.unsettled === 0 && !isBusy() && leftovers(stage).length === 0;
+    unsettled(stage) === 0 && !isBusy() && leftovers(stage).length === 0;
   await schedule.until(isEmpty, endUs, nudge);
   await checkEnd(stage);
 }
@@ -226,11 +288,13 @@ function isBusy(): boolean {
 }
 
 /** What is attached, or recorded, for sandboxes that the runtime does not have. */
-function leftovers({ world, properties, runtime }: Stage): string[] {
+function leftovers(stage: Stage): string[] {
+  const { world, properties } = stage;
   const attached = world.kernel.attached().filter((made) => !properties.mayStay(made));
   const ids = [
     ...attached.map(({ containerId }) => containerId),
     ...recordNames(world.disk).map((name) => name.slice(0, name.indexOf("@"))),
   ];
-  return ids.filter((id) => !runtime.sandboxes.has(id));
+  const runtimes = sidesOf(stage).map(({ runtime }) => runtime);
+  return ids.filter((id) => runtimes.every(({ sandboxes }) => !sandboxes.has(id)));
 }

@@ -1,7 +1,10 @@
+import { MeshAgent } from "../node/mesh-agent.ts";
 import { Plexusd } from "../node/plexusd.ts";
 import { startAgent } from "../node/shim/agent.ts";
-import { Kernel } from "../world/kernel.ts";
-import type { Stage } from "./stage.ts";
+import type { Boot } from "../world/ground.ts";
+import { Kernel, randomUuid } from "../world/kernel.ts";
+import type { MeshScenario } from "./others.ts";
+import { type Stage, sidesOf } from "./stage.ts";
 
 /** How often `plexusctl sandboxes` writes the runtime's list, in microseconds. */
 const listUs = 30e6;
@@ -10,6 +13,7 @@ const listUs = 30e6;
 export function startMachine(stage: Stage): void {
   startPlexusd(stage);
   if (stage.scenario.hasAgent) keepAgent(stage);
+  if (stage.scenario.others.mesh !== undefined) keepMeshAgent(stage, stage.scenario.others.mesh);
   if (stage.scenario.hasList) keepList(stage);
 }
 
@@ -24,19 +28,43 @@ function keepAgent(stage: Stage): void {
   });
 }
 
+/** Starts it from its time on, until its time is over. */
+function keepMeshAgent(stage: Stage, { mesh, startMs, lifeMs = Infinity }: MeshScenario): void {
+  const { schedule } = stage.world;
+  const { outside } = schedule;
+  const endUs = 1000 * (startMs + lifeMs);
+  const start = (): void => {
+    if (!stage.isOn || schedule.nowUs >= endUs) return;
+    const agent = new MeshAgent(mesh);
+    stage.meshAgent = agent;
+    agent.process.onEnd(() => {
+      stage.meshAgent = undefined;
+      schedule.at(1e6, start, outside);
+    });
+    if (lifeMs < Infinity) schedule.at(endUs - schedule.nowUs, () => agent.stop(), outside);
+  };
+  schedule.at(Math.max(0, 1000 * startMs - schedule.nowUs), start, outside);
+}
+
 function keepList(stage: Stage): void {
   const { schedule } = stage.world;
   const write = (): void => {
     if (!stage.isOn || stage.faults.isOver) return;
-    if (stage.runtime.process.isAlive) stage.runtime.writeList();
+    if (stage.runtime.process.isAlive) writeList(stage);
     schedule.at(listUs, write, schedule.outside);
   };
   schedule.at(listUs, write, schedule.outside);
 }
 
+/** Writes the list of sandboxes, perhaps with those of another runtime. */
+export function writeList({ runtime, second, scenario }: Stage): void {
+  const isForeign = scenario.others.second?.isListed === true;
+  runtime.writeList(isForeign ? second?.runtime.sandboxes.keys() : undefined);
+}
+
 /** Starts plexusd, again and again, as the kubelet does. */
-function startPlexusd(stage: Stage): void {
-  if (!stage.isOn || stage.plexusd !== undefined) return;
+export function startPlexusd(stage: Stage): void {
+  if (!stage.isOn || stage.isAway || stage.plexusd !== undefined) return;
   const { schedule, random } = stage.world;
   const plexusd = Plexusd.start(stage.runtime, stage.scenario, () => {
     stage.properties.disturb(120e6);
@@ -57,7 +85,7 @@ export function upgradePlexusd(stage: Stage): void {
 /** Ends all processes; the machine starts again later. */
 export function losePower(stage: Stage): void {
   if (!stage.isOn) return;
-  const { world, runtime, kubelet, properties } = stage;
+  const { world, properties } = stage;
   const { schedule, random } = world;
   world.note(() => "power is lost");
   stage.isOn = false;
@@ -66,15 +94,25 @@ export function losePower(stage: Stage): void {
   const lostAtUs = schedule.nowUs;
   const boot = (): void => {
     world.disk.restart(lostAtUs);
-    world.kernel = new Kernel(random, world.disk);
+    world.kernel = new Kernel(random, world.disk, nextBoot(stage));
     world.note(() => "the machine starts");
     properties.machineStarted();
     stage.isOn = true;
-    runtime.restart();
-    kubelet.restart();
+    for (const { runtime, kubelet } of sidesOf(stage)) {
+      runtime.restart();
+      kubelet.restart();
+    }
     properties.disturb(60e6);
     schedule.at(random.duration(1e6, 30e6), () => startMachine(stage), schedule.outside);
   };
   schedule.at(random.duration(5e6, 20e6), boot, schedule.outside);
   schedule.killAll();
+}
+
+/** Where the node is a container, its start is not always one of the machine. */
+function nextBoot({ world, scenario }: Stage): Boot {
+  const { kernel, random, schedule } = world;
+  const clockFromUs = schedule.nowUs;
+  if (!scenario.others.hasTwoBootIds) return { clockFromUs };
+  return random.chance(0.5) ? { clockFromUs, containerBootId: randomUuid(random) } : kernel;
 }

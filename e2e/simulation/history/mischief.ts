@@ -1,10 +1,11 @@
 import { defaultEngineConfig } from "#engine/config.ts";
+import type { Runtime } from "../node/runtime.ts";
 import { inProcess } from "../world/remote.ts";
 import type { Process } from "../world/schedule.ts";
 import { putDefinition } from "./definitions.ts";
 import type { Mischief } from "./draw-mischief.ts";
-import { upgradePlexusd } from "./machine.ts";
-import type { Stage } from "./stage.ts";
+import { startPlexusd, upgradePlexusd } from "./machine.ts";
+import { type Stage, sidesOf } from "./stage.ts";
 
 const { missingPluginGraceMs } = defaultEngineConfig;
 
@@ -63,6 +64,9 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
     case "definition removed":
     case "definition changed":
     case "API down":
+    case "DEL failing":
+    case "PATCHes":
+    case "plexusd away":
       schedule.at(mischief.forMs * 1000, breakOff(stage, mischief), schedule.outside);
       break;
     case "API restart":
@@ -71,6 +75,10 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
       break;
     case "clock step":
       world.clockOffsetMs += mischief.byMs;
+      break;
+    case "suspend":
+      world.clockOffsetMs += mischief.byMs;
+      world.kernel.suspendedMs += mischief.byMs;
       break;
     default:
       if (stage.isOn) happenOnNode(stage, mischief);
@@ -93,6 +101,21 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
         world.schedule.at(missingPluginGraceMs * 1000, lose, world.schedule.outside);
       }
       return () => world.missingPlugins.delete(mischief.type);
+    case "PATCHes":
+      faults.patches = mischief.outcome;
+      return () => {
+        faults.patches = undefined;
+      };
+    case "DEL failing":
+      world.failingDels.add(mischief.type);
+      return () => world.failingDels.delete(mischief.type);
+    case "plexusd away":
+      stage.isAway = true;
+      stage.plexusd?.stop();
+      return () => {
+        stage.isAway = false;
+        startPlexusd(stage);
+      };
     case "definition removed":
       api.removeNad(`default/${mischief.network}`);
       return () => putDefinition(api, mischief.network);
@@ -129,7 +152,10 @@ function happenOnNode(stage: Stage, mischief: Mischief): void {
       upgradePlexusd(stage);
       break;
     case "call":
-      call(stage, mischief.command);
+      call(stage.runtime, stage.scenario.runtime, mischief.command);
+      break;
+    case "second call":
+      if (stage.second !== undefined) call(stage.second.runtime, "CRI-O", mischief.command);
       break;
     case "pod removed":
       removePod(stage, mischief.forMs);
@@ -149,11 +175,15 @@ function happenOnNode(stage: Stage, mischief: Mischief): void {
   }
 }
 
-function call({ runtime, scenario }: Stage, command: "GC" | "STATUS" | "CHECK"): void {
+function call(
+  runtime: Runtime,
+  kind: "containerd" | "CRI-O",
+  command: "GC" | "STATUS" | "CHECK",
+): void {
   const make = (): Promise<unknown> => {
     if (command === "CHECK") return runtime.check();
     // containerd never makes a GC.
-    const isGc = command === "GC" && scenario.runtime === "CRI-O";
+    const isGc = command === "GC" && kind === "CRI-O";
     return isGc ? runtime.collectGarbage() : runtime.status();
   };
   void inProcess(runtime.process, make).catch(() => undefined);
@@ -172,11 +202,11 @@ function removePod({ api, kubelet, world }: Stage, forMs: number): void {
 
 /** Who starts plexusd and the agent starts them again. */
 function kill(stage: Stage, victim: Process): void {
-  const { runtime, world } = stage;
-  const { schedule, random } = world;
+  const { schedule, random } = stage.world;
   if (!stage.isOn) return;
   schedule.kill(victim);
-  if (victim !== runtime.process) return;
+  const runtime = sidesOf(stage).find(({ runtime }) => runtime.process === victim)?.runtime;
+  if (runtime === undefined) return;
   const restart = (): void => {
     // Another kill or a power loss may have restarted it.
     if (stage.isOn && !runtime.process.isAlive) runtime.restart();

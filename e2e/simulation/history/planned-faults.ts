@@ -1,6 +1,8 @@
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { DelegateFault, DiskFault, Faults, RequestFault } from "../world/faults.ts";
 import { ground } from "../world/ground.ts";
 import type { Random } from "../world/random.ts";
+import { world } from "../world/world.ts";
 import type { Mischief } from "./draw-mischief.ts";
 
 const singleObject = /\/namespaces\/[^/]+\/[^/]+\/[^/]+/;
@@ -25,6 +27,8 @@ export class PlannedFaults implements Faults {
   #requestCount = 0;
   #watchCount = 0;
   isDiskFull = false;
+  /** How writes of statuses end. */
+  patches: RequestFault["outcome"] | undefined;
   /** How long the next delegate takes, unless something else is planned for it. */
   nextDelegateMs: number | undefined;
   /** Whether nothing goes wrong any more. */
@@ -40,10 +44,12 @@ export class PlannedFaults implements Faults {
     }
   }
 
-  delegate(): DelegateFault {
+  delegate({ type, env }: DelegateCall): DelegateFault {
     const durationUs = this.#random.duration(1000, 100_000);
     const fault = this.#delegates.get(++this.#delegateCount);
     if (this.isOver) return { behaviour: "works", durationUs };
+    if (env.CNI_COMMAND === "DEL" && world().failingDels.has(type))
+      return { behaviour: "fails before its work", durationUs };
     if (fault === undefined) return { behaviour: "works", durationUs: this.#next(durationUs) };
     if (fault.kind === "delegate") return { behaviour: fault.behaviour, durationUs };
     if (fault.kind === "slow delegate")
@@ -64,7 +70,10 @@ export class PlannedFaults implements Faults {
     const delayUs = this.#random.duration(500, 20_000);
     const fault = this.#requests.get(++this.#requestCount);
     if (this.isOver) return { outcome: "answered", delayUs };
-    const outcome = fault?.outcome ?? "answered";
+    const ofWrites = method === "PATCH" && /\/pods\//.test(path) ? this.patches : undefined;
+    const outcome = fault?.outcome ?? ofWrites ?? "answered";
+    // The server cancels what it has not processed when it hears that the client has gone.
+    if (outcome === "late") return { outcome, delayUs: this.#random.duration(1000, 300_000) };
     // Only a list may be old. A server reads a single object from its store.
     const isOfOne = method === "GET" && singleObject.test(path);
     return { outcome: outcome === "old" && isOfOne ? "answered" : outcome, delayUs };

@@ -2,6 +2,7 @@ import type { EngineConfig } from "#engine/config.ts";
 import { type NetworkName, requestable } from "../node/networks.ts";
 import { Random } from "../world/random.ts";
 import { drawKinds, drawMischief, type Mischief } from "./draw-mischief.ts";
+import { drawOthers, type Others } from "./others.ts";
 
 /** What one history is about. The seed decides it, and all delays and orders. */
 export interface Scenario {
@@ -22,6 +23,7 @@ export interface Scenario {
   readonly pods: readonly PodScenario[];
   readonly mischief: readonly Mischief[];
   readonly publishStatus: EngineConfig["publishStatus"];
+  readonly others: Others;
 }
 
 export interface PodScenario {
@@ -85,7 +87,24 @@ export function drawScenario(seed: number): Scenario {
   const mischiefCount = Number(random.weighted(size.mischief));
   const mischief = Array.from({ length: mischiefCount }, () => drawMischief(random, kinds, node));
   const publishStatus = random.pick(["beforeReply", "afterReply"] as const);
-  return { seed, ...node, hotPlug, mischief, publishStatus };
+  const ofOthers = new Random(seed + 0.75 * 2 ** 32);
+  const drawn = drawOthers(ofOthers, node);
+  // An agent that cannot see namespaces cannot attach networks.
+  const others = hotPlug === "on" ? { ...drawn, isAgentBlind: false } : drawn;
+  return {
+    ...{ seed, ...node, hotPlug, publishStatus, others },
+    hasStandalone: node.hasStandalone || others.hasTwoBootIds,
+    hasAgent: node.hasAgent || others.isAgentBlind,
+    hasList: node.hasList || others.second?.isListed === true,
+    pods: others.hasDevices ? node.pods.map((pod) => withDevice(ofOthers, pod)) : node.pods,
+    mischief: [...mischief, ...others.mischief],
+  };
+}
+
+/** One of a pod's networks is attached by a device. */
+function withDevice(random: Random, pod: PodScenario): PodScenario {
+  const first = random.weighted({ vf: 6, marked: 2, "": 2 });
+  return first === "" ? pod : { ...pod, networks: [first, ...pod.networks.slice(1)] };
 }
 
 function drawNetworks(random: Random, size: Size): NetworkName[] {

@@ -1,5 +1,6 @@
 import type { ApiServer } from "../api/api-server.ts";
 import type { Kubelet } from "../node/kubelet.ts";
+import type { MeshAgent } from "../node/mesh-agent.ts";
 import type { NetworkName } from "../node/networks.ts";
 import type { Plexusd } from "../node/plexusd.ts";
 import type { Runtime } from "../node/runtime.ts";
@@ -7,6 +8,14 @@ import type { Properties } from "../properties.ts";
 import type { World } from "../world/world.ts";
 import type { PlannedFaults } from "./planned-faults.ts";
 import type { Scenario } from "./scenario.ts";
+
+/** A runtime, and what has it run pods or containers. */
+export type Side = Pick<Stage, "runtime" | "kubelet">;
+
+/** All runtimes of the node. */
+export function sidesOf({ runtime, kubelet, second }: Stage): readonly Side[] {
+  return [{ runtime, kubelet }, ...(second === undefined ? [] : [second])];
+}
 
 /** Everything that takes part in a history. */
 export interface Stage {
@@ -17,10 +26,16 @@ export interface Stage {
   readonly api: ApiServer;
   readonly runtime: Runtime;
   readonly kubelet: Kubelet;
+  /** A second runtime, and what has it run containers. */
+  readonly second: Side | undefined;
   /** The running plexusd; undefined while none is. */
   plexusd: Plexusd | undefined;
+  /** The running agent of a service mesh. */
+  meshAgent: MeshAgent | undefined;
   /** By UID: the networks of pods whose annotation was edited. */
   readonly edited: Map<string, readonly NetworkName[]>;
+  /** Whether plexusd is not started. */
+  isAway: boolean;
   /** Whether the machine runs. */
   isOn: boolean;
 }

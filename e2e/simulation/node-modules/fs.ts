@@ -1,4 +1,5 @@
 import { constants } from "node:fs";
+import { basename, dirname } from "node:path";
 import { ProcessEndedError, systemError } from "../world/disk/errors.ts";
 import type { InodeStats } from "../world/disk/inode.ts";
 import { world } from "../world/world.ts";
@@ -10,6 +11,8 @@ import { world } from "../world/world.ts";
 
 export { constants };
 
+/** Until a process has an event of inotify, in microseconds. */
+const watchUs = 100;
 const { O_RDONLY, O_RDWR, O_WRONLY, O_CREAT, O_EXCL, O_TRUNC } = constants;
 
 const flagsByName: Readonly<Record<string, number>> = {
@@ -138,6 +141,23 @@ export function existsSync(path: string): boolean {
 
 export function renameSync(path: string, newPath: string): void {
   world().disk.rename(path, newPath);
+}
+
+/** Calls back after changes of a directory's entries. */
+export function watch(
+  dir: string,
+  _options: unknown,
+  onEvent: (event: string, name: string) => void,
+): { on(): unknown; close(): void } {
+  const { disk, schedule } = world();
+  const owner = schedule.current;
+  const tell = (path: string): void => {
+    if (dirname(path) !== dir) return;
+    schedule.at(watchUs, () => onEvent("rename", basename(path)), owner);
+  };
+  disk.watchers.add(tell);
+  const watcher = { on: () => watcher, close: () => void disk.watchers.delete(tell) };
+  return watcher;
 }
 
 /** Removes a file. */

@@ -63,7 +63,7 @@ class SimulatedDate extends RealDate {
 const simulatedPerformance = { timeOrigin: 0, now: monotonicMs };
 
 function simulatedHrtime(): bigint {
-  return BigInt(world().schedule.nowUs) * 1000n;
+  return BigInt(Math.round(monotonicMs() * 1e6));
 }
 
 function simulatedRandom(): number {

@@ -1,7 +1,11 @@
+import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { inProcess } from "../world/remote.ts";
 import { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
 import type { Runtime, Sandbox, SimulatedPod } from "./runtime.ts";
+
+/** The devices that the kubelet gives to pods. */
+const deviceIds = ["0000:04:02.0", "0000:04:02.1"];
 
 /** A pod that is to run on this node, until it is deleted. */
 interface WantedPod {
@@ -91,6 +95,7 @@ export class Kubelet {
 
   #finish({ pod }: WantedPod): void {
     this.#wanted.delete(pod.uid);
+    world().devices.delete(pod.uid);
     this.#report.ended(pod);
   }
 
@@ -101,6 +106,7 @@ export class Kubelet {
     if (!isDeleted && sandboxes.some(isAlive)) return true;
     for (const sandbox of sandboxes) await inProcess(runtime.process, () => runtime.stop(sandbox));
     if (isDeleted) return true;
+    allocateDevice(pod);
     await inProcess(runtime.process, () => runtime.run(pod));
     this.#report.started(pod);
     return true;
@@ -120,6 +126,17 @@ export class Kubelet {
   }
 }
 
-function isAlive({ state, netns }: Sandbox): boolean {
-  return state === "ready" && world().kernel.hasNamespace(netns);
+function isAlive(sandbox: Sandbox): boolean {
+  return sandbox.state === "ready" && world().kernel.hasNamespaceOf(sandbox);
+}
+
+/** Gives a pod the first free device, if it needs one. @throws Error when there is none */
+function allocateDevice({ uid, annotations }: SimulatedPod): void {
+  const { devices } = world();
+  const isNeeded = /\bvf\b/.test(annotations[networksAnnotation] ?? "");
+  if (!isNeeded || devices.has(uid)) return;
+  const taken = new Set(devices.values());
+  const free = deviceIds.find((id) => !taken.has(id));
+  if (free === undefined) throw new Error("no device is free");
+  devices.set(uid, free);
 }

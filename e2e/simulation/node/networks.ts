@@ -3,7 +3,7 @@ import type { JsonObject } from "#lib/json.ts";
 /** Plugins with what they need of an own network configuration. */
 function plugin(type: string, network: string): JsonObject {
   if (type === "portmap") return { type, capabilities: { portMappings: true } };
-  if (["ptp", "bridge", "host-device"].includes(type)) {
+  if (["ptp", "bridge", "host-device", "sriov"].includes(type)) {
     return { type, ipam: { type: "host-local", subnet: `10.${subnetOf(network)}.0.0/16` } };
   }
   return { type };
@@ -23,10 +23,18 @@ export const networks = {
   outside: ["macvlan", "host-route"],
   strict: ["bridge", "sbr"],
   device: ["host-device"],
+  vf: ["sriov"],
+  marked: ["bridge"],
 } as const;
 export type NetworkName = keyof typeof networks;
 
-/** The names that pods may request. */
+/** The resource of a network whose interfaces are devices, or that has a marker as a resource. */
+export const resources: Partial<Record<NetworkName, string>> = {
+  vf: "example.com/vf",
+  marked: "bridge.network.kubevirt.io/br1",
+};
+
+/** The names that any pod may request. */
 export const requestable: readonly NetworkName[] = [
   "storage",
   "data",
@@ -49,10 +57,18 @@ export function conflist(name: NetworkName, like = name): JsonObject {
 }
 
 /** With which the container runtime calls Plexus. */
-export function runtimeConf(defaultNetwork: NetworkName, cniVersion: string): JsonObject {
+export function runtimeConf({
+  defaultNetwork,
+  cniVersion,
+  name = "plexus",
+}: {
+  readonly defaultNetwork: NetworkName;
+  readonly cniVersion: string;
+  readonly name?: string;
+}): JsonObject {
   return {
     cniVersion,
-    name: "plexus",
+    name,
     type: "plexus",
     capabilities: { portMappings: true, "io.kubernetes.cri.pod-annotations": true },
     delegates: [conflist(defaultNetwork)],

@@ -1,3 +1,6 @@
+import { parseNetConfList } from "#cni/conf/conf.ts";
+import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { plexusConfText, readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
 import { housekeepingTasks } from "#daemon/housekeeping-tasks.ts";
 import { type NodeDuties, nodeDuties } from "#daemon/pods/duties.ts";
@@ -6,13 +9,10 @@ import { readCall } from "#engine/call/call.ts";
 import type { EngineMetrics } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
-import {
-  type ConfFiles,
-  HostGoneError,
-  type Logger,
-  type RuntimeSandboxes,
-} from "#engine/ports.ts";
+import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
+import { HostGoneError, type Logger, type RuntimeSandboxes } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import { type KubeAdapter, startKube } from "#kube/adapter.ts";
 import { ApiClient } from "#kube/api/client.ts";
@@ -27,10 +27,11 @@ import { AgentSessions } from "#serving/agent-sessions.ts";
 import { Housekeeping } from "#serving/housekeeping.ts";
 import { lazyKube } from "#standalone/lazy-kube.ts";
 import { serveOneCall } from "#standalone/serve.ts";
+import type { Scenario } from "../history/scenario.ts";
 import type { Disk } from "../world/disk.ts";
 import { Process } from "../world/schedule.ts";
 import { type EngineProcess, type EngineSession, world } from "../world/world.ts";
-import { type NetworkName, runtimeConf } from "./networks.ts";
+import { conflist, type NetworkName, networks, resources, runtimeConf } from "./networks.ts";
 
 const { stateDir, cniStateDir } = defaultPaths;
 /** The stand-in for the API's client reads none. */
@@ -44,22 +45,31 @@ const now = (): string => new Date().toISOString();
 
 const { cniConfDir } = defaultConfig.nodeConf;
 
-/** The container runtime's directory, which has only Plexus's file. */
-const confFiles: ConfFiles = {
-  list: async (dir) => (dir === cniConfDir ? [plexusConfName] : []),
-  read: () => Promise.reject(new Error("no network is configured by reference")),
-  kind: async () => "absent",
-  sees: () => true,
-};
+const confFiles = new HostConfFiles();
 
-/** Puts Plexus's file there: the part of plexusd that writes it is left out. */
-export function installConf(
-  disk: Disk,
-  network: { readonly defaultNetwork: NetworkName; readonly cniVersion: string },
-): void {
-  const { name, ...plugin } = runtimeConf(network.defaultNetwork, network.cniVersion);
-  const list = JSON.stringify({ cniVersion: network.cniVersion, name, plugins: [plugin] });
-  disk.install(`${cniConfDir}/${plexusConfName}`, list);
+/**
+ * Puts Plexus's file there. Without an agent that changes it, plexusd leaves it alone in most
+ * histories; otherwise the default network is that of another file, as on real nodes.
+ */
+export function installConf(disk: Disk, scenario: Scenario): void {
+  const { defaultNetwork, others } = scenario;
+  const { name, ...plugin } = runtimeConf(scenario);
+  const list = { cniVersion: scenario.cniVersion, name, plugins: [plugin] };
+  const hasPrimary = others.mesh !== undefined;
+  const text = hasPrimary ? withPrimary(defaultNetwork) : JSON.stringify(list);
+  disk.install(`${cniConfDir}/${plexusConfName}`, text);
+  if (!hasPrimary) return;
+  disk.install(`${cniConfDir}/${primaryName}`, JSON.stringify(conflist(defaultNetwork)));
+  for (const type of ["plexus", ...networks[defaultNetwork]])
+    disk.install(`${defaultPaths.cniBinDir}/${type}`, "", 0o755);
+}
+
+const primaryName = "10-primary.conflist";
+
+function withPrimary(defaultNetwork: NetworkName): string {
+  const list = parseNetConfList(conflist(defaultNetwork), { source: primaryName });
+  const primary = { kind: "usable", file: primaryName, list } as const;
+  return plexusConfText({ ...defaultConfig.nodeConf, primary });
 }
 
 /** Tasks that need sockets, credentials or devices, which the simulation has not. */
@@ -92,9 +102,18 @@ const metrics: EngineMetrics = {
   delegateEnded: () => undefined,
 };
 
+/** The kubelet's answer for each pod. */
+const deviceSource: DeviceSource = {
+  async devicesOf({ pod }) {
+    const id = world().devices.get(pod.uid);
+    const allocated = id === undefined ? [] : [{ id, source: "the kubelet" }];
+    return new Map([[resources.vf ?? "", allocated]]);
+  },
+};
+
 /** Both engines have these parts. */
 const common = {
-  deviceSources: [],
+  deviceSources: [deviceSource],
   logger,
   metrics,
   clock: bootClockMs,
@@ -102,6 +121,7 @@ const common = {
 };
 
 type PlexusdConfig = Pick<EngineConfig, "publishStatus" | "hotPlug">;
+type PlexusdScenario = PlexusdConfig & Pick<Scenario, "others">;
 
 /** plexusd as src/daemon/start.ts connects it, without sockets, HTTP and the CNI configuration. */
 export class Plexusd {
@@ -115,21 +135,24 @@ export class Plexusd {
   #housekeeping: Housekeeping | undefined;
   #duties: NodeDuties | undefined;
   #records: FileRecordStore | undefined;
+  readonly #keepsConf: boolean;
+  #nodeConf: NodeConf | undefined;
   #isOpen = false;
   #isSignalled = false;
 
   private constructor(
     runtimeSandboxes: RuntimeSandboxes,
-    { publishStatus, hotPlug }: PlexusdConfig,
+    { publishStatus, hotPlug, others }: PlexusdScenario,
   ) {
     this.#runtimeSandboxes = runtimeSandboxes;
+    this.#keepsConf = others.mesh !== undefined;
     this.#config = { publishStatus, hotPlug };
   }
 
   /** Begins its start, which takes a while. `onEnd` is called when it has ended in any way. */
   static start(
     runtimeSandboxes: RuntimeSandboxes,
-    config: PlexusdConfig,
+    config: PlexusdScenario,
     onEnd: () => void,
   ): Plexusd {
     const plexusd = new Plexusd(runtimeSandboxes, config);
@@ -196,6 +219,10 @@ export class Plexusd {
       bootId: () => bootId,
       repeatsTeardowns: true,
     });
+    if (this.#keepsConf)
+      this.#nodeConf = await startNodeConf({
+        ...{ spec: () => defaultConfig.nodeConf, stateDir, files: confFiles, logger },
+      });
     this.#kube = kube;
     this.#records = records;
     const current = { ...defaultConfig, engine: { ...defaultConfig.engine, ...this.#config } };
@@ -204,7 +231,7 @@ export class Plexusd {
       ...{ config, records, logger, readiness: () => [] },
       cluster: { node: kube, events: kube.events },
       hotPlug: {
-        ...{ engine, hosts: this.#agents, conf: async () => ({}) },
+        ...{ engine, hosts: this.#agents, conf: () => readPlexusConf(cniConfDir, confFiles) },
         metrics: { operationEnded: () => undefined, statusWritten: () => undefined },
       },
     });
@@ -255,6 +282,7 @@ export class Plexusd {
     this.#stopping.abort();
     await this.#housekeeping?.stop();
     await this.#duties?.hotPlug.stop();
+    await this.#nodeConf?.stop();
     listen(this, undefined);
     while (this.#sessions.size > 0) await Promise.all(this.#sessions);
     await this.#kube?.stop();
@@ -269,6 +297,11 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
   if (engine === undefined && present.daemon?.process !== process) return;
   present.daemon = engine;
   for (const tell of present.onDaemonChange) tell();
+}
+
+/** plexus-standalone's clock counts the time of a suspend: src/standalone/boot-clock.ts. */
+function wholeClockMs(): number {
+  return bootClockMs() + world().kernel.suspendedMs;
 }
 
 /** plexus-standalone, which the shim starts for one call, with the configuration of plexusd. */
@@ -289,10 +322,10 @@ export function startStandalone({ hotPlug }: Pick<EngineConfig, "hotPlug">): Eng
         gone: session.gone,
       },
       stateDir,
-      ...{ config: { hotPlug }, logger, clock: bootClockMs, now, closeOutput: () => undefined },
+      ...{ config: { hotPlug }, logger, clock: wholeClockMs, now, closeOutput: () => undefined },
       openCluster: async () => ({
         ...lazyKube({ open, logger, closeGraceMs: 2000 }),
-        deviceSources: [],
+        deviceSources: [deviceSource],
       }),
     });
     const end = (): void => world().schedule.kill(process);

@@ -1,16 +1,20 @@
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { currentVersion, supportedVersions } from "#cni/versions.ts";
+import { world } from "../world/world.ts";
 import { type Plugin, type PluginWork, readPluginCall } from "./plugin/call.ts";
-import { hostLocal, hostRoute, portmap, sbr, tuning } from "./plugin/chained-plugins.ts";
+import { hostLocal, hostRoute, mesh, portmap, sbr, tuning } from "./plugin/chained-plugins.ts";
 import { collectAddresses } from "./plugin/host-local.ts";
-import { bridge, hostDevice, macvlan, ptp } from "./plugin/interface-plugins.ts";
+import { bridge, hostDevice, macvlan, ptp, sriov } from "./plugin/interface-plugins.ts";
 
 const plugins: Readonly<Record<string, Plugin>> = {
   ptp,
   bridge,
   macvlan,
   "host-device": hostDevice,
+  sriov,
+  "istio-cni": mesh,
+  "linkerd-cni": mesh,
   "host-local": hostLocal,
   portmap,
   "host-route": hostRoute,
@@ -18,10 +22,17 @@ const plugins: Readonly<Record<string, Plugin>> = {
   sbr,
 };
 
-/** The types of the plugins that the node has. */
-export const pluginTypes: ReadonlySet<string> = new Set(Object.keys(plugins));
+const pluginTypes: ReadonlySet<string> = new Set(Object.keys(plugins));
+const meshTypes: readonly string[] = ["istio-cni", "linkerd-cni"];
 
-/** Begins a call of one of the {@link pluginTypes}. */
+/** Whether the node has a plugin. The agents of service meshes install theirs. */
+export function hasPlugin(type: string): boolean {
+  const { disk, missingPlugins } = world();
+  if (meshTypes.includes(type)) return disk.exists(`/opt/cni/bin/${type}`);
+  return pluginTypes.has(type) && !missingPlugins.has(type);
+}
+
+/** Begins a call of a plugin that the node has. */
 export function* workOf(delegate: DelegateCall): PluginWork {
   const call = readPluginCall(delegate);
   const plugin = plugins[call.type];

@@ -4,6 +4,9 @@ import type { JsonObject } from "#lib/json.ts";
 import { clockMs } from "../world/ground.ts";
 import { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
+import { listFiles } from "./mesh-agent.ts";
+import { countMesh } from "./plugin/chained-plugins.ts";
+import { hasPlugin } from "./plugins.ts";
 import { startShim } from "./shim.ts";
 
 /** A pod of the cluster. */
@@ -35,9 +38,15 @@ export interface CallEnd {
   readonly startedUs: number;
 }
 
+/** What calls the runtime: which pod it names, and where its namespaces are. */
+type RuntimeClient = "kubelet" | "podman" | "nerdctl";
+
 interface RuntimeOptions {
   readonly kind: "containerd" | "CRI-O";
+  readonly client: RuntimeClient;
   readonly conf: JsonObject;
+  /** Whether it reads the directory of configurations, where others may append plugins. */
+  readonly readsConf: boolean;
   /** Whether it gives pods' annotations to plugins that ask for them. */
   readonly passesAnnotations: boolean;
   readonly onCall: {
@@ -61,12 +70,15 @@ export class Runtime implements RuntimeSandboxes {
   readonly sandboxes = new Map<string, Sandbox>();
   process = new Process("runtime");
   #count = 0;
+  #conf: JsonObject;
+  #appended: string[] = [];
   /** A GC excludes everything else, as CNI demands of runtimes. */
   #lock = new SharedLock();
   #listed: Awaited<ReturnType<RuntimeSandboxes["latest"]>>;
 
   constructor(options: RuntimeOptions) {
     this.#options = options;
+    this.#conf = options.conf;
   }
 
   /** What `plexusctl sandboxes` has written last; see {@link writeList}. */
@@ -74,8 +86,8 @@ export class Runtime implements RuntimeSandboxes {
     return this.#listed;
   }
 
-  writeList(): void {
-    const containerIds = new Set([...this.sandboxes.keys(), "plexusd"]);
+  writeList(ids: Iterable<string> = this.sandboxes.keys()): void {
+    const containerIds = new Set([...ids, "plexusd"]);
     this.#listed = { listedAt: new Date(clockMs()).toISOString(), containerIds };
   }
 
@@ -91,19 +103,24 @@ export class Runtime implements RuntimeSandboxes {
   async run(pod: SimulatedPod): Promise<void> {
     using _lock = await this.#shared();
     this.#count += 1;
-    const id = `c${this.#count}`;
-    const netns = `/run/netns/${id}`;
+    const { client } = this.#options;
+    const id = `${client === "kubelet" ? "c" : client}${this.#count}`;
+    const netns = client === "nerdctl" ? processNetns() : `/run/netns/${id}`;
     const sandbox: Sandbox = { id, pod, netns, result: undefined, state: "starting" };
-    world().kernel.addNamespace(netns);
+    world().kernel.addNamespace(netns, id);
     // CRI-O stores a sandbox first; containerd one that is complete, or whose cleanup failed.
     if (this.#options.kind === "CRI-O") this.sandboxes.set(id, sandbox);
-    const added = await this.#call("ADD", sandbox, limits.run);
+    const appended = this.#readConf();
+    const added =
+      (await this.#call("ADD", sandbox, limits.run)) &&
+      appended.every((type) => runAppended(type, sandbox));
     const isChecked = added && this.#options.kind === "CRI-O";
     if (added && (!isChecked || (await this.#call("CHECK", sandbox, limits.request)))) {
       sandbox.state = "ready";
       this.sandboxes.set(id, sandbox);
       return;
     }
+    this.#endProcess(sandbox);
     const isClean = await this.#call("DEL", sandbox, limits.cleanup);
     sandbox.state = "stopped";
     if (isClean || this.#options.kind === "CRI-O") this.#forget(sandbox);
@@ -116,6 +133,7 @@ export class Runtime implements RuntimeSandboxes {
     using _lock = await this.#shared();
     if (!this.sandboxes.has(sandbox.id)) return;
     // Its containers are stopped first.
+    if (sandbox.state !== "stopped") this.#endProcess(sandbox);
     sandbox.state = "stopped";
     const limit = this.#options.kind === "CRI-O" ? limits.cleanup : limits.request;
     const isDetached = await this.#call("DEL", sandbox, limit);
@@ -125,6 +143,18 @@ export class Runtime implements RuntimeSandboxes {
     this.#forget(sandbox);
     // Some callers stop a sandbox again.
     if (world().random.chance(0.1)) await this.#call("DEL", sandbox, limit);
+  }
+
+  /** Reads the first configuration. @returns the types of the plugins that follow Plexus's */
+  #readConf(): string[] {
+    const [first] = this.#options.readsConf ? listFiles() : [];
+    if (first === undefined) return this.#appended;
+    const [own, ...others] = first.list.plugins;
+    if (own?.type !== "plexus") throw new Error("the first configuration is not Plexus's");
+    const { cniVersion = "", name = "" } = first.list;
+    this.#conf = { ...own, cniVersion, name };
+    this.#appended = others.map(({ type }) => String(type));
+    return this.#appended;
   }
 
   async status(): Promise<void> {
@@ -137,7 +167,7 @@ export class Runtime implements RuntimeSandboxes {
     const { kernel } = world();
     let isOk = true;
     for (const sandbox of this.sandboxes.values()) {
-      const isAlive = isReady(sandbox) && kernel.hasNamespace(sandbox.netns);
+      const isAlive = isReady(sandbox) && kernel.hasNamespaceOf(sandbox);
       if (!isAlive || (await this.#call("CHECK", sandbox, limits.request))) continue;
       // The kubelet may have stopped it meanwhile.
       if (isReady(sandbox)) isOk = false;
@@ -147,7 +177,7 @@ export class Runtime implements RuntimeSandboxes {
 
   /** Makes a call that leftovers can be detached with: STATUS, or DEL of an unknown sandbox. */
   async nudge(): Promise<void> {
-    if (this.#options.conf.cniVersion === "1.1.0") return this.status();
+    if (this.#conf.cniVersion === "1.1.0") return this.status();
     const pod = { namespace: "default", name: "unknown", uid: "unknown", annotations: {} };
     const id = "unknown";
     const sandbox: Sandbox = { id, pod, netns: "", result: undefined, state: "stopped" };
@@ -168,9 +198,16 @@ export class Runtime implements RuntimeSandboxes {
     throw new Error("the runtime was killed");
   }
 
-  #forget(sandbox: Sandbox): void {
-    this.sandboxes.delete(sandbox.id);
-    world().kernel.removeNamespace(sandbox.netns);
+  #forget({ id, netns }: Sandbox): void {
+    this.sandboxes.delete(id);
+    if (this.#options.client !== "nerdctl") world().kernel.removeNamespace(netns);
+  }
+
+  /** A namespace without a mount ends with its process, whose number may be used again at once. */
+  #endProcess(sandbox: Sandbox): void {
+    const { kernel } = world();
+    const isOwn = this.#options.client === "nerdctl" && kernel.hasNamespaceOf(sandbox);
+    if (isOwn) kernel.removeNamespace(sandbox.netns);
   }
 
   async #begin(): Promise<void> {
@@ -189,7 +226,7 @@ export class Runtime implements RuntimeSandboxes {
     note(() => `runtime: ${command} ${sandbox?.id ?? ""}`);
     const shim = startShim({
       env: this.#environment(command, sandbox),
-      stdin: JSON.stringify({ ...this.#options.conf, ...this.#extraConf(command, sandbox) }),
+      stdin: JSON.stringify({ ...this.#conf, ...this.#extraConf(command, sandbox) }),
     });
     let isTimedOut = false;
     const limit = schedule.at(limitUs, () => {
@@ -222,19 +259,19 @@ export class Runtime implements RuntimeSandboxes {
     if (sandbox === undefined) return common;
     const { id, pod, netns } = sandbox;
     const isThere = world().kernel.hasNamespace(netns);
+    const { client } = this.#options;
     const args = [
-      "IgnoreUnknown=1",
-      `K8S_POD_NAMESPACE=${pod.namespace}`,
       `K8S_POD_NAME=${pod.name}`,
+      ...(client === "podman" ? [] : [`K8S_POD_NAMESPACE=${pod.namespace}`]),
       `K8S_POD_INFRA_CONTAINER_ID=${id}`,
-      `K8S_POD_UID=${pod.uid}`,
+      ...(client === "podman" ? [] : [`K8S_POD_UID=${pod.uid}`]),
     ];
     return {
       ...common,
       CNI_CONTAINERID: id,
       CNI_IFNAME: "eth0",
       CNI_NETNS: isThere ? netns : "",
-      CNI_ARGS: args.join(";"),
+      CNI_ARGS: ["IgnoreUnknown=1", ...(client === "nerdctl" ? [] : args)].join(";"),
     };
   }
 
@@ -256,6 +293,22 @@ export class Runtime implements RuntimeSandboxes {
   }
 }
 
+/** The runtime executes what follows Plexus's plugin. @returns whether it succeeds */
+function runAppended(type: string, { id }: Sandbox): boolean {
+  const isThere = hasPlugin(type);
+  world().note(() => `runtime: ${type} ADD ${id} ${isThere ? 0 : "is missing"}`);
+  if (isThere) countMesh({ containerId: id });
+  return isThere;
+}
+
 function isReady({ state }: Sandbox): boolean {
   return state === "ready";
+}
+
+/** The path of a new process, with the lowest number that is free. */
+function processNetns(): string {
+  const { kernel } = world();
+  let pid = 4000;
+  while (kernel.hasNamespace(`/proc/${pid}/ns/net`)) pid += 1;
+  return `/proc/${pid}/ns/net`;
 }

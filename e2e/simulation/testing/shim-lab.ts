@@ -74,6 +74,7 @@ export class ShimLab {
       delegateStarted: () => undefined,
       delegateEnded: () => undefined,
       statusNotRecorded: () => undefined,
+      requestedTooEarly: () => undefined,
     };
     this.world = {
       ...{ random, schedule, faults, observer, disk, kernel: new Kernel(random, disk) },

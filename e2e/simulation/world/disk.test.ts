@@ -28,7 +28,7 @@ function begin(seed: number): void {
     schedule,
     disk,
     faults: { disk: () => faults.shift() ?? "none" },
-    kernel: { bootId: "1-2-3", lockedInodes: () => [7, 12] },
+    kernel: { bootId: "1-2-3", clockFromUs: 0, lockedInodes: () => [7, 12] },
     clockOffsetMs: 0,
     losePower: () => schedule.kill(plexusd),
     note: () => undefined,

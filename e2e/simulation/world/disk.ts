@@ -33,6 +33,8 @@ export class Disk {
   readonly #descriptors = new Descriptors();
   /** The paths of files whose sync failed since the machine started. */
   readonly unsynced = new Set<string>();
+  /** Are called with the path of each change that inotify reports of a directory. */
+  readonly watchers = new Set<(path: string) => void>();
 
   constructor() {
     for (const path of ["/var/lib/plexus", "/var/lib/cni"]) this.#files.installDirectory(path);
@@ -131,6 +133,7 @@ export class Disk {
       throw systemError("EXDEV", { syscall, path, dest });
     beginChange(syscall, path, dest);
     this.#files.rename(inode, from, to);
+    this.#tell(dest);
   }
 
   /** Removes a file. */
@@ -140,6 +143,7 @@ export class Disk {
     if (inode.entries !== undefined) throw systemError("EISDIR", { syscall, path });
     beginChange(syscall, path);
     this.#files.unlink(inode, this.#tree.place(path, syscall));
+    this.#tell(path);
   }
 
   chmod(path: string, mode: number): void {
@@ -204,6 +208,10 @@ export class Disk {
 
   #descriptor(fd: number, wanted: { syscall: string; writes?: boolean }): Descriptor {
     return this.#descriptors.get(currentProcess(), fd, wanted);
+  }
+
+  #tell(path: string): void {
+    for (const watcher of this.watchers) watcher(path);
   }
 
   #open(path: string, { flags, mode = 0o666 }: OpenOptions): Inode {

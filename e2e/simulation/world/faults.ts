@@ -40,6 +40,12 @@ export type RequestOutcome =
   /** The connection breaks at once, before or after the server has processed the request. */
   | "refused"
   | "broken"
+  /** It arrives after the client has given up, and the server processes it. */
+  | "late"
+  /** HTTP 400, 403 and 422, as of a policy server that is unavailable. */
+  | "bad request"
+  | "forbidden"
+  | "invalid"
   /** HTTP 409 for a write that is not about the UID, 429 with Retry-After, 500 and 503. */
   | "conflict"
   | "too many requests"

@@ -3,28 +3,33 @@ import type { LinkState } from "#engine/testing/fake-namespace.ts";
 import { Locks } from "../node/locks.ts";
 import type { Attached } from "./attached.ts";
 import type { Disk } from "./disk.ts";
-import { ground } from "./ground.ts";
+import { type Boot, ground } from "./ground.ts";
 import { Leases } from "./leases.ts";
 import type { Random } from "./random.ts";
 
 /** The state of the machine's kernel, which is lost when the machine restarts. */
-export class Kernel {
+export class Kernel implements Boot {
   readonly bootId: string;
+  readonly clockFromUs: number;
+  readonly containerBootId?: string;
   readonly locks = new Locks();
   /** The machine reads them again after a restart. */
   readonly leases: Leases;
   readonly #rtnetlink = new FakeKernel();
   /** By namespace, then by interface. */
   readonly #links = new Map<string, Map<string, Attached>>();
+  readonly #owners = new Map<string, string>();
   readonly #hostState = new Map<string, Attached>();
+  /** By device: for whom it is configured. */
+  readonly #devices = new Map<string, Attached>();
+  /** How long the machine has slept, which its monotonic clock does not count. */
+  suspendedMs = 0;
 
-  constructor(random: Random, disk: Disk) {
+  constructor(random: Random, disk: Disk, boot: Boot = { clockFromUs: 0 }) {
     this.leases = new Leases(disk);
-    const hex = (digits: number): string =>
-      Math.floor(random.next() * 16 ** digits)
-        .toString(16)
-        .padStart(digits, "0");
-    this.bootId = `${hex(8)}-${hex(4)}-4${hex(3)}-8${hex(3)}-${hex(12)}`;
+    this.bootId = randomUuid(random);
+    this.clockFromUs = boot.clockFromUs;
+    if (boot.containerBootId !== undefined) this.containerBootId = boot.containerBootId;
   }
 
   /** The inodes of the files with a lock, as in /proc/locks. */
@@ -32,8 +37,10 @@ export class Kernel {
     return this.locks.inodes();
   }
 
-  addNamespace(netns: string): void {
+  /** @param owner the container whose it is */
+  addNamespace(netns: string, owner = ""): void {
     if (!isCurrentAlive()) return;
+    this.#owners.set(netns, owner);
     this.#rtnetlink.addNamespace(netns);
     this.#links.set(netns, new Map());
   }
@@ -47,6 +54,11 @@ export class Kernel {
 
   hasNamespace(netns: string): boolean {
     return this.#links.has(netns);
+  }
+
+  /** Whether a sandbox's namespace is at its path, and not that of another one. */
+  hasNamespaceOf({ id, netns }: { readonly id: string; readonly netns: string }): boolean {
+    return this.hasNamespace(netns) && this.#owners.get(netns) === id;
   }
 
   /** The names of a namespace's links. */
@@ -108,6 +120,16 @@ export class Kernel {
     return isCurrentAlive() && this.#hostState.delete(hostStateKey(made));
   }
 
+  /** Configures a device, whatever it had before. */
+  configureDevice(device: string, made: Attached): void {
+    if (isCurrentAlive()) this.#devices.set(device, made);
+  }
+
+  /** Undoes the configuration of a device, for whom it may be. */
+  resetDevice(device: string): void {
+    if (isCurrentAlive()) this.#devices.delete(device);
+  }
+
   /**
    * Everything that delegates have made, except what they have removed. A lease whose owner was not
    * written is left out: only an administrator can remove it.
@@ -116,7 +138,7 @@ export class Kernel {
     const all: Attached[] = [];
     for (const links of this.#links.values()) all.push(...links.values());
     const leases = this.leases.all().filter(({ containerId }) => containerId !== "");
-    all.push(...this.#hostState.values(), ...leases);
+    all.push(...this.#hostState.values(), ...this.#devices.values(), ...leases);
     return all;
   }
 
@@ -132,4 +154,13 @@ function hostStateKey({ plugin, network, containerId, ifName }: Attached): strin
 /** Code of a killed process changes nothing more. */
 function isCurrentAlive(): boolean {
   return ground().schedule.current.isAlive;
+}
+
+/** As the kernel makes boot IDs. */
+export function randomUuid(random: Random): string {
+  const hex = (digits: number): string =>
+    Math.floor(random.next() * 16 ** digits)
+      .toString(16)
+      .padStart(digits, "0");
+  return `${hex(8)}-${hex(4)}-4${hex(3)}-8${hex(3)}-${hex(12)}`;
 }

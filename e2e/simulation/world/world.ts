@@ -42,6 +42,8 @@ export interface Observer {
   /** A delegate begins its work, or has ended in any way; `process` is its group. */
   delegateStarted(call: DelegateCall, process: Process): void;
   delegateEnded(call: DelegateCall, process: Process): void;
+  /** A request was repeated before the time that the API server has named. */
+  requestedTooEarly(request: string, askedUs: number): void;
   /** A network-status was neither written nor recorded: only the process knows it. */
   statusNotRecorded(process: Process): void;
 }
@@ -59,6 +61,14 @@ export interface World extends Ground {
   readonly onDaemonChange: Set<() => void>;
   /** Starts plexus-standalone; undefined: it is not installed. */
   startStandalone: (() => EngineProcess) | undefined;
+  /** By pod UID: the device that the kubelet has given it. */
+  readonly devices: Map<string, string>;
+  /** Whether `plexus agent` runs where the mounts of namespaces are hidden. */
+  readonly isAgentBlind: boolean;
+  /** By container: how often the plugin of a service mesh has run for it. */
+  readonly meshAdds: Map<string, number>;
+  /** Types of plugins whose DEL fails. */
+  readonly failingDels: Set<string>;
   /** Names of plugins whose executables are missing. */
   readonly missingPlugins: Set<string>;
   readonly observer: Observer;

@@ -27,6 +27,7 @@ interface PluginInput {
   readonly cniVersion?: string;
   readonly name?: string;
   readonly prevResult?: JsonObject;
+  readonly deviceID?: string;
   readonly runtimeConfig?: {
     readonly mac?: string;
     readonly ips?: readonly string[];

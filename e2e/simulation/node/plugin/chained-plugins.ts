@@ -61,5 +61,14 @@ export const portmap = outside(asksForPorts);
 /** Stands for plugins that always leave something outside of the namespace. */
 export const hostRoute = outside(() => true);
 
+/** Of a service mesh: it changes the pod's namespace, and nothing outside. */
+export const mesh = chained({ add: countMesh, del: nothing, check: nothing });
+
+/** Notes that the plugin of a service mesh has run for a container. */
+export function countMesh({ containerId }: Pick<PluginCall, "containerId">): void {
+  const { meshAdds } = world();
+  meshAdds.set(containerId, (meshAdds.get(containerId) ?? 0) + 1);
+}
+
 /** Only Plexus calls it directly, to release what host-device leaves. */
 export const hostLocal = chained({ add: nothing, del: releaseAddresses, check: checkAddresses });

@@ -1,4 +1,5 @@
 import { type Plugin, type PluginCall, type PluginWork, pluginError } from "./call.ts";
+import { claimDevice, releaseDevice } from "./device-cache.ts";
 import {
   type AllocatedAddress,
   allocateAddresses,
@@ -94,6 +95,20 @@ function checkInterface(call: PluginCall): void {
 function hostVeth({ containerId, ifName }: PluginCall): string {
   return `veth-${containerId}-${ifName}`;
 }
+
+export const sriov: Plugin = {
+  *add(call) {
+    claimDevice(call);
+    yield;
+    return yield* addLinkFirst({ hostLinks: () => [], removesLink: false })(call);
+  },
+  *del(call) {
+    yield* delAddressFirst(call);
+    releaseDevice(call);
+    return undefined;
+  },
+  check: checkInterface,
+};
 
 export const ptp: Plugin = { add: addAddressFirst, del: delAddressFirst, check: checkInterface };
 

@@ -5,7 +5,7 @@ import { Process } from "../../world/schedule.ts";
 import { world } from "../../world/world.ts";
 import { startDelegate } from "../delegates.ts";
 import type { ProcessGroup } from "../locks.ts";
-import { pluginTypes } from "../plugins.ts";
+import { hasPlugin } from "../plugins.ts";
 import type { ShimCall } from "./call.ts";
 import { lockOther, release, stragglerNote } from "./lock.ts";
 
@@ -58,7 +58,7 @@ class DelegateGroup implements ProcessGroup {
 
 /** `plugin_find` */
 export function findPlugin(type: string): PluginLookup {
-  if (pluginTypes.has(type) && !world().missingPlugins.has(type)) return { outcome: "found" };
+  if (hasPlugin(type)) return { outcome: "found" };
   return { outcome: "missing", message: `no plugin "${type}"` };
 }
 

@@ -1,4 +1,6 @@
+import { constants } from "node:os";
 import { CniError, CniErrorCode } from "#cni/error.ts";
+import { NetnsError } from "#engine/ports.ts";
 import { type EngineProcess, type SandboxToEnter, world } from "../../world/world.ts";
 import { agentEnter } from "./agent-enter.ts";
 import { netnsState, type ShimAnswer, type ShimCall } from "./call.ts";
@@ -83,6 +85,9 @@ function lost(call: ShimCall, kind: "closed" | "silent"): SessionEnd {
   return "unreachable";
 }
 
+/** The agent runs where the mounts of namespaces are hidden. */
+const hidden = new NetnsError("no such file or directory", constants.errno.ENOENT);
+
 type Order = Exclude<EngineMessage, { kind: "sandbox" | "done" | "closed" | "silent" }>;
 
 /** `answer_sandbox` @returns whether the session has its sandbox; otherwise it ends */
@@ -106,6 +111,7 @@ async function serveOrder(call: ShimCall, connection: Connection, order: Order):
     }
     case "netlink": {
       try {
+        if (world().isAgentBlind && call.command === "AGENT") throw hidden;
         const reply = netlinkOrder(call, order.netns, order.messages);
         return connection.answer(({ resolve }) => resolve(reply));
       } catch (error) {

@@ -2,8 +2,11 @@ import { ground } from "../ground.ts";
 
 /** What is in a file below /proc that the kernel provides; undefined for any other. */
 export function kernelFile(path: string): string | undefined {
-  const { kernel } = ground();
-  if (path === "/proc/sys/kernel/random/boot_id") return `${kernel.bootId}\n`;
+  const { kernel, schedule } = ground();
+  const { bootId, containerBootId = bootId } = kernel;
+  const isInContainer = schedule.current.name === "plexusd";
+  if (path === "/proc/sys/kernel/random/boot_id")
+    return `${isInContainer ? containerBootId : bootId}\n`;
   if (path !== "/proc/locks") return undefined;
   const lines = kernel
     .lockedInodes()
