@@ -1,6 +1,7 @@
 import { parseNetConfList } from "#cni/conf/conf.ts";
 import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
-import { plexusConfText, readPlexusConf } from "#daemon/cni-conf/plexus-conf.ts";
+import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
+import { plexusConf, textOf } from "#daemon/cni-conf/plexus-conf.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
 import { housekeepingTasks } from "#daemon/housekeeping-tasks.ts";
 import { type NodeDuties, nodeDuties } from "#daemon/pods/duties.ts";
@@ -68,8 +69,8 @@ const primaryName = "10-primary.conflist";
 
 function withPrimary(defaultNetwork: NetworkName): string {
   const list = parseNetConfList(conflist(defaultNetwork), { source: primaryName });
-  const primary = { kind: "usable", file: primaryName, list } as const;
-  return plexusConfText({ ...defaultConfig.nodeConf, primary });
+  const primary = { kind: "usable", file: primaryName, list, omitted: [] } as const;
+  return textOf({ own: plexusConf({ ...defaultConfig.nodeConf, primary }), chained: [] });
 }
 
 /** Tasks that need sockets, credentials or devices, which the simulation has not. */
