@@ -1,6 +1,4 @@
 import { CniError } from "#cni/error.ts";
-import type { EngineDeps } from "#engine/call/deps.ts";
-import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
@@ -23,16 +21,19 @@ export function mayHotPlug(
 }
 
 /** Whether the sandbox of a record is attached: its ADD has ended, and no DEL has begun. */
-export function usableRecord(record: AttachmentRecord, deps: Pick<EngineDeps, "bootId">): boolean {
+export function usableRecord(record: AttachmentRecord): boolean {
   return (
-    mayRun(record, deps) &&
+    mayRun(record) &&
     record.attachments.every(({ state, hotPlug }) => state === "attached" || hotPlug !== undefined)
   );
 }
 
-/** Whether no DEL of a record's sandbox has begun, and it is of this boot. */
-export function mayRun(record: AttachmentRecord, deps: Pick<EngineDeps, "bootId">): boolean {
-  return record.teardown === undefined && signOfBoot(record, deps) === undefined;
+/**
+ * Whether no DEL of a record's sandbox has begun. Its boot ID does not tell whether it runs: the
+ * agent finds its namespace, or not.
+ */
+export function mayRun({ teardown }: AttachmentRecord): boolean {
+  return teardown === undefined;
 }
 
 /**

@@ -168,6 +168,13 @@ test("hotPlug() leaves the status to the next process while this one ends [H-33]
   expect(pod.shown()).toEqual(await pod.recorded());
 });
 
+test("hotPlug() plugs a network into a sandbox that was attached with another boot ID, as by plexus-standalone on a node that is a container [H-33]", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.bootId = "of-plexusd's-container";
+  expect(await pod.edit("a,b")).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net2 default/b"]);
+});
+
 test("hotPlug() compares nothing with an earlier sandbox while a newer one is attached, whatever the time is [H-33]", async () => {
   const pod = await hotPlugLab("a");
   const { records } = pod.lab;

@@ -32,17 +32,17 @@ export class RunningSandboxes {
     const stored = await Promise.all((await records.keysOf(pod)).map((key) => records.load(key)));
     const latest = stored
       .flatMap((each) => each?.record ?? [])
-      .filter((record) => record.pod?.uid === pod.uid && mayRun(record, this.#deps))
+      .filter((record) => record.pod?.uid === pod.uid && mayRun(record))
       .toSorted(byAge)
       .at(-1);
     // While its ADD runs, an earlier sandbox of the pod is not the present one any more.
-    return latest !== undefined && usableRecord(latest, this.#deps) ? latest : undefined;
+    return latest !== undefined && usableRecord(latest) ? latest : undefined;
   }
 
   /** The record, unless its ADD has not ended or its DEL has begun. @throws CniError 5, 6 */
   async load(key: RecordKey): Promise<StoredRecord | undefined> {
     const stored = await this.#deps.records.load(key);
-    return stored !== undefined && usableRecord(stored.record, this.#deps) ? stored : undefined;
+    return stored !== undefined && usableRecord(stored.record) ? stored : undefined;
   }
 
   /** The engine's lock of a sandbox, without the shim's: for what reads its record only. */

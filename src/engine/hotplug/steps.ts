@@ -54,7 +54,7 @@ export class Steps {
   async load(): Promise<StoredRecord> {
     const { deps } = this.ctx;
     const stored = await deps.records.load(this.sandbox.key);
-    const isUsable = stored !== undefined && usableRecord(stored.record, deps);
+    const isUsable = stored !== undefined && usableRecord(stored.record);
     if (isUsable && (await isLatest(deps, stored.record))) return stored;
     throw new SandboxUnavailableError("gone", "the sandbox is not attached any more");
   }
