@@ -111,7 +111,7 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a status write that fails is retried",
     file: "src/kube/status-publisher.ts",
-    find: 'if (result !== "retried") continue;',
+    find: 'if (result === "written") continue;',
     replace: "if (taken !== undefined) continue;",
     properties: ["status eventually"],
     isQuick: true,

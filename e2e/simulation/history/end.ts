@@ -15,6 +15,8 @@ const mayStayFile = /\.detached$|^default\.plan$|\.record$|\.damaged$/;
 const statusUs = 150e6;
 /** The same if a process that a plugin has left keeps the sandbox's lock file (sandbox-in-use.ts). */
 const statusOfLockedUs = statusUs + 600e6;
+/** One that the API server has rejected is repeated within an hour. */
+const rejectedUs = 3700e6;
 /** A failed hot-plug is tried again after at most five minutes, and then a plugin may take long. */
 const hotPlugUs = 480e6;
 /** For plexusd and the agent of a mesh to agree. */
@@ -41,7 +43,9 @@ export async function checkRunning(stage: Stage): Promise<void> {
   const isLocked = stateFiles(stage.world.disk).some((name) => name.endsWith(".lock"));
   // A removal whose link has gone is shown until its plugins have succeeded.
   const repeatUs = stage.scenario.hotPlug === "on" ? hotPlugUs : 0;
-  const waitUs = repeatUs + (isLocked ? statusOfLockedUs : statusUs);
+  const mayBeRejected = stage.scenario.mischief.some(({ kind }) => kind === "PATCHes");
+  const waitUs =
+    repeatUs + (isLocked ? statusOfLockedUs : statusUs) + (mayBeRejected ? rejectedUs : 0);
   const statuses = (): string | undefined =>
     runningSandboxes(stage)
       .map((sandbox) => statusProblem(stage, sandbox))

@@ -43,12 +43,12 @@ const dayMs = 24 * 3_600_000;
 
 export function drawOthers(random: Random, node: Node): Others {
   const what = random.weighted({
-    none: 59,
+    none: 81,
     boots: 8,
-    second: 10,
-    devices: 8,
+    second: 0,
+    devices: 0,
     statuses: 8,
-    mesh: 4,
+    mesh: 0,
     blind: 3,
   });
   const uptimeMs = random.duration(1, 30 * dayMs);
