@@ -69,8 +69,11 @@ const primaryName = "10-primary.conflist";
 
 function withPrimary(defaultNetwork: NetworkName): string {
   const list = parseNetConfList(conflist(defaultNetwork), { source: primaryName });
-  const primary = { kind: "usable", file: primaryName, list, omitted: [] } as const;
-  return textOf({ own: plexusConf({ ...defaultConfig.nodeConf, primary }), chained: [] });
+  const primary = { kind: "usable", file: primaryName, list } as const;
+  return textOf({
+    own: plexusConf({ ...defaultConfig.nodeConf, primary, omitted: [] }),
+    chained: [],
+  });
 }
 
 /** Tasks that need sockets, credentials or devices, which the simulation has not. */
