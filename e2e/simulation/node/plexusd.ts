@@ -69,7 +69,7 @@ const primaryName = "10-primary.conflist";
 
 function withPrimary(defaultNetwork: NetworkName): string {
   const list = parseNetConfList(conflist(defaultNetwork), { source: primaryName });
-  const primary = { kind: "usable", file: primaryName, list } as const;
+  const primary = { kind: "usable", file: primaryName, list, omitted: [] } as const;
   return textOf({
     own: plexusConf({ ...defaultConfig.nodeConf, primary, omitted: [] }),
     chained: [],
