@@ -59,6 +59,40 @@ int netns_open(const char *path)
 	return -1;
 }
 
+/* What an open network namespace is mounted at, or `net:[NUMBER]` if it was opened as that of a process. */
+void netns_target(int fd, char target[PATH_SIZE])
+{
+	char link[64];
+	print(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t len = readlink(link, target, PATH_SIZE - 1);
+	target[len > 0 ? len : 0] = '\0';
+}
+
+/* True if the path leads to the network namespace of a process other than the shim: once that has ended, it may lead to another
+ * container's. Appends what tells both apart: when the process started and the number of the namespace, of which each is used
+ * again. Appends nothing if the process is unknown, or `id` is NULL. */
+bool netns_process(const char *path, struct buf *id)
+{
+	char target[PATH_SIZE] = "/", file[PATH_SIZE];
+	struct buf stat = { 0 };
+	size_t digits = strncmp(path, "/proc/", 6) ? 0 : strspn(path + 6, "0123456789");
+	int pod = netns_open(path), fd = -1;
+	if (pod >= 0 && !is_own_netns(pod))
+		netns_target(pod, target);
+	print(file, sizeof file, "%.*s/stat", (int)(6 + digits), path);
+	if (*target != '/' && digits && !strcmp(path + 6 + digits, "/ns/net"))
+		fd = open(file, O_RDONLY | O_CLOEXEC); /* while `pod` is open, so that its number is not used again */
+	const char *at = fd >= 0 && !read_all(fd, &stat, PATH_SIZE, -1) ? strrchr(stat.data, ')') : NULL;
+	for (int i = 0; at && i < 20; i++) /* to the 22nd field */
+		at = strchr(at + 1, ' ');
+	if (at && id)
+		buf_print(id, "%.*s-%s", (int)strcspn(at + 1, " "), at + 1, target);
+	close(fd);
+	close(pod);
+	buf_free(&stat);
+	return *target != '/';
+}
+
 /* Finds the last message of a chain. Returns -1 if it is not a well-formed chain of at least one message. */
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last)
 {
@@ -78,7 +112,6 @@ int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last)
  * with their length; the type of an attribute follows. */
 static bool has_only(const char *bytes, size_t len, size_t head, uint32_t types)
 {
-	const size_t attribute = sizeof(struct rtattr), hop = sizeof(struct rtnexthop);
 	uint16_t start[2];
 	for (size_t at = 0; at < len; at += RTA_ALIGN(start[0])) {
 		if (len - at < head)
@@ -88,9 +121,9 @@ static bool has_only(const char *bytes, size_t len, size_t head, uint32_t types)
 			return false;
 		const char *inner = bytes + at + head;
 		size_t size = start[0] - head, type = start[1] & NLA_TYPE_MASK;
-		if (head == hop ? !has_only(inner, size, attribute, types)
-				: type > 31 || !(types & BIT(type)) ||
-				  (type == RTA_MULTIPATH && !has_only(inner, size, hop, HOP)))
+		if (head == sizeof(struct rtnexthop) ? !has_only(inner, size, sizeof(struct rtattr), types)
+		    : type > 31 || !(types & BIT(type)) ||
+		      (type == RTA_MULTIPATH && !has_only(inner, size, sizeof(struct rtnexthop), HOP)))
 			return false;
 	}
 	return true;
@@ -113,8 +146,7 @@ bool netlink_allowed(const char *bytes, size_t len, bool *only_reads)
 		    !has_only(fixed + messages[i].fixed, m.nlmsg_len - header - messages[i].fixed,
 			      sizeof(struct rtattr), messages[i].attributes))
 			return false;
-		if (m.nlmsg_type == RTM_NEWROUTE || m.nlmsg_type == RTM_DELROUTE)
-			*only_reads = false;
+		*only_reads = *only_reads && m.nlmsg_type != RTM_NEWROUTE && m.nlmsg_type != RTM_DELROUTE;
 	}
 	return true;
 }

@@ -27,6 +27,7 @@
  *                               own      the shim's network namespace, which is the runtime's
  *                               gone     nothing, or a file that is no network namespace
  *                               unknown  a file that cannot be opened for another reason
+ *   PLEXUS_NETNS_PROCESS=ID   if the path leads to the namespace of a process: START-net:[NUMBER], or empty if unknown
  *   PLEXUS_LINKS=NAME/NAME/   for an ADD, if the state is ok: the links of that namespace. Absent if they cannot be read
  *   PLEXUS_TRACE=...          if it is set, and then also
  *   PLEXUS_STARTED_US=NUMBER  when the shim started, in microseconds of CLOCK_REALTIME
@@ -62,8 +63,7 @@
  *   RECORD    schema json                      for the engine
  *   PLAN_END  count crc32                      of the EXECs; of the plan's bytes before this frame, 8 hex digits
  * Each update is appended as another plan, and the last whole plan counts. If a plan follows that is not whole, as
- * after a crash or a power loss, `attempted` may be outdated. Readers refuse a file whose
- * last whole plan has an unknown version. So every version has this PLAN_END, and its PLAN begins with the version.
+ * after a crash or a power loss, `attempted` may be outdated. Readers refuse unknown versions, which all have a PLAN_END.
  *
  * Only attachments below `attempted` may have been tried. The others are skipped, unless `attempted` may be outdated: then, and
  * after a restart of the machine (/proc/sys/kernel/random/boot_id is not `bootId`), all are run.

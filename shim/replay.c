@@ -143,7 +143,7 @@ static bool run_step(struct call *call, struct frame *step, int timeout_ms, stru
 
 /* Runs the steps of a checked plan and collects their failures. A failure skips the remaining steps of its group.
  * Delegates get the network namespace of this call, or none: some fail or do harm with a stale path, and none may
- * take the runtime's namespace for a pod's. Each step gets its share of the time that the runtime waits. */
+ * take the runtime's namespace for a pod's, nor in a DEL that of a process, which may have become another container's. Each step gets its share of the time that the runtime waits. */
 static void run_steps(struct call *call, const struct plan *plan, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
@@ -151,7 +151,7 @@ static void run_steps(struct call *call, const struct plan *plan, struct buf *fa
 	int failed = -1, left = plan->steps;
 	size_t size, at = plan->first;
 	struct frame step;
-	if (netns == NETNS_OWN || netns == NETNS_GONE)
+	if (netns == NETNS_OWN || netns == NETNS_GONE || (call_is(call, "DEL") && netns_process(call->netns, NULL)))
 		putenv("CNI_NETNS=");
 	for (; left && (size = plan_step(plan, at, &step)); at += size, left--) {
 		int group = field_number(step.fields[EXEC_GROUP]), share_ms = ms_until(deadline) / left;

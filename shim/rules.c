@@ -43,12 +43,10 @@ static bool may_order(const struct call *call, const char *command)
  * elsewhere once the delegate opens the path, but no mounts. /var/run is a link of the system. */
 bool is_mounted_at(const char *path)
 {
-	char link[64], target[PATH_SIZE] = "";
+	char target[PATH_SIZE];
 	int fd = netns_open(path);
 	bool is_pod = fd >= 0 && !is_own_netns(fd);
-	print(link, sizeof link, "/proc/self/fd/%d", fd);
-	if (!is_pod || readlink(link, target, sizeof target - 1) < 0)
-		is_pod = false;
+	netns_target(fd, target);
 	close(fd);
 	return is_pod && (!strcmp(target, path) || (!strncmp(path, "/var/run/", 9) && !strcmp(target, path + 4)));
 }

@@ -121,13 +121,16 @@ void session_request(struct call *call)
 	};
 	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
 	char started[64], agent[64], digits[NUMBER_SIZE];
-	struct buf links = { 0 };
+	struct buf links = { 0 }, process = { 0 };
 	buf_print(&links, "PLEXUS_LINKS=");
+	buf_print(&process, "PLEXUS_NETNS_PROCESS=");
 	size_t none = links.len;
 	if (*call->netns)
 		f.fields[f.count++] = text(netns[netns_inspect(call, call->netns, call_is(call, "ADD") ? &links : NULL)]);
 	if (links.len > none)
 		f.fields[f.count++] = content(&links);
+	if (netns_process(call->netns, &process))
+		f.fields[f.count++] = content(&process);
 	if (call->is_agent && *setting("PLEXUS_AGENT", "")) {
 		print(agent, sizeof agent, "PLEXUS_AGENT=%s", setting("PLEXUS_AGENT", ""));
 		f.fields[f.count++] = text(agent);
@@ -145,6 +148,7 @@ void session_request(struct call *call)
 	}
 	frame_write(&call->request, FRAME_REQUEST, f.fields, f.count);
 	buf_free(&links);
+	buf_free(&process);
 }
 
 /* Waits for more of the session. Returns how it ended, if it did. The wait is bounded, as an engine may hang. */

@@ -116,6 +116,7 @@ export class Engine {
       config: this.#config(request, logger),
       logger,
       netnsState,
+      netnsProcess: call.netnsProcess,
       links: call.links,
     });
   }

@@ -19,9 +19,9 @@ export function readRecord(schema: string, value: unknown): AttachmentRecord {
 
 function checkRecord(record: FieldReader): void {
   const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
-  const optional = ["listName", "pod", "pendingStatus", "teardown"];
+  const optional = ["listName", "netnsProcess", "pod", "pendingStatus", "teardown"];
   checkKeys(record, { required: [...required, "clockMs", "attachments"], optional });
-  for (const key of [...required, "listName"]) record.string(key);
+  for (const key of [...required, "listName", "netnsProcess"]) record.string(key);
   record.integer("clockMs");
   for (const key of ["containerId", "ifName"]) record.checked(key, notEmpty);
   const pod = record.object("pod");

@@ -22,7 +22,7 @@ type Sandbox = Omit<AttachmentRecord, "attachments">;
 
 /** The sandbox of an ADD. */
 export function sandboxToAdd(
-  { deps }: CallContext,
+  { deps, netnsProcess }: CallContext,
   { containerId, ifName, netns, conf }: AddRequest,
   pod: Pod | undefined,
 ): Sandbox {
@@ -30,6 +30,7 @@ export function sandboxToAdd(
     containerId,
     ifName,
     netns,
+    netnsProcess,
     listName: conf.name,
     cniVersion: conf.cniVersion,
     pod: pod && { namespace: pod.namespace, name: pod.name, uid: pod.uid },

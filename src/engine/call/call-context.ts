@@ -36,7 +36,7 @@ async function refuse(): Promise<never> {
 export function callContext(
   deps: EngineDeps,
   tools: CallTools,
-  call: Pick<CallContext, "config" | "logger" | "netnsState" | "links">,
+  call: Pick<CallContext, "config" | "logger" | "netnsState" | "netnsProcess" | "links">,
 ): CallContext {
   const { delegates, noteAnswered: _, ...others } = tools;
   const delegateRunner: CallContext["delegateRunner"] = (network) => delegates.runner(network);

@@ -21,6 +21,11 @@ export interface Call extends ShimRequest {
   readonly path: readonly string[];
   /** What the shim found at CNI_NETNS; "" when it did not look. */
   readonly netnsState: string;
+  /**
+   * Set when CNI_NETNS is the namespace of a process instead of one that is mounted: which process
+   * that is, or "" when the shim cannot tell.
+   */
+  readonly netnsProcess?: string;
   /** The interfaces of that namespace; undefined when the shim did not list them. */
   readonly links?: ReadonlySet<string>;
   /** When the shim started, in microseconds since 1970; NaN when unknown. */
@@ -40,6 +45,7 @@ export function readCall(request: ShimRequest): Call {
     pod: podIdentity(parseCniArgsOfDel(env.CNI_ARGS ?? "")),
     path: (env.CNI_PATH ?? "").split(":").filter((dir) => dir !== ""),
     netnsState: env.PLEXUS_NETNS ?? "",
+    netnsProcess: env.PLEXUS_NETNS_PROCESS,
     links: env.PLEXUS_LINKS === undefined ? undefined : linkNames(env.PLEXUS_LINKS),
     startedUs: Number(env.PLEXUS_STARTED_US),
     isTraced: env.PLEXUS_TRACE === "1",

@@ -69,6 +69,8 @@ export interface CallContext {
   readonly startedAt: number;
   /** The call's CNI_NETNS; `ok` also for the shim's own one if CNI_NETNS_OVERRIDE allows it. */
   readonly netnsState: NetnsState;
+  /** As {@link Call.netnsProcess}. */
+  readonly netnsProcess?: string | undefined;
   /** The interfaces of the sandbox when the call began; absent when the shim did not list them. */
   readonly links?: ReadonlySet<string> | undefined;
   readonly delegateRunner: (network: string) => RunDelegate;

@@ -17,7 +17,8 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<void> 
   const stored = await ctx.trace.phase("record", () =>
     loadStored(() => ctx.deps.records.load(request)),
   );
-  const netns = netnsForDel(ctx, request.netns);
+  const record = stored.state === "usable" ? stored.value.record : undefined;
+  const netns = netnsForDel(ctx, request.netns, record);
   if (stored.state === "usable") {
     await detachRecord(ctx, stored.value, { netns, path });
     return withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs, source));

@@ -14,6 +14,11 @@ export interface RecordKey {
 export interface AttachmentRecord extends RecordKey {
   readonly netns: string;
   /**
+   * Which process the path leads to, as the shim identifies it; "" if it cannot. Absent when the
+   * namespace is mounted at the path, and in records of earlier releases.
+   */
+  readonly netnsProcess?: string;
+  /**
    * The name of the runtime's network configuration list: a GC concerns the attachments of one list.
    * Absent in records of earlier releases.
    */

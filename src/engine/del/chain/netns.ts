@@ -24,9 +24,20 @@ export const leavingNothingOutside: ReadonlySet<string> = new Set(["sbr"]);
  * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's
  * namespace is gone. With a stale path `host-device` always fails, and `sbr` creates a file there.
  * A namespace that cannot be opened at the moment may still be the sandbox's.
+ *
+ * The path of a process leads to another container's namespace once the kernel has used the
+ * process's number again. It counts as gone unless the record proves that it is the process of the
+ * ADD. Without a record, or with one of an earlier release, nothing proves that.
  */
-export function netnsForDel({ netnsState }: CallContext, netns: string): string {
-  return netnsState === "ok" || netnsState === "unknown" ? netns : "";
+export function netnsForDel(
+  { netnsState, netnsProcess }: CallContext,
+  netns: string,
+  record?: Pick<AttachmentRecord, "netns" | "netnsProcess">,
+): string {
+  if (netnsState !== "ok" && netnsState !== "unknown") return "";
+  if (netnsProcess === undefined) return netns;
+  const isSame = record?.netns === netns && record.netnsProcess === netnsProcess;
+  return isSame && netnsProcess !== "" ? netns : "";
 }
 
 /**
@@ -34,8 +45,9 @@ export function netnsForDel({ netnsState }: CallContext, netns: string): string 
  * its path may now be that of another one. A process ID is used again, and a path after a reboot.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
-  const { netns } = record;
-  if (netns.startsWith("/proc/") || (await namespaceIsGone(ctx, record))) return "";
+  const { netns, netnsProcess } = record;
+  const isOfProcess = netnsProcess !== undefined || netns.startsWith("/proc/");
+  if (isOfProcess || (await namespaceIsGone(ctx, record))) return "";
   const isOwn = signOfBoot(record, ctx.deps) === undefined || (await hasOwnInterface(ctx, record));
   return isOwn ? netns : "";
 }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+import { type ChildProcess, spawn } from "node:child_process";
+import { copyFileSync, readFileSync, readlinkSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { waitUntil } from "../../support/wait.ts";
+import { type Bench, eachBuild } from "../lab/harness.ts";
+import { PlanFile } from "../lab/plan-file.ts";
+
+const own = "/proc/self/ns/net";
+
+eachBuild("the network namespace of a process", (bench) => {
+  const started: ChildProcess[] = [];
+  afterEach(() => {
+    for (const child of started.splice(0)) child.kill("SIGKILL");
+  });
+
+  /** A process in its own namespace, whose name looks like the fields behind it. @returns its path */
+  const process = async (): Promise<string> => {
+    const program = join(bench().dir, "a) R 1 2");
+    copyFileSync("/bin/sleep", program);
+    const child = spawn("unshare", ["-n", program, "600"]);
+    started.push(child);
+    const path = `/proc/${child.pid}/ns/net`;
+    await waitUntil("the process has a namespace", () =>
+      readFileSync(`/proc/${child.pid}/comm`, "utf8") === "a) R 1 2\n" &&
+      readlinkSync(path) !== readlinkSync(own)
+        ? true
+        : undefined,
+    );
+    return path;
+  };
+
+  const request = async (env: Record<string, string>): Promise<string | undefined> => {
+    let fields: string[] = [];
+    const server = await bench().engine((engine) => {
+      fields = engine.request.fields.map(String);
+      engine.done();
+    });
+    await bench().run({ env });
+    server.close();
+    return fields.find((field) => field.startsWith("PLEXUS_NETNS_PROCESS="));
+  };
+
+  test.each(["ADD", "DEL"])(
+    "is identified in a %s by its start and its number",
+    async (command) => {
+      const path = await process();
+      const stat = readFileSync(path.replace("ns/net", "stat"), "utf8");
+      const start = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+      const expected = `PLEXUS_NETNS_PROCESS=${start}-${readlinkSync(path)}`;
+      expect(await request({ CNI_COMMAND: command, CNI_NETNS: path })).toBe(expected);
+      const link = join(bench().dir, "link");
+      symlinkSync(path, link);
+      expect(await request({ CNI_COMMAND: command, CNI_NETNS: link })).toBe(
+        "PLEXUS_NETNS_PROCESS=",
+      );
+    },
+  );
+
+  test("is not what a mount, the shim's own namespace or no namespace is", async () => {
+    for (const path of [bench().netns(), own, "/proc/4194304/ns/net", "/etc/passwd", ""])
+      expect(await request({ CNI_COMMAND: "DEL", CNI_NETNS: path })).toBeUndefined();
+  });
+
+  test("is not passed by a DEL without an engine, as the process may be another container's", async () => {
+    const path = await process();
+    const plan = new PlanFile(bench());
+    plan.write([{ env: ["CNI_COMMAND=DEL", `CNI_NETNS=${path}`] }]);
+    expect(await plan.del({ CNI_NETNS: path })).toMatchObject({ code: 0 });
+    expect(plan.ran).toEqual(["a DEL c1 eth0 '' conf"]);
+  });
+
+  test("is passed by the rollback of the ADD that it was given to", async () => {
+    const path = await process();
+    const plan = new PlanFile(bench());
+    plan.write([{}]);
+    await orderAndLeave(bench());
+    await bench().run({ env: { CNI_NETNS: path } });
+    expect(plan.ran.at(-1)).toBe(`a DEL c1 eth0 '${path}' conf`);
+  });
+});
+
+async function orderAndLeave(bench: Bench): Promise<void> {
+  await bench.engine(async (engine) => {
+    await engine.exec({ type: "a", path: bench.bin });
+    engine.socket.destroy();
+  });
+}
