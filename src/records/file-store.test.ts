@@ -459,6 +459,37 @@ test("load() and list() report an unfinished teardown for a record that the shim
   expect((await store.load(key))?.record, "after the next create()").toEqual(recordOf("c1"));
 });
 
+test("a process for one call opens each record once to find those of a pod", async () => {
+  const other = await FileRecordStore.open(dir);
+  const names = Array.from({ length: 20 }, (_, i) => `pod${i}`);
+  for (const name of names) {
+    const pod = { namespace: "default", name, uid: "u" };
+    await other.create({ ...recordOf(name), pod }, emptyPlan);
+  }
+  await other.flush();
+  const store = await FileRecordStore.open(dir, { forOneCall: true });
+  const opened: string[] = [];
+  const { openSync } = fs;
+  vi.spyOn(fs, "openSync").mockImplementation((path, ...others) => {
+    opened.push(String(path));
+    return openSync(path, ...others);
+  });
+  syncBuiltinESMExports();
+  const pod = { namespace: "default", name: "pod7" };
+  expect(await store.hasPod(pod)).toBe(true);
+  const { records } = await store.list({ containing: JSON.stringify(pod.name) });
+  expect(records.map(({ containerId }) => containerId)).toEqual(["pod7"]);
+  const withoutMatch = opened.filter((path) => path !== fileOf("pod7"));
+  expect(withoutMatch.toSorted()).toEqual(
+    names
+      .filter((name) => name !== "pod7")
+      .map((name) => fileOf(name))
+      .toSorted(),
+  );
+  await store.finish({ containerId: "pod7", ifName: "eth0" });
+  expect(await store.hasPod(pod)).toBe(false);
+});
+
 /** Lists the files that are synced from now on, as the kernel names them; "." is the directory. */
 function observeSyncs(): string[] {
   const synced: string[] = [];

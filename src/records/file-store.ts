@@ -1,4 +1,4 @@
-import { constants, rmSync } from "node:fs";
+import { constants, lstatSync, rmSync } from "node:fs";
 import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
@@ -46,11 +46,14 @@ export class FileRecordStore implements RecordStore {
   readonly #open: OpenFiles<StoredRecord>;
   readonly #emptying = new Set<Promise<unknown>>();
   readonly #pods: PodIndex;
+  /** In a process for one call: whether a file contains a text, while the file does not change. */
+  readonly #examined: Map<string, { readonly file: string; readonly isFound: boolean }> | undefined;
   /** Callers share it: each record is read at most twice, however many list all of them at once. */
   readonly #all = new NextRun(() => this.#list({}));
 
   private constructor(dir: string, { forOneCall }: { readonly forOneCall: boolean }) {
     this.#dir = dir;
+    if (forOneCall) this.#examined = new Map();
     const list: PodIndexOptions["list"] = async (selection) =>
       (await this.#list(selection)).records;
     this.#pods = new PodIndex({ list, isKept: !forOneCall });
@@ -213,11 +216,15 @@ export class FileRecordStore implements RecordStore {
 
   /** True if the file cannot be read: the reader of the record says why. */
   #contains(key: RecordKey, text: string): boolean {
-    try {
-      return readStateFile(this.#path(recordFileName(key))).bytes.includes(text);
-    } catch {
-      return true;
-    }
+    const path = this.#path(recordFileName(key));
+    const status = lstatSync(path, { throwIfNoEntry: false });
+    const file = `${status?.ino} ${status?.size} ${status?.mtimeMs}`;
+    const question = `${path} ${text}`;
+    const known = this.#examined?.get(question);
+    if (known?.file === file) return known.isFound;
+    const isFound = containsText(path, text);
+    this.#examined?.set(question, { file, isFound });
+    return isFound;
   }
 
   #isIncomplete(key: RecordKey): boolean {
@@ -243,6 +250,14 @@ export class FileRecordStore implements RecordStore {
 
   #path(name: string): string {
     return join(this.#dir, name);
+  }
+}
+
+function containsText(path: string, text: string): boolean {
+  try {
+    return readStateFile(path).bytes.includes(text);
+  } catch {
+    return true;
   }
 }
 
