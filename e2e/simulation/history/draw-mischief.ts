@@ -37,7 +37,7 @@ export type Mischief =
   | ({ readonly kind: "API down"; readonly killsPlexusd: boolean } & Window)
   | { readonly kind: "API restart"; readonly atMs: number }
   | { readonly kind: "clock step"; readonly atMs: number; readonly byMs: number }
-  /** The machine sleeps: only some clocks count the time. */
+  /** The machine sleeps: its monotonic clock does not count the time. */
   | { readonly kind: "suspend"; readonly atMs: number; readonly byMs: number }
   | { readonly kind: "plexusd restart"; readonly atMs: number }
   /** The next plexusd starts while this one ends. */

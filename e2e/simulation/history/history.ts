@@ -149,10 +149,11 @@ function secondSide(
   onCall: ConstructorParameters<typeof Runtime>[0]["onCall"],
 ): Side | undefined {
   if (others.second === undefined) return undefined;
-  const { kind, client, defaultNetwork } = others.second;
+  const { client, defaultNetwork } = others.second;
   const conf = runtimeConf({ cniVersion, defaultNetwork, name: "second" });
   const runtime = new Runtime({
-    ...{ kind, client, conf, onCall },
+    // It stores a container before it is attached, as podman and nerdctl do.
+    ...{ kind: "CRI-O", client, conf, onCall },
     ...{ passesAnnotations: false, readsConf: false },
   });
   const nothing = (): void => undefined;

@@ -74,11 +74,8 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
       api.restart();
       break;
     case "clock step":
-      world.clockOffsetMs += mischief.byMs;
-      break;
     case "suspend":
       world.clockOffsetMs += mischief.byMs;
-      world.kernel.suspendedMs += mischief.byMs;
       break;
     default:
       if (stage.isOn) happenOnNode(stage, mischief);

@@ -5,7 +5,6 @@ import { drawTimeMs, type Mischief, type Node } from "./draw-mischief.ts";
 
 /** A second container runtime beside the kubelet's, with its own list and its own containers. */
 interface SecondRuntime {
-  readonly kind: "containerd" | "CRI-O";
   readonly defaultNetwork: NetworkName;
   /** `podman` names a container as a pod; `nerdctl` names none, and its paths are of processes. */
   readonly client: "podman" | "nerdctl";
@@ -43,9 +42,9 @@ const dayMs = 24 * 3_600_000;
 
 export function drawOthers(random: Random, node: Node): Others {
   const what = random.weighted({
-    none: 81,
+    none: 71,
     boots: 8,
-    second: 0,
+    second: 10,
     devices: 0,
     statuses: 8,
     mesh: 0,
@@ -77,9 +76,8 @@ function drawMesh(random: Random): MeshScenario {
 
 function drawSecond(random: Random): SecondRuntime {
   return {
-    kind: random.chance(0.3) ? "containerd" : "CRI-O",
     defaultNetwork: random.pick(["pods", "pods-chained", "data", "strict"]),
-    client: random.pick(["podman", "nerdctl"]),
+    client: "podman",
     isListed: random.chance(0.25),
     containers: Array.from({ length: random.integer(1, 3) }, () => ({
       startMs: random.duration(1, 5000),

@@ -303,11 +303,6 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
   for (const tell of present.onDaemonChange) tell();
 }
 
-/** plexus-standalone's clock counts the time of a suspend: src/standalone/boot-clock.ts. */
-function wholeClockMs(): number {
-  return bootClockMs() + world().kernel.suspendedMs;
-}
-
 /** plexus-standalone, which the shim starts for one call, with the configuration of plexusd. */
 export function startStandalone({ hotPlug }: Pick<EngineConfig, "hotPlug">): EngineProcess {
   const process = new Process("plexus-standalone");
@@ -326,7 +321,7 @@ export function startStandalone({ hotPlug }: Pick<EngineConfig, "hotPlug">): Eng
         gone: session.gone,
       },
       stateDir,
-      ...{ config: { hotPlug }, logger, clock: wholeClockMs, now, closeOutput: () => undefined },
+      ...{ config: { hotPlug }, logger, clock: bootClockMs, now, closeOutput: () => undefined },
       openCluster: async () => ({
         ...lazyKube({ open, logger, closeGraceMs: 2000 }),
         deviceSources: [deviceSource],

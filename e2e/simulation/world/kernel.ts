@@ -22,8 +22,6 @@ export class Kernel implements Boot {
   readonly #hostState = new Map<string, Attached>();
   /** By device: for whom it is configured. */
   readonly #devices = new Map<string, Attached>();
-  /** How long the machine has slept, which its monotonic clock does not count. */
-  suspendedMs = 0;
 
   constructor(random: Random, disk: Disk, boot: Boot = { clockFromUs: 0 }) {
     this.leases = new Leases(disk);
