@@ -5,9 +5,7 @@
  * A sandbox's file carries two locks. The flock ends with the shim. Delegates inherit the other one (F_OFD_SETLK, where
  * supported). It lasts until their last process has ended, so that no DEL runs beside a plugin of a killed shim.
  *
- * A GC that waits for the state directory marks it (F_OFD_SETLK) for a third of the time. New operations then wait too, at
- * most TURN_MS each: else operations that overlap would keep the GC waiting, or a GC that waits for a long one all others.
- *
+ * A GC that waits marks the state directory (F_OFD_SETLK) for a third of the time. New operations wait then, 5 s at most.
  * While a delegate runs, the file names its process group. Only a killed shim leaves the name there. A process that its
  * plugin started, such as an address plugin, may then hang, and allocate later. */
 #include <dirent.h>
@@ -20,7 +18,6 @@
 #define END_MS 1000        /* for killed processes to end */
 #define CANNOT_LOCK "cannot lock %s: %s"
 #define STRAGGLER_MS 10000 /* for processes that nothing waits for to end by themselves */
-#define TURN_MS 5000       /* for new operations to wait behind a GC that waits */
 
 static const struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1 };
 static const struct flock turn_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1 };
@@ -81,8 +78,7 @@ static void end_holders(int lock, pid_t group)
 /* Marks the state directory for the turn of a GC, or ends that. A directory is never open for writing. */
 static void mark_turn(int node, bool begins)
 {
-	struct flock mark = turn_byte;
-	mark.l_type = begins ? F_RDLCK : F_UNLCK;
+	struct flock mark = { .l_type = begins ? F_RDLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1 };
 	(void)fcntl(node, F_OFD_SETLK, &mark);
 }
 
@@ -107,7 +103,7 @@ static int share_node(const struct call *call)
  * stopped) is killed after a while. */
 static void wait_for(const struct call *call, int fd, int how, const char *path, const char *scope)
 {
-	int turn_ms = setting_ms("PLEXUS_TURN_MS", TURN_MS);
+	int turn_ms = setting_ms("PLEXUS_TURN_MS", 5000);
 	bool is_node = path == call->state_dir, is_new = is_node && how == LOCK_SH && call->node_lock < 0;
 	int limit_ms = setting_ms("PLEXUS_LOCK_MS", 60000);
 	int patience_ms = setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS);
@@ -128,8 +124,7 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 			mark_turn(fd, (now_us() - begun) / 1000 % (3 * turn_ms) < turn_ms);
 		await_ms(call, 10);
 	}
-	if (is_node)
-		mark_turn(fd, false);
+	mark_turn(fd, false);
 }
 
 /* Opens and locks a file, again if its last holder removed it. Returns -1 if the disk is full or read-only. */
@@ -217,9 +212,8 @@ static bool lock_free(struct call *call, const char *container_id)
 	return false;
 }
 
-/* Locks another sandbox for a delegate that detaches it, so that no operation on that sandbox runs beside the delegate if
- * the engine ends, and no GC: STATUS and agents hold no lock of the node. `other` is a copy of the call. Returns false,
- * without waiting, while such an operation runs. */
+/* Locks another sandbox for a delegate that detaches it, so that no operation on it runs beside the delegate if the engine
+ * ends, and no GC: STATUS and agents hold no lock of the node. Returns false, without waiting, while one runs. */
 bool lock_other(struct call *other, const char *container_id)
 {
 	bool needs_node = other->is_agent || call_is(other, "STATUS");
@@ -308,8 +302,7 @@ void lock_take(struct call *call)
 /* Lets operations other than GC run beside the rest of this GC: DELs of forgotten sandboxes, which may hang. */
 void lock_share(struct call *call)
 {
-	int fd = call->node_lock;
-	if (fd >= 0)
-		wait_for(call, fd, LOCK_SH, call->state_dir, "node");
+	if (call->node_lock >= 0)
+		wait_for(call, call->node_lock, LOCK_SH, call->state_dir, "node");
 	call->node_lock = -1;
 }

@@ -141,6 +141,7 @@ export type EventReason =
   | "NotAttached"
   | "NotManaged"
   | "AttachmentForgotten"
+  | "DeviceInUse"
   | "DetachedByAnnotation"
   | "AddedInterface"
   | "RemovedInterface"

@@ -4,6 +4,7 @@ import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { forgottenText, isRefusal, refusesConfiguration } from "#engine/del/failed-add.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
+import { type HeldDevice, heldDevice, mayChange } from "./held-device.ts";
 import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import {
   insistingOnInterface,
@@ -26,6 +27,8 @@ import {
  *   fail with the same refusal of its configuration, or after `failedAddGraceMs`: if its interface
  *   is gone, the attachment is forgotten with an event, after a DEL of the IPAM plugin. Plugins
  *   behind it never ran, so their failures do not count.
+ * - A plugin whose device another sandbox has now is not executed: it would reset the device there.
+ *   Only its IPAM plugin is, and the last sandbox with the device releases it.
  * - If all of it was detached before, a plugin that refuses its configuration has nothing left.
  * - After a plugin that succeeds without a namespace but keeps its address (`host-device`), its
  *   IPAM plugin is executed.
@@ -65,13 +68,26 @@ class ChainTeardown {
   }
 
   async run(): Promise<void> {
+    const held = await heldDevice(this.#ctx, this.#chain);
     for (const [position, call] of this.#chain.calls.entries()) {
+      if (held !== undefined && mayChange(call, held)) {
+        await this.#leaveDevice(call, held);
+        continue;
+      }
       const failed = await this.#execute(call);
       if (failed === undefined) await this.#releaseLeftAddress(call);
       else if (position >= this.#endedAdd) await this.#handle(failed);
     }
     await this.#forget();
     await this.#acceptMissing();
+  }
+
+  /** Releases the addresses of a plugin alone: another sandbox has its device. */
+  async #leaveDevice(call: DelegateCall, { id, holder }: HeldDevice): Promise<void> {
+    const failed = await this.#execute(ipamCall(call));
+    if (failed !== undefined && !isMissing(failed)) throw this.#failure(failed);
+    const text = `did not release device ${id} with plugin ${quoted(call)}, because ${holder} has the device now`;
+    warnDetached(this.#ctx, this.#chain, { plugin: call.type, reason: "DeviceInUse", text });
   }
 
   async #handle(failed: FailedDel): Promise<void> {

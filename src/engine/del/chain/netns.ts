@@ -76,6 +76,11 @@ export async function interfaceIsGone(ctx: CallContext, of: SandboxInterface): P
   return ["no namespace", "no interface"].includes(await lookUp(ctx, of));
 }
 
+/** Whether an interface certainly exists. */
+export async function interfaceIsPresent(ctx: CallContext, of: SandboxInterface): Promise<boolean> {
+  return (await lookUp(ctx, of)) === "interface";
+}
+
 async function lookUp(
   ctx: CallContext,
   { netns, ifName }: SandboxInterface,

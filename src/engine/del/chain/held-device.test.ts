@@ -1,0 +1,148 @@
+import { expect, test } from "vitest";
+import { EngineLab } from "#engine/testing/engine-lab.ts";
+import { FakeDevices } from "#engine/testing/fake-devices.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+/*
+ * A virtual function whose DEL is late or owed, and that another pod has by then: sriov resets it by its PCI address,
+ * in any pod (sriov-cni 219).
+ */
+
+const vf = "vendor.example/vf";
+const pci = "0000:03:02.1";
+
+const callOf = (id: string) => ({
+  pod: `default/${id}`,
+  env: { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` },
+});
+
+/** Pods c1 and c2 that both get the same function, with addresses and a chained portmap. */
+function labWithVf(): EngineLab {
+  const lab = new EngineLab({ deviceSources: [new FakeDevices().allocate(vf, pci)] });
+  const plugins = [{ type: "sriov", ipam: { type: "host-local" } }, { type: "portmap" }];
+  const conf = { cniVersion: "1.0.0", name: "net-s", plugins };
+  lab.source.addNad("default/s", conf, { "k8s.v1.cni.cncf.io/resourceName": vf });
+  for (const id of ["c1", "c2"]) {
+    lab.kernel.addNamespace(`/run/netns/${id}`);
+    lab.source.addPod({ name: id, annotations: { [networksAnnotation]: "s" } });
+  }
+  return lab;
+}
+
+/** The function leaves the first pod, and the second one gets it. */
+async function moved(lab: EngineLab): Promise<void> {
+  lab.kernel.removeLink("/run/netns/c1", "net1");
+  expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+}
+
+const released = ["portmap DEL net1", "host-local DEL net1", "ptp DEL eth0"];
+const everything = ["portmap DEL net1", "sriov DEL net1", "ptp DEL eth0"];
+
+test("del() that is repeated releases addresses and rules, but not a device that another pod has now", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.plugins.script("portmap DEL", failed(5, "busy"));
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("portmap DEL");
+  await moved(lab);
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(released.slice(0, 2));
+  expect(lab.records.keys).toEqual(["c2@eth0"]);
+  const { reason, message } = lab.events.recorded.at(-1)!;
+  expect(reason).toBe("DeviceInUse");
+  expect(message).toContain(
+    `did not release device ${pci} with plugin "sriov", because default/c2 has`,
+  );
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(callOf("c2"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+});
+
+test("del() that is late leaves a device that another pod has now, also without a namespace or a record", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  await moved(lab);
+  lab.kernel.removeNamespace("/run/netns/c1");
+  lab.records.damage({ containerId: "c1", ifName: "eth0" }, "record");
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(released);
+});
+
+test("del() leaves a device that a damaged record of another sandbox names", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  await moved(lab);
+  lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record");
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(released);
+});
+
+test("del() releases a device whose interface is still in the sandbox, and one that only ended sandboxes have", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  const { record, plan } = lab.records.writes.at(-1)!;
+  await moved(lab);
+  lab.kernel.addLink("/run/netns/c1", "net1");
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+  lab.records.put(record, plan);
+  lab.plugins.script("sriov DEL", failed(5, "busy"));
+  expect(await lab.del(callOf("c2"))).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("sriov DEL");
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+});
+
+test("the rollback of an ADD leaves a device that another pod still has", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.kernel.removeLink("/run/netns/c1", "net1");
+  lab.plugins.script("sriov ADD", failed(999, "device or resource is in use"));
+  lab.plugins.calls.length = 0;
+  expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 1 });
+  expect(lab.plugins.log("DEL")).toEqual([
+    "portmap DEL net1",
+    "host-local DEL net1",
+    "ptp DEL eth0",
+  ]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("add() waits for an operation on the sandbox that had its device, whose DEL may still reset it", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.kernel.removeLink("/run/netns/c1", "net1");
+  lab.records.locked.add("c1");
+  lab.plugins.calls.length = 0;
+  const isLocked = lab.records.isLocked.bind(lab.records);
+  let looks = 0;
+  lab.records.isLocked = (id) => {
+    // The ADD is recorded, so that a DEL which begins now finds the device in use.
+    expect(lab.records.keys).toContain("c2@eth0");
+    expect(lab.plugins.log()).toEqual([]);
+    if (++looks === 3) lab.records.locked.delete("c1");
+    return isLocked(id);
+  };
+  expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 0 });
+  expect(looks).toBe(3);
+});
+
+test("add() fails with code 11 when that operation does not end", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.plugins.calls.length = 0;
+  lab.records.isLocked = async () => {
+    lab.advance(4000);
+    return true;
+  };
+  const { json } = await lab.add(callOf("c2"));
+  expect(json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining(`device ${pci} is not free`),
+  });
+  expect(lab.plugins.log("ADD")).toEqual([]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});

@@ -1,0 +1,95 @@
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import {
+  type AttachmentRecord,
+  type RecordedAttachment,
+  sandboxName,
+} from "#engine/record/record.ts";
+import { isJsonObject, type Json } from "#lib/json.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
+import type { ChainToDetach } from "./chain-to-detach.ts";
+import { interfaceIsPresent } from "./netns.ts";
+
+/**
+ * Chained plugins that ignore the device in their configuration. Every plugin of a chain gets it, as
+ * with Multus.
+ */
+const leavingDevicesAlone: ReadonlySet<string> = new Set([
+  "bandwidth",
+  "firewall",
+  "portmap",
+  "sbr",
+  "tuning",
+]);
+
+/** A device of an attachment that another sandbox has now. */
+export interface HeldDevice {
+  readonly id: string;
+  /** For people. */
+  readonly holder: string;
+}
+
+/**
+ * The device of a chain that has moved on to another sandbox, which may run: a DEL that is late or
+ * repeated would reset it there. While the chain's interface is in its namespace, the device has
+ * not moved.
+ * @throws CniError when the records cannot be read
+ */
+export async function heldDevice(
+  ctx: CallContext,
+  { calls, netns, ifName }: Pick<ChainToDetach, "calls" | "netns" | "ifName">,
+): Promise<HeldDevice | undefined> {
+  const ids = new Set(calls.flatMap(deviceIdsOf));
+  const containerId = calls[0]?.env.CNI_CONTAINERID ?? "";
+  for (const id of ids) {
+    const holder = await holderOf(ctx, id, containerId);
+    if (holder !== undefined && !(await interfaceIsPresent(ctx, { netns, ifName })))
+      return { id, holder };
+  }
+  return undefined;
+}
+
+/** Whether the DEL of a plugin may change the device. */
+export function mayChange(call: DelegateCall, { id }: HeldDevice): boolean {
+  return deviceIdsOf(call).includes(id);
+}
+
+/** A damaged record that names the device may be that of a sandbox that runs. */
+async function holderOf(
+  { deps }: CallContext,
+  id: string,
+  containerId: string,
+): Promise<string | undefined> {
+  const { records, damaged } = await deps.records.list({ containing: JSON.stringify(id) });
+  const holder = records.find(
+    (record) =>
+      record.containerId !== containerId && record.teardown === undefined && hasDevice(record, id),
+  );
+  if (holder !== undefined) return sandboxName(holder);
+  return damaged.find((each) => each.containerId !== containerId)?.containerId;
+}
+
+/** Whether a sandbox has, or is about to get, a device. */
+export function hasDevice({ attachments }: AttachmentRecord, id: string): boolean {
+  return attachments.some(
+    (attachment) => attachment.device?.id === id || confsOf(attachment).flatMap(idsIn).includes(id),
+  );
+}
+
+function confsOf({ conf }: RecordedAttachment): Json[] {
+  return Array.isArray(conf.plugins) ? conf.plugins : [conf];
+}
+
+function deviceIdsOf({ type, stdin }: DelegateCall): string[] {
+  return leavingDevicesAlone.has(type) ? [] : idsIn(parseJsonText(stdin));
+}
+
+/** The devices that a plugin's configuration names. */
+function idsIn(conf: Json | undefined): string[] {
+  if (!isJsonObject(conf)) return [];
+  const { deviceID, pciBusID, runtimeConfig } = conf;
+  const argument = isJsonObject(runtimeConfig) ? runtimeConfig.deviceID : undefined;
+  return [deviceID, pciBusID, argument].filter(
+    (id) => typeof id === "string" && id !== "",
+  ) as string[];
+}
