@@ -20,11 +20,11 @@ import { netlinkTransport } from "./sandbox.ts";
 /** A record's boot ID is not that of the process that reads it. */
 export const otherBoot = "it was attached before the machine was restarted";
 
+/** A list of a container runtime does not have it. */
+export const notListed = "the container runtime does not list it";
+
 /** What says that a sandbox is over, beside its namespace. */
-export type SignOfAbsence =
-  | typeof otherBoot
-  | "its pod is gone"
-  | "the container runtime does not list it";
+export type SignOfAbsence = typeof otherBoot | "its pod is gone" | typeof notListed;
 
 /** Whether a sandbox is certainly over: there is a sign of that, and nothing is at its path. */
 export async function isCertainlyOver(
@@ -59,6 +59,7 @@ const einval = 22;
  * a doubt: the namespace may be mounted there for others.
  */
 async function isNothingAt(ctx: CallContext, netns: string): Promise<boolean> {
+  if (netns === "") return true;
   try {
     await linkExists(netlinkTransport(ctx), netns, "lo");
     return false;

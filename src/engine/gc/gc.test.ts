@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { RecordKey } from "#engine/record/record.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -155,18 +156,63 @@ describe.each([
     ["of an earlier release", forgetListNames],
     ["that is damaged", ({ records }) => records.damage(eth0(containerOf[other]), "record")],
     ["that is lost", ({ records }) => records.lose(eth0(containerOf[other]), "record")],
-  ])("detaches one with a record %s only if its namespace is gone", async (_, change) => {
-    const lab = await twoLists();
-    change(lab);
-    const gc = () => lab.gc([containerOf[list]], { conf: confOf[list] });
-    expect(await gc()).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.log("DEL")).toEqual([]);
-    expect(passedAsValid(lab)[main[list]]).toEqual([`${containerOf[list]}/eth0`]);
-    lab.kernel.removeNamespace(`/run/netns/${containerOf[other]}`);
-    expect(await gc()).toMatchObject({ exitCode: 0 });
-    expect(lab.records.keys).toEqual([`${containerOf[list]}@eth0`]);
-  });
+  ])(
+    "detaches one with a record %s only if nothing is at its namespace's path",
+    async (_, change) => {
+      const lab = await twoLists();
+      const netns = `/run/netns/${containerOf[other]}`;
+      change(lab);
+      const gc = () => lab.gc([containerOf[list]], { conf: confOf[list] });
+      expect(await gc()).toMatchObject({ exitCode: 0 });
+      lab.kernel.hideNamespace(netns);
+      expect(await gc()).toMatchObject({ exitCode: 0 });
+      expect(lab.plugins.log("DEL")).toEqual([]);
+      expect(passedAsValid(lab)[main[list]]).toEqual([`${containerOf[list]}/eth0`]);
+      lab.kernel.removeNamespace(netns);
+      expect(await gc()).toMatchObject({ exitCode: 0 });
+      expect(lab.records.keys).toEqual([`${containerOf[list]}@eth0`]);
+    },
+  );
 });
+
+test.each<[string, (lab: EngineLab) => Promise<unknown> | void, string[]]>([
+  [
+    "whose namespace is mounted where the runtime does not see it",
+    ({ kernel }) => kernel.hideNamespace("/run/netns/c1"),
+    [],
+  ],
+  [
+    "of podman, in the list of the pods that CRI-O lists",
+    async (lab) => {
+      await lab.del({ env: podman });
+      await lab.add({ env: podman });
+    },
+    ["kept"],
+  ],
+  [
+    "of which another one is attached while a stopped process collects",
+    (lab) => {
+      const { record, plan } = lab.records.writes.findLast(isOfKept)!;
+      const list = lab.records.list.bind(lab.records);
+      lab.records.list = (selection) => {
+        lab.records.put({ ...record, clockMs: record.clockMs + 60_000 }, plan);
+        return list(selection);
+      };
+    },
+    [],
+  ],
+])("gc() leaves a sandbox attached %s", async (_, change, listed) => {
+  const lab = await pods("c1", "kept");
+  await change(lab);
+  lab.plugins.calls.length = 0;
+  await lab.gc(listed);
+  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect(lab.records.keys.sort()).toEqual(["c1@eth0", "kept@eth0"]);
+});
+
+const isOfKept = ({ record }: { record: RecordKey }): boolean => record.containerId === "kept";
+
+const podman = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/c1" };
 
 test("gc() does not collect a network that another list has as its default network", async () => {
   const lab = await twoLists();
@@ -274,16 +320,18 @@ test.each<[string, string, ((lab: EngineLab) => void)?]>([
 ])("gc() passes delegates no namespace %s", async (_, netns, change) => {
   const lab = await pods("kept");
   lab.kernel.addNamespace(netns);
-  await lab.add({ env: { CNI_CONTAINERID: "c1", CNI_NETNS: netns } });
+  lab.source.addPod({ name: "c1" });
+  const env = { CNI_CONTAINERID: "c1", CNI_NETNS: netns };
+  await lab.add({ pod: "default/c1", env });
   change?.(lab);
   await lab.gc(["kept"]);
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([""]);
 });
 
 test("gc() passes delegates the namespace of a sandbox that a process with another boot ID attached", async () => {
-  const lab = await pods("c1");
+  const lab = await pods("c1", "kept");
   lab.bootId = "another";
-  await lab.gc([]);
+  await lab.gc(["kept"]);
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual(["/run/netns/c1"]);
 });
 

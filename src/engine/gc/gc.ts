@@ -71,17 +71,19 @@ async function collect(
   const pluginsMaxMs = exclusiveMaxMs - (clock() - begunMs);
   const { validAttachments, conf } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
-  const containers = new Set(fromRuntime?.map((attachment) => attachment.containerID));
+  const listed = new Set(fromRuntime?.map((attachment) => attachment.containerID));
   const { records, damaged } = await ctx.deps.records.list();
   // The runtime attaches nothing during GC. If this process was stopped, it has attached others since.
   ctx.signal.throwIfAborted();
+  const attachedSince = new Set<string>();
   for (const record of records)
     if (record.clockMs >= begunMs && !(await isOfEarlierBoot(ctx, record)))
-      containers.add(record.containerId);
-  const isListed = ({ containerId }: Pick<RecordKey, "containerId">): boolean =>
-    fromRuntime === undefined || containers.has(containerId);
-  const scope = { listName: conf.name, isListed };
-  const stale = await staleSandboxes(ctx, { records, damaged }, scope);
+      attachedSince.add(record.containerId);
+  const scope = { listName: conf.name, listed, attachedSince };
+  const stale =
+    fromRuntime === undefined
+      ? { records: [], damaged: [] }
+      : await staleSandboxes(ctx, { records, damaged }, scope);
   const staleNames = new Set([...stale.records, ...stale.damaged].map(recordFileName));
   const isValid = (key: RecordKey): boolean => !staleNames.has(recordFileName(key));
   await markStale(ctx, stale);

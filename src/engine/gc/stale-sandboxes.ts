@@ -1,5 +1,5 @@
 import type { CallContext } from "#engine/call/deps.ts";
-import { namespaceIsGone } from "#engine/del/chain/netns.ts";
+import { isCertainlyOver, notListed } from "#engine/call/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
@@ -15,43 +15,53 @@ export interface Sandboxes {
 interface GcScope {
   /** The name of the list that the runtime collects. */
   readonly listName: string;
-  readonly isListed: (key: Pick<RecordKey, "containerId">) => boolean;
+  /** The containers that the runtime lists. */
+  readonly listed: ReadonlySet<string>;
+  /** Containers that are valid, too. */
+  readonly attachedSince: ReadonlySet<string>;
 }
 
 /**
  * The sandboxes that a GC may detach. The runtime knows only its own containers, but other runtimes
  * may use the node with other lists, or with this one: CRI-O collects every list of its directory
  * and lists no container in those that only podman uses. A sandbox that is not listed is stale if
- * - a call of this list made it, and the runtime lists another one of this list, or its namespace is
- *   gone; or
- * - no list is known, because the record is damaged or of an earlier release, and its namespace is
- *   gone.
+ * - a call of this list made it, and the runtime lists another one of this list, which is a pod if
+ *   and only if this one is: podman's containers are none, and CRI-O's sandboxes are; or
+ * - a call of this list made it, or no list is known, because the record is damaged or of an earlier
+ *   release, and nothing is at the path of its namespace.
  */
 export async function staleSandboxes(
   ctx: CallContext,
   { records, damaged }: Sandboxes,
-  { listName, isListed }: GcScope,
+  { listName, listed, attachedSince }: GcScope,
 ): Promise<Sandboxes> {
   const isOwn = (record: AttachmentRecord): boolean => record.listName === listName;
-  const isOfCaller = records.some((record) => isOwn(record) && isListed(record));
+  const isListed = ({ containerId }: RecordKey): boolean =>
+    listed.has(containerId) || attachedSince.has(containerId);
+  const ofCaller = records.filter((each) => isOwn(each) && listed.has(each.containerId));
+  const callerHas = new Set(ofCaller.map(isPod));
   const stale = new Set<string>();
   for (const record of records) {
     if (isListed(record) || !(isOwn(record) || record.listName === undefined)) continue;
-    const isKnown = isOwn(record) && isOfCaller;
-    if (isKnown || (await namespaceIsGone(ctx, record))) stale.add(recordFileName(record));
+    const isKnown = isOwn(record) && callerHas.has(isPod(record));
+    if (isKnown || (await isCertainlyOver(ctx, record, notListed)))
+      stale.add(recordFileName(record));
   }
   for (const each of damaged) {
-    if (!isListed(each) && (await plannedNamespaceIsGone(ctx, each)))
-      stale.add(recordFileName(each));
+    if (!isListed(each) && (await isOverByPlan(ctx, each))) stale.add(recordFileName(each));
   }
   const isStale = (key: RecordKey): boolean => stale.has(recordFileName(key));
   return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
 }
 
+function isPod({ pod }: AttachmentRecord): boolean {
+  return pod !== undefined;
+}
+
 /** False without a usable plan: nothing says where the namespace is. */
-async function plannedNamespaceIsGone(ctx: CallContext, key: RecordKey): Promise<boolean> {
+async function isOverByPlan(ctx: CallContext, key: RecordKey): Promise<boolean> {
   const plan = await loadStored(() => ctx.deps.records.loadPlan(key));
   if (plan.state !== "usable") return false;
   const netns = plan.value.steps[0]?.call.env.CNI_NETNS ?? "";
-  return namespaceIsGone(ctx, { ...key, netns });
+  return isCertainlyOver(ctx, { netns }, notListed);
 }

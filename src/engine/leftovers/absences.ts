@@ -1,5 +1,5 @@
 import type { EngineDeps } from "#engine/call/deps.ts";
-import { type SignOfAbsence, signOfBoot } from "#engine/call/signs-of-life.ts";
+import { notListed, type SignOfAbsence, signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { isInterruptedAdd } from "./leftover.ts";
@@ -39,7 +39,7 @@ export class Absences {
     if (record.teardown !== undefined || isInterruptedAdd(record, this.#deps.clock())) return ended;
     if (this.#unknownSandboxes.lists(record.containerId)) return undefined;
     if (this.#missingPods.has(record)) return "its pod is gone";
-    if (this.#unknownSandboxes.has(record)) return "the container runtime does not list it";
+    if (this.#unknownSandboxes.has(record)) return notListed;
     return this.#graceIsOver() ? signOfBoot(record, this.#deps) : undefined;
   }
 

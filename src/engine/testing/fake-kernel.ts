@@ -37,6 +37,7 @@ export class FakeKernel {
 
   removeNamespace(netns: string): void {
     this.#namespaces.delete(netns);
+    this.#hidden.delete(netns);
   }
 
   /** Leaves a file where a namespace is mounted for others. */
