@@ -124,6 +124,15 @@ test("an endpoint whose container is gone is detached when the second run confir
   expect(bench.machine.calls.at(-1)).toBe(`DEL e1 in ${staging} as eth0 with 10.1.0.5/24`);
 });
 
+test("a run that begins during the look at new containers still confirms an endpoint", async () => {
+  const bench = await benchWithContainer();
+  removeFile(bench);
+  for (let time = 1; time <= 2; time++) {
+    await Promise.all([bench.lookAtNewContainers(), bench.detachForgotten()]);
+  }
+  expect(await bench.endpoints()).toEqual([]);
+});
+
 test.each(["created", "joined", "left"])(
   "an endpoint that stays %s without a container is detached after two minutes",
   async (phase) => {

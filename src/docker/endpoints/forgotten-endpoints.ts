@@ -87,10 +87,16 @@ export class ForgottenEndpoints {
     return seen?.since === since && this.#options.nowMs() - seen.atMs > transientMs;
   }
 
-  /** `orphans` collects endpoints that the next run may detach. A run in progress is waited for. */
+  /**
+   * A run in progress is waited for, and its result used unless it collects no orphans.
+   * @param orphans collects endpoints that the next run may detach
+   */
   async #detachIfForgotten(id: string, orphans?: Set<string>): Promise<void> {
     const running = this.#running.get(id);
-    if (running !== undefined) return running;
+    if (running !== undefined) {
+      await running;
+      if (orphans === undefined) return;
+    }
     const run = this.#tryToDetach(id, orphans).finally(() => this.#running.delete(id));
     this.#running.set(id, run);
     return run;
