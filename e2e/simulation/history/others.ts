@@ -77,7 +77,7 @@ function drawMesh(random: Random): MeshScenario {
 function drawSecond(random: Random): SecondRuntime {
   return {
     defaultNetwork: random.pick(["pods", "pods-chained", "data", "strict"]),
-    client: "podman",
+    client: random.pick(["podman", "nerdctl"]),
     isListed: random.chance(0.25),
     containers: Array.from({ length: random.integer(1, 3) }, () => ({
       startMs: random.duration(1, 5000),

@@ -54,6 +54,12 @@ export class Kernel implements Boot {
     return this.#links.has(netns);
   }
 
+  /** Which process a path of a namespace leads to; undefined if it is mounted there, or absent. */
+  processAt(netns: string): string | undefined {
+    const isOfProcess = /^\/proc\/\d+\//.test(netns) && this.hasNamespace(netns);
+    return isOfProcess ? (this.#owners.get(netns) ?? "") : undefined;
+  }
+
   /** Whether a sandbox's namespace is at its path, and not that of another one. */
   hasNamespaceOf({ id, netns }: { readonly id: string; readonly netns: string }): boolean {
     return this.hasNamespace(netns) && this.#owners.get(netns) === id;

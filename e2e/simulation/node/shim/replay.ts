@@ -97,7 +97,8 @@ function reasonOf({ message, stdout, stderr }: DelegateOutcome): string {
 async function runSteps(call: ShimCall, plan: PlanMessage, attempted: number): Promise<string[]> {
   const { schedule } = world();
   const deadline = schedule.nowUs + call.settingMs("PLEXUS_REPLAY_MS", 90_000) * 1000;
-  if (call.netns === "" || netnsState(call.netns) !== "ok")
+  const isOfProcess = call.command === "DEL" && world().kernel.processAt(call.netns) !== undefined;
+  if (call.netns === "" || netnsState(call.netns) !== "ok" || isOfProcess)
     call.env = { ...call.env, CNI_NETNS: "" };
   const failures: string[] = [];
   let failed = -1;

@@ -17,6 +17,8 @@ export type SessionEnd = ShimAnswer | "unreachable" | "lost";
 function sessionRequest({ command, env, netns, stdin }: ShimCall): Connection["request"] {
   const variables: Record<string, string> = {};
   if (netns !== "") variables.PLEXUS_NETNS = netnsState(netns);
+  const process = world().kernel.processAt(netns);
+  if (process !== undefined) variables.PLEXUS_NETNS_PROCESS = process;
   if (command === "ADD" && variables.PLEXUS_NETNS === "ok")
     variables.PLEXUS_LINKS = world()
       .kernel.linkNames(netns)
