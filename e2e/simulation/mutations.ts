@@ -434,6 +434,59 @@ export const mutations: readonly SimulatedMutation[] = [
     replace: "if (known === undefined) return void this.#pods.set(pod.uid, watched);",
     properties: ["as requested"],
   },
+  {
+    name: "a sandbox is over only if nothing is at the path of its namespace",
+    file: "src/engine/call/signs-of-life.ts",
+    find: "return sign !== undefined && (await isNothingAt(ctx, netns));",
+    replace: "return sign !== undefined;",
+    properties: ["never what runs"],
+    isQuick: true,
+  },
+  {
+    name: "another boot ID does not keep hot-plug from a sandbox",
+    file: "src/engine/hotplug/running-sandboxes.ts",
+    find: ".filter((record) => record.pod?.uid === pod.uid && mayRun(record))",
+    replace:
+      ".filter((record) => record.pod?.uid === pod.uid && mayRun(record) && record.bootId === this.#deps.bootId())",
+    properties: ["as requested", "never what runs"],
+  },
+  {
+    name: "a GC detaches only sandboxes of its list",
+    file: "src/engine/gc/stale-sandboxes.ts",
+    find: "if (isListed(record) || !(isOwn(record) || record.listName === undefined)) continue;",
+    replace: "if (isListed(record)) continue;",
+    properties: ["never what runs"],
+    isQuick: true,
+  },
+  {
+    name: "the path of a process leads only to the process of the ADD",
+    file: "src/engine/del/chain/netns.ts",
+    find: "if (netnsProcess === undefined) return netns;",
+    replace: 'if (netnsProcess !== "") return netns;',
+    properties: ["never what runs", "as requested"],
+  },
+  {
+    name: "a container's name is no pod of a cluster",
+    file: "src/engine/call/pod-identity.ts",
+    find: 'source?.namesContainers === true ? "default" : "";',
+    replace: 'source === null ? "" : "default";',
+    properties: ["as requested", "status eventually", "never what runs"],
+    isQuick: true,
+  },
+  {
+    name: "a status that the API server rejects is repeated",
+    file: "src/kube/status-publisher.ts",
+    find: 'if (result === "gone") return "settled";',
+    replace: 'if (result === "gone" || result === "invalid") return "settled";',
+    properties: ["status eventually"],
+  },
+  {
+    name: "a status waits as long as the API server asks",
+    file: "src/kube/status-publisher.ts",
+    find: "rejected.next() : Math.max(retryAfterMs, retries.next());",
+    replace: "rejected.next() : retries.next();",
+    properties: ["patient"],
+  },
 ];
 
 /** A safeguard whose absence no history shows, and why. */
