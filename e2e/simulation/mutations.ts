@@ -70,7 +70,7 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "the record is written before the first delegate runs",
     file: "src/engine/add/add.ts",
-    find: '  const { durable } = await ctx.trace.phase("record", () => record.create());\n  try {\n    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });',
+    find: '  const { durable } = await ctx.trace.phase("record", () => record.create());\n  try {\n    await awaitDevices(ctx, record.sandbox, attachments);\n    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });',
     replace:
       "  try {\n    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });\n    const { durable } = await record.create();",
     properties: ["recorded"],
@@ -486,6 +486,13 @@ export const mutations: readonly SimulatedMutation[] = [
     find: "rejected.next() : Math.max(retryAfterMs, retries.next());",
     replace: "rejected.next() : retries.next();",
     properties: ["patient"],
+  },
+  {
+    name: "a DEL leaves a device that another sandbox has",
+    file: "src/engine/del/chain/chain-teardown.ts",
+    find: "if (held !== undefined && mayChange(call, held)) {",
+    replace: "if (held !== undefined && mayChange(call, held) && call.type === held.id) {",
+    properties: ["never what runs"],
   },
 ];
 

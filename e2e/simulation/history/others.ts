@@ -42,10 +42,10 @@ const dayMs = 24 * 3_600_000;
 
 export function drawOthers(random: Random, node: Node): Others {
   const what = random.weighted({
-    none: 71,
+    none: 63,
     boots: 8,
     second: 10,
-    devices: 0,
+    devices: 8,
     statuses: 8,
     mesh: 0,
     blind: 3,
