@@ -252,7 +252,9 @@ function plexusctl(node: PlexusNode, ...args: string[]): Promise<Result> {
 }
 
 function gc(node: PlexusNode, plugins: ScriptedPlugins): Promise<Result> {
-  return plexusctl(node, "gc", "--bin-dir", plugins.binDir, "--socket", node.socketPath);
+  const { socketPath, stateDir } = node;
+  const flags = ["--bin-dir", plugins.binDir, "--socket", socketPath, "--state-dir", stateDir];
+  return plexusctl(node, "gc", ...flags);
 }
 
 async function orphans(node: PlexusNode): Promise<string> {

@@ -21,10 +21,7 @@ that can never succeed. It prints what stays allocated. This works without plexu
     forget: textFlag("SANDBOX", "forget this sandbox: its container ID or the beginning of it"),
     "forget-leftovers": switchFlag("forget all sandboxes that no longer exist"),
     attached: switchFlag("with --forget: even if the sandbox is attached"),
-    "state-dir": {
-      ...commonFlags.stateDir,
-      help: `with --forget and --forget-leftovers: ${commonFlags.stateDir.help}`,
-    },
+    "state-dir": commonFlags.stateDir,
   },
   failsWhen:
     "some teardowns still fail, plexusd is unavailable, or the sandbox cannot be forgotten",
@@ -36,7 +33,12 @@ that can never succeed. It prints what stays allocated. This works without plexu
     if (flags["forget-leftovers"]) return forgetLeftovers(flags["state-dir"], output);
     const binDir = flags["bin-dir"];
     const command = [join(binDir, executableNames.shim), "agent", "--once"];
-    const env = { CNI_PATH: binDir, PLEXUS_SOCKET: flags.socket };
+    // The shim locks each sandbox there, against other operations on it.
+    const env = {
+      CNI_PATH: binDir,
+      PLEXUS_SOCKET: flags.socket,
+      PLEXUS_STATE_DIR: flags["state-dir"],
+    };
     const { exitCode, stdout, stderr } = await runProgram(command, { env, mayFail: true });
     for (const line of linesOf(stdout)) output.out(line);
     for (const line of linesOf(stderr)) output.err(line);
