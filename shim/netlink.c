@@ -45,8 +45,8 @@ int netns_open(const char *path)
 	struct stat s = { 0 };
 	int fd = -1, error = EINVAL, file = open(path, O_PATH | O_CLOEXEC);
 	print(again, sizeof again, "/proc/self/fd/%d", file);
-	if (file < 0)
-		error = errno == ENOTDIR || errno == ELOOP || errno == ESRCH ? ENOENT : errno;
+	if (file < 0) /* ENAMETOOLONG tells that the path's directory exists */
+		error = errno == ENOTDIR || errno == ELOOP || errno == ESRCH || errno == ENAMETOOLONG ? ENOENT : errno;
 	else if (fstat(file, &s) || !S_ISREG(s.st_mode) || s.st_size)
 		error = ENOENT;
 	else if (!fstatfs(file, &fs) && fs.f_type == NSFS_MAGIC && (fd = open(again, O_RDONLY | O_CLOEXEC)) < 0)

@@ -6,6 +6,7 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -132,6 +133,16 @@ eachBuild("a DEL from default.plan", (bench) => {
     expect(await node.del()).toMatchObject({ code: 0 });
     expect(node.ran).toEqual([]);
   });
+
+  test.each(["/etc/passwd", "/etc/no-such-file"])(
+    "does not depend on what a link in place of the tombstone leads to: %s [S-110]",
+    async (target) => {
+      const node = new Node(bench());
+      symlinkSync(target, join(bench().state, "c1@eth0.detached"));
+      expect(await node.del()).toMatchObject({ code: 0 });
+      expect(node.ran).toEqual([]);
+    },
+  );
 
   test.each(["ADD", "CHECK", "GC", "STATUS"])("%s ignores default.plan", async (CNI_COMMAND) => {
     const node = new Node(bench());

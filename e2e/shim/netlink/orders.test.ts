@@ -117,6 +117,8 @@ eachBuild("netlink", (bench) => {
     "a socket, which cannot be opened": "socket",
     "a FIFO": "fifo",
     "a link to itself": "loop",
+    "a name that is too long, in a directory": `/etc/${"x".repeat(256)}`,
+    "a path that is too long": `/etc/${"./".repeat(2048)}passwd`,
   };
 
   test("plexusd learns nothing of a path that is no network namespace [S-110]", async () => {
