@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { extname, join } from "node:path";
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkFile } from "#cni/conf/load.ts";
 import type { ConfFiles } from "#engine/ports.ts";
@@ -51,6 +51,25 @@ export async function findCandidates(search: PrimarySearch): Promise<PrimaryCand
   const names = all.filter((name) => isConfFile(name) && name !== plexusConfName);
   const examined = await Promise.all(names.map((name) => examine(name, search)));
   return examined.filter((candidate) => candidate !== undefined);
+}
+
+/**
+ * Finds the file of that name. If it cannot be used, a file that differs only in the extension is
+ * the same network: Linkerd's agent, for example, makes a `.conf` a `.conflist`.
+ */
+export function findFile(
+  candidates: readonly PrimaryCandidate[],
+  name: string | undefined,
+): PrimaryCandidate | undefined {
+  if (name === undefined) return undefined;
+  const exact = candidates.find(({ file }) => file === name);
+  const isSame = ({ kind, file }: PrimaryCandidate): boolean =>
+    kind === "usable" && withoutExtension(file) === withoutExtension(name);
+  return exact?.kind === "usable" ? exact : (candidates.find(isSame) ?? exact);
+}
+
+function withoutExtension(name: string): string {
+  return name.slice(0, name.length - extname(name).length);
 }
 
 async function examine(file: string, search: PrimarySearch): Promise<PrimaryCandidate | undefined> {

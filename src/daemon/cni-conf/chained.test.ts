@@ -30,8 +30,11 @@ async function calicoNode(primary: object = calico): Promise<Node> {
 }
 
 /** plexusd's part, whose rounds a test runs itself. */
-async function startReconciler(node: Node): Promise<NodeConfReconciler> {
-  const timings = { calmMs: 60_000, ...quick } as NodeConfTimings;
+async function startReconciler(
+  node: Node,
+  change: Partial<NodeConfTimings> = {},
+): Promise<NodeConfReconciler> {
+  const timings = { calmMs: 60_000, ...quick, ...change } as NodeConfTimings;
   const { config, state: stateDir } = node;
   const files = new HostConfFiles();
   const options = { spec: () => config, stateDir, files, logger: silent, timings };
@@ -147,6 +150,22 @@ test.each(agents)(
     expect(await own(node)).not.toContain(agent.type);
   },
 );
+
+test("a primary's file that an agent makes a list is the same network under its new name", async () => {
+  const node = await makeNode();
+  await node.install("bridge");
+  await node.put(
+    "10-bridge.conf",
+    JSON.stringify({ cniVersion: "0.3.1", name: "b", type: "bridge" }),
+  );
+  const agent = new LinkerdAgent(node);
+  const reconciler = await startReconciler(node, { goneMs: 60_000 });
+  await reconciler.reconcile();
+  await settle(node, agent, reconciler);
+  const { status } = await reconciler.reconcile();
+  expect(status).toMatchObject({ state: "active", primary: "10-bridge.conflist" });
+  expect(await runsOf(node)).toEqual(["bridge", agent.type]);
+});
 
 const rewrite =
   (change: (list: { plugins: object[] }) => object) =>

@@ -3,7 +3,7 @@ import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { unseenPathHint } from "#engine/plan/unseen-path.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { findCandidates, type Primary, type PrimaryCandidate } from "./candidates.ts";
+import { findCandidates, findFile, type Primary, type PrimaryCandidate } from "./candidates.ts";
 import type { Elsewhere } from "./chained.ts";
 
 /** A file that is taken over, and when (ISO 8601). */
@@ -97,14 +97,14 @@ function choosePrimary(
 ): PrimaryChoice {
   const { configured, previous } = input;
   if (configured !== undefined) {
-    const candidate = candidates.find((each) => each.file === configured);
+    const candidate = findFile(candidates, configured);
     if (candidate?.kind === "usable") return { kind: "primary", primary: candidate };
     const lost = configured === previous ? configured : undefined;
     const reason = problemOf(configured, candidate);
     return omitUndefined({ kind: "waiting" as const, reason, lost });
   }
   const first = candidates.find((candidate) => candidate.kind === "usable");
-  const known = candidates.find((candidate) => candidate.file === previous);
+  const known = findFile(candidates, previous);
   if (known?.kind === "usable" && first === known) return { kind: "primary", primary: known };
   const isMissing = previous !== undefined && known?.kind !== "usable";
   const leftMs = (isMissing ? input.goneMs : input.settleMs) - input.unchangedMs;

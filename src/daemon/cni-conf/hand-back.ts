@@ -5,7 +5,7 @@ import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { findCandidates } from "./candidates.ts";
+import { findCandidates, findFile } from "./candidates.ts";
 import { isRenamedPlexusConf } from "./conf-dir.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
 
@@ -30,7 +30,7 @@ export async function findNextPrimary(
   const previous = new PreviousPrimary(stateDir);
   await previous.load(own);
   const candidates = await findCandidates({ dir: primaryDir, binDirs, files });
-  const known = candidates.find((each) => each.file === previous.file);
+  const known = findFile(candidates, previous.file);
   const usable = [known, ...candidates].find((each) => each?.kind === "usable");
   if (usable?.kind === "usable") {
     return omitUndefined({ file: usable.file, warning: usable.warning });

@@ -105,14 +105,16 @@ export class LinkerdAgent implements MeshAgent {
       const path = join(this.#dir, name);
       const text = await readFile(path, "utf8").catch(() => "");
       if (sha(text) === this.#written.get(name)) continue;
-      const list = await readList(path);
+      const list = (await readList(path)) ?? (await readSingle(path));
       if (list === undefined) continue;
       const plugins = [...without(list, this.type), linkerdPlugin];
       const patched = `${JSON.stringify({ ...list, plugins }, undefined, 2)}\n`;
-      this.#written.set(name, sha(patched));
+      const target = name.replace(/\.conf$/, ".conflist");
+      this.#written.set(target, sha(patched));
       const temporary = join(this.#dir, "../linkerd-cni.conf.default");
       await writeFile(temporary, patched);
-      await rename(temporary, path);
+      if (target !== name) await rename(path, join(this.#dir, target));
+      await rename(temporary, join(this.#dir, target));
       hasWritten = true;
     }
     return hasWritten;
@@ -149,6 +151,16 @@ async function readList(path: string): Promise<List | undefined> {
   try {
     const list = JSON.parse(await readFile(path, "utf8"));
     return Array.isArray(list.plugins) ? list : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A file of one plugin as a list, as the agents make it. */
+async function readSingle(path: string): Promise<List | undefined> {
+  try {
+    const { name, cniVersion, ...plugin } = JSON.parse(await readFile(path, "utf8"));
+    return typeof plugin.type === "string" ? { name, cniVersion, plugins: [plugin] } : undefined;
   } catch {
     return undefined;
   }
