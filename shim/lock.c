@@ -89,14 +89,16 @@ static bool is_turn_of_gc(int node)
 	return !fcntl(node, F_OFD_GETLK, &other) && other.l_type != F_UNLCK;
 }
 
-/* Shares the state directory with other operations. Returns -1, without waiting, while a GC runs or has its turn. */
-static int share_node(const struct call *call)
+/* Shares the state directory with other operations; node is -1 without one. Returns false, without waiting, while a GC
+ * runs or has its turn. */
+static bool share_node(const struct call *call, int *node)
 {
-	int node = open(call->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (node >= 0 && !is_turn_of_gc(node) && !flock(node, LOCK_SH | LOCK_NB))
-		return node;
-	close(node);
-	return -1;
+	*node = open(call->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*node < 0 || (!is_turn_of_gc(*node) && !flock(*node, LOCK_SH | LOCK_NB)))
+		return true;
+	close(*node);
+	*node = -1;
+	return false;
 }
 
 /* Takes the lock once its holders release it. A holder whose runtime was killed (a DEL that hangs, or a shim that is
@@ -217,9 +219,8 @@ static bool lock_free(struct call *call, const char *container_id)
 bool lock_other(struct call *other, const char *container_id)
 {
 	bool needs_node = other->is_agent || call_is(other, "STATUS");
-	other->inherited_lock = other->lock = -1;
-	other->node_lock = needs_node ? share_node(other) : -1;
-	if ((!needs_node || other->node_lock >= 0) && lock_free(other, container_id)) {
+	other->inherited_lock = other->lock = other->node_lock = -1;
+	if ((!needs_node || share_node(other, &other->node_lock)) && lock_free(other, container_id)) {
 		if (other->lock < 0)
 			return true;
 		open_again(other);
@@ -243,8 +244,8 @@ void unlock_other(const struct call *other)
  * garbage collection runs. Waits for what earlier delegates have left running. Without room for its file, call->lock is -1. */
 bool lock_try(struct call *call)
 {
-	int node = share_node(call);
-	if (node < 0 || !lock_free(call, call->container_id)) {
+	int node;
+	if (!share_node(call, &node) || !lock_free(call, call->container_id)) {
 		close(node);
 		return false;
 	}

@@ -270,6 +270,23 @@ function hasOpen({ pid }: ChildProcess, dir: string): boolean {
 eachBuild("a DEL of another sandbox", (bench) => {
   const del = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c9"];
 
+  test("by an agent that has no state directory runs without locks", async () => {
+    bench().plugin("p", "");
+    let outcome: string | undefined;
+    await bench().engine(async (engine) => {
+      outcome = (await engine.exec({ type: "p", path: bench().bin, env: del })).outcome;
+      engine.done();
+    });
+    const PLEXUS_STATE_DIR = join(bench().dir, "none");
+    const agent = bench().start({
+      args: ["agent", "--once"],
+      stdin: "",
+      env: { PLEXUS_STATE_DIR },
+    });
+    expect(await agent.ended).toMatchObject({ code: 0 });
+    expect(outcome).toBe("exited");
+  });
+
   test.each(["STATUS", "agent"])("by %s runs beside no GC", async (by) => {
     const { state, bin } = bench();
     const begun = join(bench().dir, "begun");
