@@ -67,6 +67,21 @@ test.for([
   expect((await start()).states).toEqual(["active"]);
 });
 
+test("handBackNode() removes an agent's copy of Plexus's file, which pods would need Plexus for, but no other file", async () => {
+  const { handBack, events, conf, put, own } = await makeServedNode();
+  const list = JSON.parse(JSON.stringify(await own()));
+  const istio = { type: "istio-cni", name: "istio-cni" };
+  await put(
+    "00-istio-cni.conflist",
+    JSON.stringify({ ...list, plugins: [...list.plugins, istio] }),
+  );
+  const others = { type: "plexus", delegates: [{ type: "bridge" }] };
+  await put("87-podman.conflist", JSON.stringify({ ...list, plugins: [others, istio] }));
+  await handBack(nothing);
+  expect(events).toEqual(["10-calico.conflist"]);
+  expect(await readdir(conf)).toEqual(["10-calico.conflist", "87-podman.conflist"]);
+});
+
 test("handBackNode() keeps the records for CRI-O, which still calls Plexus to detach them", async () => {
   const { handBack, finished, conf, root } = await makeServedNode();
   const crio = createServer();

@@ -37,7 +37,7 @@ export async function handBackNode(options: HandBackOptions): Promise<void> {
     const next = await findNextPrimary(paths, { binDirs, files: confFiles });
     if ("problem" in next) throw new Error(next.problem);
     await restorePrimary(paths, next.file);
-    await removePlexusConf(cniConfDir);
+    await removePlexusConf(cniConfDir, confFiles);
     await new PreviousPrimary(stateDir).forget();
     if (!(await isCrioRunning())) for (const record of attached) await records.finish(record);
     logger.info({ primary: next.file }, "Plexus was deleted: the node is handed back");

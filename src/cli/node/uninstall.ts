@@ -1,6 +1,7 @@
 import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, switchFlag, textFlag } from "#cli/flags.ts";
 import { removePlexusConf, restorePrimary } from "#daemon/cni-conf/hand-back.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
 import { readHostView } from "#host/host-view.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import {
@@ -49,7 +50,8 @@ state. Files that do not exist are no error: it can be repeated.`,
       return ExitCode.Failed;
     }
     const problems = await attachmentProblems(paths.stateDir);
-    const { problem, file, warning } = await findPrimaryAfterUninstall(paths, await readHostView());
+    const view = await readHostView();
+    const { problem, file, warning } = await findPrimaryAfterUninstall(paths, view);
     if (problem !== undefined) problems.push(problem);
     if (warning !== undefined) output.err(`warning: ${file}: ${warning}`);
     for (const each of problems) output.err(each);
@@ -64,7 +66,8 @@ state. Files that do not exist are no error: it can be repeated.`,
     // The container runtime must use the primary CNI before the shim is removed.
     const restored = file === undefined ? undefined : await restorePrimary(paths, file);
     if (restored !== undefined) output.out(`${restored}: restored`);
-    for (const path of await removePlexusConf(paths.cniConfDir)) output.out(`${path}: removed`);
+    const removed = await removePlexusConf(paths.cniConfDir, new HostConfFiles(view));
+    for (const path of removed) output.out(`${path}: removed`);
     await removeNodeFiles(paths, output);
     output.out(
       file === undefined

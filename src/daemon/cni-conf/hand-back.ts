@@ -1,4 +1,4 @@
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { ConfFiles } from "#engine/ports.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
@@ -6,8 +6,9 @@ import { plexusConfName } from "#lib/files/default-paths.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, findFile } from "./candidates.ts";
-import { isRenamedPlexusConf } from "./conf-dir.ts";
+import { isRenamedPlexusConf, readCniConfDir } from "./conf-dir.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
+import { isCurrentCopy } from "./status.ts";
 
 /** Where the container runtime's and the primary CNI's configurations are. */
 export interface HandBackPaths {
@@ -53,14 +54,21 @@ export async function restorePrimary(
 }
 
 /**
- * Removes Plexus's file and its renamed copies (`.cilium_bak`): an agent may rename them back.
- * Returns the paths that were removed.
+ * Removes Plexus's file and its renamed copies (`.cilium_bak`): an agent may rename them back. Then
+ * also what is still a copy of it with an agent's plugin: the container runtime would use it. An
+ * agent that runs makes another one, of the primary CNI's file. Returns the paths that were removed.
  */
-export async function removePlexusConf(cniConfDir: string): Promise<string[]> {
+export async function removePlexusConf(cniConfDir: string, files: ConfFiles): Promise<string[]> {
+  const { conf } = await readCniConfDir(cniConfDir, files);
+  const removed: string[] = [];
+  const remove = async (name: string): Promise<void> => {
+    await rm(join(cniConfDir, name), { force: true });
+    removed.push(join(cniConfDir, name));
+  };
   const isOurs = (name: string): boolean => name === plexusConfName || isRenamedPlexusConf(name);
-  const names = (await readdir(cniConfDir).catch(() => [])).filter(isOurs).toSorted();
-  const paths = names.map((name) => join(cniConfDir, name));
-  for (const path of paths) await rm(path, { force: true });
-  if (paths.length > 0) await syncDirectory(cniConfDir);
-  return paths;
+  for (const name of (await files.list(cniConfDir)).filter(isOurs)) await remove(name);
+  const { copies } = await readCniConfDir(cniConfDir, files);
+  for (const copy of copies) if (isCurrentCopy(copy, { conf })) await remove(copy.name);
+  if (removed.length > 0) await syncDirectory(cniConfDir);
+  return removed;
 }

@@ -93,7 +93,10 @@ export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): Node
 }
 
 /** Whether the container runtime calls Plexus by another agent's file as by Plexus's own. */
-function isCurrentCopy(copy: ConfCopy | undefined, { conf }: CniConfDir): boolean {
+export function isCurrentCopy(
+  copy: ConfCopy | undefined,
+  { conf }: Pick<CniConfDir, "conf">,
+): boolean {
   return copy !== undefined && isDeepStrictEqual(copy.conf.own.plugins, conf?.own.plugins);
 }
 
