@@ -133,16 +133,17 @@ test("a process for one call leaves records of attached sandboxes alone, and que
   expect([lab.records.keys, lab.source.asked]).toEqual([["c1@eth0"], []]);
 });
 
-test.each([
-  ["c19", "c19", []],
-  ["c1", "c1-again", ["bridge DEL net1"]],
+test.for<[what: string, pod: string, count: number, expected: string[]]>([
+  ["none of its pod among 17 records", "other", 16, []],
+  ["one among 16 records", "other", 15, ["bridge DEL net1"]],
+  ["one of its pod among 17 records", "c1", 16, ["bridge DEL net1"]],
 ])(
-  "a process for one call retries leftovers of some sandboxes, and of its pod: %s",
-  async (pod, containerId, expected) => {
-    const others = Array.from({ length: 18 }, (_, i) => `c${i + 2}`);
+  "a process for one call looks at 16 records and at those of its pod: it retries %s",
+  async ([, pod, count, expected]) => {
+    const others = Array.from({ length: count }, (_, i) => `c${i + 2}`);
     const lab = await withLeftover(others, { repeatsTeardowns: "recorded" });
     lab.advance(31_000);
-    await lab.del({ ...container(pod), env: { CNI_CONTAINERID: containerId, CNI_NETNS: "" } });
+    await lab.del({ ...container(pod), env: { CNI_CONTAINERID: "again", CNI_NETNS: "" } });
     expect(forC1(lab)).toEqual(expected);
   },
 );
