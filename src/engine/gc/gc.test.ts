@@ -175,7 +175,7 @@ describe.each([
   );
 });
 
-test.each<[string, (lab: EngineLab) => Promise<unknown> | void, string[]]>([
+test.each<[string, (lab: EngineLab) => unknown, string[]]>([
   [
     "whose namespace is mounted where the runtime does not see it",
     ({ kernel }) => kernel.hideNamespace("/run/netns/c1"),
