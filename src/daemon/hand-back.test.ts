@@ -109,7 +109,15 @@ test.for<[string, Listed, RegExp]>([
     "a record is damaged",
     {
       records: [],
-      damaged: [{ containerId: "c", ifName: "eth0", reason: "checksum", isIncomplete: false }],
+      damaged: [
+        {
+          containerId: "c",
+          ifName: "eth0",
+          reason: "checksum",
+          isIncomplete: false,
+          modifiedMs: 0,
+        },
+      ],
     },
     /^checksum$/,
   ],

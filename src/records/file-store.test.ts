@@ -173,7 +173,14 @@ test.each([
   await expect(store.loadPlan(key)).rejects.toThrow(expect.objectContaining({ code: 6 }));
   expect(await store.list()).toEqual({
     records: [],
-    damaged: [{ ...key, reason: expect.stringContaining(fileOf()), isIncomplete: false }],
+    damaged: [
+      {
+        ...key,
+        reason: expect.stringContaining(fileOf()),
+        isIncomplete: false,
+        modifiedMs: (await stat(fileOf())).mtimeMs,
+      },
+    ],
   });
 });
 

@@ -195,7 +195,7 @@ export class FileRecordStore implements RecordStore {
         damaged.push({
           ...key,
           reason: errorMessage(error),
-          isIncomplete: this.#isIncomplete(key),
+          ...this.#contentOf(key),
         });
       }
     }
@@ -227,11 +227,12 @@ export class FileRecordStore implements RecordStore {
     return isFound;
   }
 
-  #isIncomplete(key: RecordKey): boolean {
+  #contentOf(key: RecordKey): Pick<DamagedRecord, "isIncomplete" | "modifiedMs"> {
     try {
-      return isIncomplete(readStateFile(this.#path(recordFileName(key))).bytes);
+      const { bytes, status } = readStateFile(this.#path(recordFileName(key)));
+      return { isIncomplete: isIncomplete(bytes), modifiedMs: status.mtimeMs };
     } catch {
-      return false;
+      return { isIncomplete: false, modifiedMs: 0 };
     }
   }
 

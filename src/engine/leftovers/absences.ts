@@ -43,9 +43,19 @@ export class Absences {
     return this.#graceIsOver() ? signOfBoot(record, this.#deps) : undefined;
   }
 
-  /** Whether a record lost its content with the power, and its sandbox with it. */
-  isLost({ containerId, isIncomplete }: DamagedRecord): boolean {
-    return isIncomplete && this.#graceIsOver() && !this.#unknownSandboxes.lists(containerId);
+  /**
+   * Whether a record lost its content with the power, and its sandbox with it. Since the machine's
+   * start, only something else can have emptied it, while the sandbox runs.
+   */
+  isLost({ containerId, isIncomplete, modifiedMs }: DamagedRecord): boolean {
+    const mayBeLost = isIncomplete && this.#graceIsOver() && !this.#isOfThisBoot(modifiedMs);
+    return mayBeLost && !this.#unknownSandboxes.lists(containerId);
+  }
+
+  /** Not in the future: then the clock was set back, as it may be at a start. */
+  #isOfThisBoot(timeMs: number): boolean {
+    const nowMs = Date.parse(this.#deps.now());
+    return timeMs >= nowMs - this.#deps.clock() && timeMs <= nowMs;
   }
 
   /** Whether the runtime has had time to delete sandboxes from before a reboot. */

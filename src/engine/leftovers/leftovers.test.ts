@@ -607,7 +607,7 @@ test("a record whose content was lost with the power is detached as far as possi
   expect([lab.records.keys, lab.records.quarantined]).toEqual([[], ["c1@eth0"]]);
 });
 
-test.each(["damaged otherwise", "locked by a shim"])(
+test.each(["damaged otherwise", "locked by a shim", "emptied since the machine's start"])(
   "a record whose content is lost stays if it is %s",
   async (state) => {
     const lab = await pods(["c1"]);
@@ -615,7 +615,8 @@ test.each(["damaged otherwise", "locked by a shim"])(
     if (state === "locked by a shim") {
       lab.records.cutOff(key);
       lab.records.locked.add("c1");
-    } else lab.records.damage(key, "both");
+    } else if (state === "damaged otherwise") lab.records.damage(key, "both");
+    else lab.records.cutOff(key, Date.UTC(2026, 0, 1, 0, 5));
     lab.advance(11 * minute);
     await lab.status();
     expect([forC1(lab), lab.records.keys]).toEqual([[], ["c1@eth0"]]);

@@ -6,8 +6,10 @@ import type { StoredRecord, TeardownPlan } from "./teardown-plan.ts";
 /** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
 export interface DamagedRecord extends RecordKey {
   readonly reason: string;
-  /** Whether the power was lost before its content was on disk: its sandbox is of an earlier boot. */
+  /** Whether the power was lost before its content was on disk, or something emptied it. */
   readonly isIncomplete: boolean;
+  /** When its content was last changed: milliseconds since 1970, by the machine's clock then. */
+  readonly modifiedMs: number;
 }
 
 /** Whether a record's content was lost with the power. @throws Error if they cannot be listed */

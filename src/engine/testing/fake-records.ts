@@ -24,6 +24,7 @@ export class FakeRecords implements RecordStore {
   readonly #damagedRecords = new Set<string>();
   readonly #damagedPlans = new Set<string>();
   readonly #incomplete = new Set<string>();
+  readonly #modifiedMs = new Map<string, number>();
   /** Every create and update, in order. */
   readonly writes: { record: AttachmentRecord; plan: TeardownPlan }[] = [];
   /** Keys whose files were put aside. */
@@ -145,6 +146,7 @@ export class FakeRecords implements RecordStore {
           ...key,
           reason: `attachment record ${name(key)} is unusable`,
           isIncomplete,
+          modifiedMs: this.#modifiedMs.get(name(key)) ?? 0,
         });
       }
     }
@@ -157,10 +159,11 @@ export class FakeRecords implements RecordStore {
     if (files !== "record") this.#damagedPlans.add(name(key));
   }
 
-  /** What a power loss leaves if the content was not on disk. */
-  cutOff(key: RecordKey): void {
+  /** What a power loss leaves if the content was not on disk, or what emptied it at a time of this boot. */
+  cutOff(key: RecordKey, modifiedMs = 0): void {
     this.damage(key, "both");
     this.#incomplete.add(name(key));
+    this.#modifiedMs.set(name(key), modifiedMs);
   }
 
   /** Stores what another process left, which need not fit together. */
