@@ -36,6 +36,9 @@ export const survivals = {
 } as const;
 export type Survival = keyof typeof survivals;
 
+/** Chooses one of several; the first ones keep everything. */
+export type PickOne = <T>(items: readonly T[]) => T;
+
 /** Which operations survive a power loss, and how much of a write. */
 type Filter = (operation: DiskOperation, index: number) => "whole" | "half" | "no";
 
@@ -74,7 +77,7 @@ export function* everyRemains(
 export function someRemains(
   { operations, start }: Recording,
   pending: readonly DiskOperation[],
-  pick: <T>(items: readonly T[]) => T,
+  pick: PickOne,
 ): { survives: Survival; files: NamedInode[] } {
   const recording = { operations: [...operations, ...pending], start };
   const filters = filtersAt(recording, operations.length);

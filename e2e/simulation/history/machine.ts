@@ -93,8 +93,9 @@ export function losePower(stage: Stage): void {
   properties.powerLost(world.disk.unsynced);
   const lostAtUs = schedule.nowUs;
   const boot = (): void => {
-    world.disk.restart(lostAtUs);
-    world.kernel = new Kernel(random, world.disk, nextBoot(stage));
+    const next = nextBoot(stage);
+    world.disk.restart(lostAtUs, { keepsAll: next === world.kernel });
+    world.kernel = new Kernel(random, world.disk, next);
     world.note(() => "the machine starts");
     properties.machineStarted();
     stage.isOn = true;
@@ -109,7 +110,7 @@ export function losePower(stage: Stage): void {
   schedule.killAll();
 }
 
-/** Where the node is a container, its start is not always one of the machine. */
+/** Where the node is a container, its start is not always one of the machine, which then loses nothing. */
 function nextBoot({ world, scenario }: Stage): Boot {
   const { kernel, random, schedule } = world;
   const clockFromUs = schedule.nowUs;

@@ -1,4 +1,5 @@
 import { constants } from "node:fs";
+import type { PickOne } from "../../powerloss/power-loss.ts";
 import { beginChange, currentProcess, faultOf } from "./disk/changes.ts";
 import { type Descriptor, Descriptors } from "./disk/descriptors.ts";
 import { systemError } from "./disk/errors.ts";
@@ -189,9 +190,13 @@ export class Disk {
     this.#files.installFile(path, Buffer.from(content), mode);
   }
 
-  /** The machine starts again after a power loss: chooses what is left of what was not synced. */
-  restart(lostAtUs: number): void {
-    const survives = this.#files.restart(lostAtUs, ground().random);
+  /** The machine starts again after a power loss: chooses what is left of what was not synced, or keeps all. */
+  restart(lostAtUs: number, { keepsAll = false } = {}): void {
+    const { random } = ground();
+    const pick: PickOne = keepsAll
+      ? (items) => items[0] as (typeof items)[number]
+      : (items) => random.pick(items);
+    const survives = this.#files.restart(lostAtUs, pick);
     this.unsynced.clear();
     ground().note(() => `disk: of what was not synced: ${survives}`);
   }

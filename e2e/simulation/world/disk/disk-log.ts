@@ -1,7 +1,6 @@
 import { type DiskOperation, rootInode } from "../../../powerloss/disk/operations.ts";
 import type { NamedInode } from "../../../powerloss/disk/tree.ts";
-import { type Survival, someRemains } from "../../../powerloss/power-loss.ts";
-import type { Random } from "../random.ts";
+import { type PickOne, type Survival, someRemains } from "../../../powerloss/power-loss.ts";
 
 interface Sync {
   readonly operation: DiskOperation & { readonly kind: "sync" };
@@ -29,14 +28,14 @@ export class DiskLog {
   }
 
   /** What a power loss at a time leaves. */
-  remains(lostAtUs: number, random: Random): { survives: Survival; files: NamedInode[] } {
+  remains(lostAtUs: number, pick: PickOne): { survives: Survival; files: NamedInode[] } {
     const over = this.#syncs.filter(({ endsAtUs }) => endsAtUs <= lostAtUs).map(operationOf);
     const durable = Math.max(0, ...over.map(({ covers }) => covers));
     const isPending = ({ endsAtUs, operation }: Sync): boolean =>
       endsAtUs > lostAtUs && (endsAtUs < Infinity || operation.covers >= durable);
     const operations = [...this.#operations, ...over];
     const pending = this.#syncs.filter(isPending).map(operationOf);
-    return someRemains({ operations, start: this.#start }, pending, (items) => random.pick(items));
+    return someRemains({ operations, start: this.#start }, pending, pick);
   }
 
   /** Begins again with files that are durable. */

@@ -1,7 +1,6 @@
 import type { DiskOperation } from "../../../powerloss/disk/operations.ts";
-import type { Survival } from "../../../powerloss/power-loss.ts";
+import type { PickOne, Survival } from "../../../powerloss/power-loss.ts";
 import { clockMs } from "../ground.ts";
-import type { Random } from "../random.ts";
 import { DiskLog } from "./disk-log.ts";
 import { diskPath, FileTree, type Place } from "./file-tree.ts";
 import type { Inode } from "./inode.ts";
@@ -88,8 +87,8 @@ export class FileSystem {
   }
 
   /** Leaves what a power loss at a time leaves. @returns the kind of loss, for people */
-  restart(lostAtUs: number, random: Random): Survival {
-    const { survives, files } = this.#log.remains(lostAtUs, random);
+  restart(lostAtUs: number, pick: PickOne): Survival {
+    const { survives, files } = this.#log.remains(lostAtUs, pick);
     this.tree.clear("disk");
     this.tree.clear("tmpfs");
     for (const { path, number, mode, content, entries } of files) {
