@@ -446,6 +446,18 @@ test("gc --forget requires a unique ID", async ({ node, store }) => {
   expect((await node.forget("c-web")).code).toBe(0);
 });
 
+test("uninstall waits for containers of podman, which only Plexus detaches", async ({
+  node,
+  store,
+}) => {
+  const { pod: _, ...container } = recordOf("db", ["front"]);
+  await store.create(container, emptyPlan);
+  const { code, err } = await node.uninstall();
+  expect([code, err]).toEqual([1, expect.stringMatching(/Plexus: 1 \(c-db\); .*containers/)]);
+  await store.finish(container);
+  expect((await node.uninstall()).code).toBe(0);
+});
+
 test("uninstall leaves sandboxes with only the default network to the primary CNI, unless CRI-O runs", async ({
   node,
   store,

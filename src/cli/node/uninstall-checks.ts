@@ -33,13 +33,18 @@ async function accepts(socket: string): Promise<boolean> {
 
 /**
  * What still depends on Plexus, or may: one sentence each. The primary CNI detaches pods that have
- * only the default network, but CRI-O remembers which plugin attached them, and calls that.
+ * only the default network, but CRI-O remembers which plugin attached them, and calls that. podman
+ * and nerdctl, whose containers are no pods, call Plexus in any case.
  */
 export async function attachmentProblems(stateDir: string): Promise<string[]> {
   const { records, damaged } = await readRecords(stateDir);
   const blocking = (await isCrioRunning())
     ? records
-    : records.filter((record) => record.attachments.some((each) => !each.isDefault));
+    : records.filter(
+        ({ pod, teardown, attachments }) =>
+          (pod === undefined && teardown === undefined) ||
+          attachments.some(({ isDefault }) => !isDefault),
+      );
   const problems = damaged.map(
     ({ reason }) => `${reason}; delete the pod of this container, or uninstall with --force`,
   );
@@ -49,7 +54,7 @@ export async function attachmentProblems(stateDir: string): Promise<string[]> {
   const leftovers = blocking.filter((record) => reasonOf(record) !== undefined);
   if (attached.length > 0) {
     problems.push(
-      `sandboxes attached through Plexus: ${sandboxNames(attached)}; delete these pods or drain the node first`,
+      `sandboxes attached through Plexus: ${sandboxNames(attached)}; delete these pods or containers, or drain the node first`,
     );
   }
   const last = leftovers.at(-1);
