@@ -124,6 +124,12 @@ export class Kernel implements Boot {
     return isCurrentAlive() && this.#hostState.delete(hostStateKey(made));
   }
 
+  /** Whether the device is a link of a namespace. */
+  isDeviceInside(device: string): boolean {
+    const { netns = "", ifName = "" } = this.#devices.get(device) ?? {};
+    return this.#links.get(netns)?.has(ifName) === true;
+  }
+
   /** Configures a device, whatever it had before. */
   configureDevice(device: string, made: Attached): void {
     if (isCurrentAlive()) this.#devices.set(device, made);

@@ -58,7 +58,7 @@ const einval = 22;
  * Whether certainly nothing is at the path of a sandbox's namespace. A file that is no namespace is
  * a doubt: the namespace may be mounted there for others.
  */
-async function isNothingAt(ctx: CallContext, netns: string): Promise<boolean> {
+export async function isNothingAt(ctx: CallContext, netns: string): Promise<boolean> {
   if (netns === "") return true;
   try {
     await linkExists(netlinkTransport(ctx), netns, "lo");

@@ -10,12 +10,13 @@ function cachePath({ containerId, ifName }: PluginCall): string {
 /**
  * As `sriov`: configures the device of the call, and keeps a file that says which one it was. The
  * file comes first: without it the real DEL leaves what a killed ADD has configured.
- * @throws CniError without a device; Error of the disk
+ * @throws CniError without a device, and for one that is in a namespace; Error of the disk
  */
 export function claimDevice(call: PluginCall): void {
   const { disk, kernel, note } = world();
   const { deviceID: device } = call.conf;
   if (device === undefined) throw pluginError("no VF pci addr");
+  if (kernel.isDeviceInside(device)) throw pluginError(`${device} is allocated`);
   if (!disk.exists(cacheDir)) disk.mkdir(cacheDir);
   disk.writeFile(cachePath(call), device, 0o600);
   kernel.configureDevice(device, madeBy(call, "host state"));

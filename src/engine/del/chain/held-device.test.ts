@@ -96,6 +96,16 @@ test("del() releases a device whose interface is still in the sandbox, and one t
   expect(lab.plugins.log()).toEqual(everything);
 });
 
+test("the rollback of an ADD releases a device of a sandbox without a DEL whose namespace is gone", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.kernel.removeNamespace("/run/netns/c1");
+  lab.plugins.script("sriov ADD", failed(999, "killed"));
+  lab.plugins.calls.length = 0;
+  expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 1 });
+  expect(lab.plugins.log("DEL")).toEqual(everything);
+});
+
 test("the rollback of an ADD leaves a device that another pod still has", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));

@@ -1,5 +1,6 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { isNothingAt } from "#engine/call/signs-of-life.ts";
 import {
   type AttachmentRecord,
   type RecordedAttachment,
@@ -54,18 +55,21 @@ export function mayChange(call: DelegateCall, { id }: HeldDevice): boolean {
   return deviceIdsOf(call).includes(id);
 }
 
-/** A damaged record that names the device may be that of a sandbox that runs. */
+/**
+ * A damaged record that names the device may be that of a sandbox that runs. One without a
+ * namespace has no device: the kernel has taken it back.
+ */
 async function holderOf(
-  { deps }: CallContext,
+  ctx: CallContext,
   id: string,
   containerId: string,
 ): Promise<string | undefined> {
-  const { records, damaged } = await deps.records.list({ containing: JSON.stringify(id) });
-  const holder = records.find(
+  const { records, damaged } = await ctx.deps.records.list({ containing: JSON.stringify(id) });
+  const others = records.filter(
     (record) =>
       record.containerId !== containerId && record.teardown === undefined && hasDevice(record, id),
   );
-  if (holder !== undefined) return sandboxName(holder);
+  for (const other of others) if (!(await isNothingAt(ctx, other.netns))) return sandboxName(other);
   return damaged.find((each) => each.containerId !== containerId)?.containerId;
 }
 
