@@ -67,3 +67,11 @@ function quoteText(text: string, max: number): string {
   }
   return JSON.stringify(`${text.slice(0, end)}…`);
 }
+
+/** The values of a key in any case, as Go's plugins read it; `name` is in lower case. */
+export function membersOf(value: Json | undefined, name: string): Json[] {
+  if (!isJsonObject(value)) return [];
+  return Object.entries(value).flatMap(([key, member]) =>
+    key.toLowerCase() === name ? [member] : [],
+  );
+}

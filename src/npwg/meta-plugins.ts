@@ -1,6 +1,6 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
-import { isJsonObject, type Json } from "#lib/json.ts";
+import { membersOf } from "#lib/json.ts";
 
 /**
  * Plugins that delegate to other networks. As a delegate, such a plugin would attach the default
@@ -38,14 +38,6 @@ export function checkNotMetaPlugin(list: NetConfList, display: string): void {
       for (const each of used) refuseMetaPlugin(each, `${field}.${key}.type`);
     }
   }
-}
-
-/** The values of a key in any case, as Go's plugins read it. */
-function membersOf(value: Json, name: string): Json[] {
-  if (!isJsonObject(value)) return [];
-  return Object.entries(value).flatMap(([key, member]) =>
-    key.toLowerCase() === name ? [member] : [],
-  );
 }
 
 function refuseMetaPlugin(type: unknown, field: string): void {

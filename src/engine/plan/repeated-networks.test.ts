@@ -28,6 +28,12 @@ const limited = { bandwidth: { egressRate: 1 } };
 
 test.each<[problem: string, plugin: JsonObject, capabilityArgs: JsonObject, kept: string]>([
   ["masquerades", masquerading, {}, "ptp keeps its masquerading rules"],
+  [
+    "masquerades, in the spelling that Go also reads,",
+    { type: "ptp", IPMasq: true },
+    {},
+    "ptp keeps its masquerading rules",
+  ],
   ["maps ports", portmap, mapped, "portmap keeps its port mapping rules"],
   ["is limited by request", bandwidth, limited, "bandwidth keeps its shaping device"],
   [

@@ -1,6 +1,6 @@
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { type Json, type JsonObject, membersOf } from "#lib/json.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 import type { PlanProblem } from "./problems.ts";
 
@@ -52,7 +52,7 @@ function keptByPlugin(
   { raw, type, capabilities }: PluginConf,
   { portMappings, bandwidth }: JsonObject,
 ): string | undefined {
-  if (raw.ipMasq === true) return "its masquerading rules";
+  if (membersOf(raw, "ipmasq").at(-1) === true) return "its masquerading rules";
   // Runtimes send an empty list to networks that have no port mapped.
   const hasPorts = Array.isArray(portMappings) && portMappings.length > 0;
   if (type === "portmap" && capabilities.portMappings && hasPorts) return "its port mapping rules";
@@ -60,9 +60,7 @@ function keptByPlugin(
   return type === "bandwidth" && isLimited ? "its shaping device" : undefined;
 }
 
-/** The plugin adds a device only to limit what a pod sends. As in Go, case does not matter. */
+/** The plugin adds a device only to limit what a pod sends. */
 function limitsEgress(limits: Json | undefined): boolean {
-  if (!isJsonObject(limits)) return false;
-  const rates = Object.entries(limits).filter(([key]) => key.toLowerCase() === "egressrate");
-  return rates.some(([, rate]) => rate !== 0 && rate !== null);
+  return membersOf(limits, "egressrate").some((rate) => rate !== 0 && rate !== null);
 }
