@@ -137,8 +137,10 @@ export class Runtime implements RuntimeSandboxes {
     sandbox.state = "stopped";
     const limit = this.#options.kind === "CRI-O" ? limits.cleanup : limits.request;
     const isDetached = await this.#call("DEL", sandbox, limit);
-    // CRI-O sends one DEL only. containerd logs a failure if there never was a result.
-    const mustSucceed = this.#options.kind === "containerd" && sandbox.result !== undefined;
+    // CRI-O sends one DEL only. containerd logs a failure if there never was a result. People remove again.
+    const { kind, client } = this.#options;
+    const mayFail = kind === "CRI-O" || sandbox.result === undefined;
+    const mustSucceed = client !== "kubelet" || !mayFail;
     if (!isDetached && mustSucceed) throw new Error("DEL failed");
     this.#forget(sandbox);
     // Some callers stop a sandbox again.
