@@ -68,7 +68,7 @@
  * Only attachments below `attempted` may have been tried. The others are skipped, unless `attempted` may be outdated: then, and
  * after a restart of the machine (/proc/sys/kernel/random/boot_id is not `bootId`), all are run.
  *
- * The file's mode is 0600. Before a DEL, and before it rolls back an ADD without an engine, the shim changes it to 0700.
+ * The file's mode is 0600. Before a DEL, and before it rolls back an ADD without an engine, the shim changes it to 01600.
  * To an engine, a record that keeps this mark is a failed teardown.
  *
  * If a step fails, the file stays as it is, and the next DEL repeats all steps: CNI DELs are idempotent. After success

@@ -7,7 +7,8 @@
 #define PLAN_CAP (64u << 20)
 #define FAILURE_MAX 300  /* bytes of a delegate's output that an error repeats */
 #define MODE 0600
-#define MODE_OF_DEL 0700 /* of a record whose DEL has begun */
+#define MODE_OF_DEL 01600 /* of a record whose DEL has begun: no chmod -R of a directory makes it */
+#define MODE_OF_USER 0700 /* by chmod -R, or of a DEL of an earlier release */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 static const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached", plan_default[] = "default.plan";
@@ -40,7 +41,7 @@ static int open_own(const struct call *call, const char *format, mode_t *mode)
 	struct stat s = { 0 };
 	fstat(fd, &s);
 	*mode = s.st_mode & 07777;
-	if (S_ISREG(s.st_mode) && !s.st_uid && s.st_nlink == 1 && (*mode == MODE || *mode == MODE_OF_DEL))
+	if (S_ISREG(s.st_mode) && !s.st_uid && s.st_nlink == 1 && (*mode == MODE || *mode == MODE_OF_DEL || *mode == MODE_OF_USER))
 		return fd;
 	close(fd);
 	errno = ELOOP;
@@ -53,7 +54,7 @@ void plan_mark(const struct call *call)
 {
 	mode_t mode;
 	int fd = open_own(call, plan_record, &mode);
-	if (fd >= 0 && mode == MODE)
+	if (fd >= 0 && mode != MODE_OF_DEL)
 		(void)!fchmod(fd, MODE_OF_DEL);
 	close(fd);
 }
@@ -64,7 +65,7 @@ bool plan_is_live(const struct call *call)
 	mode_t mode;
 	int fd = open_own(call, plan_record, &mode);
 	close(fd);
-	return fd >= 0 && mode == MODE;
+	return fd >= 0 && mode != MODE_OF_DEL;
 }
 
 /* Reads and checks a plan. Returns CNI_OK, or an error whose reason is in `problem`; NULL: there is no such file. */
@@ -81,7 +82,7 @@ static enum cni_error plan_load(const struct call *call, const char *format, str
 	if (cause && cause != ELOOP)
 		return CNI_IO_FAILURE;
 	if (cause)
-		*problem = "it is not a regular file of root's with mode 0600 or 0700 and one link";
+		*problem = "it is not a regular file of root's with mode 0600, 0700 or 1600 and one link";
 	else if (!plan_parse(plan, is_default ? "" : call->container_id, is_default ? "" : call->ifname))
 		*problem = "it is truncated, altered, of another attachment, or of a plan version other than " PLAN_VERSION;
 	return *problem ? CNI_DECODING_FAILURE : CNI_OK;

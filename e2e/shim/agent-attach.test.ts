@@ -188,7 +188,7 @@ eachBuild("plexus agent --attach", (bench) => {
     ["another operation runs", () => hold(join(bench().state, "c1.lock")), `busy ${running}`],
     ["a GC runs", () => hold(bench().state), `busy ${running}`],
     ["it has no record", () => rmSync(record(bench())), `gone ${begun}`],
-    ["its DEL has begun", () => chmodSync(record(bench()), 0o700), `gone ${begun}`],
+    ["its DEL has begun", () => chmodSync(record(bench()), 0o1600), `gone ${begun}`],
     ["its namespace is gone", nowhere, "gone the sandbox's network namespace is gone"],
     ["its namespace is the host's", () => "/proc/self/ns/net", `refused ${misplaced}`],
     ["its namespace is a process's", () => `/proc/${process.pid}/ns/net`, `refused ${misplaced}`],

@@ -299,7 +299,7 @@ eachBuild("a plan that another user may have written", (bench) => {
     const error = cniError(await plan.del());
     expect(error.code).toBe(6);
     expect(error.msg).toMatch(
-      /it is not a regular file of root's with mode 0600 or 0700 and one link; it is kept/,
+      /it is not a regular file of root's with mode 0600, 0700 or 1600 and one link; it is kept/,
     );
     expect([plan.ran, existsSync(plan.path)]).toEqual([[], true]);
   });

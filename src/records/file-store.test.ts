@@ -440,10 +440,19 @@ test("finish() does not truncate the target of a link in place of a record or to
   }
 });
 
+test.each([0o700, 0o755])(
+  "a record whose mode chmod -R has made %o is not marked",
+  async (mode) => {
+    const store = await storeWithRecord();
+    await chmod(fileOf(), mode);
+    expect((await store.load(key))?.record.teardown).toBeUndefined();
+  },
+);
+
 test("load() and list() report an unfinished teardown for a record that the shim marked, unless it has its own", async () => {
   const store = await storeWithRecord();
   const before = Date.now();
-  await chmod(join(dir, "c1@eth0.record"), 0o700);
+  await chmod(join(dir, "c1@eth0.record"), 0o1600);
   const marked = (await store.load(key))?.record;
   const at = marked?.teardown?.failedAt ?? "";
   expect(Date.parse(at)).toBeGreaterThan(before - 1000);

@@ -74,8 +74,8 @@ export function isPresent(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
-/** The mode bit of a record whose DEL has begun; the shim sets it (shim/replay.c). */
-const delBegun = 0o100;
+/** The mode bit of a record whose DEL has begun; the shim sets it (shim/replay.c). No chmod -R does. */
+const delBegun = 0o1000;
 
 /** When the first DEL of a record's file began, in ISO 8601; undefined without one. */
 export function delBegunAt({ mode, ctime }: Stats): string | undefined {

@@ -122,7 +122,7 @@ export class HotPlugNode implements AsyncDisposable {
 
   /** Whether a DEL of the sandbox has begun: protocol.h has the mark. */
   isMarked({ recordPath }: TestPod): boolean {
-    return (statSync(recordPath).mode & 0o777) === 0o700;
+    return (statSync(recordPath).mode & 0o7777) === 0o1600;
   }
 
   /** Has a process killed at the n-th event from now on; `hold`: that plugin waits for {@link release}. */

@@ -36,7 +36,7 @@ export class PlanFile {
 
   /** Whether its mode marks a started DEL. */
   get isMarked(): boolean {
-    return (statSync(this.path).mode & 0o777) === 0o700;
+    return (statSync(this.path).mode & 0o7777) === 0o1600;
   }
 
   /** Runs a DEL, or another command, for its sandbox. */

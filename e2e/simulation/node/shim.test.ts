@@ -62,7 +62,7 @@ describe("without an engine", () => {
     expect(lab.nowMs).toBeGreaterThan(60_000);
     expect(lab.nowMs).toBeLessThan(61_000);
     expect(lab.executed.slice(2)).toEqual(["DEL c1 net1 ''"]);
-    expect(lab.files()).toEqual(["c1@eth0.detached 700"]);
+    expect(lab.files()).toEqual(["c1@eth0.detached 1600"]);
   });
 
   test("plexus-standalone serves the call, and is killed if it hangs", async () => {
@@ -88,7 +88,7 @@ describe("a replay", () => {
     lab.writePlan(steps, parts);
     expect(await lab.run(() => lab.call(del))).toBe("0");
     expect(lab.executed).toEqual(ifNames.map((ifName) => `DEL c1 ${ifName} ''`));
-    expect(lab.files()).toEqual(["c1@eth0.detached 700"]);
+    expect(lab.files()).toEqual(["c1@eth0.detached 1600"]);
     expect(await lab.run(() => lab.call(del))).toBe("0");
     expect(lab.executed).toHaveLength(ifNames.length);
   });
@@ -98,7 +98,7 @@ describe("a replay", () => {
     lab.behaviours.set("net1", "fails before its work");
     expect(await lab.run(() => lab.call({ ...del, CNI_NETNS: netns }))).toBe("1 102");
     expect(lab.executed).toEqual(["net2", "net1", "x"].map((name) => `DEL c1 ${name} '${netns}'`));
-    expect(lab.files()).toEqual(["c1@eth0.record 700"]);
+    expect(lab.files()).toEqual(["c1@eth0.record 1600"]);
   });
 
   test("rolls an ADD back if the engine dies after an order", async () => {
@@ -106,7 +106,7 @@ describe("a replay", () => {
     dying(["eth0"]);
     expect(await lab.run(() => lab.call())).toBe("1 11");
     expect(lab.executed).toEqual(["DEL c1 eth0 ''", "DEL c1 net1 ''", "DEL c1 eth0 ''"]);
-    expect(lab.files()).toEqual(["c1@eth0.detached 700"]);
+    expect(lab.files()).toEqual(["c1@eth0.detached 1600"]);
   });
 
   test("does not happen if the engine dies after a lookup, which changes nothing", async () => {

@@ -163,7 +163,7 @@ function filesOf(dir: string): string[] {
       const path = join(dir, name);
       // Zeros are a lock file that names no process group.
       const isEmpty = /^0*$/.test(readFileSync(path, "latin1"));
-      return `${name} ${(statSync(path).mode & 0o777).toString(8)}${isEmpty ? " empty" : ""}`;
+      return `${name} ${(statSync(path).mode & 0o7777).toString(8)}${isEmpty ? " empty" : ""}`;
     })
     .toSorted();
 }

@@ -112,7 +112,7 @@ function planCase(random: Random): PlanCase {
   return {
     ...{ steps, damage, attempted: random.integer(0, groups + 1) },
     isOfThisBoot: random.chance(0.7),
-    mode: random.pick([0o600, 0o600, 0o600, 0o700, 0o640]),
+    mode: random.pick([0o600, 0o600, 0o600, 0o1600, 0o700, 0o640]),
   };
 }
 

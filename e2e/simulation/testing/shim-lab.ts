@@ -156,7 +156,7 @@ export class ShimLab {
     const { disk } = this.world;
     return disk
       .list(stateDir)
-      .map(([name]) => `${name} ${(disk.stat(`${stateDir}/${name}`).mode & 0o777).toString(8)}`)
+      .map(([name]) => `${name} ${(disk.stat(`${stateDir}/${name}`).mode & 0o7777).toString(8)}`)
       .toSorted();
   }
 

@@ -10,7 +10,7 @@ import { execOrder } from "./exec.ts";
 
 /* Models shim/replay.c. */
 
-const [mode, modeOfDel] = [0o600, 0o700];
+const [mode, modeOfDel, modeOfUser] = [0o600, 0o1600, 0o700];
 
 /** Why a call is not detached. */
 interface Failure {
@@ -31,13 +31,13 @@ function ownMode(path: string): number | undefined {
   const found = world().disk.lstat(path);
   if (found?.isFile() !== true || found.uid !== 0 || found.nlink !== 1) return undefined;
   const bits = found.mode & 0o7777;
-  return bits === mode || bits === modeOfDel ? bits : undefined;
+  return [mode, modeOfDel, modeOfUser].includes(bits) ? bits : undefined;
 }
 
 /** `plan_mark` */
 export function planMark(call: ShimCall): void {
   const path = recordPath(call);
-  if (ownMode(path) !== mode) return;
+  if ([undefined, modeOfDel].includes(ownMode(path))) return;
   try {
     world().disk.chmod(path, modeOfDel);
   } catch (error) {
@@ -47,7 +47,7 @@ export function planMark(call: ShimCall): void {
 
 /** `plan_is_live`: whether the sandbox has a record, and no DEL of it has begun. */
 export function planIsLive(call: ShimCall): boolean {
-  return ownMode(recordPath(call)) === mode;
+  return ![undefined, modeOfDel].includes(ownMode(recordPath(call)));
 }
 
 /** `plan_load` @returns undefined when there is no such file */
