@@ -45,6 +45,12 @@ const leftoverListMaxMs = 60_000;
 /** How long an agent may work on one. No runtime waits for it. */
 const agentBudgetMs = 30_000;
 
+interface PendingStatusOptions {
+  readonly signal?: AbortSignal;
+  readonly first?: string;
+  readonly isSampled?: boolean;
+}
+
 /** Serves CNI calls: every decision of Plexus is made below this class. */
 export class Engine {
   readonly #deps: EngineDeps;
@@ -270,18 +276,19 @@ export class Engine {
    * `isInUse`. Resolves when none of them is sent any more: a rejected one can take hours.
    * @param options.signal publishes one after the other, until it fires or one is not accepted
    * @param options.first a container whose status comes first
+   * @param options.isSampled looks only at some of the node's records
    * @throws CniError when the records cannot be listed
    */
   async publishPendingStatuses(
     isInUse: (containerId: string) => Promise<boolean>,
-    { signal, first }: { readonly signal?: AbortSignal; readonly first?: string } = {},
+    { signal, ...which }: PendingStatusOptions = {},
   ): Promise<void> {
     const { logger } = this.#deps;
     const config = configForCall(this.#deps.config(), {});
     const tools = toolsWithoutCall(this.#deps);
     const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
     const begun: Promise<PublishOutcome>[] = [];
-    for (const record of await recordsWithPendingStatus(this.#deps, first)) {
+    for (const record of await recordsWithPendingStatus(this.#deps, which)) {
       if (signal?.aborted === true) return;
       if (this.#locks.isInUse(record.containerId) || (await isInUse(record.containerId))) continue;
       const payment = this.#pay(ctx, record, isInUse);

@@ -129,9 +129,14 @@ export interface StatusPublisher {
     options?: PublishOptions,
   ): Promise<PublishOutcome>;
   /**
-   * Drops the writes of a pod whose sandbox is gone, unless they are being sent. Never rejects.
+   * Drops the writes of a pod whose sandbox is gone, unless they are being sent.
+   * @param options.unless whether the pod keeps them: asked only if there may be one, because the
+   *   answer can take long. What it throws, withdraw() throws
    */
-  withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void>;
+  withdraw(
+    pod: { readonly namespace: string; readonly name: string },
+    options?: { readonly unless?: () => Promise<boolean> },
+  ): Promise<void>;
 }
 
 /** The reasons of the events that are recorded for pods; a failed ADD has that of its error. */

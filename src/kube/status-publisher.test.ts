@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
@@ -205,9 +205,14 @@ test("withdraw() drops the pending write of a pod", async ({ api, client }) => {
   api.script({ when: isStatusPatch, answer: 503, times: 1000 });
   await using started = start(client, { waitMs: 5 });
   await started.publisher.publish(pod, { [key]: "[]" });
-  await started.publisher.withdraw(pod);
+  await started.publisher.withdraw(pod, { unless: async () => true });
+  expect(started.publisher.pending).toBe(1);
+  await started.publisher.withdraw(pod, { unless: async () => false });
   await eventually(() => expect(started.publisher.pending).toBe(0));
   expect(started.results.at(-1)).toBe("dropped");
+  const unless = vi.fn(async () => false);
+  await started.publisher.withdraw(pod, { unless });
+  expect(unless).not.toHaveBeenCalled();
 });
 
 test.for([400, 413, 422] as const)(

@@ -114,9 +114,13 @@ export class ApiStatusPublisher implements StatusPublisher {
     }
   }
 
-  async withdraw(pod: { readonly namespace: string; readonly name: string }): Promise<void> {
-    const pending = [...this.#pending.values()];
-    for (const each of pending) if (keyOf(each.pod) === keyOf(pod)) each.cancel.abort();
+  async withdraw(
+    pod: { readonly namespace: string; readonly name: string },
+    { unless }: { readonly unless?: () => Promise<boolean> } = {},
+  ): Promise<void> {
+    const ofPod = [...this.#pending.values()].filter((each) => keyOf(each.pod) === keyOf(pod));
+    if (ofPod.length === 0 || (await unless?.()) === true) return;
+    for (const { cancel } of ofPod) cancel.abort();
   }
 
   /** Waits at most `graceMs` for pending writes. Nothing may be published after it. */

@@ -36,7 +36,11 @@ export class StatusFiles implements StatusPublisher {
     return (await this.#set(pod, { value, ...options })) ? "settled" : "pending";
   }
 
-  async withdraw(pod: { namespace: string; name: string }): Promise<void> {
+  async withdraw(
+    pod: { namespace: string; name: string },
+    { unless }: { readonly unless?: () => Promise<boolean> } = {},
+  ): Promise<void> {
+    if ((await unless?.()) === true) return;
     await this.#set(pod, { value: undefined });
   }
 

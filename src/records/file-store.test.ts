@@ -467,6 +467,8 @@ test("load() and list() report an unfinished teardown for a record that the shim
     },
   });
   expect((await store.list()).records).toEqual([marked]);
+  await store.create(recordOf("c2"), emptyPlan);
+  expect((await store.list({ isDelBegun: true })).records).toEqual([marked]);
   const failed = { firstFailedAt: "f", failedAt: "f", attempts: 3, lastError: "busy" };
   await store.update({ ...recordOf("c1"), teardown: failed }, plan);
   expect((await store.load(key))?.record.teardown).toEqual(failed);

@@ -202,12 +202,17 @@ export class FileRecordStore implements RecordStore {
     return { records, damaged };
   }
 
-  async #keys({ atMost = Infinity, containing }: RecordSelection): Promise<RecordKey[]> {
+  async #keys({
+    atMost = Infinity,
+    containing,
+    isDelBegun,
+  }: RecordSelection): Promise<RecordKey[]> {
     const keys: RecordKey[] = [];
     for (const name of (await readdir(this.#dir)).toSorted()) {
       const file = parseStateFileName(name);
       if (file?.kind !== "record") continue;
       const key = { containerId: file.containerId, ifName: file.ifName };
+      if (isDelBegun && !isMarked(this.#path(name))) continue;
       if (containing === undefined || this.#contains(key, containing)) keys.push(key);
     }
     const first = keys.length > atMost ? Math.floor(Math.random() * keys.length) : 0;
@@ -252,6 +257,12 @@ export class FileRecordStore implements RecordStore {
   #path(name: string): string {
     return join(this.#dir, name);
   }
+}
+
+/** Whether the shim has marked a record because its DEL has begun. */
+function isMarked(path: string): boolean {
+  const status = lstatSync(path, { throwIfNoEntry: false });
+  return status !== undefined && delBegunAt(status) !== undefined;
 }
 
 function containsText(path: string, text: string): boolean {

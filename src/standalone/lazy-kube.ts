@@ -60,7 +60,8 @@ export function lazyKube(options: LazyKubeOptions): Required<
           return "pending";
         }
       },
-      withdraw: async (pod) => (await opened?.catch(() => undefined))?.publisher.withdraw(pod),
+      withdraw: async (...withdrawn) =>
+        (await opened?.catch(() => undefined))?.publisher.withdraw(...withdrawn),
     },
     events: {
       record(pod, event) {

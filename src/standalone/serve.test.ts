@@ -1,9 +1,12 @@
+import fs from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { duplexPair } from "node:stream";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import { sampleMax } from "#engine/record/record-store.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -207,6 +210,55 @@ test("a call sends nothing more to an API server that has asked it to wait", asy
   expect(api.seen.filter(isStatusPatch)).toHaveLength(1);
   expect(await pendingOf("a")).toBeDefined();
 });
+
+test("a DEL opens as many records on a node with many pods as on one with few", async () => {
+  const api = await apiWithPod("");
+  await keep("", await kubeconfigOf(api, "mine"));
+  const store = await FileRecordStore.open(stateDir);
+  const bootId = await readBootId();
+  const others = Array.from({ length: 100 }, (_, i) => `other-${i}`);
+  for (const containerId of ["c1", "earlier", ...others]) {
+    const isOther = containerId.startsWith("other");
+    const [name, state] = isOther
+      ? [containerId, "attached" as const]
+      : ["web", "planned" as const];
+    const record: AttachmentRecord = {
+      ...{
+        ...sandbox,
+        containerId,
+        bootId,
+        netns: "",
+        pod: { namespace: "default", name, uid: "u" },
+      },
+      attachments: [{ ...attachment, state }],
+    };
+    await store.create(record, teardownPlan(record, 1000));
+  }
+  await store.flush();
+  for (const id of ["c1", "earlier"]) await chmod(join(stateDir, `${id}@eth0.record`), 0o700);
+  const opened = observeOpenedRecords();
+  expect(await call("DEL")).toMatchObject({ exitCode: 0 });
+  const isOther = (name: string): boolean => name.startsWith("other");
+  expect(opened.filter(isOther).length).toBeLessThanOrEqual(2 * sampleMax);
+  expect(opened.length).toBeLessThan(50);
+  expect((await store.list()).records.every(({ pod }) => pod?.name !== "web")).toBe(true);
+});
+
+/** The records that are opened from now on, by name. */
+function observeOpenedRecords(): string[] {
+  const opened: string[] = [];
+  const { openSync } = fs;
+  vi.spyOn(fs, "openSync").mockImplementation((path, ...others) => {
+    if (String(path).endsWith(".record")) opened.push(basename(String(path)));
+    return openSync(path, ...others);
+  });
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+  return opened;
+}
 
 test("a status that reaches the API server after that of the pod's next sandbox, which another call attached, is replaced", async () => {
   const api = await apiWithPod("");

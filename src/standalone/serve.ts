@@ -116,7 +116,9 @@ async function publishPending(
   const { signal } = limit;
   try {
     const isInUse = (id: string): Promise<boolean> => isSandboxInUse(stateDir, id);
-    const publishing = engine.publishPendingStatuses(isInUse, { signal, first: call.containerId });
+    const isSampled = call.command === "DEL";
+    const which = { first: call.containerId, isSampled };
+    const publishing = engine.publishPendingStatuses(isInUse, { signal, ...which });
     await untilAborted(publishing, signal).catch(() => undefined);
     await cluster.close();
     await publishing;

@@ -2,6 +2,7 @@ import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PublishOutcome } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import { sampleMax } from "#engine/record/record-store.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { isLatest, isSame, latestSandbox } from "./latest-sandbox.ts";
 import { type PendingStatus, statusOfRecord } from "./publish-status.ts";
@@ -23,13 +24,16 @@ export interface Payment {
 
 /**
  * Records with a pending status, in random rotation: an unpublishable one must not block others.
- * @param first a container whose record comes before all others
+ * @param options.first a container whose record comes before all others
+ * @param options.isSampled whether only some of the node's records are read
  */
 export async function recordsWithPendingStatus(
   deps: Pick<EngineDeps, "records">,
-  first?: string,
+  { first, isSampled = false }: { readonly first?: string; readonly isSampled?: boolean },
 ): Promise<AttachmentRecord[]> {
-  const { records } = await deps.records.list({ containing: '"pendingStatus"' });
+  const { records } = await deps.records.list(
+    isSampled ? { atMost: sampleMax } : { containing: '"pendingStatus"' },
+  );
   const pending = records.filter(({ pendingStatus }) => pendingStatus !== undefined);
   const start = Math.floor(Math.random() * pending.length);
   const rotated = [...pending.slice(start), ...pending.slice(0, start)];
@@ -89,13 +93,13 @@ export async function payAfterAnswer(
 
 /**
  * Drops the status of a pod whose sandbox is detached, unless another sandbox of the pod is
- * recorded: after a reboot, the runtime deletes the old sandbox last. Never rejects.
+ * recorded: after a reboot, the runtime deletes the old sandbox last.
  */
 export async function withdrawStatus(
   { records, publisher }: Pick<EngineDeps, "records" | "publisher">,
   pod: { readonly namespace: string; readonly name: string } | undefined,
 ): Promise<void> {
-  if (pod !== undefined && !(await records.hasPod(pod))) await publisher.withdraw(pod);
+  if (pod !== undefined) await publisher.withdraw(pod, { unless: () => records.hasPod(pod) });
 }
 
 /**

@@ -90,10 +90,18 @@ export interface RecordStore {
   ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
 }
 
+/**
+ * How many records of other sandboxes a DEL reads in a process that serves one call: it must not
+ * take longer because the node has many pods.
+ */
+export const sampleMax = 16;
+
 /** Which records are listed. Reading all of them takes long for a process that serves one call. */
 export interface RecordSelection {
   /** Of more records, these are random. */
   readonly atMost?: number;
   /** Those whose JSON contains it, and perhaps others. */
   readonly containing?: string;
+  /** Those that the shim has marked because their DEL has begun: others are not opened. */
+  readonly isDelBegun?: true;
 }

@@ -44,7 +44,11 @@ export class FakePublisher implements StatusPublisher {
     return "settled";
   }
 
-  async withdraw(pod: { namespace: string; name: string }): Promise<void> {
+  async withdraw(
+    pod: { namespace: string; name: string },
+    { unless }: { readonly unless?: () => Promise<boolean> } = {},
+  ): Promise<void> {
+    if ((await unless?.()) === true) return;
     this.withdrawn.push(`${pod.namespace}/${pod.name}`);
     this.#latest.delete(`${pod.namespace}/${pod.name}`);
     this.published.delete(`${pod.namespace}/${pod.name}`);

@@ -129,11 +129,13 @@ export class FakeRecords implements RecordStore {
   async list({
     atMost = Infinity,
     containing = "",
+    isDelBegun,
   }: RecordSelection = {}): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
     const entries = [...this.#entries.values()].filter(
-      ({ record }) => record?.includes(containing) ?? true,
+      ({ record }) =>
+        record?.includes(containing) !== false && (!isDelBegun || record?.includes('"teardown"')),
     );
     for (const { key, record: text } of entries.toReversed().slice(0, atMost).toReversed()) {
       const record = this.#damagedRecords.has(name(key))

@@ -42,10 +42,11 @@ export async function heldDevice(
 ): Promise<HeldDevice | undefined> {
   const ids = new Set(calls.flatMap(deviceIdsOf));
   const containerId = calls[0]?.env.CNI_CONTAINERID ?? "";
+  // Before the records of the node, of which there may be many.
+  if (ids.size === 0 || (await interfaceIsPresent(ctx, { netns, ifName }))) return undefined;
   for (const id of ids) {
     const holder = await holderOf(ctx, id, containerId);
-    if (holder !== undefined && !(await interfaceIsPresent(ctx, { netns, ifName })))
-      return { id, holder };
+    if (holder !== undefined) return { id, holder };
   }
   return undefined;
 }
