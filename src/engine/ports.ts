@@ -113,6 +113,15 @@ export interface PublishOptions {
   readonly after?: Promise<void>;
   /** Whether the status is still the pod's: asked before each request. @default always */
   readonly isCurrent?: () => Promise<boolean>;
+  /** Called when a request before a time would be in vain. The write waits for it. Never rejects. */
+  readonly onPause?: (pause: PublishPause) => Promise<void>;
+}
+
+/** For how long a status need not be sent again. */
+export interface PublishPause {
+  readonly milliseconds: number;
+  /** Whether the API server has asked for it, for all requests. Else it rejects this status. */
+  readonly isForAll: boolean;
 }
 
 /** Publishes annotations on pods. */

@@ -44,7 +44,8 @@ interface Pending {
   readonly pod: PodReference;
   /** The latest values; an attempt takes them, and returns them when it fails. */
   annotations: Annotations;
-  isCurrent: PublishOptions["isCurrent"];
+  /** Those of the last caller. */
+  options: Pick<PublishOptions, "isCurrent" | "onPause">;
   /** `pending` when it was given up. */
   readonly done: Promise<PublishOutcome>;
   /** When neither this write nor an earlier one of the pod can reach the API server any more. */
@@ -139,7 +140,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   #enqueue(
     pod: PodReference,
     annotations: Annotations,
-    { after, isCurrent }: PublishOptions,
+    { after, ...options }: PublishOptions,
   ): Pick<Pending, "done" | "deferred"> {
     const key = `${keyOf(pod)}/${pod.uid}`;
     const running = this.#pending.get(key);
@@ -147,7 +148,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       const merged = { ...running.annotations, ...annotations };
       if (!isDeepStrictEqual(merged, running.annotations)) running.changed.abort();
       running.annotations = merged;
-      running.isCurrent = isCurrent;
+      running.options = options;
       return running;
     }
     const { promise: done, resolve } = Promise.withResolvers<PublishOutcome>();
@@ -156,7 +157,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       if (this.#pending.get(key) === pending) this.#pending.delete(key);
     });
     const pending: Pending = {
-      ...{ pod, annotations, isCurrent, done, ended },
+      ...{ pod, annotations, options, done, ended },
       ...{ cancel: new AbortController(), changed: new AbortController() },
       ...{ deferred: Promise.withResolvers<PublishOutcome>(), hasWarned: false },
       lastAttempts: new Backoff(lastAttempts),
@@ -198,10 +199,12 @@ export class ApiStatusPublisher implements StatusPublisher {
     const { cancel, deferred, lastAttempts } = pending;
     const { signal } = this.#shutdown;
     const until = performance.now() + delayMs;
+    pending.changed = new AbortController();
+    const { changed: another } = pending;
+    if (isNeeded) await pending.options.onPause?.({ milliseconds: delayMs, isForAll: !isRejected });
     if (delayMs > this.#options.waitMs) deferred.resolve("pending");
     if (!signal.aborted) {
-      pending.changed = new AbortController();
-      const changed = isRejected ? [pending.changed.signal] : [];
+      const changed = isRejected ? [another.signal] : [];
       await pause(delayMs, AbortSignal.any([cancel.signal, signal, ...changed]));
       if (!signal.aborted || !isNeeded) return true;
     }
@@ -218,7 +221,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     const { pod, cancel } = pending;
     try {
       using _slot = await this.#slots.acquire(cancel.signal);
-      if ((await pending.isCurrent?.()) === false) cancel.abort();
+      if ((await pending.options.isCurrent?.()) === false) cancel.abort();
       cancel.signal.throwIfAborted();
       await this.#patch(pod, annotations);
       this.#options.metrics.statusWrite?.("written");

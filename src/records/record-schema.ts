@@ -19,7 +19,8 @@ export function readRecord(schema: string, value: unknown): AttachmentRecord {
 
 function checkRecord(record: FieldReader): void {
   const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
-  const optional = ["listName", "netnsProcess", "pod", "pendingStatus", "teardown"];
+  const ofStatus = ["pendingStatus", "statusPause"];
+  const optional = ["listName", "netnsProcess", "pod", ...ofStatus, "teardown"];
   checkKeys(record, { required: [...required, "clockMs", "attachments"], optional });
   for (const key of [...required, "listName", "netnsProcess"]) record.string(key);
   record.integer("clockMs");
@@ -28,6 +29,8 @@ function checkRecord(record: FieldReader): void {
   if (pod !== undefined) checkTexts(pod, ["namespace", "name", "uid"]);
   for (const attachment of record.objects("attachments")) checkAttachment(attachment);
   record.stringMap("pendingStatus");
+  const pause = record.object("statusPause");
+  if (pause !== undefined) checkStatusPause(pause);
   const teardown = record.object("teardown");
   if (teardown !== undefined) checkTeardown(teardown);
 }
@@ -63,6 +66,13 @@ function checkAttachment(attachment: FieldReader): void {
   checkKeys(failed, { required: ["position", "code", "message"] });
   for (const key of ["position", "code"]) failed.integer(key);
   failed.string("message");
+}
+
+function checkStatusPause(pause: FieldReader): void {
+  checkKeys(pause, { required: ["bootId", "clockMs", "isForAll"] });
+  pause.string("bootId");
+  pause.integer("clockMs");
+  if (typeof pause.value("isForAll") !== "boolean") pause.mismatch("isForAll", "a boolean");
 }
 
 function checkTeardown(teardown: FieldReader): void {

@@ -108,9 +108,9 @@ async function call(
 const add = (): ReturnType<typeof call> => call("ADD");
 
 /** A record whose status an earlier call could not publish. */
-async function leavePending(containerId: string): Promise<void> {
+async function leavePending(containerId: string, name = "web"): Promise<void> {
   const store = await FileRecordStore.open(stateDir);
-  const pod = { namespace: "default", name: "web", uid: "uid-of-web" };
+  const pod = { namespace: "default", name, uid: `uid-of-${name}` };
   const status = { [networkStatusAnnotation]: "[]" };
   const record: AttachmentRecord = {
     ...{ ...sandbox, containerId, bootId: await readBootId(), pod, pendingStatus: status },
@@ -209,6 +209,20 @@ test("a call sends nothing more to an API server that has asked it to wait", asy
   await call("STATUS", { conf: noNetwork });
   expect(api.seen.filter(isStatusPatch)).toHaveLength(1);
   expect(await pendingOf("a")).toBeDefined();
+});
+
+test.each([
+  ["asks for a pause, send none before", { answer: 429, headers: { "retry-after": "60" } }, 1],
+  ["rejects each, send each once", { answer: 400, headers: {} }, 3],
+])("calls with three pending statuses, if the API server %s", async (_, response, sent) => {
+  const api = await apiWithPod("");
+  await keep("", await kubeconfigOf(api, "mine"));
+  api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, ...response });
+  const pods = ["web", "db", "cache"];
+  for (const pod of pods) await leavePending(pod, pod);
+  for (let i = 0; i < 5; i++) await call("STATUS", { conf: noNetwork });
+  expect(api.seen.filter(isStatusPatch)).toHaveLength(sent);
+  for (const pod of pods) expect(await pendingOf(pod)).toBeDefined();
 });
 
 test("a DEL opens as many records on a node with many pods as on one with few", async () => {

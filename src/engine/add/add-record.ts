@@ -13,7 +13,8 @@ import {
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
 
-interface RecordChanges extends Pick<AttachmentRecord, "teardown" | "pendingStatus"> {
+interface RecordChanges
+  extends Pick<AttachmentRecord, "teardown" | "pendingStatus" | "statusPause"> {
   /** The attachments that stay in the record. @default all */
   readonly only?: readonly DetachableAttachment[];
 }

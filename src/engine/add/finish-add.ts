@@ -3,11 +3,7 @@ import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts"
 import type { CallContext } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
-import {
-  type PendingStatus,
-  publishStatus,
-  statusOf,
-} from "#engine/network-status/publish-status.ts";
+import { type OwedStatus, publishStatus, statusOf } from "#engine/network-status/publish-status.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
@@ -94,11 +90,11 @@ async function recordResults(ctx: CallContext, sandbox: SandboxToFinish): Promis
 async function recordPendingStatus(
   ctx: CallContext,
   record: AddRecord,
-  pendingStatus: PendingStatus | undefined,
+  owed: OwedStatus | undefined,
 ): Promise<void> {
-  if (pendingStatus === undefined) return;
+  if (owed === undefined) return;
   try {
-    await record.update({ pendingStatus });
+    await record.update(owed);
   } catch (error) {
     ctx.logger.warn(
       { err: error },

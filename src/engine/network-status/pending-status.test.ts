@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { AttachmentRecord, StatusPause } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";
 import type { FakeHost } from "#engine/testing/fake-host.ts";
@@ -344,4 +344,56 @@ test("an owed status that is never accepted does not keep the others from being 
   await eventually(async () =>
     expect(await pendingOf(lab, { containerId: "c2", ifName: "eth0" })).toBeUndefined(),
   );
+});
+
+test.each([
+  ["rejects the status", { milliseconds: 120_000, isForAll: false }, "default/db"],
+  ["has asked for a pause", { milliseconds: 120_000, isForAll: true }, undefined],
+])(
+  "if the API server %s, later processes send it only after the pause",
+  async (_, pause, meanwhile) => {
+    const lab = labWithPod({ config: beforeReply });
+    lab.publisher.outcome = "pending";
+    lab.publisher.pause = pause;
+    await lab.add(web);
+    expect(lab.publisher.requests).toEqual(["default/web"]);
+    lab.publisher.pause = undefined;
+    lab.source.addPod({ name: "db", uid: "uid-2", annotations: {} });
+    lab.kernel.addNamespace("/run/netns/c2");
+    const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" };
+    await lab.add({ pod: "default/db", env });
+    lab.publisher.outcome = "settled";
+    const sentBy = async (): Promise<readonly string[]> => {
+      lab.publisher.requests.length = 0;
+      await lab.engine.publishPendingStatuses(unused);
+      return lab.publisher.requests;
+    };
+    lab.advance(119_000);
+    expect(await sentBy()).toEqual(meanwhile === undefined ? [] : [meanwhile]);
+    lab.advance(2000);
+    expect(await sentBy()).toContain("default/web");
+    expect((await lab.records.load(sandbox))?.record).not.toHaveProperty("statusPause");
+  },
+);
+
+test.each<[string, (pause: StatusPause) => StatusPause]>([
+  ["another boot", (pause) => ({ ...pause, bootId: "another" })],
+  ["a time that no process asks for", (pause) => ({ ...pause, clockMs: 1e9 })],
+])("a pause of %s does not keep a status from being sent", async (_, of) => {
+  const lab = await unpublished();
+  const { record, plan } = (await lab.records.load(sandbox))!;
+  const statusPause = of({ bootId: lab.bootId, clockMs: 60_000, isForAll: true });
+  lab.records.put({ ...record, statusPause }, plan);
+  lab.publisher.outcome = "settled";
+  await lab.engine.publishPendingStatuses(unused);
+  expect(await pendingOf(lab)).toBeUndefined();
+});
+
+test("a status that is rejected again is paused again, by the process that publishes it", async () => {
+  const lab = await unpublished();
+  lab.publisher.pause = { milliseconds: 60_000, isForAll: false };
+  await lab.engine.publishPendingStatuses(unused);
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.requests).toEqual(["default/web", "default/web"]);
+  expect(await pendingOf(lab)).toBeDefined();
 });

@@ -1,11 +1,12 @@
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import type { PublishOutcome } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { PublishOutcome, PublishPause } from "#engine/ports.ts";
+import type { AttachmentRecord, RecordKey, StatusPause } from "#engine/record/record.ts";
 import { sampleMax } from "#engine/record/record-store.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { isLatest, isSame, latestSandbox } from "./latest-sandbox.ts";
 import { type PendingStatus, statusOfRecord } from "./publish-status.ts";
+import { statusPause, withoutPause } from "./status-pause.ts";
 
 /*
  * A network-status that an ADD has not published stays in the record until it is published: the
@@ -23,18 +24,22 @@ export interface Payment {
 }
 
 /**
- * Records with a pending status, in random rotation: an unpublishable one must not block others.
+ * Records whose pending status can be sent now, in random rotation: an unpublishable one must not
+ * block others.
  * @param options.first a container whose record comes before all others
  * @param options.isSampled whether only some of the node's records are read
  */
 export async function recordsWithPendingStatus(
-  deps: Pick<EngineDeps, "records">,
+  deps: Pick<EngineDeps, "records" | "bootId" | "clock">,
   { first, isSampled = false }: { readonly first?: string; readonly isSampled?: boolean },
 ): Promise<AttachmentRecord[]> {
   const { records } = await deps.records.list(
     isSampled ? { atMost: sampleMax } : { containing: '"pendingStatus"' },
   );
-  const pending = records.filter(({ pendingStatus }) => pendingStatus !== undefined);
+  const pending = withoutPause(
+    deps,
+    records.filter(({ pendingStatus }) => pendingStatus !== undefined),
+  );
   const start = Math.floor(Math.random() * pending.length);
   const rotated = [...pending.slice(start), ...pending.slice(0, start)];
   const isFirst = ({ containerId }: AttachmentRecord): boolean => containerId === first;
@@ -58,7 +63,7 @@ export async function pay(
   const { pod, pendingStatus } = record ?? {};
   if (record === undefined || pendingStatus === undefined) return "settled";
   if (pod === undefined || !(await isLatest(deps, record))) {
-    await forgetStatus(deps, key, { status: pendingStatus, ...payment });
+    await changePending(deps, key, { status: pendingStatus, ...payment });
     return "settled";
   }
   const isCurrent = async (): Promise<boolean> => {
@@ -66,10 +71,16 @@ export async function pay(
     return stored !== undefined && (await isLatest(deps, stored.record));
   };
   const after = Promise.resolve();
-  const outcome = await deps.publisher.publish(pod, pendingStatus, { after, isCurrent });
+  const onPause = async (paused: PublishPause): Promise<void> => {
+    const change = { statusPause: statusPause(deps, paused) };
+    await changePending(deps, key, { status: pendingStatus, change, ...payment }).catch(
+      (err: unknown) => ctx.logger.warn({ err }, "cannot record when a status is to be sent again"),
+    );
+  };
+  const outcome = await deps.publisher.publish(pod, pendingStatus, { after, isCurrent, onPause });
   if (!(await isCurrent())) await oweAgain(ctx, pod, payment);
   else if (outcome === "settled") {
-    await forgetStatus(deps, key, { status: pendingStatus, ...payment });
+    await changePending(deps, key, { status: pendingStatus, ...payment });
   }
   return outcome;
 }
@@ -130,19 +141,27 @@ async function oweAgain(
   await pay(ctx, latest, payment);
 }
 
+interface PendingChange extends Payment {
+  /** If another one is owed by now, the record stays as it is. */
+  readonly status: PendingStatus;
+  /** @default the status is not owed any more */
+  readonly change?: { readonly statusPause: StatusPause };
+}
+
 /** Leaves the record to another process that serves a call for the sandbox. */
-async function forgetStatus(
+async function changePending(
   { records }: Pick<EngineDeps, "records">,
   key: RecordKey,
-  { status, locks, isInUse }: Payment & { readonly status: PendingStatus },
+  { status, change, locks, isInUse }: PendingChange,
 ): Promise<void> {
   using _lock = await locks.acquire(key.containerId);
   if ((await isInUse?.(key.containerId)) === true) return;
   const stored = await records.load(key);
   if (stored === undefined) return;
-  const { pendingStatus, ...withoutStatus } = stored.record;
+  const { pendingStatus, statusPause: _, ...withoutStatus } = stored.record;
   if (JSON.stringify(pendingStatus) !== JSON.stringify(status)) return;
-  await records.update(withoutStatus, stored.plan);
+  const record = change === undefined ? withoutStatus : { ...stored.record, ...change };
+  await records.update(record, stored.plan);
 }
 
 async function isUsed({ isInUse }: Payment, { containerId }: RecordKey): Promise<boolean> {

@@ -4,8 +4,8 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { recordedNetwork } from "#engine/plan/recorded-network.ts";
-import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { Pod, PublishPause } from "#engine/ports.ts";
+import type { AttachmentRecord, RecordKey, StatusPause } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   buildNetworkStatus,
@@ -15,9 +15,13 @@ import {
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";
 import { isLatest, isSame } from "./latest-sandbox.ts";
+import { statusPause } from "./status-pause.ts";
 
 /** Annotations by name, as {@link AttachmentRecord.pendingStatus} keeps them. */
 export type PendingStatus = NonNullable<AttachmentRecord["pendingStatus"]>;
+
+/** What a record says of a status that is to be written. */
+export type OwedStatus = Pick<AttachmentRecord, "pendingStatus" | "statusPause">;
 
 interface AttachedSandbox {
   readonly record: { readonly sandbox: RecordKey };
@@ -34,13 +38,13 @@ interface ShownAttachment extends Pick<Attached, "result" | "ignoredRequests"> {
 /**
  * Publishes network-status (multi-network v1.1 §5), unless the sandbox is not attached anymore, or
  * the pod has a newer one.
- * @returns the annotations still to write
+ * @returns what is still to be written, if anything
  * @throws HostGoneError when the shim has gone, CniError when the record cannot be read
  */
 export async function publishStatus(
   ctx: CallContext,
   sandbox: AttachedSandbox,
-): Promise<PendingStatus | undefined> {
+): Promise<OwedStatus | undefined> {
   const annotations = await statusOf(ctx, sandbox);
   if (sandbox.pod === undefined || annotations === undefined) return undefined;
   // Without its shim the ADD has failed, and the pod may have a newer sandbox by now. A process that
@@ -48,8 +52,15 @@ export async function publishStatus(
   ctx.signal.throwIfAborted();
   const isCurrent = currentDuringAdd(ctx, sandbox.record.sandbox);
   if (!(await isCurrent())) return undefined;
-  const outcome = await ctx.deps.publisher.publish(sandbox.pod, annotations, { isCurrent });
-  return outcome === "pending" ? annotations : undefined;
+  const owed: { pendingStatus: PendingStatus; statusPause?: StatusPause } = {
+    pendingStatus: annotations,
+  };
+  const onPause = async (paused: PublishPause): Promise<void> => {
+    owed.statusPause = statusPause(ctx.deps, paused);
+  };
+  const options = { isCurrent, onPause };
+  const outcome = await ctx.deps.publisher.publish(sandbox.pod, annotations, options);
+  return outcome === "pending" ? owed : undefined;
 }
 
 /** Whether the sandbox of an ADD is the pod's latest. Until the answer, no record is read for it. */

@@ -37,6 +37,8 @@ export interface AttachmentRecord extends RecordKey {
   readonly attachments: readonly RecordedAttachment[];
   /** Annotations by name that are still to be written. */
   readonly pendingStatus?: Readonly<Record<string, string>>;
+  /** Until when that would be in vain; absent when it is not known to be. */
+  readonly statusPause?: StatusPause;
   /** The last DEL that did not detach everything; absent until one has begun. */
   readonly teardown?: FailedTeardown;
 }
@@ -45,6 +47,12 @@ export interface AttachmentRecord extends RecordKey {
 export interface BootTime {
   readonly bootId: string;
   readonly clockMs: number;
+}
+
+/** Until when the API server is not asked to write a status again. */
+export interface StatusPause extends BootTime {
+  /** Whether it has asked for that, for all requests. Else it has rejected this status. */
+  readonly isForAll: boolean;
 }
 
 /** Why a record remains although its sandbox should be detached. */

@@ -5,6 +5,7 @@ import type {
   PodReference,
   PublishOptions,
   PublishOutcome,
+  PublishPause,
   StatusPublisher,
 } from "#engine/ports.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
@@ -14,11 +15,15 @@ export class FakePublisher implements StatusPublisher {
   readonly #journal: string[];
   readonly published = new Map<string, Readonly<Record<string, string | null>>>();
   readonly withdrawn: string[] = [];
+  /** Pods to which a status was sent, with any outcome. */
+  readonly requests: string[] = [];
   readonly #latest = new Map<string, object>();
   /** What publishing waits for. */
   gate: Promise<void> = Promise.resolve();
   /** What a request that is sent waits for until the API server applies it. */
   applied: Promise<void> = Promise.resolve();
+  /** What the API server says of each request. */
+  pause: PublishPause | undefined;
   /** How publishing ends; nothing is published while it is `pending`. */
   outcome: PublishOutcome = "settled";
 
@@ -29,7 +34,7 @@ export class FakePublisher implements StatusPublisher {
   async publish(
     pod: PodReference,
     annotations: Readonly<Record<string, string | null>>,
-    { after, isCurrent }: PublishOptions = {},
+    { after, isCurrent, onPause }: PublishOptions = {},
   ): Promise<PublishOutcome> {
     const key = `${pod.namespace}/${pod.name}`;
     this.#latest.set(key, annotations);
@@ -38,6 +43,8 @@ export class FakePublisher implements StatusPublisher {
     if ((await isCurrent?.()) === false) return "pending";
     await this.applied;
     if (this.#latest.get(key) !== annotations) return "settled";
+    this.requests.push(key);
+    if (this.pause !== undefined) await onPause?.(this.pause);
     if (this.outcome === "pending") return "pending";
     this.#journal.push(`publish ${key}`);
     this.published.set(key, annotations);
