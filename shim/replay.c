@@ -11,7 +11,8 @@
 #define MODE_OF_USER 0700 /* by chmod -R, or of a DEL of an earlier release */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-static const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached", plan_default[] = "default.plan";
+static const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached";
+static const char plan_engine_only[] = "%s@%s.engine-only", plan_default[] = "default.plan";
 
 /* The path of one of the attachment's files in the state directory. */
 static void plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
@@ -211,8 +212,13 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 	char path[PATH_SIZE];
 	const char *problem;
 	enum cni_error code = plan_load(call, plan_record, &plan, &problem);
-	if (code == CNI_OK)
+	if (code == CNI_OK && !plan_has(call, plan_engine_only))
 		return replay(call, &plan, failures);
+	if (code == CNI_OK) {
+		buf_print(failures, "another sandbox may have a device of this one, and only plexusd can tell what to leave (%s)",
+			  call->trouble);
+		return CNI_TRY_AGAIN_LATER;
+	}
 	if (!problem)
 		return without_plan(call, &plan, failures);
 	plan_file(call, plan_record, path);

@@ -67,7 +67,10 @@ export async function recover(
 function isSweptOrPutAside(line: string): boolean {
   const file = /^\+ files: (.*)$/.exec(line)?.[1];
   const kind = file === undefined ? undefined : parseStateFileName(basename(file))?.kind;
-  return kind !== undefined && ["temporary", "sandbox-lock", "tombstone", "damaged"].includes(kind);
+  return (
+    kind !== undefined &&
+    ["temporary", "sandbox-lock", "tombstone", "engine-only", "damaged"].includes(kind)
+  );
 }
 
 function restore({ place }: Node, files: Remains["files"]): void {

@@ -149,6 +149,34 @@ eachBuild("a DEL from the teardown plan", (bench) => {
     expect([plan.ran, existsSync(plan.path)]).toEqual([[], true]);
   });
 
+  test("leaves a record to an engine if another sandbox may have a device of it", async () => {
+    const plan = new PlanFile(bench());
+    plan.write([{}]);
+    const mark = join(bench().state, "c1@eth0.engine-only");
+    writeFileSync(mark, "");
+    const { code, msg } = cniError(await plan.del());
+    expect(code).toBe(11);
+    expect(msg).toMatch(/^could not detach: another sandbox may have a device of this one/);
+    expect([plan.ran, plan.isMarked]).toEqual([[], true]);
+    rmSync(mark);
+    expect(await plan.del()).toMatchObject({ code: 0 });
+    expect(plan.names).toEqual(["a"]);
+  });
+
+  test("does not roll back an ADD if another sandbox may have a device of it", async () => {
+    const plan = new PlanFile(bench());
+    await bench().engine(async (engine) => {
+      plan.write([{ type: "b" }]);
+      writeFileSync(join(bench().state, "c1@eth0.engine-only"), "");
+      await engine.exec({ type: "a", path: bench().bin, env: ["CNI_COMMAND=ADD"] });
+      engine.socket.destroy();
+    });
+    const { code, msg } = cniError(await bench().run());
+    expect(code).toBe(11);
+    expect(msg).toContain("could not roll back: another sandbox may have a device of this one");
+    expect(plan.names).toEqual(["a"]);
+  });
+
   test("works with the longest container ID and interface name", async () => {
     const [containerId, ifName] = ["c".repeat(200), "e".repeat(15)];
     const plan = new PlanFile(bench(), `${containerId}@${ifName}.record`);

@@ -769,3 +769,19 @@ test("keepDefaultPlan() writes a file of mode 0600, and only if plan, mode or fi
   }
   expect(await store.list()).toEqual({ records: [], damaged: [] });
 });
+
+test("requireEngine() keeps the shim from a record until it is finished, whatever is written to it meanwhile", async () => {
+  const store = await storeWithRecord();
+  const mark = "c1@eth0.engine-only";
+  await store.requireEngine(key);
+  // So many updates that the file is replaced.
+  for (let i = 0; i < 12; i++)
+    await store.update(recordOf("c1", "eth0", String(i).repeat(40_000)), plan);
+  expect(await readdir(dir)).toContain(mark);
+  await store.finish(key);
+  expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
+  // As a crash between the two steps of finish() leaves it.
+  await store.requireEngine(key);
+  await store.create(recordOf("c1"), plan);
+  expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
+});

@@ -13,6 +13,7 @@ import { atomicWrite } from "#lib/files/atomic-write.ts";
 import {
   damagedFileName,
   defaultPlanName,
+  engineOnlyFileName,
   parseStateFileName,
   recordFileName,
   tombstoneFileName,
@@ -93,8 +94,8 @@ export class FileRecordStore implements RecordStore {
     const { synced } = await attempt(this.#writing, async () => {
       // If this process was stopped meanwhile, its shim has had the sandbox attached by another one.
       if (isPresent(path)) throw new Error("another process attached the sandbox meanwhile");
-      const tombstone = this.#path(tombstoneFileName(record));
-      if (isPresent(tombstone)) rmSync(tombstone, { force: true });
+      this.#remove(tombstoneFileName(record));
+      this.#remove(engineOnlyFileName(record));
       const content = { bytes: formatRecord(record, plan), value: { record, plan } };
       return this.#open.put(path, content);
     });
@@ -126,6 +127,7 @@ export class FileRecordStore implements RecordStore {
       // While the plan exists, any process that finds it detaches the rest.
       if (renameIfPresent(record, tombstone)) this.#emptyLater(tombstone);
       else makeEmpty(tombstone);
+      this.#remove(engineOnlyFileName(key));
     });
     this.#pods.remove(key);
   }
@@ -136,6 +138,12 @@ export class FileRecordStore implements RecordStore {
     await attempt(`write ${path}`, async () => {
       if (!isPrivateFile(path, content)) await atomicWrite(path, content);
     });
+  }
+
+  /** A file beside the record, because records are replaced, and the shim sets the record's mode. */
+  async requireEngine(key: RecordKey): Promise<void> {
+    const path = this.#path(engineOnlyFileName(key));
+    await attempt(`write ${path}`, async () => makeEmpty(path));
   }
 
   async hasTombstone(key: RecordKey): Promise<boolean> {
@@ -252,6 +260,12 @@ export class FileRecordStore implements RecordStore {
       .catch(() => undefined)
       .finally(() => this.#emptying.delete(emptied));
     this.#emptying.add(emptied);
+  }
+
+  #remove(name: string): void {
+    const path = this.#path(name);
+    // A removal takes longer than this check.
+    if (isPresent(path)) rmSync(path, { force: true });
   }
 
   #path(name: string): string {

@@ -54,6 +54,17 @@ test("sweepStateDirectory() keeps records, the default plan, damaged and foreign
   expect(await readdir(dir)).toEqual(kept);
 });
 
+test("sweepStateDirectory() removes marks that a crash left beside no record", async () => {
+  await put(60 * minuteMs, "c1@eth0.record", "c1@eth0.engine-only", "c2@eth0.engine-only");
+  await put(minuteMs, "c3@eth0.engine-only");
+  await sweepStateDirectory(dir);
+  expect(await readdir(dir)).toEqual([
+    "c1@eth0.engine-only",
+    "c1@eth0.record",
+    "c3@eth0.engine-only",
+  ]);
+});
+
 test("sweepStateDirectory() removes tombstones after six hours", async () => {
   await put(5 * 60 * minuteMs, "c1@eth0.detached");
   await put(7 * 60 * minuteMs, "c2@eth0.detached");

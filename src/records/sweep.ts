@@ -5,7 +5,7 @@ import { parseStateFileName, type StateFile } from "#lib/files/state-files.ts";
 import { lockedInodes } from "./locked-inodes.ts";
 import { makeEmpty } from "./state-file.ts";
 
-/** The age from which a temporary or lock file is abandoned. */
+/** The age from which a temporary file, a lock or a mark is abandoned. */
 const abandonedAfterMs = 600_000;
 /** How long the shim can answer a repeated DEL without an engine. */
 const tombstoneLifetimeMs = 6 * 3_600_000;
@@ -20,7 +20,7 @@ interface FoundFile {
 
 /**
  * Cleans up a state directory: old or excess tombstones, abandoned temporary files, and unused
- * locks of sandboxes without a record. Empties tombstones whose content a crash left. Records and
+ * locks and marks of sandboxes without a record. Empties tombstones whose content a crash left. Records and
  * damaged records stay. A file that cannot be removed is left for the next time.
  * @param tombstonesMax tombstones to keep: many short-lived pods must not use up all inodes
  */
@@ -37,6 +37,7 @@ export async function sweepStateDirectory(dir: string, tombstonesMax = 4096): Pr
   const removable = [
     ...files.filter(({ file, ageMs }) => file.kind === "temporary" && ageMs > abandonedAfterMs),
     ...newestFirst.filter(({ ageMs }, i) => ageMs > tombstoneLifetimeMs || i >= tombstonesMax),
+    ...abandonedMarks(files),
     ...(await abandonedLocks(files)),
   ];
   await Promise.allSettled([
@@ -54,10 +55,21 @@ async function found(dir: string, name: string): Promise<FoundFile | undefined> 
   return { path, file, ageMs: elapsedMs(mtimeMs), inode: ino, isEmpty: size === 0 };
 }
 
-async function abandonedLocks(files: readonly FoundFile[]): Promise<FoundFile[]> {
-  const inUse = new Set(
-    files.flatMap(({ file }) => (file.kind === "record" ? [file.containerId] : [])),
+/** Container IDs. */
+function recorded(files: readonly FoundFile[]): ReadonlySet<string> {
+  return new Set(files.flatMap(({ file }) => (file.kind === "record" ? [file.containerId] : [])));
+}
+
+function abandonedMarks(files: readonly FoundFile[]): FoundFile[] {
+  const inUse = recorded(files);
+  return files.filter(
+    ({ file, ageMs }) =>
+      file.kind === "engine-only" && ageMs > abandonedAfterMs && !inUse.has(file.containerId),
   );
+}
+
+async function abandonedLocks(files: readonly FoundFile[]): Promise<FoundFile[]> {
+  const inUse = recorded(files);
   const candidates = files.filter(
     ({ file, ageMs }) =>
       file.kind === "sandbox-lock" && ageMs > abandonedAfterMs && !inUse.has(file.containerId),

@@ -10,7 +10,7 @@ import type { MeshScenario } from "./others.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
 /** Names of files that stay when all pods are gone. */
-const mayStayFile = /\.detached$|^default\.plan$|\.record$|\.damaged$/;
+const mayStayFile = /\.detached$|^default\.plan$|\.record$|\.damaged$|\.engine-only$/;
 /** A status write waits at most this long before it is tried again. */
 const statusUs = 150e6;
 /** The same if a process that a plugin has left keeps the sandbox's lock file (sandbox-in-use.ts). */

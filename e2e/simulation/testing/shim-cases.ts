@@ -64,6 +64,8 @@ interface PlanCase {
 export interface ShimCase {
   readonly record: PlanCase | undefined;
   readonly hasTombstone: boolean;
+  /** Whether the record is marked as one that only an engine detaches. */
+  readonly isEngineOnly: boolean;
   /** The interfaces of the steps of `default.plan`. */
   readonly defaultPlan: readonly IfName[] | undefined;
   /** One after another. */
@@ -97,6 +99,7 @@ export function shimCase(seed: number): ShimCase {
     hasTombstone: random.chance(0.15),
     defaultPlan: random.chance(0.5) ? [someIfName(random)] : undefined,
     calls: Array.from({ length: random.integer(1, 2) }, () => callCase(random)),
+    isEngineOnly: random.chance(0.1),
   };
 }
 
@@ -181,7 +184,7 @@ export function orderOf(order: OrderCase, paths: CasePaths): ExecMessage {
 
 /** The files of the state directory before the first call. */
 export function filesBefore(
-  { record, hasTombstone, defaultPlan }: ShimCase,
+  { record, hasTombstone, isEngineOnly, defaultPlan }: ShimCase,
   paths: CasePaths,
 ): { readonly name: string; readonly content: Uint8Array; readonly mode: number }[] {
   const files = [];
@@ -189,7 +192,9 @@ export function filesBefore(
     const { mode } = record;
     files.push({ name: "c1@eth0.record", content: recordBytes(record, paths), mode });
   }
-  if (hasTombstone) files.push({ name: "c1@eth0.detached", content: Buffer.alloc(0), mode: 0o600 });
+  const empty = { content: Buffer.alloc(0), mode: 0o600 };
+  if (hasTombstone) files.push({ name: "c1@eth0.detached", ...empty });
+  if (isEngineOnly) files.push({ name: "c1@eth0.engine-only", ...empty });
   if (defaultPlan !== undefined) {
     const content = formatDefaultPlan(defaultPlan.map((ifName) => del(ifName, paths)));
     files.push({ name: "default.plan", content, mode: 0o600 });

@@ -10,7 +10,7 @@ import { HostGoneError, type Pod } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { AddRecord, sandboxToAdd } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
-import { awaitDevices } from "./devices-in-teardown.ts";
+import { claimDevices } from "./claim-devices.ts";
 import { detachEarlier } from "./earlier-sandbox.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
@@ -38,7 +38,7 @@ export async function add(
   const record = new AddRecord(ctx, sandboxToAdd(ctx, request, pod), { attachments });
   const { durable } = await ctx.trace.phase("record", () => record.create());
   try {
-    await awaitDevices(ctx, record.sandbox, attachments);
+    await claimDevices(ctx, record.sandbox, attachments);
     const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });
     const sandbox = { record, durable, pod, attached, kernel, annotationError };
     return await finishAdd(ctx, sandbox, locks);

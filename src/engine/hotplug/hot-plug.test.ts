@@ -202,6 +202,25 @@ test("hotPlug() shows the device information of a plugged device [H-9.7] [H-18] 
   );
 });
 
+test("hotPlug() leaves to an engine what had a plugged device before [H-18]", async () => {
+  const id = "0000:01:00.1";
+  const devices = new Map([["vendor.example/nic", [{ id, source: "claim" }]]]);
+  const pod = await hotPlugLab("a", {}, { deviceSources: [{ devicesOf: async () => devices }] });
+  const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/nic" };
+  pod.lab.source.addNad("default/b", network("net-b", "host-device"), resource);
+  const { records } = pod.lab;
+  const own = (await records.load(sandbox))?.record as AttachmentRecord;
+  const attachments = own.attachments.map((each) => ({
+    ...each,
+    device: { id, resourceName: "vendor.example/nic", source: "claim" as const },
+  }));
+  const earlier = { name: "earlier", namespace: "default", uid: "u-earlier" };
+  const other = { ...own, containerId: "c2", pod: earlier, attachments };
+  await records.create(other, teardownPlan(other, 60_000));
+  expect(await pod.edit("a,b")).toMatchObject({ state: "settled" });
+  expect(records.engineOnly).toEqual(new Set(["c1@eth0", "c2@eth0"]));
+});
+
 test("hotPlug() plugs a network whose definition names a marker, which a running pod cannot request [D-35] [H-18]", async () => {
   const pod = await hotPlugLab("a", {}, { deviceSources: [{ devicesOf: async () => new Map() }] });
   const marker = { "k8s.v1.cni.cncf.io/resourceName": "bridge.network.kubevirt.io/br1" };

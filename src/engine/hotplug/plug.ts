@@ -1,6 +1,7 @@
 import { asCniError, type CniError } from "#cni/error.ts";
 import { AddRecord } from "#engine/add/add-record.ts";
 import { attachNetworks } from "#engine/add/attach-networks.ts";
+import { claimDevices } from "#engine/add/claim-devices.ts";
 import { emitAttached } from "#engine/add/events.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
@@ -35,6 +36,7 @@ export async function plug(
   await record.updateAhead();
   await ctx.deps.records.flush();
   try {
+    await claimDevices(ctx, sandbox, [planned]);
     const { attached, kernel } = await attachNetworks(ctx, record, { ...networks, recordBytes });
     const present = await kernel;
     for (const each of attached) {

@@ -70,6 +70,12 @@ export interface RecordStore {
    * @throws CniError 5 when they cannot be written
    */
   keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void>;
+  /**
+   * Keeps the shim from detaching the record without an engine, until the record is finished. Any
+   * process may call it for any record, without the sandbox's lock.
+   * @throws CniError 5 when the mark cannot be written
+   */
+  requireEngine(key: RecordKey): Promise<void>;
   /** Whether the interface was detached before. False when its tombstone is no longer kept. */
   hasTombstone(key: RecordKey): Promise<boolean>;
   /** Whether a shim operates on the sandbox, perhaps without an engine. */

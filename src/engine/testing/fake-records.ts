@@ -33,6 +33,8 @@ export class FakeRecords implements RecordStore {
   defaultPlan: readonly DelegateCall[] | undefined;
   /** Containers that a shim operates on without the engine. */
   readonly locked = new Set<string>();
+  /** Keys that the shim does not detach without an engine. */
+  readonly engineOnly = new Set<string>();
   /** Thrown by the n-th write (from 1), when set. */
   failWrite: { nth: number; error: Error } | undefined;
   /** What a created record waits for until it is durable. */
@@ -86,6 +88,10 @@ export class FakeRecords implements RecordStore {
 
   async keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void> {
     this.defaultPlan = calls;
+  }
+
+  async requireEngine(key: RecordKey): Promise<void> {
+    this.engineOnly.add(name(key));
   }
 
   async isLocked(containerId: string): Promise<boolean> {
@@ -209,6 +215,7 @@ export class FakeRecords implements RecordStore {
   }
 
   #forget(key: RecordKey): boolean {
+    this.engineOnly.delete(name(key));
     this.#damagedRecords.delete(name(key));
     this.#damagedPlans.delete(name(key));
     return this.#entries.delete(name(key));

@@ -2,6 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import {
   damagedFileName,
+  engineOnlyFileName,
   isSocketFileName,
   parseStateFileName,
   primaryConfName,
@@ -26,6 +27,7 @@ test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifNa
     expect(parseStateFileName(damagedFileName(name))).toEqual({ kind: "damaged", ...key });
     expect(parseStateFileName(temporaryName(name))).toEqual({ kind: "temporary" });
   }
+  expect(parseStateFileName(engineOnlyFileName(key))).toEqual({ kind: "engine-only", ...key });
 });
 
 test.each([

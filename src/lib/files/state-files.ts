@@ -4,7 +4,7 @@ import { targetOfTemporaryName } from "./temporary-name.ts";
 /**
  * The names of all files in the state directory, and of the sockets in the directory of plexusd's
  * socket. Every part of Plexus takes them from here, except the shim, which has some of them in C:
- * records, tombstones and the default plan in shim/replay.c, the lock in shim/lock.c.
+ * records, their marks, tombstones and the default plan in shim/replay.c, the lock in shim/lock.c.
  */
 
 /** A sandbox interface: the key of a record with its teardown plan. */
@@ -18,6 +18,8 @@ export type StateFile =
   | ({ readonly kind: "record" } & SandboxInterface)
   /** An empty file that says that the sandbox interface is completely detached. */
   | ({ readonly kind: "tombstone" } & SandboxInterface)
+  /** An empty file that keeps the shim from detaching the record without an engine. */
+  | ({ readonly kind: "engine-only" } & SandboxInterface)
   /** An unusable record, set aside for people to look at. */
   | ({ readonly kind: "damaged" } & SandboxInterface)
   /** A file that a process writes before it renames it. */
@@ -33,7 +35,8 @@ export const primaryConfName = "primary-conf";
 export const defaultPlanName = "default.plan";
 
 /** A container ID begins with a letter or digit (CNI 1.0.0 §2) and holds no `@`. */
-const interfaceFile = /^([A-Za-z0-9][\w.-]*)@([^/]+)\.(record|detached)(\.damaged)?$/s;
+const interfaceFile =
+  /^([A-Za-z0-9][\w.-]*)@([^/]+)\.(?:(record|detached)(\.damaged)?|engine-only)$/s;
 const sandboxLock = /^([A-Za-z0-9][\w.-]*)\.lock$/;
 
 /** `<containerID>@<ifName>.record` */
@@ -49,6 +52,11 @@ export function sandboxLockName(containerId: string): string {
 /** `<containerID>@<ifName>.detached` */
 export function tombstoneFileName({ containerId, ifName }: SandboxInterface): string {
   return `${containerId}@${ifName}.detached`;
+}
+
+/** `<containerID>@<ifName>.engine-only` */
+export function engineOnlyFileName({ containerId, ifName }: SandboxInterface): string {
+  return `${containerId}@${ifName}.engine-only`;
 }
 
 /** The name under which an unusable record is set aside. */
@@ -105,5 +113,6 @@ function parseInterfaceFile(name: string): StateFile | undefined {
   const [, containerId, ifName, suffix, damaged] = interfaceFile.exec(name) ?? [];
   if (containerId === undefined || ifName === undefined) return undefined;
   if (damaged !== undefined) return { kind: "damaged", containerId, ifName };
+  if (suffix === undefined) return { kind: "engine-only", containerId, ifName };
   return { kind: suffix === "record" ? "record" : "tombstone", containerId, ifName };
 }

@@ -1,7 +1,12 @@
 import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { defaultPlanName, recordFileName, tombstoneFileName } from "#lib/files/state-files.ts";
+import {
+  defaultPlanName,
+  engineOnlyFileName,
+  recordFileName,
+  tombstoneFileName,
+} from "#lib/files/state-files.ts";
 import { decodePlan, type PlanMessage } from "#protocol/plan.ts";
 import { world } from "../../world/world.ts";
 import { netnsState, type ShimCall } from "./call.ts";
@@ -155,6 +160,10 @@ async function withoutPlan(call: ShimCall): Promise<Failure | undefined> {
 export async function planReplay(call: ShimCall): Promise<Failure | undefined> {
   const plan = planLoad(recordPath(call), call);
   if (plan === undefined) return withoutPlan(call);
+  if ("calls" in plan && world().disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`)) {
+    const message = `another sandbox may have a device of this one (${call.trouble})`;
+    return { code: CniErrorCode.TryAgainLater, message };
+  }
   if ("calls" in plan) return replay(call, plan);
   const message = `cannot use the teardown plan ${recordPath(call)}: ${plan.message}`;
   return { code: plan.code, message };

@@ -121,6 +121,26 @@ test("the rollback of an ADD leaves a device that another pod still has", async 
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
+test("add() leaves to an engine what has its device already, and itself if that may run", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  expect([...lab.records.engineOnly]).toEqual([]);
+  await moved(lab);
+  expect(lab.records.engineOnly).toEqual(new Set(["c1@eth0", "c2@eth0"]));
+  expect(await lab.del(callOf("c2"))).toMatchObject({ exitCode: 0 });
+  lab.records.beginDel({ containerId: "c1", ifName: "eth0" }, new Date(0).toISOString());
+  expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 0 });
+  expect([...lab.records.engineOnly]).toEqual(["c1@eth0"]);
+});
+
+test("add() leaves a damaged record that names its device to an engine", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.records.damage({ containerId: "c1", ifName: "eth0" }, "record");
+  await moved(lab);
+  expect(lab.records.engineOnly).toEqual(new Set(["c1@eth0", "c2@eth0"]));
+});
+
 test("add() waits for an operation on the sandbox that had its device, whose DEL may still reset it", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));
@@ -133,6 +153,8 @@ test("add() waits for an operation on the sandbox that had its device, whose DEL
     // The ADD is recorded, so that a DEL which begins now finds the device in use.
     expect(lab.records.keys).toContain("c2@eth0");
     expect(lab.plugins.log()).toEqual([]);
+    // So is the mark, which a DEL without an engine looks for.
+    expect(lab.records.engineOnly).toContain("c1@eth0");
     if (++looks === 3) lab.records.locked.delete("c1");
     return isLocked(id);
   };

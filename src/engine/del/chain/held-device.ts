@@ -57,10 +57,10 @@ export function mayChange(call: DelegateCall, { id }: HeldDevice): boolean {
 }
 
 /**
- * A damaged record that names the device may be that of a sandbox that runs. One without a
- * namespace has no device: the kernel has taken it back.
+ * Another sandbox that has the device, for people. A damaged record that names the device may be
+ * that of a sandbox that runs. One without a namespace has no device: the kernel has taken it back.
  */
-async function holderOf(
+export async function holderOf(
   ctx: CallContext,
   id: string,
   containerId: string,
