@@ -258,6 +258,13 @@ async function repair(stage: Stage): Promise<void> {
   const isStopped = (): boolean => stage.plexusd?.process.delayed !== undefined;
   const isReady = (): boolean =>
     stage.isOn && stage.plexusd?.isServing === true && !isStopped() && unsettled(stage) === 0;
+  const { hasList, others } = stage.scenario;
+  const netnsOf = (id: string): string => `/run/netns/${id}`;
+  const unmount = (): void => {
+    for (const id of leftovers(stage)) world.kernel.removeNamespace(netnsOf(id));
+  };
+  // The pod's next sandbox needs the device, which is in the namespace of the one that the runtime has forgotten.
+  if (others.hasDevices) unmount();
   if (!(await schedule.until(isReady, endUs)))
     return properties.violate("in the end", `${unsettled(stage)} pods are not settled`);
   const nudge = async (): Promise<void> => {
@@ -265,9 +272,7 @@ async function repair(stage: Stage): Promise<void> {
     await inProcess(runtime.process, () => runtime.nudge()).catch(() => undefined);
   };
   // Without the runtime's list, what it has forgotten stays as long as its pod; with it, as long as its namespace.
-  const { hasList, others } = stage.scenario;
   const isListed = hasList && others.second?.isListed !== true;
-  const netnsOf = (id: string): string => `/run/netns/${id}`;
   const isTidy = (): boolean =>
     !isListed || leftovers(stage).every((id) => world.kernel.hasNamespace(netnsOf(id)));
   if (!(await schedule.until(isTidy, endUs, nudge)))
@@ -275,7 +280,7 @@ async function repair(stage: Stage): Promise<void> {
   const isOver = schedule.nowUs + (others.isLong ? graceUs : 0);
   await schedule.until(() => schedule.nowUs > isOver, endUs, nudge);
   await checkRunning(stage);
-  for (const id of leftovers(stage)) world.kernel.removeNamespace(netnsOf(id));
+  unmount();
   for (const { kubelet } of sidesOf(stage)) for (const pod of kubelet.pods) kubelet.delete(pod);
   const isEmpty = (): boolean =>
     unsettled(stage) === 0 && !isBusy() && leftovers(stage).length === 0;
