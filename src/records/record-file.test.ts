@@ -61,7 +61,7 @@ test("formatRecord(), parseRecord() and parsePlan() keep every field of a record
       },
     ],
     pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
-    statusPause: { bootId: "b1", clockMs: 5678, isForAll: false },
+    statusPause: { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false },
     teardown: {
       firstFailedAt: "2026-01-01T00:00:00Z",
       since: { bootId: "b1", clockMs: 1234 },

@@ -69,9 +69,10 @@ function checkAttachment(attachment: FieldReader): void {
 }
 
 function checkStatusPause(pause: FieldReader): void {
-  checkKeys(pause, { required: ["bootId", "clockMs", "isForAll"] });
+  const integers = ["clockMs", "milliseconds"];
+  checkKeys(pause, { required: ["bootId", ...integers, "isForAll"] });
   pause.string("bootId");
-  pause.integer("clockMs");
+  for (const key of integers) pause.integer(key);
   if (typeof pause.value("isForAll") !== "boolean") pause.mismatch("isForAll", "a boolean");
 }
 

@@ -249,7 +249,7 @@ test("a DEL opens as many records on a node with many pods as on one with few", 
     await store.create(record, teardownPlan(record, 1000));
   }
   await store.flush();
-  for (const id of ["c1", "earlier"]) await chmod(join(stateDir, `${id}@eth0.record`), 0o700);
+  for (const id of ["c1", "earlier"]) await chmod(join(stateDir, `${id}@eth0.record`), 0o1600);
   const opened = observeOpenedRecords();
   expect(await call("DEL")).toMatchObject({ exitCode: 0 });
   const isOther = (name: string): boolean => name.startsWith("other");

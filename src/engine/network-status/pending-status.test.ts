@@ -382,18 +382,29 @@ test.each<[string, (pause: StatusPause) => StatusPause]>([
 ])("a pause of %s does not keep a status from being sent", async (_, of) => {
   const lab = await unpublished();
   const { record, plan } = (await lab.records.load(sandbox))!;
-  const statusPause = of({ bootId: lab.bootId, clockMs: 60_000, isForAll: true });
+  const statusPause = of({
+    bootId: lab.bootId,
+    clockMs: 60_000,
+    milliseconds: 60_000,
+    isForAll: true,
+  });
   lab.records.put({ ...record, statusPause }, plan);
   lab.publisher.outcome = "settled";
   await lab.engine.publishPendingStatuses(unused);
   expect(await pendingOf(lab)).toBeUndefined();
 });
 
-test("a status that is rejected again is paused again, by the process that publishes it", async () => {
+test("each process that publishes a rejected status again doubles its pause, up to an hour", async () => {
   const lab = await unpublished();
   lab.publisher.pause = { milliseconds: 60_000, isForAll: false };
-  await lab.engine.publishPendingStatuses(unused);
-  await lab.engine.publishPendingStatuses(unused);
-  expect(lab.publisher.requests).toEqual(["default/web", "default/web"]);
+  const sentAt: number[] = [];
+  for (let minute = 0; minute < 300; minute++) {
+    const before = lab.publisher.requests.length;
+    await lab.engine.publishPendingStatuses(unused);
+    if (lab.publisher.requests.length > before) sentAt.push(minute);
+    lab.advance(60_000);
+  }
+  const waits = sentAt.map((at, i) => at - (sentAt[i - 1] ?? 0));
+  expect(waits).toEqual([0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
   expect(await pendingOf(lab)).toBeDefined();
 });

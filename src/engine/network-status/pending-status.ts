@@ -1,7 +1,7 @@
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PublishOutcome, PublishPause } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordKey, StatusPause } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { sampleMax } from "#engine/record/record-store.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { isLatest, isSame, latestSandbox } from "./latest-sandbox.ts";
@@ -72,8 +72,7 @@ export async function pay(
   };
   const after = Promise.resolve();
   const onPause = async (paused: PublishPause): Promise<void> => {
-    const change = { statusPause: statusPause(deps, paused) };
-    await changePending(deps, key, { status: pendingStatus, change, ...payment }).catch(
+    await changePending(deps, key, { status: pendingStatus, paused, ...payment }).catch(
       (err: unknown) => ctx.logger.warn({ err }, "cannot record when a status is to be sent again"),
     );
   };
@@ -145,23 +144,23 @@ interface PendingChange extends Payment {
   /** If another one is owed by now, the record stays as it is. */
   readonly status: PendingStatus;
   /** @default the status is not owed any more */
-  readonly change?: { readonly statusPause: StatusPause };
+  readonly paused?: PublishPause;
 }
 
 /** Leaves the record to another process that serves a call for the sandbox. */
 async function changePending(
-  { records }: Pick<EngineDeps, "records">,
+  deps: Pick<EngineDeps, "records" | "bootId" | "clock">,
   key: RecordKey,
-  { status, change, locks, isInUse }: PendingChange,
+  { status, paused, locks, isInUse }: PendingChange,
 ): Promise<void> {
   using _lock = await locks.acquire(key.containerId);
   if ((await isInUse?.(key.containerId)) === true) return;
-  const stored = await records.load(key);
+  const stored = await deps.records.load(key);
   if (stored === undefined) return;
-  const { pendingStatus, statusPause: _, ...withoutStatus } = stored.record;
+  const { pendingStatus, statusPause: before, ...withoutStatus } = stored.record;
   if (JSON.stringify(pendingStatus) !== JSON.stringify(status)) return;
-  const record = change === undefined ? withoutStatus : { ...stored.record, ...change };
-  await records.update(record, stored.plan);
+  const still = paused && { pendingStatus, statusPause: statusPause(deps, paused, before) };
+  await deps.records.update({ ...withoutStatus, ...still }, stored.plan);
 }
 
 async function isUsed({ isInUse }: Payment, { containerId }: RecordKey): Promise<boolean> {

@@ -7,18 +7,23 @@ import type { AttachmentRecord, StatusPause } from "#engine/record/record.ts";
  * to later processes: on a node without plexusd, each call is another one.
  */
 
-/** Longer ones are those of another boot whose ID is not known. */
+/** Of each pause. A later end is that of another boot whose ID is not known. */
 const maxMs = 3_600_000;
 
 type Clock = Pick<EngineDeps, "bootId" | "clock">;
 
-/** A pause that begins now, as the record has it. */
+/**
+ * A pause that begins now, as the record has it. After a rejection, it is at least twice as long as
+ * the one before: a process for one call knows no other backoff.
+ */
 export function statusPause(
   { bootId, clock }: Clock,
-  { milliseconds, isForAll }: PublishPause,
+  { milliseconds: asked, isForAll }: PublishPause,
+  before?: StatusPause,
 ): StatusPause {
-  const clockMs = Math.ceil(clock() + Math.min(milliseconds, maxMs));
-  return { bootId: bootId(), clockMs, isForAll };
+  const leastMs = isForAll || before === undefined ? 0 : 2 * before.milliseconds;
+  const milliseconds = Math.ceil(Math.min(maxMs, Math.max(asked, leastMs)));
+  return { bootId: bootId(), clockMs: Math.floor(clock()) + milliseconds, milliseconds, isForAll };
 }
 
 /** Of records that owe a status, those whose status can be sent now. */

@@ -51,6 +51,8 @@ export interface BootTime {
 
 /** Until when the API server is not asked to write a status again. */
 export interface StatusPause extends BootTime {
+  /** How long it is in all. */
+  readonly milliseconds: number;
   /** Whether it has asked for that, for all requests. Else it has rejected this status. */
   readonly isForAll: boolean;
 }
