@@ -17,7 +17,8 @@ const known: Readonly<Record<string, string>> = {
   "/\\.\\d+Z$/": "a date as we print it",
   "/^(?:\\[([^\\]]+)\\]|([^:[\\]]+)):(\\d{1,5})$/":
     "anchored; each part ends where the next begins",
-  "/^([A-Za-z0-9][\\w.-]*)@([^/]+)\\.(record|detached)(\\.damaged)?$/s": "255 bytes of a file name",
+  "/^([A-Za-z0-9][\\w.-]*)@([^/]+)\\.(?:(record|detached)(\\.damaged)?|engine-only)$/s":
+    "255 bytes of a file name",
   "/^plexus-([A-Za-z0-9][\\w.-]*)@[^/]+\\.json$/s": "255 bytes of a file name",
   "/^\\.(.+)\\.[0-9a-f]+\\.tmp$/s": "255 bytes of a file name",
 };
