@@ -479,6 +479,29 @@ export const mutations: readonly SimulatedMutation[] = [
     replace: "rejected.next() : retries.next();",
     properties: ["patient"],
   },
+  {
+    name: "plexusd keeps what an agent appends to its file",
+    file: "src/daemon/cni-conf/reconciler.ts",
+    find: "textOf({ own: wanted, chained: this.#chained })",
+    replace: "textOf({ own: wanted, chained: [] })",
+    properties: ["beside others"],
+    isQuick: true,
+  },
+  {
+    name: "plexusd looks for an appended plugin in the primary CNI's file",
+    file: "src/daemon/cni-conf/candidates.ts",
+    find: "withoutElsewhere(list, search.elsewhere ?? nowhereElse)",
+    replace: "withoutElsewhere(list, nowhereElse)",
+    properties: ["beside others"],
+  },
+  {
+    name: "the default network leaves out what the runtime runs",
+    file: "src/engine/plan/default-network.ts",
+    find: "withoutOmitted(network.list, ctx.config.omittedPlugins ?? [])",
+    replace: "withoutOmitted(network.list, [])",
+    properties: ["in the end", "beside others"],
+    isQuick: true,
+  },
 ];
 
 /** A safeguard whose absence no history shows, and why. */
@@ -591,6 +614,18 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     safeguard: "a GC detaches only sandboxes of its list",
     reason:
       "a sandbox that no list of the caller has is detached only when its namespace is gone, which is a safeguard too",
+  },
+  {
+    safeguard: "plexusd replaces only the text that it has read",
+    reason: "the agent has to write in the few milliseconds of a write of plexusd",
+  },
+  {
+    safeguard: "what was left out of the default network stays out",
+    reason: "the last good file stays while the primary's lacks a plugin, which is a safeguard too",
+  },
+  {
+    safeguard: "plexusd restores only plugins whose executable is there",
+    reason: "an agent has to end while plexusd's file is lost, which no history of 12,000 does",
   },
   {
     safeguard: "a DEL leaves a device that another sandbox has",

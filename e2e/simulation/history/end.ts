@@ -1,7 +1,8 @@
 import { tryParseJson } from "#cni/document.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject } from "#lib/json.ts";
-import { listFiles, typesOf } from "../node/mesh-agent.ts";
+import { listFiles, omittedTypes, typesOf } from "../node/mesh-agent.ts";
+import { meshTypes } from "../node/plugins.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
 import { inProcess } from "../world/remote.ts";
@@ -10,7 +11,8 @@ import type { MeshScenario } from "./others.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
 /** Names of files that stay when all pods are gone. */
-const mayStayFile = /\.detached$|^default\.plan$|\.record$|\.damaged$|\.engine-only$/;
+const mayStayFile =
+  /\.detached$|^default\.plan$|^primary-conf$|\.record$|\.damaged$|\.engine-only$/;
 /** A status write waits at most this long before it is tried again. */
 const statusUs = 150e6;
 /** The same if a process that a plugin has left keeps the sandbox's lock file (sandbox-in-use.ts). */
@@ -72,27 +74,37 @@ async function checkSecond({ second, scenario, properties, world }: Stage): Prom
 }
 
 /** The plugin of a mesh is the last of the node's configuration, and has run once for a pod. */
-async function checkMesh(stage: Stage, { mesh }: MeshScenario): Promise<void> {
-  const { world, properties, meshAgent } = stage;
+async function checkMesh(stage: Stage, { mesh, lifeMs }: MeshScenario): Promise<void> {
+  const { world, properties, runtime } = stage;
   const { schedule, disk, meshAdds } = world;
   const type = `${mesh}-cni`;
   const violate = (details: string): void => properties.violate("beside others", details);
-  const problem = (): string | undefined => {
-    const files = listFiles().map(typesOf);
-    const counts = files.map((types) => types.filter((each) => each === type).length);
-    const isRight = meshAgent === undefined ? counts.every((n) => n === 0) : counts[0] === 1;
-    return isRight && files[0]?.[0] === "plexus" ? undefined : JSON.stringify(files);
-  };
-  const wrong = await lastProblem(stage, problem, meshUs);
-  if (wrong !== undefined) violate(`with${meshAgent ? "" : "out"} its agent: ${wrong}`);
-  for (const [id, count] of meshAdds)
-    if (count > 1) violate(`${type} ran ${count} times for ${id}`);
+  const isGone = lifeMs !== undefined;
+  const isSettled = (): boolean => (isGone ? stage.isMeshGone : stage.meshAgent !== undefined);
+  await schedule.until(isSettled, schedule.nowUs + meshUs);
+  const wrong = await lastProblem(stage, () => listsProblem(isGone ? [] : [type]), meshUs);
+  if (wrong !== undefined) violate(`with${isGone ? "out" : ""} its agent: ${wrong}`);
+  for (const [id, by] of meshAdds) {
+    // The runtime's list may be from before plexusd has seen the agent's plugin in both files.
+    if (by.length > (runtime.addedEarly.has(id) ? 2 : 1))
+      violate(`${type} ran ${by.length} times for ${id}`);
+  }
   let writes = 0;
   const watch = (path: string): void => void (path.endsWith(".conflist") && writes++);
   disk.watchers.add(watch);
   await schedule.sleep(meshUs);
   disk.watchers.delete(watch);
   if (writes > 2) violate(`the configuration was written ${writes} times`);
+}
+
+/** Only these plugins follow Plexus's, and the default network has none that an agent appended. */
+function listsProblem(appended: readonly string[]): string | undefined {
+  const [first, ...others] = listFiles();
+  const types = first === undefined ? [] : typesOf(first);
+  const elsewhere = others.flatMap(typesOf).filter((type) => meshTypes.includes(type));
+  const isRight =
+    types.join() === ["plexus", ...appended].join() && omittedTypes().join() === elsewhere.join();
+  return isRight ? undefined : JSON.stringify([first, ...others]);
 }
 
 /** Waits until there is no problem, as long as writes and watches may take. */
@@ -239,7 +251,7 @@ async function checkSwept({ world, properties, plexusd }: Stage): Promise<void> 
 }
 
 function sweepable(disk: Disk): string[] {
-  return stateFiles(disk).filter((name) => !/^default\.plan$|\.damaged$/.test(name));
+  return stateFiles(disk).filter((name) => !/^default\.plan$|^primary-conf$|\.damaged$/.test(name));
 }
 
 function stateFiles(disk: Disk): string[] {

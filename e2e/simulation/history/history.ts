@@ -1,7 +1,8 @@
 import { ApiServer } from "../api/api-server.ts";
 import { Kubelet } from "../node/kubelet.ts";
+import { watchAppended } from "../node/mesh-agent.ts";
 import { runtimeConf } from "../node/networks.ts";
-import { installConf, startStandalone } from "../node/plexusd.ts";
+import { installConf, restorePrimary, startStandalone } from "../node/plexusd.ts";
 import { Runtime, type SimulatedPod } from "../node/runtime.ts";
 import { Properties, type Violation } from "../properties.ts";
 import { ProcessEndedError } from "../world/disk/errors.ts";
@@ -104,6 +105,10 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
   };
   enterWorld(world);
   installConf(disk, scenario);
+  if (scenario.others.mesh !== undefined)
+    watchAppended((types) => {
+      properties.violate("beside others", `plexusd has removed ${types.join()} from its file`);
+    });
   const { api } = world;
   const onCall: ConstructorParameters<typeof Runtime>[0]["onCall"] = {
     started: (command, sandbox) => properties.callStarted(command, sandbox),
@@ -128,6 +133,7 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
     ...{
       plexusd: undefined,
       meshAgent: undefined,
+      isMeshGone: false,
       isAway: false,
       isOn: true,
       edited: new Map(),
@@ -251,6 +257,7 @@ async function repair(stage: Stage): Promise<void> {
   faults.isOver = true;
   if (stage.api.isDown) stage.api.start();
   restoreDefinitions(stage.api, stage.scenario);
+  if (stage.scenario.others.mesh !== undefined) restorePrimary(world.disk, stage.scenario);
   world.missingPlugins.clear();
   world.failingDels.clear();
   properties.disturb(120e6);

@@ -1,4 +1,4 @@
-import { MeshAgent } from "../node/mesh-agent.ts";
+import { MeshAgent, omittedTypes } from "../node/mesh-agent.ts";
 import { Plexusd } from "../node/plexusd.ts";
 import { startAgent } from "../node/shim/agent.ts";
 import type { Boot } from "../world/ground.ts";
@@ -28,20 +28,28 @@ function keepAgent(stage: Stage): void {
   });
 }
 
-/** Starts it from its time on, until its time is over. */
-function keepMeshAgent(stage: Stage, { mesh, startMs, lifeMs = Infinity }: MeshScenario): void {
+/** Starts it from its time on, until its time is over and it has ended cleanly. */
+function keepMeshAgent(stage: Stage, scenario: MeshScenario): void {
+  const { mesh, wasFirst, startMs, lifeMs = Infinity } = scenario;
   const { schedule } = stage.world;
   const { outside } = schedule;
-  const endUs = 1000 * (startMs + lifeMs);
   const start = (): void => {
-    if (!stage.isOn || schedule.nowUs >= endUs) return;
+    if (!stage.isOn || stage.meshAgent !== undefined || stage.isMeshGone) return;
     const agent = new MeshAgent(mesh);
     stage.meshAgent = agent;
     agent.process.onEnd(() => {
       stage.meshAgent = undefined;
+      stage.isMeshGone = agent.isGone;
       schedule.at(1e6, start, outside);
     });
-    if (lifeMs < Infinity) schedule.at(endUs - schedule.nowUs, () => agent.stop(), outside);
+    const stop = (): void => {
+      // Istio's leaves its plugin in the primary CNI's file, which Plexus has to leave out first.
+      const isEarly = wasFirst && mesh === "istio" && !omittedTypes().includes("istio-cni");
+      if (isEarly) schedule.at(1e6, stop, agent.process);
+      else agent.stop();
+    };
+    const leftUs = Math.max(0, 1000 * (startMs + lifeMs) - schedule.nowUs);
+    if (lifeMs < Infinity) schedule.at(leftUs, stop, agent.process);
   };
   schedule.at(Math.max(0, 1000 * startMs - schedule.nowUs), start, outside);
 }

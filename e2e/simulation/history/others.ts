@@ -15,6 +15,8 @@ interface SecondRuntime {
 
 export interface MeshScenario {
   readonly mesh: Mesh;
+  /** Whether it had patched the primary CNI's file before Plexus was installed. */
+  readonly wasFirst: boolean;
   readonly startMs: number;
   readonly lifeMs: number | undefined;
 }
@@ -42,12 +44,12 @@ const dayMs = 24 * 3_600_000;
 
 export function drawOthers(random: Random, node: Node): Others {
   const what = random.weighted({
-    none: 63,
+    none: 57,
+    mesh: 6,
     boots: 8,
     second: 10,
     devices: 8,
     statuses: 8,
-    mesh: 0,
     blind: 3,
   });
   const uptimeMs = random.duration(1, 30 * dayMs);
@@ -69,6 +71,7 @@ export function drawOthers(random: Random, node: Node): Others {
 function drawMesh(random: Random): MeshScenario {
   return {
     mesh: random.pick(["istio", "linkerd"]),
+    wasFirst: random.chance(0.3),
     startMs: random.duration(1, 10_000),
     lifeMs: random.chance(0.4) ? random.duration(100, 60_000) : undefined,
   };

@@ -32,6 +32,8 @@ export interface Stage {
   plexusd: Plexusd | undefined;
   /** The running agent of a service mesh. */
   meshAgent: MeshAgent | undefined;
+  /** Whether the agent has ended cleanly, for good. */
+  isMeshGone: boolean;
   /** By UID: the networks of pods whose annotation was edited. */
   readonly edited: Map<string, readonly NetworkName[]>;
   /** Whether plexusd is not started. */

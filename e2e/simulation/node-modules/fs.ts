@@ -143,7 +143,7 @@ export function renameSync(path: string, newPath: string): void {
   world().disk.rename(path, newPath);
 }
 
-/** Calls back after changes of a directory's entries. */
+/** Calls back after changes of a directory's entries, and of the files in it. */
 export function watch(
   dir: string,
   _options: unknown,

@@ -1,6 +1,7 @@
 import { tryParseJson } from "#cni/document.ts";
 import { IstioAgent, LinkerdAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
+import { omittedPluginsOf } from "#engine/config.ts";
+import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
@@ -11,6 +12,8 @@ export type Mesh = "istio" | "linkerd";
 const { cniConfDir, cniBinDir } = defaultPaths;
 /** Until an agent has noticed a change, in microseconds. */
 const [noticeMinUs, noticeMaxUs] = [1000, 500_000];
+/** At most between plexusd's last look at its file and the rename over it, in microseconds. */
+const lookUs = 5000;
 
 /** A network configuration list of the node. */
 interface ListFile {
@@ -40,11 +43,38 @@ export function typesOf({ list }: Pick<ListFile, "list">): string[] {
   return list.plugins.map(({ type }) => String(type));
 }
 
+/** The types that Plexus leaves out of the default network. */
+export function omittedTypes(): string[] {
+  const [first] = listFiles();
+  return omittedPluginsOf(first?.list.plugins[0] ?? {});
+}
+
+/** Calls back with what a write of plexusd took from its file that an agent had appended. */
+export function watchAppended(onLoss: (types: readonly string[]) => void): void {
+  const { disk, schedule } = world();
+  let [appended, sinceUs]: [string[], number] = [[], 0];
+  disk.watchers.add((path) => {
+    if (path !== `${cniConfDir}/${plexusConfName}`) return;
+    const [first] = listFiles();
+    const now = first?.path === path ? typesOf(first).slice(1) : [];
+    const lost = appended.filter((type) => !now.includes(type));
+    // plexusd cannot notice what is appended between its last look and the rename.
+    const isSeen = schedule.nowUs - sinceUs > lookUs;
+    if (schedule.current.name === "plexusd" && lost.length > 0 && isSeen) onLoss(lost);
+    if (now.join() !== appended.join()) [appended, sinceUs] = [now, schedule.nowUs];
+  });
+}
+
 /** The agent of a service mesh, as a process that reacts to changes of the directory. */
 export class MeshAgent {
   readonly process = new Process("mesh agent");
   readonly #agent: IstioAgent | LinkerdAgent;
+  /** Whether it has removed its plugin, as at a clean end. */
+  isGone = false;
   #isDue = false;
+  #hasReacted = false;
+  /** Its last step; the next one waits for it. */
+  #step = Promise.resolve();
 
   constructor(mesh: Mesh) {
     const places = { conf: cniConfDir, bin: cniBinDir };
@@ -58,11 +88,13 @@ export class MeshAgent {
     this.#notice();
   }
 
-  /** Its clean end. */
+  /** Its clean end, after it has begun. */
   stop(): void {
     this.#isDue = true;
     this.#later(1000, async () => {
+      if (!this.#hasReacted) await this.#agent.react();
       await this.#agent.exit();
+      this.isGone = true;
       world().schedule.kill(this.process);
     });
   }
@@ -73,12 +105,15 @@ export class MeshAgent {
     this.#later(world().random.duration(noticeMinUs, noticeMaxUs), async () => {
       this.#isDue = false;
       await this.#agent.react();
+      this.#hasReacted = true;
     });
   }
 
   /** Repeats what fails, as when the disk is full. */
   #later(delayUs: number, step: () => Promise<void>): void {
-    const run = (): void => void step().catch(() => this.#later(1e6, step));
+    const run = (): void => {
+      this.#step = this.#step.then(step).catch(() => this.#later(1e6, step));
+    };
     world().schedule.at(delayUs, run, this.process);
   }
 }

@@ -48,7 +48,10 @@ export const requestable: readonly NetworkName[] = [
 const currentNetworks: ReadonlySet<NetworkName> = new Set(["pods", "data", "strict"]);
 
 /** A network's configuration list, or one of that name with the plugins of another network. */
-export function conflist(name: NetworkName, like = name): JsonObject {
+export function conflist(
+  name: NetworkName,
+  like = name,
+): JsonObject & { readonly plugins: JsonObject[] } {
   return {
     cniVersion: currentNetworks.has(name) ? "1.1.0" : "1.0.0",
     name,

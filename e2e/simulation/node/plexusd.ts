@@ -32,6 +32,7 @@ import type { Scenario } from "../history/scenario.ts";
 import type { Disk } from "../world/disk.ts";
 import { Process } from "../world/schedule.ts";
 import { type EngineProcess, type EngineSession, world } from "../world/world.ts";
+import { listFiles } from "./mesh-agent.ts";
 import { conflist, type NetworkName, networks, resources, runtimeConf } from "./networks.ts";
 
 const { stateDir, cniStateDir } = defaultPaths;
@@ -60,12 +61,21 @@ export function installConf(disk: Disk, scenario: Scenario): void {
   const text = hasPrimary ? withPrimary(defaultNetwork) : JSON.stringify(list);
   disk.install(`${cniConfDir}/${plexusConfName}`, text);
   if (!hasPrimary) return;
-  disk.install(`${cniConfDir}/${primaryName}`, JSON.stringify(conflist(defaultNetwork)));
-  for (const type of ["plexus", ...networks[defaultNetwork]])
+  const primary = conflist(defaultNetwork);
+  const mesh = others.mesh?.wasFirst ? [`${others.mesh.mesh}-cni`] : [];
+  const plugins = [...primary.plugins, ...mesh.map((type) => ({ type, name: type }))];
+  disk.install(`${cniConfDir}/${primaryName}`, JSON.stringify({ ...primary, plugins }));
+  for (const type of ["plexus", ...networks[defaultNetwork], ...mesh])
     disk.install(`${defaultPaths.cniBinDir}/${type}`, "", 0o755);
 }
 
 const primaryName = "10-primary.conflist";
+
+/** The primary CNI writes its file again if a full disk or a power loss has emptied it. */
+export function restorePrimary(disk: Disk, { defaultNetwork }: Scenario): void {
+  if (listFiles().some(({ path }) => path.endsWith(primaryName))) return;
+  disk.install(`${cniConfDir}/${primaryName}`, JSON.stringify(conflist(defaultNetwork)));
+}
 
 function withPrimary(defaultNetwork: NetworkName): string {
   const list = parseNetConfList(conflist(defaultNetwork), { source: primaryName });

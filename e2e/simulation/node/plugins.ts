@@ -23,7 +23,8 @@ const plugins: Readonly<Record<string, Plugin>> = {
 };
 
 const pluginTypes: ReadonlySet<string> = new Set(Object.keys(plugins));
-const meshTypes: readonly string[] = ["istio-cni", "linkerd-cni"];
+/** The plugins of service meshes. */
+export const meshTypes: readonly string[] = ["istio-cni", "linkerd-cni"];
 
 /** Whether the node has a plugin. The agents of service meshes install theirs. */
 export function hasPlugin(type: string): boolean {

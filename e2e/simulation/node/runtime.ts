@@ -1,3 +1,4 @@
+import { omittedPluginsOf } from "#engine/config.ts";
 import type { RuntimeSandboxes } from "#engine/ports.ts";
 import { SharedLock } from "#lib/concurrency/shared-lock.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -5,8 +6,8 @@ import { clockMs } from "../world/ground.ts";
 import { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
 import { listFiles } from "./mesh-agent.ts";
-import { countMesh } from "./plugin/chained-plugins.ts";
-import { hasPlugin } from "./plugins.ts";
+import { noteMesh } from "./plugin/chained-plugins.ts";
+import { hasPlugin, meshTypes } from "./plugins.ts";
 import { startShim } from "./shim.ts";
 
 /** A pod of the cluster. */
@@ -68,6 +69,11 @@ const limits = { run: 240e6, request: 120e6, cleanup: 60e6, gc: 30e6 };
 export class Runtime implements RuntimeSandboxes {
   readonly #options: RuntimeOptions;
   readonly sandboxes = new Map<string, Sandbox>();
+  /**
+   * IDs of those whose ADD began with a list to which an agent had appended its plugin, before
+   * plexusd left it out of the default network.
+   */
+  readonly addedEarly = new Set<string>();
   process = new Process("runtime");
   #count = 0;
   #conf: JsonObject;
@@ -110,7 +116,10 @@ export class Runtime implements RuntimeSandboxes {
     world().kernel.addNamespace(netns, id);
     // CRI-O stores a sandbox first; containerd one that is complete, or whose cleanup failed.
     if (this.#options.kind === "CRI-O") this.sandboxes.set(id, sandbox);
-    const appended = this.#readConf();
+    if (!this.#readConf()) throw new Error("the first configuration is not Plexus's");
+    const appended = this.#appended;
+    const omitted = omittedPluginsOf(this.#conf);
+    if (appended.some((type) => !omitted.includes(type))) this.addedEarly.add(id);
     const added =
       (await this.#call("ADD", sandbox, limits.run)) &&
       appended.every((type) => runAppended(type, sandbox));
@@ -147,16 +156,16 @@ export class Runtime implements RuntimeSandboxes {
     if (world().random.chance(0.1)) await this.#call("DEL", sandbox, limit);
   }
 
-  /** Reads the first configuration. @returns the types of the plugins that follow Plexus's */
-  #readConf(): string[] {
+  /** Reads the first configuration, if there is one. @returns whether it is Plexus's */
+  #readConf(): boolean {
     const [first] = this.#options.readsConf ? listFiles() : [];
-    if (first === undefined) return this.#appended;
+    if (first === undefined) return true;
     const [own, ...others] = first.list.plugins;
-    if (own?.type !== "plexus") throw new Error("the first configuration is not Plexus's");
+    if (own?.type !== "plexus") return false;
     const { cniVersion = "", name = "" } = first.list;
     this.#conf = { ...own, cniVersion, name };
     this.#appended = others.map(({ type }) => String(type));
-    return this.#appended;
+    return true;
   }
 
   async status(): Promise<void> {
@@ -170,7 +179,8 @@ export class Runtime implements RuntimeSandboxes {
     let isOk = true;
     for (const sandbox of this.sandboxes.values()) {
       const isAlive = isReady(sandbox) && kernel.hasNamespaceOf(sandbox);
-      if (!isAlive || (await this.#call("CHECK", sandbox, limits.request))) continue;
+      if (!isAlive || lacksMesh(sandbox) || (await this.#call("CHECK", sandbox, limits.request)))
+        continue;
       // The kubelet may have stopped it meanwhile.
       if (isReady(sandbox)) isOk = false;
     }
@@ -225,6 +235,7 @@ export class Runtime implements RuntimeSandboxes {
     const startedUs = schedule.nowUs;
     const { onCall } = this.#options;
     onCall.started(command, sandbox);
+    this.#readConf();
     note(() => `runtime: ${command} ${sandbox?.id ?? ""}`);
     const shim = startShim({
       env: this.#environment(command, sandbox),
@@ -299,8 +310,13 @@ export class Runtime implements RuntimeSandboxes {
 function runAppended(type: string, { id }: Sandbox): boolean {
   const isThere = hasPlugin(type);
   world().note(() => `runtime: ${type} ADD ${id} ${isThere ? 0 : "is missing"}`);
-  if (isThere) countMesh({ containerId: id });
+  if (isThere) noteMesh(id, "runtime");
   return isThere;
+}
+
+/** Whether its default network has the plugin of an agent that has removed it. */
+function lacksMesh({ id }: Sandbox): boolean {
+  return world().meshAdds.get(id)?.includes("Plexus") === true && !meshTypes.some(hasPlugin);
 }
 
 function isReady({ state }: Sandbox): boolean {

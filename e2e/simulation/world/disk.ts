@@ -73,6 +73,7 @@ export class Disk {
     const failure = faultOf("ftruncate", path);
     if (failure !== undefined) throw systemError(failure, { syscall: "ftruncate" });
     this.#files.truncate(inode, size);
+    this.#tell(path);
   }
 
   setMode(fd: number, mode: number): void {
@@ -134,6 +135,7 @@ export class Disk {
       throw systemError("EXDEV", { syscall, path, dest });
     beginChange(syscall, path, dest);
     this.#files.rename(inode, from, to);
+    this.#tell(path);
     this.#tell(dest);
   }
 
@@ -228,6 +230,7 @@ export class Disk {
       beginChange("create", path);
       const created = this.#files.create(path, place, { mode: mode & ~umask });
       created.touch();
+      this.#tell(path);
       return created;
     }
     if (mayCreate && (flags & O_EXCL) !== 0) throw systemError("EEXIST", { syscall, path });
@@ -236,6 +239,7 @@ export class Disk {
     if ((flags & O_TRUNC) !== 0) {
       beginChange("truncate", path);
       this.#files.truncate(inode, 0);
+      this.#tell(path);
     }
     return inode;
   }
@@ -244,8 +248,10 @@ export class Disk {
     const failure = faultOf("write", path, data.length);
     // A disk that becomes full may have taken a part.
     const isPart = failure !== undefined && ground().random.chance(0.5);
-    if (failure === undefined || isPart)
+    if (failure === undefined || isPart) {
       this.#files.write(inode, isPart ? data.subarray(0, data.length >> 1) : data, at);
+      this.#tell(path);
+    }
     if (failure !== undefined) throw systemError(failure, { syscall: "write" });
   }
 }

@@ -65,8 +65,8 @@ export interface World extends Ground {
   readonly devices: Map<string, string>;
   /** Whether `plexus agent` runs where the mounts of namespaces are hidden. */
   readonly isAgentBlind: boolean;
-  /** By container: how often the plugin of a service mesh has run for it. */
-  readonly meshAdds: Map<string, number>;
+  /** By container: what has run the plugin of a service mesh for it. */
+  readonly meshAdds: Map<string, ("Plexus" | "runtime")[]>;
   /** Types of plugins whose DEL fails. */
   readonly failingDels: Set<string>;
   /** Names of plugins whose executables are missing. */

@@ -62,12 +62,16 @@ export const portmap = outside(asksForPorts);
 export const hostRoute = outside(() => true);
 
 /** Of a service mesh: it changes the pod's namespace, and nothing outside. */
-export const mesh = chained({ add: countMesh, del: nothing, check: nothing });
+export const mesh = chained({
+  add: ({ containerId }) => noteMesh(containerId, "Plexus"),
+  del: nothing,
+  check: nothing,
+});
 
-/** Notes that the plugin of a service mesh has run for a container. */
-export function countMesh({ containerId }: Pick<PluginCall, "containerId">): void {
+/** Notes what has run the plugin of a service mesh for a container. */
+export function noteMesh(containerId: string, by: "Plexus" | "runtime"): void {
   const { meshAdds } = world();
-  meshAdds.set(containerId, (meshAdds.get(containerId) ?? 0) + 1);
+  meshAdds.set(containerId, [...(meshAdds.get(containerId) ?? []), by]);
 }
 
 /** Only Plexus calls it directly, to release what host-device leaves. */
