@@ -11,20 +11,14 @@ static _Noreturn void out_of_memory(void)
 	_exit(1);
 }
 
-/* Makes room for `more` bytes and a NUL. */
-void buf_reserve(struct buf *b, size_t more)
-{
-	if (b->len + more < b->cap)
-		return;
-	b->cap = b->len + more + 1 + b->len / 2;
-	b->data = realloc(b->data, b->cap);
-	if (!b->data)
-		out_of_memory();
-}
-
 void buf_add(struct buf *b, const void *data, size_t len)
 {
-	buf_reserve(b, len);
+	if (b->len + len >= b->cap) {
+		b->cap = b->len + len + 1 + b->len / 2;
+		b->data = realloc(b->data, b->cap);
+		if (!b->data)
+			out_of_memory();
+	}
 	if (len)
 		memcpy(b->data + b->len, data, len);
 	b->len += len;
@@ -51,8 +45,7 @@ struct field number(char digits[NUMBER_SIZE], int64_t n)
 	return (struct field){ digits + at, NUMBER_SIZE - 1 - at };
 }
 
-/* Appends text as vprintf does, with only %s, %.*s and %d, which `make lint` checks. The libc's printf would add
- * 12 KB to the executable. */
+/* Appends text as vprintf does, with only %s, %.*s and %d, which `make lint` checks. The libc's would add 12 KB. */
 void buf_vprint(struct buf *b, const char *format, va_list *args)
 {
 	char digits[NUMBER_SIZE];
@@ -150,8 +143,7 @@ void frame_write(struct buf *b, int type, const struct field *fields, int count)
 	memcpy(b->data + start, &size, 4);
 }
 
-/* Reads the frame at `bytes`; its fields then point into it. Returns its whole size, 0 if `len` bytes are not all
- * of it, -1 if it is malformed. */
+/* Reads the frame at `bytes`; its fields then point into it. Returns its size, 0 if it is incomplete, -1 if it is malformed. */
 ssize_t frame_parse(const char *bytes, size_t len, struct frame *f)
 {
 	size_t at = 5, end, size;

@@ -29,9 +29,7 @@ void call_init(struct call *call)
 	call->netns_override = !strcmp(override, "1") || !strcasecmp(override, "true");
 	call->state_dir = setting("PLEXUS_STATE_DIR", STATE_DIR);
 	call->silence_ms = setting_ms("PLEXUS_SILENCE_MS", SILENCE_MS);
-	call->idle = -1;
-	call->inherited_lock = -1;
-	call->node_lock = -1;
+	call->idle = call->inherited_lock = call->node_lock = -1;
 	call->started_us = clock_us(CLOCK_REALTIME);
 	strcpy(call->cni_version, "1.1.0");
 }
@@ -109,8 +107,7 @@ const char *errno_text(int error)
 }
 
 /* Ends the call with a CNI error on stdout. containerd takes a DEL error with certain words for "already detached"
- * and does not retry, so these words are broken up, also those that a plugin wrote. `details` has one of the reasons in
- * src/cni/error.ts. */
+ * and does not retry, so these words are broken up, also a plugin's. `details` has a reason of src/cni/error.ts. */
 _Noreturn void fail(const struct call *call, enum cni_error code, const char *format, ...)
 {
 	const char *reason = code == CNI_INVALID_ENVIRONMENT ? "InvalidEnvironmentVariables"

@@ -109,8 +109,7 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 }
 
 /* Starts a child with fds[i] as its descriptor i; with an order, as a delegate. Returns -1 if there is no child.
- * exec_errno says why a child could not become the executable. Retries for a while if the file is still open for writing
- * (an installer's copy). */
+ * exec_errno says why a child could not become the executable. Retries for a while if an installer still writes the file. */
 pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
 {
 	static _Alignas(16) char stack[16384];
@@ -156,8 +155,7 @@ static void kill_group(const struct delegate *d)
 
 static void shut(struct pollfd *p)
 {
-	if (p->fd >= 0)
-		close(p->fd);
+	close(p->fd);
 	p->fd = -1;
 }
 
@@ -222,8 +220,7 @@ static void enforce_limits(struct delegate *d, bool late)
 	d->deadline = now_us() + GRACE_US;
 }
 
-/* Serves the pipes until the delegate has ended and they are closed, or for a grace period if others keep them open.
- * Returns its wait status. */
+/* Serves the pipes until the delegate has ended and they are closed, or a grace period is over. Returns its wait status. */
 static int attend(struct delegate *d, const sigset_t *before)
 {
 	struct exec_result *r = d->result;

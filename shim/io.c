@@ -25,8 +25,7 @@ ssize_t read_some(int fd, struct buf *b)
 	return n;
 }
 
-/* Appends input until EOF, until there are more than `cap` bytes, or until no input arrives for `patience_ms`
- * (-1: no limit). Returns -1 if a read fails. */
+/* Appends input until EOF, more than `cap` bytes, or `patience_ms` (-1: no limit) without input. Returns -1 on failure. */
 int read_all(int fd, struct buf *b, size_t cap, int patience_ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

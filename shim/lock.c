@@ -23,8 +23,7 @@ static const struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET
 static const struct flock turn_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1 };
 static const struct call *holder; /* of its sandbox's lock file */
 
-/* Writes the caller's process group, or none (0), to the lock file. All names have the same length, so only the first one
- * needs room. Returns false with errno on failure. */
+/* Writes a process group, or none (0), to the lock file. Only the first write needs room. Returns false with errno on failure. */
 bool straggler_note(int lock, pid_t group)
 {
 	char name[NAME_LENGTH];
@@ -75,34 +74,31 @@ static void end_holders(int lock, pid_t group)
 		closedir(processes);
 }
 
-/* Marks the state directory for the turn of a GC, or ends that. A directory is never open for writing. */
-static void mark_turn(int node, bool begins)
+/* Marks a byte of the state directory, or ends that. A directory is never open for writing. */
+static void mark(int node, struct flock byte, bool begins)
 {
-	struct flock mark = { .l_type = begins ? F_RDLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1 };
-	(void)fcntl(node, F_OFD_SETLK, &mark);
+	byte.l_type = begins ? F_RDLCK : F_UNLCK;
+	(void)fcntl(node, F_OFD_SETLK, &byte);
 }
 
-/* True if another process has marked the state directory. */
-static bool is_turn_of_gc(int node)
+/* True if another process has locked or marked the byte. */
+static bool is_marked(int fd, struct flock byte)
 {
-	struct flock other = turn_byte;
-	return !fcntl(node, F_OFD_GETLK, &other) && other.l_type != F_UNLCK;
+	return !fcntl(fd, F_OFD_GETLK, &byte) && byte.l_type != F_UNLCK;
 }
 
-/* Shares the state directory with other operations; node is -1 without one. Returns false, without waiting, while a GC
- * runs or has its turn. */
+/* Shares the state directory, if there is one (else -1). Returns false, without waiting, while a GC runs or has its turn. */
 static bool share_node(const struct call *call, int *node)
 {
 	*node = open(call->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (*node < 0 || (!is_turn_of_gc(*node) && !flock(*node, LOCK_SH | LOCK_NB)))
+	if (*node < 0 || (!is_marked(*node, turn_byte) && !flock(*node, LOCK_SH | LOCK_NB)))
 		return true;
 	close(*node);
 	*node = -1;
 	return false;
 }
 
-/* Takes the lock once its holders release it. A holder whose runtime was killed (a DEL that hangs, or a shim that is
- * stopped) is killed after a while. */
+/* Takes the lock once its holders release it. A holder that hangs or is stopped is killed if its runtime was killed. */
 static void wait_for(const struct call *call, int fd, int how, const char *path, const char *scope)
 {
 	int turn_ms = setting_ms("PLEXUS_TURN_MS", 5000);
@@ -110,7 +106,7 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 	int limit_ms = setting_ms("PLEXUS_LOCK_MS", 60000);
 	int patience_ms = setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS);
 	int64_t begun = now_us(), deadline = begun + limit_ms * 1000LL, next = begun + patience_ms * 1000LL;
-	while (is_new && is_turn_of_gc(fd) && ms_until(begun + turn_ms * 1000LL))
+	while (is_new && is_marked(fd, turn_byte) && ms_until(begun + turn_ms * 1000LL))
 		await_ms(call, 10);
 	while (flock(fd, how | LOCK_NB)) {
 		if (errno != EWOULDBLOCK)
@@ -123,10 +119,10 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 			next = now_us() + patience_ms * 1000LL;
 		}
 		if (is_node && how == LOCK_EX)
-			mark_turn(fd, (now_us() - begun) / 1000 % (3 * turn_ms) < turn_ms);
+			mark(fd, turn_byte, (now_us() - begun) / 1000 % (3 * turn_ms) < turn_ms);
 		await_ms(call, 10);
 	}
-	mark_turn(fd, false);
+	mark(fd, turn_byte, false);
 }
 
 /* Opens and locks a file, again if its last holder removed it. Returns -1 if the disk is full or read-only. */
@@ -186,9 +182,8 @@ static void await_stragglers(struct call *call)
 /* Removes the sandbox's lock file, unless processes of its delegates still hold it, and then releases the lock. */
 static void release(const struct call *call)
 {
-	struct flock other = first_byte;
 	close(call->inherited_lock);
-	if (fcntl(call->lock, F_OFD_GETLK, &other) || other.l_type == F_UNLCK)
+	if (!is_marked(call->lock, first_byte))
 		unlink(call->lock_file);
 	close(call->lock);
 }
@@ -276,7 +271,6 @@ static void make_state_dir(const char *path)
  * A call with a problem needs no lock: no attachment can have such a name. */
 void lock_take(struct call *call)
 {
-	struct flock mark = first_byte;
 	bool gc = call_is(call, "GC");
 	if (call_is(call, "STATUS") || call->problem.len)
 		return;
@@ -290,8 +284,7 @@ void lock_take(struct call *call)
 	call->lock = lock(call, call->lock_file, LOCK_FILE_FLAGS, LOCK_EX, "sandbox");
 	if (call->lock < 0) {
 		wait_for(call, node, LOCK_EX, call->state_dir, "node");
-		mark.l_type = F_RDLCK; /* a directory is never open for writing */
-		(void)fcntl(node, F_OFD_SETLK, &mark);
+		mark(node, first_byte, true);
 		return;
 	}
 	(void)fcntl(call->lock, F_DUPFD_CLOEXEC, HOLDER_LOCK); /* by which other shims recognize the holder */

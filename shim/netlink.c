@@ -25,16 +25,6 @@ static const struct { uint16_t type, fixed; uint32_t attributes; } messages[] = 
 	{ RTM_DELROUTE, sizeof(struct rtmsg), ROUTE },
 };
 
-/* True if the open file is the shim's own network namespace. */
-bool is_own_netns(int fd)
-{
-	static struct stat own;
-	struct stat file;
-	if (!own.st_ino && stat(OWN_NETNS, &own))
-		return false;
-	return !fstat(fd, &file) && file.st_dev == own.st_dev && file.st_ino == own.st_ino;
-}
-
 /* Opens a network namespace by its path. No caller learns what is there instead, as a compromised engine may name any path.
  * ENOENT: no namespace; EINVAL: an empty file, at which one may be mounted where the shim does not see it. Opening a device or a
  * FIFO has effects, so O_PATH comes first. */
@@ -189,23 +179,21 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 	return 0;
 }
 
-/* Sends the request by a socket that is connected to the kernel, and notes the answer. Returns errno, or 0. */
-static int ask_kernel(const struct call *call, int pod, struct field request, uint32_t seq, struct netlink_result *r)
+/* Sends the request by a socket that is connected to the kernel, and notes the answer. */
+static void ask_kernel(const struct call *call, int pod, struct field request, uint32_t seq, struct netlink_result *r)
 {
 	static const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
 	int fd = socket_in(call, pod, r);
 	if (fd < 0)
-		return r->error;
+		return;
 	if (connect(fd, (const void *)&kernel, sizeof kernel) || send(fd, request.data, request.len, 0) < 0)
 		r->error = errno;
 	else
 		r->error = collect(fd, seq, &r->reply);
 	close(fd);
-	return r->error;
 }
 
-/* True if the call may change the namespace: its own, and not the runtime's unless the runtime asked for it. The check
- * uses the open file, as the path may change. */
+/* True if the call may change the open namespace: its own, and not the runtime's unless the runtime asked for it. */
 static bool may_change(const struct call *call, const char *path, int pod)
 {
 	return *call->netns && !strcmp(path, call->netns) && (call->netns_override || !is_own_netns(pod));
@@ -236,7 +224,7 @@ void netlink_order(const struct call *call, const struct frame *f, struct netlin
 		r->message = errno == EINVAL || errno == ENOENT ? "there is no network namespace at that path"
 								: "cannot open the network namespace";
 	} else if (only_reads || may_change(call, path, pod)) {
-		r->error = ask_kernel(call, pod, bytes, last.nlmsg_seq, r);
+		ask_kernel(call, pod, bytes, last.nlmsg_seq, r);
 		r->message = r->error ? "netlink request failed" : "";
 		r->stage = r->error ? r->stage : "done";
 	}
@@ -251,20 +239,20 @@ static int list_links(const struct call *call, int pod, struct buf *names)
 		{ RTA_LENGTH(sizeof(uint32_t)), IFLA_EXT_MASK }, RTEXT_FILTER_SKIP_STATS };
 	struct netlink_result r = { 0 };
 	const struct nlmsghdr *link;
-	int error = ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &r);
-	for (size_t at = 0; !error && at < r.reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
+	ask_kernel(call, pod, (struct field){ (char *)&all, sizeof all }, 1, &r);
+	for (size_t at = 0; !r.error && at < r.reply.len; at += NLMSG_ALIGN(link->nlmsg_len)) {
 		link = (const struct nlmsghdr *)(r.reply.data + at);
 		struct rtattr *a = IFLA_RTA(NLMSG_DATA(link));
 		int left = (int)IFLA_PAYLOAD(link);
 		while (RTA_OK(a, left) && a->rta_type != IFLA_IFNAME)
 			a = RTA_NEXT(a, left);
 		if (link->nlmsg_flags & NLM_F_DUMP_INTR || (link->nlmsg_type == RTM_NEWLINK && !RTA_OK(a, left)))
-			error = EAGAIN;
+			r.error = EAGAIN;
 		else if (link->nlmsg_type == RTM_NEWLINK)
 			buf_print(names, "%s/", (const char *)RTA_DATA(a));
 	}
 	buf_free(&r.reply);
-	return error;
+	return r.error;
 }
 
 /* Distinguishes a namespace that is gone from one that only cannot be opened now. If `names` is not NULL, appends the
@@ -282,8 +270,7 @@ enum netns netns_inspect(const struct call *call, const char *path, struct buf *
 	return own ? NETNS_OWN : NETNS_OK;
 }
 
-/* Returns why the sandbox may have more than the call's interface and those that the kernel creates in every namespace,
- * or NULL. */
+/* Returns why the sandbox may have more than the call's interface and those that every namespace has, or NULL. */
 const char *netns_doubt(const struct call *call)
 {
 	static const char everywhere[] = "/lo/tunl0/sit0/ip6tnl0/gre0/gretap0/erspan0/ip6gre0/ip_vti0/ip6_vti0/";

@@ -74,8 +74,7 @@
  * If a step fails, the file stays as it is, and the next DEL repeats all steps: CNI DELs are idempotent. After success
  * it becomes `<containerID>@<ifName>.detached`, an empty file that tells a repeated DEL that nothing is left.
  *
- * Beside a record, an empty file `<containerID>@<ifName>.engine-only` says that another sandbox may have a device of it. An
- * engine's ADD makes it without the sandbox's lock, and then waits for that lock. The shim, which has the lock, replays nothing.
+ * While an empty `<containerID>@<ifName>.engine-only` exists, the shim replays nothing: another sandbox may have a device.
  *
  * `default.plan` holds the DELs of the default network, for a sandbox without a file. It has no RECORD, and its
  * containerID, ifName and bootId are empty. The container's variables are those of the shim's call.

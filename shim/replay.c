@@ -104,8 +104,7 @@ static bool plan_is_of_other_boot(const struct plan *plan)
 	return other;
 }
 
-/* Replaces the record with the tombstone in one step, so that a killed DEL can be repeated. Follows no link, which a
- * compromised plexusd could make. Returns -1 on failure. */
+/* Makes the record the tombstone in one step, so that a killed DEL can be repeated. Follows no link. Returns -1 on failure. */
 static int plan_forget(const struct call *call)
 {
 	char path[PATH_SIZE], tombstone[PATH_SIZE];
@@ -171,6 +170,11 @@ static void run_steps(struct call *call, const struct plan *plan, struct buf *fa
 /* Carries out a plan. If a step fails, the record stays as it is, and the next DEL repeats all steps. */
 static enum cni_error replay(struct call *call, struct plan *plan, struct buf *failures)
 {
+	if (plan_has(call, plan_engine_only)) {
+		buf_print(failures, "another sandbox may have a device of this one, and only plexusd can tell what to leave (%s)",
+			  call->trouble);
+		return CNI_TRY_AGAIN_LATER;
+	}
 	if (plan_is_of_other_boot(plan))
 		plan->attempted = INT_MAX;
 	plan_mark(call); /* for an ADD; a DEL has already done so */
@@ -212,13 +216,8 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 	char path[PATH_SIZE];
 	const char *problem;
 	enum cni_error code = plan_load(call, plan_record, &plan, &problem);
-	if (code == CNI_OK && !plan_has(call, plan_engine_only))
+	if (code == CNI_OK)
 		return replay(call, &plan, failures);
-	if (code == CNI_OK) {
-		buf_print(failures, "another sandbox may have a device of this one, and only plexusd can tell what to leave (%s)",
-			  call->trouble);
-		return CNI_TRY_AGAIN_LATER;
-	}
 	if (!problem)
 		return without_plan(call, &plan, failures);
 	plan_file(call, plan_record, path);
@@ -227,34 +226,29 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 	return code;
 }
 
-/* Removes what libcni keeps of the call's container in a directory of results. */
-static void results_clean(const struct call *call, const char *results)
+/* Removes what libcni keeps of the call's container in a directory of results, whose path has Multus's directory. */
+static void results_clean(const struct call *call, const char *format)
 {
-	char part[NAME_MAX + 1];
+	char results[PATH_SIZE], part[NAME_MAX + 1];
+	print(results, sizeof results, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR));
 	print(part, sizeof part, "-%s-", call->container_id);
 	struct dirent *entry;
 	DIR *dir = opendir(results);
-	int fd = dir ? dirfd(dir) : -1;
-	while (fd >= 0 && (entry = readdir(dir)))
+	while (dir && (entry = readdir(dir)))
 		if (strstr(entry->d_name, part))
-			unlinkat(fd, entry->d_name, 0);
+			unlinkat(dirfd(dir), entry->d_name, 0);
 	if (dir)
 		closedir(dir);
 }
 
-/*
- * Removes what Multus keeps of the call's container once plexusd, which can only read it, has made a record of it. The
- * runtime's own result goes too: it has the name of Multus's network, under which nothing looks for it any more.
- */
+/* Removes what Multus keeps of the call's container once plexusd, which can only read it, has made a record of it. The
+ * runtime's own result goes too: it has the name of Multus's network, under which nothing looks for it any more. */
 void multus_clean(const struct call *call)
 {
-	char path[PATH_SIZE], results[PATH_SIZE];
+	char path[PATH_SIZE];
 	if (!multus_has(call, path) || !(plan_has(call, plan_record) || plan_has(call, plan_tombstone)))
 		return;
-	const char *dir = setting("PLEXUS_MULTUS_DIR", MULTUS_DIR);
-	print(results, sizeof results, "%s/results", dir);
-	results_clean(call, results);
-	print(results, sizeof results, "%s/../results", dir);
-	results_clean(call, results);
+	results_clean(call, "%s/results");
+	results_clean(call, "%s/../results");
 	unlink(path);
 }

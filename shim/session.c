@@ -67,10 +67,10 @@ static void require(struct call *call, const struct frame *f)
 	}
 }
 
-static void limit_writes(const struct call *call, int fd)
+static int limit_writes(int fd, int ms)
 {
-	struct timeval patience = { call->silence_ms / 1000, call->silence_ms % 1000 * 1000 };
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	struct timeval patience = { ms / 1000, ms % 1000 * 1000 };
+	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
 /* Gives an agent's session its sandbox. Returns whether it has it; otherwise it ends. */
@@ -78,7 +78,7 @@ static bool answer_sandbox(struct call *call, int fd, const struct frame *f, str
 {
 	struct buf links = { 0 };
 	const char *problem = "", *outcome = agent_enter(call, f, &links, &problem);
-	limit_writes(call, fd);
+	limit_writes(fd, call->silence_ms);
 	frame_write(answer, FRAME_SANDBOX_RESULT, (struct field[]){ text(outcome), text(problem), content(&links) }, 3);
 	buf_free(&links);
 	return !*problem;
@@ -120,7 +120,7 @@ void session_request(struct call *call)
 		[NETNS_GONE] = "PLEXUS_NETNS=gone", [NETNS_UNKNOWN] = "PLEXUS_NETNS=unknown",
 	};
 	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
-	char started[64], agent[64], digits[NUMBER_SIZE];
+	char started[64], digits[NUMBER_SIZE];
 	struct buf links = { 0 }, process = { 0 };
 	buf_print(&links, "PLEXUS_LINKS=");
 	buf_print(&process, "PLEXUS_NETNS_PROCESS=");
@@ -131,16 +131,13 @@ void session_request(struct call *call)
 		f.fields[f.count++] = content(&links);
 	if (netns_process(call->netns, &process))
 		f.fields[f.count++] = content(&process);
-	if (call->is_agent && *setting("PLEXUS_AGENT", "")) {
-		print(agent, sizeof agent, "PLEXUS_AGENT=%s", setting("PLEXUS_AGENT", ""));
-		f.fields[f.count++] = text(agent);
-	}
 	if (getenv("PLEXUS_TRACE")) {
 		print(started, sizeof started, "PLEXUS_STARTED_US=%s", number(digits, call->started_us).data);
 		f.fields[f.count++] = text(started);
 	}
 	for (char **e = environ; *e; e++) {
-		if (strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))
+		bool is_kind = call->is_agent && !strncmp(*e, "PLEXUS_AGENT=", 13) && (*e)[13];
+		if (!is_kind && strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))
 			continue;
 		if (f.count == FIELDS_MAX)
 			fail(call, CNI_INVALID_ENVIRONMENT, "there are more than %d CNI variables", FIELDS_MAX - 6);
@@ -175,7 +172,7 @@ static enum session_end converse(struct call *call, int fd)
 	enum session_end end = SESSION_OPEN;
 	struct buf in = { 0 };
 	struct frame f;
-	limit_writes(call, fd);
+	limit_writes(fd, call->silence_ms);
 	(void)!write_all(fd, call->request.data, call->request.len);
 	buf_add(&in, "", 0);
 	int64_t deadline = now_us() + call->silence_ms * 1000LL;
@@ -204,7 +201,6 @@ enum session_end session_with_daemon(struct call *call)
 {
 	const char *path = setting("PLEXUS_SOCKET", SOCKET_PATH);
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	struct timeval patience = { .tv_sec = 5 };
 	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t peer_size = sizeof peer;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -212,7 +208,7 @@ enum session_end session_with_daemon(struct call *call)
 		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes",
 		     (int)sizeof to.sun_path - 1);
 	strcpy(to.sun_path, path);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) || /* full backlog: EAGAIN */
+	if (fd < 0 || limit_writes(fd, 5000) || /* full backlog: EAGAIN */
 	    connect(fd, (struct sockaddr *)&to, sizeof to)) {
 		call->trouble = errno_text(errno);
 		close(fd);

@@ -17,7 +17,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -102,7 +101,6 @@ static inline struct field content(const struct buf *b) { return (struct field){
 /* True if the field can be used as a C string: it contains no NUL. */
 static inline bool is_text(struct field f) { return strlen(f.data) == f.len; }
 static inline bool field_is(struct field f, const char *s) { return f.len == strlen(s) && !memcmp(f.data, s, f.len); }
-void buf_reserve(struct buf *b, size_t more);
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_free(struct buf *b);
 struct field number(char digits[NUMBER_SIZE], int64_t n);
@@ -166,7 +164,7 @@ pid_t spawn(struct call *call, const char *path, const int *fds, int count, cons
 void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 
 /* netlink.c */
-bool is_own_netns(int fd);
+static inline bool is_own_netns(int fd) { return is_file(fd, OWN_NETNS); }
 int netns_open(const char *path);
 void netns_target(int fd, char target[PATH_SIZE]);
 bool netns_process(const char *path, struct buf *id);
