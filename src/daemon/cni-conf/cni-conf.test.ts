@@ -479,6 +479,28 @@ test("reconcileNow() applies a changed configuration at once", async () => {
   await conf.stop();
 });
 
+test("a file that cannot be written is tried again by time, not because of its temporary files", async () => {
+  const node = await calicoNode();
+  await mkdir(join(node.conf, plexusConfName));
+  const waitingPollMs = 200;
+  let rounds = 0;
+  const conf = await startNodeConf({
+    spec: () => {
+      rounds += 1;
+      return node.config;
+    },
+    stateDir: node.state,
+    files: new HostConfFiles(),
+    logger: silent,
+    timings: { ...quick, waitingPollMs },
+  });
+  onTestFinished(() => conf.stop());
+  expect(conf.notReadyReason()).toContain("the node's configuration cannot be kept: EISDIR");
+  const [atStart, startedAt] = [rounds, performance.now()];
+  await eventually(() => expect(rounds).toBeGreaterThanOrEqual(atStart + 3));
+  expect(performance.now() - startedAt).toBeGreaterThan(2 * (waitingPollMs - 1));
+});
+
 test("warns of a plugin in a directory that plexusd cannot see", async () => {
   const node = await makeNode({ view: (root) => viewOf([root]) });
   await node.put("10-calico.conflist", calico.replace("portmap", "other"));

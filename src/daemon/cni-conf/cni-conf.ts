@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { WakeableSleep } from "#lib/concurrency/wakeable-sleep.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { plexusConfName } from "#lib/files/default-paths.ts";
+import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { type DirectoryWatch, watchDirectory } from "#lib/files/watch-directory.ts";
 import {
   NodeConfReconciler,
@@ -62,7 +64,11 @@ export class NodeConf {
     await this.#reconciler.load();
     // Watches start before the first round, so that no change is missed.
     const dirs = [...new Set([cniConfDir, primaryDir])];
-    const wake = (): void => this.reconcileNow();
+    // A write that fails must not cause the next one.
+    const isOwn = (name: string): boolean => targetOfTemporaryName(name) === plexusConfName;
+    const wake = (name: string | null): void => {
+      if (name === null || !isOwn(name)) this.reconcileNow();
+    };
     this.#watches = await Promise.all(dirs.map((dir) => watchDirectory(dir, wake)));
     this.#running = this.#run(await this.#next());
   }
