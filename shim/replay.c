@@ -232,11 +232,11 @@ static void results_clean(const struct call *call, const char *format)
 	char results[PATH_SIZE], part[NAME_MAX + 1];
 	print(results, sizeof results, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR));
 	print(part, sizeof part, "-%s-", call->container_id);
-	struct dirent *entry;
 	DIR *dir = opendir(results);
-	while (dir && (entry = readdir(dir)))
+	int fd = dir ? dirfd(dir) : -1;
+	for (struct dirent *entry; fd >= 0 && (entry = readdir(dir));)
 		if (strstr(entry->d_name, part))
-			unlinkat(dirfd(dir), entry->d_name, 0);
+			unlinkat(fd, entry->d_name, 0);
 	if (dir)
 		closedir(dir);
 }

@@ -62,7 +62,7 @@ export const mutations: readonly Mutation[] = [
     name: "a failed ADD detaches what it attached",
     file: "src/engine/add/add.ts",
     find: "await rollBack(ctx, record);",
-    replace: "await records.finish(request);",
+    replace: "await ctx.deps.records.finish(request);",
     scenario: "ADD net2/bandwidth:before delegate fail",
   },
   {

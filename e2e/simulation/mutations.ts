@@ -33,7 +33,7 @@ export const mutations: readonly SimulatedMutation[] = [
     name: "a failed ADD detaches what it attached",
     file: "src/engine/add/add.ts",
     find: "await rollBack(ctx, record);",
-    replace: "await records.finish(request);",
+    replace: "await ctx.deps.records.finish(request);",
     properties: ["detached at once"],
     isQuick: true,
   },
@@ -380,7 +380,7 @@ export const mutations: readonly SimulatedMutation[] = [
     file: "src/engine/gc/gc.ts",
     find: "networks.addRecord(each, isValid(each))",
     replace: 'networks.addRecord(each, each.containerId === "")',
-    properties: ["never what runs"],
+    properties: ["never what runs", "status eventually"],
     isQuick: true,
   },
   {
