@@ -1,6 +1,6 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { hasDevice, holderOf } from "#engine/del/chain/held-device.ts";
+import { holderOf, recordedDevice } from "#engine/del/chain/held-device.ts";
 import type { RecordedAttachment, RecordKey } from "#engine/record/record.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -25,9 +25,10 @@ export async function claimDevices(
   const { records, clock } = ctx.deps;
   const budget = new TimeBudget(clock, waitMs);
   for (const { id } of attachments.flatMap(({ device }) => device ?? [])) {
-    const holder = await holderOf(ctx, id, sandbox.containerId);
-    if (holder !== undefined) await records.requireEngine(sandbox);
-    for (const other of await othersWith(ctx, sandbox, id)) {
+    const device = await recordedDevice(ctx, id, sandbox.containerId);
+    if ((await holderOf(ctx, device)) !== undefined) await records.requireEngine(sandbox);
+    // The plan of a damaged record may be whole.
+    for (const other of [...device.others, ...device.damaged]) {
       await records.requireEngine(other);
       while (await records.isLocked(other.containerId)) {
         if (budget.remainingMs === 0) throw stillInTeardown(id, other.containerId);
@@ -36,17 +37,6 @@ export async function claimDevices(
       }
     }
   }
-}
-
-/** The plan of a damaged record may be whole. */
-async function othersWith(
-  { deps }: CallContext,
-  { containerId }: RecordKey,
-  id: string,
-): Promise<RecordKey[]> {
-  const { records, damaged } = await deps.records.list({ containing: JSON.stringify(id) });
-  const named = [...records.filter((record) => hasDevice(record, id)), ...damaged];
-  return named.filter((other) => other.containerId !== containerId);
 }
 
 function stillInTeardown(id: string, containerId: string): CniError {

@@ -96,6 +96,15 @@ test("del() releases a device whose interface is still in the sandbox, and one t
   expect(lab.plugins.log()).toEqual(everything);
 });
 
+test("del() leaves a device that a later sandbox has, although its namespace is not seen", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  await moved(lab);
+  lab.kernel.removeNamespace("/run/netns/c2");
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(released);
+});
+
 test("the rollback of an ADD releases a device of a sandbox without a DEL whose namespace is gone", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));

@@ -3,9 +3,12 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { isNothingAt } from "#engine/call/signs-of-life.ts";
 import {
   type AttachmentRecord,
+  byAge,
   type RecordedAttachment,
+  type RecordKey,
   sandboxName,
 } from "#engine/record/record.ts";
+import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
@@ -45,7 +48,7 @@ export async function heldDevice(
   // Before the records of the node, of which there may be many.
   if (ids.size === 0 || (await interfaceIsPresent(ctx, { netns, ifName }))) return undefined;
   for (const id of ids) {
-    const holder = await holderOf(ctx, id, containerId);
+    const holder = await holderOf(ctx, await recordedDevice(ctx, id, containerId));
     if (holder !== undefined) return { id, holder };
   }
   return undefined;
@@ -56,26 +59,47 @@ export function mayChange(call: DelegateCall, { id }: HeldDevice): boolean {
   return deviceIdsOf(call).includes(id);
 }
 
+/** What is recorded of a device. */
+export interface RecordedDevice {
+  /** The record of the sandbox that is attached or detached. */
+  readonly own: AttachmentRecord | undefined;
+  readonly others: readonly AttachmentRecord[];
+  /** Records of other sandboxes that name the device, and cannot be read. */
+  readonly damaged: readonly DamagedRecord[];
+}
+
+/** The records with a device. @throws CniError when the records cannot be read */
+export async function recordedDevice(
+  { deps }: CallContext,
+  id: string,
+  containerId: string,
+): Promise<RecordedDevice> {
+  const { records, damaged } = await deps.records.list({ containing: JSON.stringify(id) });
+  const isOwn = (key: RecordKey): boolean => key.containerId === containerId;
+  return {
+    own: records.find(isOwn),
+    others: records.filter((record) => !isOwn(record) && hasDevice(record, id)),
+    damaged: damaged.filter((key) => !isOwn(key)),
+  };
+}
+
 /**
- * Another sandbox that has the device, for people. A damaged record that names the device may be
- * that of a sandbox that runs. One without a namespace has no device: the kernel has taken it back.
+ * Another sandbox that may run with the device, for people. Of an earlier sandbox, two signs say
+ * that it does not: the device was given to this one, and nothing is at the path of its namespace.
  */
 export async function holderOf(
   ctx: CallContext,
-  id: string,
-  containerId: string,
+  { own, others, damaged }: RecordedDevice,
 ): Promise<string | undefined> {
-  const { records, damaged } = await ctx.deps.records.list({ containing: JSON.stringify(id) });
-  const others = records.filter(
-    (record) =>
-      record.containerId !== containerId && record.teardown === undefined && hasDevice(record, id),
-  );
-  for (const other of others) if (!(await isNothingAt(ctx, other.netns))) return sandboxName(other);
-  return damaged.find((each) => each.containerId !== containerId)?.containerId;
+  for (const other of others.filter(({ teardown }) => teardown === undefined)) {
+    const isEarlier = own !== undefined && byAge(other, own) < 0;
+    if (!isEarlier || !(await isNothingAt(ctx, other.netns))) return sandboxName(other);
+  }
+  return damaged[0]?.containerId;
 }
 
 /** Whether a sandbox has, or is about to get, a device. */
-export function hasDevice({ attachments }: AttachmentRecord, id: string): boolean {
+function hasDevice({ attachments }: AttachmentRecord, id: string): boolean {
   return attachments.some(
     (attachment) => attachment.device?.id === id || confsOf(attachment).flatMap(idsIn).includes(id),
   );
