@@ -3,6 +3,7 @@ import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { NetworkNamespaces } from "#docker/netns/ip-command.ts";
 import type { NamedLink } from "#docker/netns/ip-output.ts";
 import type { EndpointState, LinkState } from "#docker/state.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { isJsonObject } from "#lib/json.ts";
 
 /** Plugins that need the interface, or a substitute, to remove an endpoint's rules on the host. */
@@ -77,9 +78,21 @@ export class EndpointHost {
    * Whether a process has the interface in its namespace, mounted or not. `unknown` when none is
    * seen, and this process cannot examine all of them.
    */
-  async isInUse(endpoint: EndpointState): Promise<boolean | "unknown"> {
+  isInUse(endpoint: EndpointState): Promise<boolean | "unknown"> {
+    return this.#hasProcess((link) => isInterfaceOf(endpoint, link));
+  }
+
+  /** As {@link isInUse}, of what only a record knows. A damaged one knows no interface. */
+  isRecordInUse(record: RecordKey | AttachmentRecord): Promise<boolean | "unknown"> {
+    const attachments = "attachments" in record ? record.attachments : [];
+    const interfaces = attachments.flatMap(({ result }) => result?.interfaces ?? []);
+    const macs = interfaces.filter(isJsonObject).map(({ mac }) => mac);
+    return this.#hasProcess(({ mac }) => macs.includes(mac));
+  }
+
+  async #hasProcess(isOwn: (link: NamedLink) => boolean): Promise<boolean | "unknown"> {
     const { links, isComplete } = await this.namespaces.linksOfProcesses();
-    if (links.some((link) => isInterfaceOf(endpoint, link))) return true;
+    if (links.some(isOwn)) return true;
     return isComplete ? false : "unknown";
   }
 

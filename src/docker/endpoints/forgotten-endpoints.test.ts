@@ -182,6 +182,23 @@ test("a failed detach is retried after half a minute", async () => {
   expect(await bench.endpoints()).toEqual([]);
 });
 
+test("a record without an endpoint stays while a process has its interface, or none is seen", async () => {
+  const bench = await benchWithContainer();
+  const result = { interfaces: [{ name: "eth0", mac: "aa:bb:cc:00:00:01", sandbox: staging }] };
+  bench.records = [{ containerId: "e7", ifName: "eth0", attachments: [{ result }] }].map(
+    (record) => record as unknown as AttachmentRecord,
+  );
+  const dels = (): string[] => bench.machine.calls.filter((call) => call.startsWith("DEL e7"));
+  await run(bench, 2);
+  bench.machine.killContainer(sandbox);
+  bench.machine.seesProcesses = false;
+  await run(bench, 2);
+  expect(dels()).toEqual([]);
+  bench.machine.seesProcesses = true;
+  await run(bench, 1);
+  expect(dels()).toEqual(["DEL e7 in none as eth0"]);
+});
+
 test("a record and a staging namespace without an endpoint are removed", async () => {
   const bench = await benchWithNetwork();
   bench.records = [{ containerId: "e7", ifName: "eth0" } as AttachmentRecord];

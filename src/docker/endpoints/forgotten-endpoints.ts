@@ -173,12 +173,17 @@ export class ForgottenEndpoints {
     await stored.put(endpoint.id, seen).catch(() => undefined);
   }
 
-  /** Detaches what is recorded for endpoints whose file was lost. */
+  /**
+   * Detaches what is recorded for endpoints whose file was lost. That the file is missing is one
+   * sign; the other is that no process has the recorded interface.
+   */
   async #detachUnknownRecords(): Promise<void> {
-    const { stored, records, runtime, logger } = this.#options;
+    const { stored, host, records, runtime, logger } = this.#options;
     const { records: usable, damaged } = await records.list();
-    for (const { containerId, ifName } of [...usable, ...damaged]) {
+    for (const record of [...usable, ...damaged]) {
+      const { containerId, ifName } = record;
       if (stored.get(containerId) !== undefined) continue;
+      if ((await host.isRecordInUse(record)) !== false) continue;
       const conf = { cniVersion: "1.0.0", name: "plexus", type: "plexus" };
       try {
         await runtime.del({ containerId, ifName, netns: "", conf });
