@@ -9,8 +9,8 @@ import {
   type CallTools,
   callContext,
   callTools,
+  contextWithoutCall,
   netnsStateOf,
-  toolsWithoutCall,
 } from "#engine/call/call-context.ts";
 import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
@@ -30,13 +30,12 @@ import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { PodReports } from "#engine/hotplug/pod-reports.ts";
 import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
-import { pay, recordsWithPendingStatus } from "#engine/network-status/pending-status.ts";
+import { type PaymentOptions, PendingPayments } from "#engine/network-status/pending-payments.ts";
 import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-pod.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
 import { status } from "#engine/status/status.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
-import { HostGoneError, type Logger, type Pod, type PublishOutcome } from "./ports.ts";
+import { HostGoneError, type Logger, type Pod } from "./ports.ts";
 
 /** How long one call may work on a leftover of another sandbox. */
 const callBudgetMs = 5000;
@@ -44,12 +43,6 @@ const callBudgetMs = 5000;
 const leftoverListMaxMs = 60_000;
 /** How long an agent may work on one. No runtime waits for it. */
 const agentBudgetMs = 30_000;
-
-interface PendingStatusOptions {
-  readonly signal?: AbortSignal;
-  readonly first?: string;
-  readonly isSampled?: boolean;
-}
 
 /** Serves CNI calls: every decision of Plexus is made below this class. */
 export class Engine {
@@ -59,8 +52,7 @@ export class Engine {
   readonly #hotPlug: HotPlug;
   readonly #inspector: Inspector;
   readonly #history = new CallHistory();
-  /** Of {@link publishPendingStatuses}, by record and status. */
-  readonly #payments = new Map<string, Promise<PublishOutcome>>();
+  readonly #payments: PendingPayments;
   /** What the last ADD of a pod said about the runtime. */
   #lastAdd: PodDescription | undefined;
   /** The conf of the last call that needed its default network. */
@@ -69,6 +61,7 @@ export class Engine {
   constructor(deps: EngineDeps) {
     this.#deps = deps;
     this.#leftovers = new Leftovers(deps, this.#locks);
+    this.#payments = new PendingPayments(deps, this.#locks);
     const sandboxes = new RunningSandboxes(deps, this.#locks);
     const reports = new PodReports(deps.events);
     this.#hotPlug = new HotPlug(deps, sandboxes, reports);
@@ -250,10 +243,7 @@ export class Engine {
    * @throws CniError when a definition or the records cannot be read
    */
   async countOutdated(conf: JsonObject): Promise<number> {
-    const { logger } = this.#deps;
-    const config = configForCall(this.#deps.config(), conf);
-    const tools = toolsWithoutCall(this.#deps);
-    const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
+    const ctx = contextWithoutCall(this.#deps, conf);
     let count = 0;
     for (const record of (await this.#deps.records.list()).records) {
       count += (await outdatedInterfaces(ctx, record)).length;
@@ -272,50 +262,14 @@ export class Engine {
   }
 
   /**
-   * Publishes the statuses that calls could not publish in time, except of containers that
-   * `isInUse`. Resolves when none of them is sent any more: a rejected one can take hours.
-   * @param options.signal publishes one after the other, until it fires or one is not accepted
-   * @param options.first a container whose status comes first
-   * @param options.isSampled looks only at some of the node's records
+   * Publishes the statuses that calls could not publish in time, as {@link PendingPayments}.
    * @throws CniError when the records cannot be listed
    */
-  async publishPendingStatuses(
+  publishPendingStatuses(
     isInUse: (containerId: string) => Promise<boolean>,
-    { signal, ...which }: PendingStatusOptions = {},
+    options: PaymentOptions = {},
   ): Promise<void> {
-    const { logger } = this.#deps;
-    const config = configForCall(this.#deps.config(), {});
-    const tools = toolsWithoutCall(this.#deps);
-    const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
-    const begun: Promise<PublishOutcome>[] = [];
-    for (const record of await recordsWithPendingStatus(this.#deps, which)) {
-      if (signal?.aborted === true) return;
-      if (this.#locks.isInUse(record.containerId) || (await isInUse(record.containerId))) continue;
-      const payment = this.#pay(ctx, record, isInUse);
-      begun.push(payment);
-      if (signal !== undefined && (await payment) === "pending") return;
-    }
-    await Promise.all(begun);
-  }
-
-  /** Two payments of one status at a time would be one too many. */
-  #pay(
-    ctx: CallContext,
-    record: AttachmentRecord,
-    isInUse: (containerId: string) => Promise<boolean>,
-  ): Promise<PublishOutcome> {
-    const key = JSON.stringify([record.containerId, record.ifName, record.pendingStatus]);
-    let payment = this.#payments.get(key);
-    if (payment === undefined) {
-      payment = pay(ctx, record, { locks: this.#locks, isInUse })
-        .catch((err: unknown): PublishOutcome => {
-          ctx.logger.warn({ err }, "cannot publish the network-status that a record owes");
-          return "pending";
-        })
-        .finally(() => this.#payments.delete(key));
-      this.#payments.set(key, payment);
-    }
-    return payment;
+    return this.#payments.payAll(isInUse, options);
   }
 }
 

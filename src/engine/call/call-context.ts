@@ -1,5 +1,7 @@
 import type { PluginRequest } from "#cni/plugin/request.ts";
+import { configForCall } from "#engine/config.ts";
 import { HostGoneError, type NetnsState } from "#engine/ports.ts";
+import type { JsonObject } from "#lib/json.ts";
 import type { Call, CallHost } from "./call.ts";
 import { CallDelegates } from "./call-delegates.ts";
 import type { CallContext, EngineDeps } from "./deps.ts";
@@ -22,12 +24,6 @@ export function callTools({ clock }: EngineDeps, host: CallHost): CallTools {
   return { host, startedAt, trace, answered, noteAnswered, delegates };
 }
 
-/** Tools without a call, which execute nothing. @param find looks up plugins @default refuses */
-export function toolsWithoutCall(deps: EngineDeps, find: CallHost["find"] = refuse): CallTools {
-  const gone = new AbortController().signal;
-  return callTools(deps, { gone, exec: refuse, netlink: refuse, find });
-}
-
 async function refuse(): Promise<never> {
   throw new HostGoneError("there is no call, so nothing is executed");
 }
@@ -41,6 +37,24 @@ export function callContext(
   const { delegates, noteAnswered: _, ...others } = tools;
   const delegateRunner: CallContext["delegateRunner"] = (network) => delegates.runner(network);
   return { deps, ...others, delegateRunner, signal: others.host.gone, ...call };
+}
+
+/**
+ * The context of work that no call carries, and that executes nothing.
+ * @param conf the conf with which the container runtime calls Plexus
+ * @param find looks up plugins. @default refuses
+ * @throws CniError 7 for an invalid configuration
+ */
+export function contextWithoutCall(
+  deps: EngineDeps,
+  conf: JsonObject,
+  find: CallHost["find"] = refuse,
+): CallContext {
+  const gone = new AbortController().signal;
+  const tools = callTools(deps, { gone, exec: refuse, netlink: refuse, find });
+  const { logger } = deps;
+  const config = configForCall(deps.config(), conf);
+  return callContext(deps, tools, { config, logger, netnsState: "none" });
 }
 
 /** What the shim, which runs in the runtime's network namespace, found at CNI_NETNS. */

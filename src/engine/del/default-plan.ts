@@ -1,8 +1,7 @@
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { callContext, toolsWithoutCall } from "#engine/call/call-context.ts";
+import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/call/deps.ts";
-import { configForCall } from "#engine/config.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { runtimeConf } from "#engine/plan/planned-attachment.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
@@ -22,10 +21,9 @@ export async function defaultNetworkDels(
   deps: EngineDeps,
   conf: JsonObject,
 ): Promise<readonly DelegateCall[] | undefined> {
-  const { logger } = deps;
-  const config = configForCall(deps.config(), conf);
+  const ctx = contextWithoutCall(deps, conf);
+  const { config } = ctx;
   if (config.clusterNetwork === undefined && config.delegates.length === 0) return undefined;
-  const ctx = callContext(deps, toolsWithoutCall(deps), { config, logger, netnsState: "none" });
   const { list } = await defaultNetwork({ ...ctx, unlimited: true });
   const searchPath = delegateSearchPath(config, []);
   const attachment = { ifName: "", cniArgs: [], capabilityArgs: {}, searchPath };

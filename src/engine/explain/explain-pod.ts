@@ -1,7 +1,7 @@
-import { callContext, toolsWithoutCall } from "#engine/call/call-context.ts";
+import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/call/deps.ts";
 import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
-import { configForCall, defaultEngineConfig } from "#engine/config.ts";
+import { defaultEngineConfig } from "#engine/config.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { PluginLookup, Pod } from "#engine/ports.ts";
 import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
@@ -136,9 +136,7 @@ function networksOf(
   pod: Pod,
   { attached, record, options }: NetworksOfPod,
 ): Promise<ExplainedNetworks> {
-  const config = configForCall(deps.config(), options.conf);
-  const tools = toolsWithoutCall(deps, (_, types) => Promise.all(types.map(options.findPlugin)));
-  const ctx = callContext(deps, tools, { config, logger: deps.logger, netnsState: "none" });
-  const { searchPath, conf } = options;
+  const { searchPath, conf, findPlugin } = options;
+  const ctx = contextWithoutCall(deps, conf, (_, types) => Promise.all(types.map(findPlugin)));
   return explainNetworks(ctx, { pod, attached, record, searchPath, conf });
 }

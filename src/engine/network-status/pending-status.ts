@@ -23,15 +23,21 @@ export interface Payment {
   readonly isInUse?: (containerId: string) => Promise<boolean>;
 }
 
+/** Which records are looked at. */
+export interface PendingStatusSelection {
+  /** A container whose record comes before all others. */
+  readonly first?: string;
+  /** Read only some of the node's records. @default false */
+  readonly isSampled?: boolean;
+}
+
 /**
  * Records whose pending status can be sent now, in random rotation: an unpublishable one must not
  * block others.
- * @param options.first a container whose record comes before all others
- * @param options.isSampled whether only some of the node's records are read
  */
 export async function recordsWithPendingStatus(
   deps: Pick<EngineDeps, "records" | "bootId" | "clock">,
-  { first, isSampled = false }: { readonly first?: string; readonly isSampled?: boolean },
+  { first, isSampled = false }: PendingStatusSelection,
 ): Promise<AttachmentRecord[]> {
   const { records } = await deps.records.list(
     isSampled ? { atMost: sampleMax } : { containing: '"pendingStatus"' },

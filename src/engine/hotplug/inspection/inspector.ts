@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "#cni/document.ts";
-import { callContext, toolsWithoutCall } from "#engine/call/call-context.ts";
+import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
@@ -69,19 +69,16 @@ export class Inspector {
    * @throws CniError when the record or the configuration cannot be read
    */
   async restoreStatus(pod: PodState, { conf }: Pick<HotPlugOptions, "conf">): Promise<void> {
-    const config = configForCall(this.#deps.config(), await conf());
+    const ctx = contextWithoutCall(this.#deps, await conf());
     const record = await this.#sandboxes.recordOf(pod);
     if (record === undefined) return;
     using _lock = await this.#sandboxes.lock(record);
     const stored = await this.#sandboxes.load(record);
     if (stored === undefined || stored.record.pendingStatus !== undefined) return;
-    const { logger, publisher } = this.#deps;
-    const tools = toolsWithoutCall(this.#deps);
-    const ctx = callContext(this.#deps, tools, { config, logger, netnsState: "none" });
     const status = await statusOfRecord(ctx, stored.record);
     if (isSameStatus(pod.networkStatus, status[networkStatusAnnotation])) return;
     // The publisher repeats it, and a later status replaces it.
-    void publisher.publish(pod, status).catch(() => undefined);
+    void this.#deps.publisher.publish(pod, status).catch(() => undefined);
   }
 
   async #updateAddresses(ctx: CallContext, { key, locks }: LockedSandbox): Promise<void> {
