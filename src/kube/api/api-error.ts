@@ -61,11 +61,14 @@ export function asApiError(error: unknown, request = "API request"): ApiError {
 
 const maxRetryAfterMs = 120_000;
 
+/** Seconds or a date (RFC 9110 §10.2.3), else what the Status object says. */
 function readRetryAfter(
   header: string | undefined,
   status: Readonly<Record<string, unknown>>,
 ): number {
   const details = isJsonObject(status.details) ? status.details : {};
-  const seconds = Number(header ?? details.retryAfterSeconds ?? 0);
-  return Number.isFinite(seconds) ? Math.min(maxRetryAfterMs, Math.max(0, seconds * 1000)) : 0;
+  const asDate = (Date.parse(header ?? "") - Date.now()) / 1000;
+  const given = [Number(header), asDate, Number(details.retryAfterSeconds)];
+  const seconds = given.find(Number.isFinite) ?? 0;
+  return Math.min(maxRetryAfterMs, Math.max(0, seconds * 1000));
 }
