@@ -115,7 +115,7 @@ async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Prom
 
 /**
  * Locks stale sandboxes while no other operation runs: later, one that waits for that could be
- * first. Leaves out those that another GC holds, which goes on when its shim has gone.
+ * first. Leaves out those that another GC holds: it continues when its shim has gone.
  */
 function lockStale(stale: Sandboxes, { locks, staleLocks }: CollectOptions): Sandboxes {
   const held = new Set<string>();

@@ -25,10 +25,11 @@ interface GcScope {
  * The sandboxes that a GC may detach. The runtime knows only its own containers, but other runtimes
  * may use the node with other lists, or with this one: CRI-O collects every list of its directory
  * and lists no container in those that only podman uses. A sandbox that is not listed is stale if
- * - a call of this list made it, and the runtime lists another one of this list, which is a pod if
- *   and only if this one is: podman's containers are none, and CRI-O's sandboxes are; or
- * - a call of this list made it, or no list is known, because the record is damaged or of an earlier
- *   release, and nothing is at the path of its namespace.
+ * one of these holds:
+ * - A call of this list made it, and the runtime lists another sandbox of the list. Both are pods,
+ *   as CRI-O's are, or neither is, as podman's.
+ * - Nothing is at the path of its namespace, and a call of this list made it, or its list is not
+ *   known: the record is damaged, or of an earlier release.
  */
 export async function staleSandboxes(
   ctx: CallContext,

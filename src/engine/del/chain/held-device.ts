@@ -45,7 +45,7 @@ export async function heldDevice(
 ): Promise<HeldDevice | undefined> {
   const ids = new Set(calls.flatMap(deviceIdsOf));
   const containerId = calls[0]?.env.CNI_CONTAINERID ?? "";
-  // Before the records of the node, of which there may be many.
+  // This is cheap. The node may have many records.
   if (ids.size === 0 || (await interfaceIsPresent(ctx, { netns, ifName }))) return undefined;
   for (const id of ids) {
     const holder = await holderOf(ctx, await recordedDevice(ctx, id, containerId));

@@ -8,7 +8,7 @@ import { runtimePod } from "./runtime-pod.ts";
 
 const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
 
-/** Whether the name may be that of a container without a pod: podman sends no namespace. */
+/** Whether the name may belong to a container without a pod: podman sends no namespace. */
 function isContainerName(cniArgs: CniArgs): boolean {
   const args = new Map(cniArgs);
   return args.has("K8S_POD_NAME") && !args.has("K8S_POD_NAMESPACE");
@@ -25,7 +25,7 @@ function podToAttach(cniArgs: CniArgs, source?: ClusterSource): PodIdentity | un
 
 /**
  * The pod to attach; undefined if the sandbox is not a pod. Looks it up only if the runtime does
- * not describe it. A name without a namespace is that of a container, which need not be a pod.
+ * not describe it. A name without a namespace belongs to a container, which need not be a pod.
  * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that
  *   knows pods: the runtime may still want it, and an invented result would start it without its
  *   networks
