@@ -143,7 +143,7 @@ void frame_write(struct buf *b, int type, const struct field *fields, int count)
 	memcpy(b->data + start, &size, 4);
 }
 
-/* Reads the frame at `bytes`; its fields then point into it. Returns its size, 0 if it is incomplete, -1 if it is malformed. */
+/* Reads the frame at `bytes`; its fields then point into it. Returns its size, 0: incomplete, -1: malformed. */
 ssize_t frame_parse(const char *bytes, size_t len, struct frame *f)
 {
 	size_t at = 5, end, size;

@@ -109,7 +109,7 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 }
 
 /* Starts a child with fds[i] as its descriptor i; with an order, as a delegate. Returns -1 if there is no child.
- * exec_errno says why a child could not become the executable. Retries for a while if an installer still writes the file. */
+ * exec_errno says why a child could not become the executable. Retries while an installer still writes the file. */
 pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order)
 {
 	static _Alignas(16) char stack[16384];

@@ -23,7 +23,7 @@ static const struct flock first_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET
 static const struct flock turn_byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1 };
 static const struct call *holder; /* of its sandbox's lock file */
 
-/* Writes a process group, or none (0), to the lock file. Only the first write needs room. Returns false with errno on failure. */
+/* Writes a process group, or none (0), to the lock file. Only the first write needs room. False: failure, with errno. */
 bool straggler_note(int lock, pid_t group)
 {
 	char name[NAME_LENGTH];
@@ -87,7 +87,7 @@ static bool is_marked(int fd, struct flock byte)
 	return !fcntl(fd, F_OFD_GETLK, &byte) && byte.l_type != F_UNLCK;
 }
 
-/* Shares the state directory, if there is one (else -1). Returns false, without waiting, while a GC runs or has its turn. */
+/* Shares the state directory, if there is one (else -1). Returns false at once while a GC runs or has its turn. */
 static bool share_node(const struct call *call, int *node)
 {
 	*node = open(call->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -235,8 +235,8 @@ void unlock_other(const struct call *other)
 	close(other->node_lock);
 }
 
-/* Locks the call's sandbox to the end of the process. Returns false, without waiting, while another operation on it or a
- * garbage collection runs. Waits for what earlier delegates have left running. Without room for its file, call->lock is -1. */
+/* Locks the call's sandbox to the end of the process. Returns false at once while another operation on it or a GC runs.
+ * Waits for what earlier delegates have left running. Without room for its file, call->lock is -1. */
 bool lock_try(struct call *call)
 {
 	int node;

@@ -25,9 +25,9 @@ static const struct { uint16_t type, fixed; uint32_t attributes; } messages[] = 
 	{ RTM_DELROUTE, sizeof(struct rtmsg), ROUTE },
 };
 
-/* Opens a network namespace by its path. No caller learns what is there instead, as a compromised engine may name any path.
- * ENOENT: no namespace; EINVAL: an empty file, at which one may be mounted where the shim does not see it. Opening a device or a
- * FIFO has effects, so O_PATH comes first. */
+/* Opens a network namespace by its path. A compromised engine may name any path, so no caller learns what else is there.
+ * ENOENT: no namespace; EINVAL: an empty file, at which one may be mounted where the shim does not see it. Opening a
+ * device or a FIFO has effects, so O_PATH comes first. */
 int netns_open(const char *path)
 {
 	char again[64];
@@ -58,9 +58,9 @@ void netns_target(int fd, char target[PATH_SIZE])
 	target[len > 0 ? len : 0] = '\0';
 }
 
-/* True if the path leads to the network namespace of a process other than the shim: once that has ended, it may lead to another
- * container's. Appends what tells both apart: when the process started and the number of the namespace, of which each is used
- * again. Appends nothing if the process is unknown, or `id` is NULL. */
+/* True if the path leads to the network namespace of another process. Once that has ended, it may lead to another
+ * container's. Appends what tells them apart: when the process started, and the namespace's number. Either alone is
+ * used again. Appends nothing if the process is unknown, or `id` is NULL. */
 bool netns_process(const char *path, struct buf *id)
 {
 	char target[PATH_SIZE] = "/", file[PATH_SIZE];

@@ -57,8 +57,8 @@ static bool is_end(const struct plan *plan, size_t start, size_t at, size_t end)
 	return is_equal;
 }
 
-/* Finds the newest complete plan of a file, to which each update is appended. If incomplete bytes follow, it is unknown what was
- * attempted since, so all of it must run. Returns false if there is none, or only another release can read its version. */
+/* Finds the newest complete plan of a file, to which each update is appended. If incomplete bytes follow, it is unknown
+ * what was attempted since, so all of it must run. Returns false if there is none, or its version is another one. */
 bool plan_parse(struct plan *plan, const char *id, const char *ifname)
 {
 	struct plan next = { .bytes = plan->bytes };

@@ -104,7 +104,7 @@ static bool plan_is_of_other_boot(const struct plan *plan)
 	return other;
 }
 
-/* Makes the record the tombstone in one step, so that a killed DEL can be repeated. Follows no link. Returns -1 on failure. */
+/* Makes the record the tombstone in one step, so that a killed DEL can be repeated. Follows no link. -1: failure. */
 static int plan_forget(const struct call *call)
 {
 	char path[PATH_SIZE], tombstone[PATH_SIZE];
@@ -145,8 +145,8 @@ static bool run_step(struct call *call, struct frame *step, int timeout_ms, stru
 }
 
 /* Runs the steps of a checked plan and collects their failures. A failure skips the remaining steps of its group.
- * Delegates get the network namespace of this call, or none: some fail or do harm with a stale path, and none may
- * take the runtime's namespace for a pod's, nor in a DEL that of a process, which may have become another container's. Each step gets its share of the time that the runtime waits. */
+ * Delegates get this call's network namespace, or none: some do harm with a stale path, with the runtime's namespace,
+ * or with that of a process, which may be another container's by a DEL. Each step gets its share of the call's time. */
 static void run_steps(struct call *call, const struct plan *plan, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
