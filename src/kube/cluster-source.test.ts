@@ -127,21 +127,27 @@ test("getPod() retries within its deadline when a connection is dead", async ({ 
   expect(await kube.source.getPod(webWithUid, {})).toMatchObject({ name: "web" });
 });
 
-test("getPod() hears an API server that needs more than half of the time: it asks a second time beside the first", async ({
-  api,
-}) => {
-  api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
-  await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 1000 });
-  const second = Promise.withResolvers<void>();
-  api.script({ when: isGet("web"), answer: second.promise });
-  const noteSecond: Script["when"] = (request) => {
-    if (isGet("web")(request)) second.resolve();
-    return isGet("web")(request);
-  };
-  api.script({ when: noteSecond, answer: "hang", times: 10 });
-  expect(await kube.source.getPod(webWithUid, {})).toMatchObject({ name: "web" });
-  expect(api.seen.filter(isGet("web"))).toHaveLength(2);
-});
+test.for([
+  ["hangs", []],
+  ["fails", ["reset"]],
+  ["is refused for the moment", [503, 429]],
+] as const)(
+  "getPod() hears an API server that needs more than half of the time, also if the request beside the first one %s",
+  async ([, failures], { api }) => {
+    api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
+    await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 1000 });
+    const last = Promise.withResolvers<void>();
+    api.script({ when: isGet("web"), answer: last.promise });
+    for (const answer of failures) api.script({ when: isGet("web"), answer });
+    const noteLast: Script["when"] = (request) => {
+      if (isGet("web")(request)) last.resolve();
+      return isGet("web")(request);
+    };
+    api.script({ when: noteLast, answer: "hang", times: 10 });
+    expect(await kube.source.getPod(webWithUid, {})).toMatchObject({ name: "web" });
+    expect(api.seen.filter(isGet("web"))).toHaveLength(2 + failures.length);
+  },
+);
 
 test("getPod() asks a second time on a new connection", async ({ api }) => {
   await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 1000 });

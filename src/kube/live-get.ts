@@ -2,7 +2,7 @@ import { CniError } from "#cni/error.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
-import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
+import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
@@ -18,6 +18,9 @@ interface LiveGetRequest {
    */
   readonly isShared?: boolean;
 }
+
+/** @param isRepeated whether the connection of an earlier request may be half-open */
+type Send = (isRepeated: boolean) => Promise<Json>;
 
 /** Reads what is in no cache. */
 export class LiveGetter {
@@ -45,43 +48,60 @@ export class LiveGetter {
     return running;
   }
 
+  /**
+   * Sends the request with all of the time. Others follow once it has failed, or half of the time is
+   * over: its connection may be half-open, or the server slow. The first answer counts.
+   */
   async #read(request: LiveGetRequest): Promise<JsonObject | undefined> {
-    using limit = deadline(this.#timeoutMs);
+    const { path, query, accept } = request;
     const endsAt = performance.now() + this.#timeoutMs;
-    const backoff = new Backoff({ initialMs: 100, maxMs: 1000 });
-    for (;;) {
-      try {
-        const answer = await this.#ask(request, Math.max(250, endsAt - performance.now()));
-        if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
-        return answer;
-      } catch (thrown) {
-        const error = asApiError(thrown);
-        if (error.status === 404) return undefined;
-        const delayMs = Math.max(error.retryAfterMs, backoff.next());
-        const isLast = performance.now() + delayMs >= endsAt;
-        if (!error.transient || isLast) throw this.#failure(request, error);
-        await pause(delayMs, limit.signal);
-      }
+    const answered = new AbortController();
+    const { signal } = answered;
+    const send: Send = (isRepeated) => {
+      const timeoutMs = Math.max(250, endsAt - performance.now());
+      const common = omitUndefined({ path, query, accept });
+      return this.#client.json({ ...common, timeoutMs, isRepeated, signal });
+    };
+    const first = send(false);
+    const isFinal = first.catch((error: unknown) => {
+      if (!asApiError(error).transient) throw error;
+      return new Promise<never>(() => undefined);
+    });
+    try {
+      const answer = await Promise.race([isFinal, this.#repeat(send, { first, endsAt, signal })]);
+      if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
+      return answer;
+    } catch (thrown) {
+      const error = asApiError(thrown);
+      if (error.status === 404) return undefined;
+      throw this.#failure(request, error);
+    } finally {
+      answered.abort();
     }
   }
 
-  /**
-   * Sends the request with all of the time. After half of it, sends another one beside it: the
-   * connection of the first may be half-open, or the server slow. The first answer counts.
-   */
-  async #ask({ path, query, accept }: LiveGetRequest, timeoutMs: number): Promise<Json> {
-    const answered = new AbortController();
-    const { signal } = answered;
-    const common = omitUndefined({ path, query, accept, signal });
-    const again = async (): Promise<Json> => {
-      await pause(timeoutMs / 2, signal);
+  /** @throws ApiError without an answer in time, or with one that repetitions do not change */
+  async #repeat(
+    send: Send,
+    { first, endsAt, signal }: { first: Promise<Json>; endsAt: number; signal: AbortSignal },
+  ): Promise<Json> {
+    const backoff = new Backoff({ initialMs: 100, maxMs: 1000 });
+    const failed = first.then(() => undefined, asApiError);
+    const halfTime = pause(this.#timeoutMs / 2, signal).then(() => undefined);
+    for (let error = await Promise.race([failed, halfTime]); ; ) {
+      if (error !== undefined) {
+        const last = error;
+        const delayMs = Math.max(last.retryAfterMs, backoff.next());
+        if (!last.transient) throw last;
+        if (performance.now() + delayMs >= endsAt) return first.catch(() => Promise.reject(last));
+        await pause(delayMs, signal);
+      }
       signal.throwIfAborted();
-      return this.#client.json({ ...common, timeoutMs: timeoutMs / 2, isRepeated: true });
-    };
-    try {
-      return await Promise.race([this.#client.json({ ...common, timeoutMs }), again()]);
-    } finally {
-      answered.abort();
+      try {
+        return await send(error === undefined);
+      } catch (thrown) {
+        error = asApiError(thrown);
+      }
     }
   }
 
