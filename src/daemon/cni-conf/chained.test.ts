@@ -1,4 +1,4 @@
-import { readFile, rename, unlink, writeFile } from "node:fs/promises";
+import { readFile, rename, stat, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
@@ -292,3 +292,17 @@ test.each([
     expect(outdated.state).toBe(problem === undefined ? "shadowed" : "active");
   },
 );
+
+test("the digits of the primary's integers are kept, and are no reason to write the file again", async () => {
+  const node = await calicoNode();
+  const text = JSON.stringify(calico).replace("{", '{"vendor":9007199254740993,');
+  await node.put(primaryFile, text);
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  expect(await own(node)).toContain('"vendor": 9007199254740993');
+  const written = await stat(join(node.conf, plexusConfName));
+  for (let round = 0; round < 2; round++) {
+    expect(await reconciler.reconcile()).toMatchObject({ status: { state: "active" } });
+  }
+  expect((await stat(join(node.conf, plexusConfName))).ino).toBe(written.ino);
+});

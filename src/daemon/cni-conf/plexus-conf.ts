@@ -5,7 +5,7 @@ import { compareVersions } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, parseExactly } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { isMetaPluginType } from "#npwg/meta-plugins.ts";
 import type { Primary } from "./candidates.ts";
@@ -117,7 +117,7 @@ export function parsePlexusConf(text: string): PlexusConf | undefined {
     const [plugin, ...chained] = plugins;
     if (plugin?.type !== "plexus") return undefined;
     if (chained.some(({ type }) => isMetaPluginType(type))) return undefined;
-    return { own: { ...(JSON.parse(text) as JsonObject), plugins: [plugin.raw] }, chained };
+    return { own: { ...(parseExactly(text) as JsonObject), plugins: [plugin.raw] }, chained };
   } catch {
     return undefined;
   }
@@ -126,7 +126,7 @@ export function parsePlexusConf(text: string): PlexusConf | undefined {
 /** Plexus's plugin configuration in the text of its file; empty if there is none. */
 export function pluginConfOf(text: string | undefined): JsonObject {
   try {
-    const list: unknown = JSON.parse(text ?? "{}");
+    const list: unknown = parseExactly(text ?? "{}");
     const plugins = isJsonObject(list) && Array.isArray(list.plugins) ? list.plugins : [];
     return plugins.filter(isJsonObject).find(({ type }) => type === "plexus") ?? {};
   } catch {
