@@ -57,7 +57,8 @@ export class FileRecordStore implements RecordStore {
     if (forOneCall) this.#examined = new Map();
     const list: PodIndexOptions["list"] = async (selection) =>
       (await this.#list(selection)).records;
-    this.#pods = new PodIndex({ list, isKept: !forOneCall });
+    const isHere = (key: RecordKey): boolean => isPresent(this.#path(recordFileName(key)));
+    this.#pods = new PodIndex({ list, isKept: !forOneCall, isPresent: isHere });
     this.#writing = `write the attachment record in ${dir}`;
     this.#open = new OpenFiles(dir);
   }

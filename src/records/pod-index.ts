@@ -13,6 +13,8 @@ export interface PodIndexOptions {
   }) => Promise<readonly AttachmentRecord[]>;
   /** Whether the index pays: else each question reads only what it needs. */
   readonly isKept: boolean;
+  /** Whether a record is still there: the shim removes records, too. */
+  readonly isPresent: (key: RecordKey) => boolean;
 }
 
 /** The pod of each recorded sandbox interface. Lists the records on first use. */
@@ -54,7 +56,7 @@ export class PodIndex {
   }
 
   /**
-   * Includes what other processes have created, and may include what they have removed.
+   * Includes what other processes have created.
    * @throws Error when the records cannot be listed; the next call lists them again
    */
   async keysOf(pod: Pod): Promise<RecordKey[]> {
@@ -73,7 +75,10 @@ export class PodIndex {
     this.#listed ??= this.#readUnknown();
     await this.#listed;
     const names = [...this.#pods].filter(([, each]) => each === text).map(([name]) => name);
-    return names.map(parseStateFileName).filter((file) => file?.kind === "record");
+    const keys = names.map(parseStateFileName).filter((file) => file?.kind === "record");
+    const present = keys.filter((key) => this.#options.isPresent(key));
+    for (const key of keys) if (!present.includes(key)) this.remove(key);
+    return present;
   }
 
   #readUnknown(): Promise<void> {
