@@ -27,6 +27,7 @@ function start(
     waitMs?: number;
     requestTimeoutMs?: number;
     rejectedMs?: number;
+    lateMs?: number;
     backoff?: BackoffOptions;
   } = {},
 ) {
@@ -37,6 +38,7 @@ function start(
     waitMs: options.waitMs ?? 2000,
     requestTimeoutMs: options.requestTimeoutMs ?? 1000,
     backoff: options.backoff ?? { initialMs: 10, maxMs: 20 },
+    ...(options.lateMs !== undefined && { lateMs: options.lateMs }),
     rejections: { initialMs: options.rejectedMs ?? 10, maxMs: 60_000 },
     metrics: { statusWrite: (result) => results.push(result) },
   });
@@ -179,6 +181,24 @@ test("a status replaces that of an earlier sandbox even if the API server applie
   late.resolve();
   expect(await Promise.all([older, newer])).toEqual(["settled", "settled"]);
   expect(annotationsOf(api)).toEqual({ [key]: "newer" });
+});
+
+test("a status is written once more when an earlier write, which had no answer, may have come after it", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  const late = Promise.withResolvers<void>();
+  api.script({ when: isStatusPatch, answer: late.promise });
+  await using started = start(client, { waitMs: 20, requestTimeoutMs: 50, lateMs: 300 });
+  await started.publisher.publish(pod, { [key]: "older" });
+  expect(await started.publisher.publish(pod, { [key]: "newer" })).toBe("pending");
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "newer" }));
+  late.resolve();
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "older" }));
+  await eventually(() => expect(started.publisher.pending).toBe(0));
+  expect(annotationsOf(api)).toEqual({ [key]: "newer" });
+  expect(started.results).toEqual(["retried", "written", "written"]);
 });
 
 test("publish() with a start begins then, unless it is withdrawn before", async ({

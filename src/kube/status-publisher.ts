@@ -15,6 +15,7 @@ import { Slots } from "#lib/concurrency/slots.ts";
 import { isJsonObject } from "#lib/json.ts";
 import type { KubeMetrics, StatusWriteResult } from "./metric-labels.ts";
 import { keyOf, metadataOnly } from "./objects.ts";
+import { UnansweredWrites } from "./unanswered-writes.ts";
 
 /** Between the last attempts of a process that ends. */
 const lastAttempts: BackoffOptions = { initialMs: 200, maxMs: 1000 };
@@ -37,10 +38,14 @@ interface StatusPublisherOptions {
   readonly backoff?: BackoffOptions;
   /** After a status that the API server rejects. @default two minutes to one hour */
   readonly rejections?: BackoffOptions;
+  /** How long the API server may work on a write whose answer did not come. @default 60000 */
+  readonly lateMs?: number;
   readonly metrics?: Partial<KubeMetrics>;
 }
 
 interface Pending {
+  /** Of the pod in {@link ApiStatusPublisher}'s maps. */
+  readonly key: string;
   readonly pod: PodReference;
   /** The latest values; an attempt takes them, and returns them when it fails. */
   annotations: Annotations;
@@ -52,7 +57,7 @@ interface Pending {
   readonly ended: Promise<unknown>;
   /** Aborted when nothing more should be sent. What was sent may be written in any case. */
   readonly cancel: AbortController;
-  /** Ends the pause after a rejection: there are other values. */
+  /** Ends a pause that concerns the values: there are others. */
   changed: AbortController;
   /** Resolves when the next attempt is later than callers wait. */
   readonly deferred: PromiseWithResolvers<PublishOutcome>;
@@ -65,9 +70,9 @@ interface Pending {
 /** The pause before the next attempt of a write. */
 interface Pause {
   readonly delayMs: number;
-  /** The API server rejects the value: another one need not wait. */
-  readonly isRejected: boolean;
-  /** Whether an earlier attempt would be in vain: the API server has asked for the pause, or rejected the value. */
+  /** Another value need not wait. */
+  readonly isOfValue: boolean;
+  /** Whether an earlier attempt would be in vain. */
   readonly isNeeded: boolean;
 }
 
@@ -75,11 +80,13 @@ interface Pause {
  * Sets annotations by a JSON merge PATCH of `pods/status` with the UID as precondition, without
  * reads or conflicts. Retries until it succeeds, the pod is gone, or the status is withdrawn or not
  * current any more; newer values are merged in. A value that the API server rejects is retried, too,
- * at most once a minute, and after some hours about once an hour.
+ * at most once a minute, and after some hours about once an hour. A value is written once more
+ * when an earlier write, which had no answer, may have come after it.
  */
 export class ApiStatusPublisher implements StatusPublisher {
-  readonly #options: Required<StatusPublisherOptions>;
+  readonly #options: Required<Omit<StatusPublisherOptions, "lateMs">>;
   readonly #pending = new Map<string, Pending>();
+  readonly #unanswered: UnansweredWrites;
   readonly #slots = new Slots(maxWrites);
   readonly #shutdown = new AbortController();
   /** Aborted when the process waits no longer for requests that were sent. */
@@ -87,7 +94,8 @@ export class ApiStatusPublisher implements StatusPublisher {
   /** Until when a process that ends waits, by performance.now(). */
   #endsAt = Infinity;
 
-  constructor(options: StatusPublisherOptions) {
+  constructor({ lateMs, ...options }: StatusPublisherOptions) {
+    this.#unanswered = new UnansweredWrites(lateMs);
     const backoff = { initialMs: 500, maxMs: 60_000 };
     this.#options = { requestTimeoutMs: 10_000, backoff, rejections, metrics: {}, ...options };
   }
@@ -157,7 +165,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       if (this.#pending.get(key) === pending) this.#pending.delete(key);
     });
     const pending: Pending = {
-      ...{ pod, annotations, options, done, ended },
+      ...{ key, pod, annotations, options, done, ended },
       ...{ cancel: new AbortController(), changed: new AbortController() },
       ...{ deferred: Promise.withResolvers<PublishOutcome>(), hasWarned: false },
       lastAttempts: new Backoff(lastAttempts),
@@ -179,13 +187,18 @@ export class ApiStatusPublisher implements StatusPublisher {
         const { result, retryAfterMs } = await this.#attempt(pending, taken);
         if (result === "dropped") return "pending";
         if (result === "gone") return "settled";
-        if (result === "written") continue;
+        const lateMs = this.#unanswered.mayReplaceMs(pending.key, taken);
+        if (result === "written" && lateMs === 0) continue;
         pending.annotations = { ...taken, ...pending.annotations };
-        const isRejected = result === "invalid";
-        const delayMs = isRejected ? rejected.next() : Math.max(retryAfterMs, retries.next());
-        const isNeeded = isRejected || retryAfterMs > 0;
-        if (!(await this.#pauseBefore(pending, { delayMs, isRejected, isNeeded })))
-          return "pending";
+        const delays = {
+          retried: () => Math.max(retryAfterMs, retries.next()),
+          invalid: () => rejected.next(),
+          written: () => lateMs,
+        };
+        const isOfValue = result !== "retried";
+        const isNeeded = isOfValue || retryAfterMs > 0;
+        const next = { delayMs: delays[result](), isOfValue, isNeeded };
+        if (!(await this.#pauseBefore(pending, next))) return "pending";
       }
       return "settled";
     } finally {
@@ -195,16 +208,16 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   /** @returns whether there is a next attempt: a process that ends makes none in vain */
-  async #pauseBefore(pending: Pending, { delayMs, isRejected, isNeeded }: Pause): Promise<boolean> {
+  async #pauseBefore(pending: Pending, { delayMs, isOfValue, isNeeded }: Pause): Promise<boolean> {
     const { cancel, deferred, lastAttempts } = pending;
     const { signal } = this.#shutdown;
     const until = performance.now() + delayMs;
     pending.changed = new AbortController();
     const { changed: another } = pending;
-    if (isNeeded) await pending.options.onPause?.({ milliseconds: delayMs, isForAll: !isRejected });
+    if (isNeeded) await pending.options.onPause?.({ milliseconds: delayMs, isForAll: !isOfValue });
     if (delayMs > this.#options.waitMs) deferred.resolve("pending");
     if (!signal.aborted) {
-      const changed = isRejected ? [another.signal] : [];
+      const changed = isOfValue ? [another.signal] : [];
       await pause(delayMs, AbortSignal.any([cancel.signal, signal, ...changed]));
       if (!signal.aborted || !isNeeded) return true;
     }
@@ -223,7 +236,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       using _slot = await this.#slots.acquire(cancel.signal);
       if ((await pending.options.isCurrent?.()) === false) cancel.abort();
       cancel.signal.throwIfAborted();
-      await this.#patch(pod, annotations);
+      await this.#patch(pending, annotations);
       this.#options.metrics.statusWrite?.("written");
       return { result: "written", retryAfterMs: 0 };
     } catch (thrown) {
@@ -235,8 +248,8 @@ export class ApiStatusPublisher implements StatusPublisher {
     }
   }
 
-  #patch(pod: PodReference, annotations: Annotations): Promise<void> {
-    return this.#options.client.write({
+  async #patch({ key, pod }: Pending, annotations: Annotations): Promise<void> {
+    const request = {
       method: "PATCH",
       path: `${apiPaths.pod(pod)}/status`,
       query: { fieldManager: "plexus" },
@@ -245,7 +258,13 @@ export class ApiStatusPublisher implements StatusPublisher {
       body: { metadata: { uid: pod.uid, annotations } },
       timeoutMs: this.#options.requestTimeoutMs,
       signal: this.#ended.signal,
-    });
+    } as const;
+    try {
+      await this.#options.client.write(request);
+    } catch (error) {
+      this.#unanswered.note(key, annotations, asApiError(error));
+      throw error;
+    }
   }
 
   /** A conflict may be about the UID or anything else: the pod tells. */
