@@ -1,8 +1,9 @@
-import { readFile, rename, stat, unlink, writeFile } from "node:fs/promises";
+import { readFile, rename, rm, stat, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
 import { makeNode, type Node, quick, silent } from "#daemon/cni-conf/testing/node.ts";
+import type { ConfFiles } from "#engine/ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { eventually } from "#lib/testing/eventually.ts";
@@ -33,10 +34,10 @@ async function calicoNode(primary: object = calico): Promise<Node> {
 async function startReconciler(
   node: Node,
   change: Partial<NodeConfTimings> = {},
+  files: ConfFiles = new HostConfFiles(),
 ): Promise<NodeConfReconciler> {
   const timings = { calmMs: 60_000, ...quick, ...change } as NodeConfTimings;
   const { config, state: stateDir } = node;
-  const files = new HostConfFiles();
   const options = { spec: () => config, stateDir, files, logger: silent, timings };
   const reconciler = new NodeConfReconciler(options);
   await reconciler.load();
@@ -290,6 +291,28 @@ test.each([
     await node.put(file, JSON.stringify({ ...list, plugins: [{ type: "plexus" }, istio] }));
     const { status: outdated } = await reconciler.reconcile();
     expect(outdated.state).toBe(problem === undefined ? "shadowed" : "active");
+  },
+);
+
+test.each(agents)(
+  "%s: a plugin whose agent leaves while plexusd writes does not come back",
+  async (...row) => {
+    const node = await calicoNode();
+    const agent = row[1](node);
+    const files = new HostConfFiles();
+    const reconciler = await startReconciler(node, {}, files);
+    await reconciler.reconcile();
+    await settle(node, agent, reconciler);
+    expect(await runsOf(node)).toContain(agent.type);
+    await node.put(primaryFile, JSON.stringify({ ...calico, disableCheck: true }));
+    const read = files.read.bind(files);
+    vi.spyOn(files, "read").mockImplementation(async (path) => {
+      if (path.endsWith(primaryFile)) await rm(join(node.bin, agent.type), { force: true });
+      return read(path);
+    });
+    await reconciler.reconcile();
+    expect(JSON.parse(await own(node))).toMatchObject({ disableCheck: true });
+    expect(await runsOf(node)).not.toContain(agent.type);
   },
 );
 

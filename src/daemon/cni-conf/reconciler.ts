@@ -79,6 +79,8 @@ export class NodeConfReconciler {
   #own: OwnConf | undefined;
   /** The plugins that followed Plexus's when the file was last usable. */
   #chained: readonly PluginConf[] = [];
+  /** Those of them that were not installed at the start of the round. */
+  #missing: readonly string[] = [];
   #chain: Chain = {};
   #spec: NodeConfSpec;
   /** Prerequisites of an ADD that plexusd cannot see. */
@@ -123,12 +125,14 @@ export class NodeConfReconciler {
    * gone has removed its executable, so its plugin does not come back.
    */
   async #seeChained(dir: CniConfDir): Promise<void> {
-    const { binDirs } = this.#spec;
-    const { files } = this.#options;
     const known = dir.conf?.chained ?? this.#chained;
-    const missing = await missingPlugins(known, { binDirs, files });
-    this.#chained = dir.conf?.chained ?? known.filter(({ type }) => !missing.includes(type));
-    this.#chain = chainOf(dir, missing);
+    this.#missing = await this.#missingOf(known);
+    this.#chained = dir.conf?.chained ?? without(known, this.#missing);
+    this.#chain = chainOf(dir, this.#missing);
+  }
+
+  #missingOf(plugins: readonly PluginConf[]): Promise<string[]> {
+    return missingPlugins(plugins, { ...this.#spec, files: this.#options.files });
   }
 
   async #choose(dir: CniConfDir): Promise<PrimaryChoice> {
@@ -162,9 +166,13 @@ export class NodeConfReconciler {
     return this.#round(statusWhenUpToDate(choice, now), choice);
   }
 
-  /** If an agent writes at the same moment, its change wakes the next round, which writes. */
+  /**
+   * If an agent writes at the same moment, its change wakes the next round, which writes. If an
+   * agent removes its plugin just before the rename, the plugin would come back: it has then removed
+   * its executable, too.
+   */
   async #write(
-    dir: CniConfDir,
+    dir: Pick<CniConfDir, "text">,
     { wanted, undo }: { readonly wanted: OwnConf; readonly undo: ForeignChange | undefined },
   ): Promise<void> {
     const { cniConfDir } = this.#spec;
@@ -172,6 +180,12 @@ export class NodeConfReconciler {
     const text = textOf({ own: wanted, chained: this.#chained });
     if (!(await writePlexusConf(cniConfDir, text, { inPlaceOf: dir.text }))) return;
     this.#own = wanted;
+    const missing = await this.#missingOf(this.#chained);
+    const gone = missing.filter((type) => !this.#missing.includes(type));
+    if (gone.length > 0) {
+      this.#chained = without(this.#chained, gone);
+      return this.#write({ text }, { wanted, undo });
+    }
     const path = join(cniConfDir, plexusConfName);
     if (undo === undefined) {
       logger.info({ path }, "node configuration written");
@@ -199,4 +213,8 @@ export class NodeConfReconciler {
     const dueMs = status.state === "active" ? pollMs : waitingPollMs;
     return { status, atMostMs: Math.min(dueMs, next?.inMs ?? dueMs) };
   }
+}
+
+function without(plugins: readonly PluginConf[], types: readonly string[]): PluginConf[] {
+  return plugins.filter(({ type }) => !types.includes(type));
 }
