@@ -2,12 +2,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { FileRecordStore } from "#records/file-store.ts";
 import type { CallOutcome } from "../support/node/cni-call.ts";
 import { type Execution, errorScript } from "../support/node/scripted-plugins.ts";
 import { detachOrder, scriptedTest } from "../support/node/test.ts";
 import type { TestPod } from "../support/node/test-pod.ts";
-import { waitUntil } from "../support/wait.ts";
 import { specifiedError } from "./calls.ts";
 
 /** Makes a GC call with these keys in the configuration. */
@@ -19,7 +17,8 @@ const test = scriptedTest
   .extend("stale", ({ node }) => node.newPod({ networks: "alpha,beta,gamma" }))
   .extend("attached", { auto: true }, async ({ node, plugins, kept, stale }, { onCleanup }) => {
     for (const pod of [kept, stale]) await pod.mustAdd();
-    await statusesPublished(node.stateDir);
+    // GC skips a sandbox that plexusd has locked for a moment, to note that its status is published.
+    await node.statusesPublished();
     await plugins.clear();
     onCleanup(async () => {
       await plugins.reset();
@@ -29,15 +28,6 @@ const test = scriptedTest
   .extend("gc", ({ node }): CollectGarbage => {
     return (keys) => node.call({ command: "GC", conf: node.conf(keys) });
   });
-
-/** GC skips a sandbox that plexusd has locked for a moment, to note that its status is published. */
-async function statusesPublished(stateDir: string): Promise<void> {
-  const records = await FileRecordStore.open(stateDir);
-  await waitUntil("the statuses are published", async () => {
-    const { records: all } = await records.list();
-    return all.every(({ pendingStatus }) => pendingStatus === undefined);
-  });
-}
 
 /** A network whose plugins have GC and STATUS. */
 function collectable(name: string, types: string[], keys: object = {}): object {

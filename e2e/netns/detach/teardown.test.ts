@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { expect } from "vitest";
 import { encodePlan } from "../../shim/lab/frames.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
@@ -32,12 +32,12 @@ test("a record whose plan has a later version is refused and kept, for the relea
 }) => {
   const pod = await node.pod("later-version", { networks: "alpha" });
   await pod.mustAdd();
+  // plexusd's own update would be the newest.
+  await node.statusesPublished();
   const before = await readFile(pod.recordPath);
   const { containerId } = pod;
   const later = encodePlan({ containerId, ifName: "eth0", version: "4", steps: [] });
-  // A new file: plexusd may still append to the one that it has open.
-  await writeFile(`${pod.recordPath}.new`, Buffer.concat([before, later]), { mode: 0o600 });
-  await rename(`${pod.recordPath}.new`, pod.recordPath);
+  await writeFile(pod.recordPath, Buffer.concat([before, later]));
   await plugins.clear();
   for (const answer of [await pod.del(), await pod.del()]) {
     const error = errorOf(answer);
@@ -59,6 +59,8 @@ test("with a damaged record, DEL detaches the networks of the annotation and ren
 }) => {
   const pod = await node.pod("both-damaged", { networks: "alpha" });
   await pod.mustAdd();
+  // The next update of the record would mend it.
+  await node.statusesPublished();
   await damage(pod.recordPath);
   await plugins.clear();
   await pod.mustDel();

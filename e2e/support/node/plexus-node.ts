@@ -2,8 +2,10 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa, type Result } from "execa";
+import { FileRecordStore } from "#records/file-store.ts";
 import { differences, type HostState, type HostStateKind, readHostState } from "../host-state.ts";
 import { cniPluginDir, distPath } from "../paths.ts";
+import { waitUntil } from "../wait.ts";
 import { type CallOutcome, type CniCall, outcomeOf, type RunningCall } from "./cni-call.ts";
 import { cniEnvironment, type PodIdentity } from "./cni-environment.ts";
 import { type EngineHost, engineHost } from "./engine-host.ts";
@@ -75,6 +77,15 @@ export class PlexusNode implements AsyncDisposable {
   async networkStatus(pod: string): Promise<Record<string, unknown>[] | undefined> {
     const path = join(this.manifestsDir, ".status", `${pod}.json`);
     return existsSync(path) ? JSON.parse(await readFile(path, "utf8")) : undefined;
+  }
+
+  /** Waits until the records say that the statuses of all pods are published. */
+  async statusesPublished(): Promise<void> {
+    const records = await FileRecordStore.open(this.stateDir);
+    await waitUntil("the statuses are published", async () => {
+      const { records: all } = await records.list();
+      return all.every(({ pendingStatus }) => pendingStatus === undefined);
+    });
   }
 
   /** Writes a NetworkAttachmentDefinition. */
