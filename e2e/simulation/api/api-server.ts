@@ -150,7 +150,8 @@ export class ApiServer {
     if (before !== undefined && before !== uid) throw new Error(`${key} exists with UID ${before}`);
     const metadata = {
       ...object.metadata,
-      ...{ namespace, name, uid, annotations, resourceVersion: "" },
+      // The caller may change its annotations later; this object only changes with an event.
+      ...{ namespace, name, uid, annotations: { ...annotations }, resourceVersion: "" },
     };
     const { resource, type } = collection;
     ground().note(() => `api: ${resource} ${key} (${uid}) ${before ? "replaced" : "created"}`);
