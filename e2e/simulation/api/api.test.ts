@@ -117,6 +117,13 @@ describe("a PATCH with", () => {
   });
 });
 
+test("an object does not change with what it was made from", () => {
+  const annotations = { "plexus.dev/a": "1" };
+  server.putPod({ namespace: "default", name: "b", annotations });
+  annotations["plexus.dev/a"] = "2";
+  expect(server.pod("default/b")?.metadata.annotations).toEqual({ "plexus.dev/a": "1" });
+});
+
 test("an old read shows an earlier state, one of a LIST none before the version asked for", async () => {
   const seen = new Set<unknown>();
   const from = `${server.versions.current}`;

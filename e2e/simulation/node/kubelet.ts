@@ -39,7 +39,7 @@ export class Kubelet {
   get unsettled(): number {
     let count = 0;
     for (const { pod, isDeleted } of this.#wanted.values())
-      if (isDeleted || !this.#sandboxes(pod).some(isAlive)) count += 1;
+      if (isDeleted || !(this.#sandboxes(pod).some(isAlive) || lacksDevice(pod))) count += 1;
     return count;
   }
 
@@ -131,12 +131,22 @@ function isAlive(sandbox: Sandbox): boolean {
 }
 
 /** Gives a pod the first free device, if it needs one. @throws Error when there is none */
-function allocateDevice({ uid, annotations }: SimulatedPod): void {
-  const { devices } = world();
-  const isNeeded = /\bvf\b/.test(annotations[networksAnnotation] ?? "");
-  if (!isNeeded || devices.has(uid)) return;
-  const taken = new Set(devices.values());
-  const free = deviceIds.find((id) => !taken.has(id));
-  if (free === undefined) throw new Error("no device is free");
-  devices.set(uid, free);
+function allocateDevice(pod: SimulatedPod): void {
+  if (lacksDevice(pod)) throw new Error("no device is free");
+  const free = freeDevice();
+  if (needsDevice(pod) && free !== undefined) world().devices.set(pod.uid, free);
+}
+
+/** Whether it needs a device while other pods have all of them: nothing but their end helps. */
+function lacksDevice(pod: SimulatedPod): boolean {
+  return needsDevice(pod) && freeDevice() === undefined;
+}
+
+function needsDevice({ uid, annotations }: SimulatedPod): boolean {
+  return /\bvf\b/.test(annotations[networksAnnotation] ?? "") && !world().devices.has(uid);
+}
+
+function freeDevice(): string | undefined {
+  const taken = new Set(world().devices.values());
+  return deviceIds.find((id) => !taken.has(id));
 }
