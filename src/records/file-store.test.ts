@@ -22,7 +22,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { crc32 } from "node:zlib";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { encodeFrame, FrameType } from "#protocol/frame.ts";
@@ -209,7 +209,7 @@ test("load() does not read a sparse record to its end [S-106]", async () => {
   await truncate(fileOf(), 2_000_000_000);
   const before = process.memoryUsage().rss;
   const other = await FileRecordStore.open(dir);
-  expect(await other.load(key)).toMatchObject({ record: { containerId: "c1", bootId: "" } });
+  expect(await other.load(key)).toMatchObject({ record: { containerId: "c1", bootId: "b1" } });
   expect((await other.list({ containing: "web" })).records).toHaveLength(1);
   expect(process.memoryUsage().rss - before).toBeLessThan(400 * 2 ** 20);
 });
@@ -584,16 +584,19 @@ test("update() appends to the durable content, even in a process that did not cr
   expect(await store.loadPlan(key)).toEqual(plan);
 });
 
-test("load() returns the durable record, with an unknown boot, after a power loss truncated an update at any byte", async () => {
-  const store = await storeWithRecord();
+test("load() returns the durable record and its boot, with all of it attempted, after a power loss truncated an update at any byte", async () => {
+  const store = await FileRecordStore.open(dir);
+  const inState = (state: RecordedAttachment["state"]) => ({ ...attachment, state });
+  const begun = { ...recordOf("c1"), attachments: [inState("attached"), inState("planned")] };
+  await store.create(begun, plan);
   const durable = await readFile(fileOf());
   await store.update(second, emptyPlan);
   const whole = await readFile(fileOf());
   for (let length = durable.length + 1; length < whole.length; length++) {
     await writeFile(fileOf(), whole.subarray(0, length));
     expect((await store.load(key))?.record, `at ${length}`).toEqual({
-      ...recordOf("c1"),
-      bootId: "",
+      ...begun,
+      attachments: [inState("attached"), inState("attempted")],
     });
     expect(await store.loadPlan(key), `at ${length}`).toEqual({ ...plan, bootId: "" });
   }

@@ -1,6 +1,6 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment, RecordKey } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { parseExactly } from "#lib/json.ts";
@@ -39,7 +39,8 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
 }
 
 /**
- * The newest record of a file. After an incomplete update its boot is unknown: all is detached.
+ * The newest record of a file. After an incomplete update, all that was planned may have run. Its
+ * boot stays known: once that is over, nothing else may say that the sandbox is.
  * @throws CniError 6 naming a file without a whole record, or of another schema or sandbox; 5 for a
  * plan of another version
  */
@@ -48,12 +49,19 @@ export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
     const { plan, record: message } = decodePlanWithRecord(bytes);
     const record = readRecord(message.schema, parseExactly(message.text));
     checkOwner(record, place.key);
-    const isBootKnown = plan.bootId !== "";
     return {
-      record: isBootKnown ? record : { ...record, bootId: "" },
+      record: plan.bootId === "" ? allAttempted(record) : record,
       plan: teardownPlan(plan, place),
     };
   });
+}
+
+function allAttempted(record: AttachmentRecord): AttachmentRecord {
+  const attachments = record.attachments.map(
+    (each): RecordedAttachment =>
+      each.state === "planned" ? { ...each, state: "attempted" } : each,
+  );
+  return { ...record, attachments };
 }
 
 /** The newest plan of a record's file. @throws CniError 6 without one, or for another sandbox; 5 as above */
