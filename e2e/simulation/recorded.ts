@@ -5,8 +5,16 @@ import { decodePlan } from "#protocol/plan.ts";
 import type { Attached } from "./world/attached.ts";
 import { world } from "./world/world.ts";
 
+const stickyBit = 0o1000;
+
 export function hasRecord(containerId: string): boolean {
   return world().disk.exists(recordPath(containerId));
+}
+
+/** Whether it has a record that no DEL has marked. */
+export function isLive(containerId: string): boolean {
+  if (!hasRecord(containerId)) return false;
+  return (world().disk.stat(recordPath(containerId)).mode & stickyBit) === 0;
 }
 
 /** Why the record of a sandbox would not lead to a DEL of an ADD that begins; undefined: it does. */

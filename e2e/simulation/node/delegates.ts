@@ -30,7 +30,7 @@ export function startDelegate(
   group: Process,
   onChild: (child: Process) => void,
 ): { readonly ended: Promise<DelegateOutcome> } {
-  const { schedule, random, faults, note } = world();
+  const { schedule, random, faults, kernel, note } = world();
   const caller = schedule.current;
   const begunUs = schedule.nowUs;
   const fault = faults.delegate(call);
@@ -42,7 +42,8 @@ export function startDelegate(
       const elapsedUs = schedule.nowUs + noticeUs - begunUs;
       schedule.at(noticeUs, () => resolve({ ...ending, stderr: "", message, elapsedUs }), caller);
     };
-    behave(new RunningPlugin({ call, process: group, tell }), fault, onChild);
+    const opened = kernel.ownerAt(call.env.CNI_NETNS ?? "");
+    behave(new RunningPlugin({ call, opened, process: group, tell }), fault, onChild);
   });
   return { ended };
 }
@@ -73,14 +74,14 @@ function behave(
   behaviours[behaviour]();
 }
 
-function hangWithChild({ call }: RunningPlugin, onChild: (child: Process) => void): void {
+function hangWithChild({ call, opened }: RunningPlugin, onChild: (child: Process) => void): void {
   const { schedule, random } = world();
   const child = new Process(`child of ${call.type}`);
   onChild(child);
   const begin = (): void => {
     const end = (): void => schedule.kill(child);
     if (call.env.CNI_COMMAND === "ADD") {
-      const inChild = new RunningPlugin({ call, process: child, tell: end });
+      const inChild = new RunningPlugin({ call, opened, process: child, tell: end });
       inChild.work(1000, inChild.end);
     } else end();
   };
@@ -93,7 +94,7 @@ function leaveChild(
   durationUs: number,
   onChild: (child: Process) => void,
 ): void {
-  const { call, end } = plugin;
+  const { call, opened, end } = plugin;
   const { schedule, random } = world();
   const child = new Process(`child of ${call.type}`);
   const endChild = (): void => schedule.kill(child);
@@ -105,7 +106,7 @@ function leaveChild(
   }
   plugin.wait(random.duration(100, 1000), () => {
     onChild(child);
-    const inChild = new RunningPlugin({ call, process: child, tell: endChild });
+    const inChild = new RunningPlugin({ call, opened, process: child, tell: endChild });
     inChild.work(durationUs, inChild.end);
     end(exited(0, ""));
   });
@@ -114,16 +115,20 @@ function leaveChild(
 /** A process that does a plugin's work. What it does ends when the process is killed. */
 class RunningPlugin {
   readonly call: DelegateCall;
+  /** Whose namespace it has opened. */
+  readonly opened: string | undefined;
   readonly #process: Process;
   readonly #tell: (ending: Ending) => void;
   #hasEnded = false;
 
   constructor(options: {
     readonly call: DelegateCall;
+    readonly opened: string | undefined;
     readonly process: Process;
     readonly tell: (ending: Ending) => void;
   }) {
     this.call = options.call;
+    this.opened = options.opened;
     this.#process = options.process;
     this.#tell = options.tell;
     world().observer.delegateStarted(this.call, this.#process);
@@ -142,7 +147,7 @@ class RunningPlugin {
   /** Does all work, in steps at random times, and then ends in the plugin's way or another one. */
   work(durationUs: number, endWith: (own: Ending) => void): void {
     const { random } = world();
-    const steps = workOf(this.call);
+    const steps = workOf(this.call, this.opened);
     let leftUs = durationUs;
     const next = (): void => {
       const own = this.#step(steps);
@@ -160,7 +165,7 @@ class RunningPlugin {
 
   /** Does the first step only. */
   workInPart(durationUs: number, end: () => void): void {
-    const steps = workOf(this.call);
+    const steps = workOf(this.call, this.opened);
     const firstUs = world().random.next() * durationUs;
     this.wait(firstUs, () => {
       this.#step(steps);

@@ -33,9 +33,9 @@ export function hasPlugin(type: string): boolean {
   return pluginTypes.has(type) && !missingPlugins.has(type);
 }
 
-/** Begins a call of a plugin that the node has. */
-export function* workOf(delegate: DelegateCall): PluginWork {
-  const call = readPluginCall(delegate);
+/** Begins a call of a plugin that the node has. @param opened whose namespace it has opened */
+export function* workOf(delegate: DelegateCall, opened: string | undefined): PluginWork {
+  const call = { ...readPluginCall(delegate), opened };
   const plugin = plugins[call.type];
   if (plugin === undefined) throw new Error(`there is no plugin ${call.type}`);
   switch (call.command) {

@@ -56,13 +56,17 @@ export class Kernel implements Boot {
 
   /** Which process a path of a namespace leads to; undefined if it is mounted there, or absent. */
   processAt(netns: string): string | undefined {
-    const isOfProcess = /^\/proc\/\d+\//.test(netns) && this.hasNamespace(netns);
-    return isOfProcess ? (this.#owners.get(netns) ?? "") : undefined;
+    return /^\/proc\/\d+\//.test(netns) ? this.ownerAt(netns) : undefined;
+  }
+
+  /** Which container's namespace is at a path; undefined if none is. */
+  ownerAt(netns: string): string | undefined {
+    return this.hasNamespace(netns) ? (this.#owners.get(netns) ?? "") : undefined;
   }
 
   /** Whether a sandbox's namespace is at its path, and not that of another one. */
   hasNamespaceOf({ id, netns }: { readonly id: string; readonly netns: string }): boolean {
-    return this.hasNamespace(netns) && this.#owners.get(netns) === id;
+    return this.ownerAt(netns) === id;
   }
 
   /** The names of a namespace's links. */

@@ -51,6 +51,8 @@ export interface PluginCall {
   readonly containerId: string;
   readonly ifName: string;
   readonly netns: string;
+  /** Whose namespace was at the path when the plugin began: it keeps that one open. */
+  readonly opened: string | undefined;
   readonly network: string;
   readonly cniVersion: string;
   readonly conf: PluginInput;
@@ -66,7 +68,7 @@ const sinceVersion: Readonly<Record<string, string>> = {
 };
 
 /** Reads a call as CNI's library for plugins does (pkg/skel). @throws CniError */
-export function readPluginCall({ type, env, stdin }: DelegateCall): PluginCall {
+export function readPluginCall({ type, env, stdin }: DelegateCall): Omit<PluginCall, "opened"> {
   const command = env.CNI_COMMAND ?? "";
   const { CNI_CONTAINERID: containerId = "", CNI_NETNS: netns = "", CNI_IFNAME: ifName = "" } = env;
   const lacks =

@@ -8,8 +8,13 @@ import { madeBy, type PluginCall, pluginError } from "./call.ts";
 import type { AllocatedAddress } from "./host-local.ts";
 
 /** @throws CniError when the pod's network namespace is absent */
-export function requireNamespace({ netns }: PluginCall): void {
-  if (!world().kernel.hasNamespace(netns)) throw pluginError(`failed to open netns "${netns}"`);
+export function requireNamespace(call: PluginCall): void {
+  if (!hasNamespace(call)) throw pluginError(`failed to open netns "${call.netns}"`);
+}
+
+/** What is at the path may be the namespace of another container by now. */
+function hasNamespace({ netns, opened }: PluginCall): boolean {
+  return opened !== undefined && world().kernel.ownerAt(netns) === opened;
 }
 
 /** Makes the pod's interface. @throws CniError without the namespace, or when there is one */
@@ -43,8 +48,9 @@ export function configureLink(
 }
 
 /** Removes the pod's interface. @returns whether there was one */
-export function removeLink({ netns, ifName }: PluginCall): boolean {
-  const isRemoved = world().kernel.removeLink(netns, ifName);
+export function removeLink(call: PluginCall): boolean {
+  const { netns, ifName } = call;
+  const isRemoved = hasNamespace(call) && world().kernel.removeLink(netns, ifName);
   if (isRemoved) world().note(() => `  - link ${netns} ${ifName}`);
   return isRemoved;
 }
