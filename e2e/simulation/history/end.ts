@@ -23,6 +23,8 @@ const rejectedUs = 3700e6;
 const hotPlugUs = 480e6;
 /** For plexusd and the agent of a mesh to agree. */
 const meshUs = 400e6;
+/** For what follows the start of an agent. */
+const startUs = 60e6;
 /** Older than any file that plexusd keeps. */
 const oldMs = 24 * 3_600_000;
 /** Longer than a sweep takes on a disk that is busy. */
@@ -89,6 +91,8 @@ async function checkMesh(stage: Stage, { mesh, lifeMs }: MeshScenario): Promise<
     if (by.length > (runtime.addedEarly.has(id) ? 2 : 1))
       violate(`${type} ran ${by.length} times for ${id}`);
   }
+  // An agent that has started since finds its plugin there, and writes again.
+  await schedule.sleep(startUs);
   let writes = 0;
   const watch = (path: string): void => void (path.endsWith(".conflist") && writes++);
   disk.watchers.add(watch);
