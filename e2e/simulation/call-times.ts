@@ -1,8 +1,10 @@
 import type { CallEnd } from "./node/runtime.ts";
 import { world } from "./world/world.ts";
 
-/** How long a DEL, STATUS or GC may work on a leftover, and how long a GC may exclude others. */
-const [leftoverUs, garbageUs] = [5e6, 10e6];
+/** How long a DEL, STATUS or GC may work on a leftover. */
+const leftoverUs = 5e6;
+/** How long a GC may exclude others: by itself, and until its shim gives up a plexusd that is stopped. */
+const [garbageUs, silentGarbageUs] = [10e6, 30e6];
 /** For what else a call does: undisturbed, and with its waits for plexusd, the API and leftover processes. */
 const [slackUs, troubleUs] = [5e6, 21e6];
 /**
@@ -24,13 +26,17 @@ interface LateCall {
 /** Judges how long the calls of a history take. */
 export class CallTimes {
   readonly #faultUs: number;
-  readonly #inFlight = new Map<string, number>();
+  readonly #garbageUs: number;
+  #collecting = 0;
+  /** When garbage collections have ended. */
+  readonly #collectedUs: number[] = [];
   #disturbedUs = Number.NEGATIVE_INFINITY;
 
   /** @param faults how often plexusd may be stopped, and whether a lock may lack room */
   constructor(faults: { readonly stops: number; readonly lacksRoom: boolean }) {
     const { stops, lacksRoom } = faults;
     this.#faultUs = troubleUs + stops * silenceUs + (lacksRoom ? nodeLockUs : 0);
+    this.#garbageUs = stops > 0 ? silentGarbageUs : garbageUs;
   }
 
   /** Something may delay calls that begin before so many microseconds have passed. */
@@ -39,11 +45,13 @@ export class CallTimes {
   }
 
   started(command: string): void {
-    this.#inFlight.set(command, (this.#inFlight.get(command) ?? 0) + 1);
+    if (command === "GC") this.#collecting += 1;
   }
 
   ended(command: string): void {
-    this.#inFlight.set(command, (this.#inFlight.get(command) ?? 1) - 1);
+    if (command !== "GC") return;
+    this.#collecting -= 1;
+    this.#collectedUs.push(world().schedule.nowUs);
   }
 
   /** @param delegateUs how long delegates of the call's sandbox have run */
@@ -58,15 +66,18 @@ export class CallTimes {
     const property = isTimedOut ? "answered" : "independent";
     const took = `${command} of ${sandbox?.id} took ${Math.round(tookUs / 1000)} ms`;
     if (isTimedOut && mustHaveEnded) return { property, details: took };
-    if (ownUs <= this.#limitUs(command, isDisturbed)) return undefined;
+    if (ownUs <= this.#limitUs({ command, startedUs }, isDisturbed)) return undefined;
     return { property, details: `${took}, its delegates ${Math.round(delegateUs / 1000)} ms` };
   }
 
-  #limitUs(command: string, isDisturbed: boolean): number {
-    const isCollecting = (this.#inFlight.get("GC") ?? 0) > 0;
+  #limitUs(
+    { command, startedUs }: Pick<CallEnd, "command" | "startedUs">,
+    isDisturbed: boolean,
+  ): number {
+    const ended = this.#collectedUs.filter((endedUs) => endedUs > startedUs).length;
     return (
       (isDisturbed ? this.#faultUs : slackUs) +
-      (isCollecting ? garbageUs : 0) +
+      (this.#collecting + ended) * this.#garbageUs +
       (command === "ADD" ? 0 : leftoverUs)
     );
   }
