@@ -628,6 +628,14 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
     reason: "an agent has to end while plexusd's file is lost, which no history of 12,000 does",
   },
   {
+    safeguard: "a DEL leaves a device only to a sandbox that is attached with it",
+    reason: "four faults have to meet, which happens in one of some hundred thousand histories",
+  },
+  {
+    safeguard: "after an incomplete update, a record keeps its boot",
+    reason: "two faults have to meet, which happens in one of some hundred thousand histories",
+  },
+  {
     safeguard: "a DEL leaves a device that another sandbox has",
     reason: "the ADD of the other one first detaches what had the device, which is a safeguard too",
   },

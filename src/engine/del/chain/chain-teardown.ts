@@ -28,7 +28,8 @@ import {
  *   is gone, the attachment is forgotten with an event, after a DEL of the IPAM plugin. Plugins
  *   behind it never ran, so their failures do not count.
  * - A plugin whose device another sandbox has now is not executed: it would reset the device there.
- *   Only its IPAM plugin is, and the last sandbox with the device releases it.
+ *   Only its IPAM plugin is, and the last sandbox with the device releases it. While the other one
+ *   is being attached, the teardown fails.
  * - If all of it was detached before, a plugin that refuses its configuration has nothing left.
  * - After a plugin that succeeds without a namespace but keeps its address (`host-device`), its
  *   IPAM plugin is executed.
@@ -82,8 +83,17 @@ class ChainTeardown {
     await this.#acceptMissing();
   }
 
-  /** Releases the addresses of a plugin alone: another sandbox has its device. */
-  async #leaveDevice(call: DelegateCall, { id, holder }: HeldDevice): Promise<void> {
+  /**
+   * Releases the addresses of a plugin alone: another sandbox has its device.
+   * @throws CniError 11 while that is undecided: if the other ADD fails, nothing else resets it
+   */
+  async #leaveDevice(call: DelegateCall, { id, holder, isAttached }: HeldDevice): Promise<void> {
+    if (!isAttached) {
+      throw new CniError(
+        CniErrorCode.TryAgainLater,
+        `cannot yet release device ${id} with plugin ${quoted(call)}: ${holder} is being attached with it`,
+      );
+    }
     const failed = await this.#execute(ipamCall(call));
     if (failed !== undefined && !isMissing(failed)) throw this.#failure(failed);
     const text = `did not release device ${id} with plugin ${quoted(call)}, because ${holder} has the device now`;

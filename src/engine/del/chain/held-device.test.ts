@@ -105,6 +105,31 @@ test("del() leaves a device that a later sandbox has, although its namespace is 
   expect(lab.plugins.log()).toEqual(released);
 });
 
+test.each(["planned", "attempted"] as const)(
+  "del() fails while a device is $0 for a sandbox that is not attached yet, and releases it if that ADD fails",
+  async (state) => {
+    const lab = labWithVf();
+    await lab.add(callOf("c1"));
+    await moved(lab);
+    const { record, plan } = lab.records.writes.at(-1)!;
+    const attachments = record.attachments.map((each) => ({ ...each, state }));
+    lab.records.put({ ...record, attachments }, plan);
+    expect(await lab.del(callOf("c1"))).toMatchObject({
+      json: {
+        code: 11,
+        msg: expect.stringContaining(
+          `cannot yet release device ${pci} with plugin "sriov": default/c2 is being attached with it`,
+        ),
+      },
+    });
+    expect(lab.plugins.log()).toEqual(["portmap DEL net1", "ptp DEL eth0"]);
+    lab.records.put({ ...record, attachments: [] }, { ...plan, steps: [] });
+    lab.plugins.calls.length = 0;
+    expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(everything.slice(0, 2));
+  },
+);
+
 test("the rollback of an ADD releases a device of a sandbox without a DEL whose namespace is gone", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));

@@ -26,15 +26,21 @@ const leavingDevicesAlone: ReadonlySet<string> = new Set([
   "tuning",
 ]);
 
-/** A device of an attachment that another sandbox has now. */
-export interface HeldDevice {
-  readonly id: string;
+/** Another sandbox that may run with a device. */
+interface Holder {
   /** For people. */
   readonly holder: string;
+  /** Whether it is attached with it: its own DEL then resets the device. Its ADD may still fail. */
+  readonly isAttached: boolean;
+}
+
+/** A device of an attachment that another sandbox has now, or may get. */
+export interface HeldDevice extends Holder {
+  readonly id: string;
 }
 
 /**
- * The device of a chain that has moved on to another sandbox, which may run: a DEL that is late or
+ * The device of a chain that has moved on to another sandbox, or is about to: a DEL that is late or
  * repeated would reset it there. While the chain's interface is in its namespace, the device has
  * not moved.
  * @throws CniError when the records cannot be read
@@ -49,7 +55,7 @@ export async function heldDevice(
   if (ids.size === 0 || (await interfaceIsPresent(ctx, { netns, ifName }))) return undefined;
   for (const id of ids) {
     const holder = await holderOf(ctx, await recordedDevice(ctx, id, containerId));
-    if (holder !== undefined) return { id, holder };
+    if (holder !== undefined) return { id, ...holder };
   }
   return undefined;
 }
@@ -61,6 +67,7 @@ export function mayChange(call: DelegateCall, { id }: HeldDevice): boolean {
 
 /** What is recorded of a device. */
 export interface RecordedDevice {
+  readonly id: string;
   /** The record of the sandbox that is attached or detached. */
   readonly own: AttachmentRecord | undefined;
   readonly others: readonly AttachmentRecord[];
@@ -77,6 +84,7 @@ export async function recordedDevice(
   const { records, damaged } = await deps.records.list({ containing: JSON.stringify(id) });
   const isOwn = (key: RecordKey): boolean => key.containerId === containerId;
   return {
+    id,
     own: records.find(isOwn),
     others: records.filter((record) => !isOwn(record) && hasDevice(record, id)),
     damaged: damaged.filter((key) => !isOwn(key)),
@@ -84,23 +92,33 @@ export async function recordedDevice(
 }
 
 /**
- * Another sandbox that may run with the device, for people. Of an earlier sandbox, two signs say
- * that it does not: the device was given to this one, and nothing is at the path of its namespace.
+ * Another sandbox that may run with the device; rather one that is attached. Of an earlier sandbox,
+ * two signs say that it does not: the device was given to this one, and nothing is at the path of
+ * its namespace.
  */
 export async function holderOf(
   ctx: CallContext,
-  { own, others, damaged }: RecordedDevice,
-): Promise<string | undefined> {
+  { id, own, others, damaged }: RecordedDevice,
+): Promise<Holder | undefined> {
+  const holders: Holder[] = [];
   for (const other of others.filter(({ teardown }) => teardown === undefined)) {
     const isEarlier = own !== undefined && byAge(other, own) < 0;
-    if (!isEarlier || !(await isNothingAt(ctx, other.netns))) return sandboxName(other);
+    if (isEarlier && (await isNothingAt(ctx, other.netns))) continue;
+    const isAttached = attachmentsWith(other, id).some(({ state }) => state === "attached");
+    holders.push({ holder: sandboxName(other), isAttached });
   }
-  return damaged[0]?.containerId;
+  // What has happened to the sandbox of a damaged record is unknown.
+  holders.push(...damaged.map(({ containerId }) => ({ holder: containerId, isAttached: true })));
+  return holders.find(({ isAttached }) => isAttached) ?? holders[0];
 }
 
 /** Whether a sandbox has, or is about to get, a device. */
-function hasDevice({ attachments }: AttachmentRecord, id: string): boolean {
-  return attachments.some(
+function hasDevice(record: AttachmentRecord, id: string): boolean {
+  return attachmentsWith(record, id).length > 0;
+}
+
+function attachmentsWith({ attachments }: AttachmentRecord, id: string): RecordedAttachment[] {
+  return attachments.filter(
     (attachment) => attachment.device?.id === id || confsOf(attachment).flatMap(idsIn).includes(id),
   );
 }
