@@ -11,11 +11,10 @@ import type { ShimSession } from "#host/shim-session.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { leftoverIntervalMs } from "./agent.ts";
 
-/**
- * An agent replaces a session that has got a task within milliseconds, unless it has too many. It
- * connects to a plexusd that has started within a second.
- */
+/** An agent replaces a session that has got a task within milliseconds, unless it has too many. */
 const connectionMs = 2000;
+/** How long an agent that restarts may take, from its last session or the start of plexusd. */
+const restartMs = 30_000;
 
 /** What of a session is used. */
 type AgentSession = Pick<ShimSession, keyof CallHost | "sandbox" | "done">;
@@ -41,7 +40,7 @@ export class AgentSessions implements SandboxHosts {
   readonly #listeners: (() => void)[] = [];
   #connected = 0;
   /** Until then, an agent is expected to connect. */
-  #expectedUntil = bootClockMs() + connectionMs;
+  #expectedUntil = bootClockMs() + restartMs;
   /** When to look for leftovers; one session does at a time. */
   #leftoversAt = 0;
 
@@ -85,19 +84,18 @@ export class AgentSessions implements SandboxHosts {
         hasWorked = await this.#detachLeftover(engine, call, session);
         if (!hasWorked && !signal.aborted) hasWorked = await this.#offer(call, session, signal);
       }
-      if (hasWorked) this.#expectedUntil = bootClockMs() + connectionMs;
       if (hasWorked && !session.gone.aborted) {
         await session.done({ exitCode: 0, stdout: "", stderr: "" });
       }
     } finally {
       this.#connected--;
+      this.#expectedUntil = bootClockMs() + restartMs;
     }
   }
 
   #connect(): void {
-    const wasAvailable = this.isAvailable();
     this.#connected++;
-    if (!wasAvailable) for (const listener of this.#listeners) listener();
+    if (this.#connected === 1) for (const listener of this.#listeners) listener();
   }
 
   async #detachLeftover(engine: Engine, call: Call, session: AgentSession): Promise<boolean> {

@@ -18,9 +18,9 @@ export class SandboxUnavailableError extends CniError {
 
 /** Sessions of `plexus agent` that may attach networks to running sandboxes. */
 export interface SandboxHosts {
-  /** Whether an agent that may attach is connected. */
+  /** Whether an agent that may attach is connected, or may be restarting. */
   isAvailable(): boolean;
-  /** Calls the listener whenever such an agent becomes available. */
+  /** Calls the listener whenever such an agent connects while none is. */
   onAvailable(listener: () => void): void;
   /**
    * Locks a sandbox outside of a call of the runtime. Dispose it to release the sandbox.
