@@ -140,7 +140,7 @@ const char *agent_enter(struct call *call, const struct frame *f, struct buf *li
 	*problem = "the sandbox cannot be locked, as its lock file cannot be created";
 	if (call->lock < 0)
 		return "refused";
-	*problem = "the sandbox has no record, or its DEL has begun";
+	*problem = "the sandbox has no whole record with this network namespace, or its DEL has begun";
 	if (!plan_is_live(call))
 		return "gone";
 	*problem = "the sandbox's network namespace is gone";

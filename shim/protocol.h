@@ -34,11 +34,11 @@
  *   PLEXUS_AGENT=attach       for a session of `plexus agent --attach`; `once` for `plexus agent --once`
  * The command AGENT is that of `plexus agent`. Its orders obey the rules of a DEL without a container.
  *
- * A SANDBOX locks a sandbox that has a record. The session's further orders obey the rules of an ADD of it, until DONE. A
- * session that got an order ends with its engine; the agent has another one that waits. Outcomes of SANDBOX_RESULT, of
- * which each but `ok` ends the session:
+ * A SANDBOX locks a sandbox whose record has a DEL in that network namespace. The session's further orders obey the rules of
+ * an ADD of it, until DONE. A session that got an order ends with its engine; the agent has another one that waits. Outcomes
+ * of SANDBOX_RESULT, of which each but `ok` ends the session:
  *   ok        the sandbox is locked           busy     another operation on the sandbox, or a GC, runs
- *   gone      its record or its namespace is gone, or its DEL has begun
+ *   gone      its namespace is gone, its record is gone, damaged or another's, or its DEL has begun
  *   refused   the agent may not attach, cannot lock the sandbox, or the path is not where a pod's namespace is mounted
  *
  * A REQUIRE names plugins that the next EXEC needs besides its own. If one of them may not be run, the EXEC runs nothing,

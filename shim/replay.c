@@ -60,20 +60,11 @@ void plan_mark(const struct call *call)
 	close(fd);
 }
 
-/* True if the sandbox has a record, and no DEL of it has begun. */
-bool plan_is_live(const struct call *call)
-{
-	mode_t mode;
-	int fd = open_own(call, plan_record, &mode);
-	close(fd);
-	return fd >= 0 && mode != MODE_OF_DEL;
-}
-
 /* Reads and checks a plan. Returns CNI_OK, or an error whose reason is in `problem`; NULL: there is no such file. */
 static enum cni_error plan_load(const struct call *call, const char *format, struct plan *plan, const char **problem)
 {
 	bool is_default = format == plan_default;
-	mode_t mode;
+	mode_t mode = 0;
 	int fd = open_own(call, format, &mode), cause = 0;
 	plan->bytes.len = 0;
 	if (fd < 0 || read_all(fd, &plan->bytes, PLAN_CAP, -1))
@@ -86,7 +77,23 @@ static enum cni_error plan_load(const struct call *call, const char *format, str
 		*problem = "it is not a regular file of root's with mode 0600, 0700 or 1600 and one link";
 	else if (!plan_parse(plan, is_default ? "" : call->container_id, is_default ? "" : call->ifname))
 		*problem = "it is truncated, altered, of another attachment, or of a plan version other than " PLAN_VERSION;
+	plan->is_marked = mode == MODE_OF_DEL;
 	return *problem ? CNI_DECODING_FAILURE : CNI_OK;
+}
+
+/* True if the sandbox has a whole record that detaches it in the call's network namespace, and no DEL of it has begun. */
+bool plan_is_live(const struct call *call)
+{
+	struct plan plan = { 0 };
+	const char *problem;
+	bool is_live = false;
+	size_t size, at;
+	struct frame step;
+	if (!plan_load(call, plan_record, &plan, &problem) && !plan.is_marked)
+		for (at = plan.first; !is_live && (size = plan_step(&plan, at, &step)); at += size)
+			is_live = !strcmp(order_variable(&step, "CNI_NETNS"), call->netns);
+	buf_free(&plan.bytes);
+	return is_live;
 }
 
 /* True if the machine was restarted since the plan was made: what it says of attempts may then be outdated. */

@@ -180,6 +180,7 @@ struct plan {
 	struct field boot_id;
 	size_t first;         /* where its first step is */
 	int steps, attempted; /* groups from `attempted` on were never tried; INT_MAX: all may have been */
+	bool is_marked;       /* a DEL has begun */
 };
 bool plan_parse(struct plan *plan, const char *id, const char *ifname);
 size_t plan_step(const struct plan *plan, size_t at, struct frame *step);

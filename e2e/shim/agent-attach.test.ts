@@ -2,9 +2,11 @@
 import { execFileSync, spawn } from "node:child_process";
 import {
   chmodSync,
+  chownSync,
   existsSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -20,9 +22,15 @@ import { addRoute, linkMessage, RTM_DELLINK } from "./lab/netlink-messages.ts";
 
 /** A sandbox with a record. Returns its network namespace. */
 function sandbox(bench: Bench, containerId = "c1"): string {
-  const plan = encodePlan({ containerId, ifName: "eth0", steps: [] });
-  writeFileSync(record(bench, containerId), plan, { mode: 0o600 });
-  return bench.netns();
+  const netns = bench.netns();
+  writeFileSync(record(bench, containerId), recordOf(bench, netns, containerId), { mode: 0o600 });
+  return netns;
+}
+
+/** A record with one attachment in that network namespace. */
+function recordOf({ bin }: Bench, netns: string, containerId = "c1"): Buffer {
+  const steps = [{ type: "p", path: bin, env: ["CNI_COMMAND=DEL", `CNI_NETNS=${netns}`] }];
+  return encodePlan({ containerId, ifName: "eth0", steps });
 }
 
 function record(bench: Bench, containerId = "c1"): string {
@@ -171,7 +179,7 @@ eachBuild("plexus agent --attach", (bench) => {
     expect(outcomes).toEqual(["refused"]);
   });
 
-  const begun = "the sandbox has no record, or its DEL has begun";
+  const begun = "the sandbox has no whole record with this network namespace, or its DEL has begun";
   const misplaced =
     "the path is not where a pod's network namespace is mounted, or its interfaces cannot be listed";
   const running = "another operation on the sandbox runs, or garbage collection";
@@ -182,17 +190,43 @@ eachBuild("plexus agent --attach", (bench) => {
     onTestFinished(() => void process.kill(-holder.pid!, "SIGKILL"));
     await new Promise((held) => holder.stdout.once("data", held));
   };
-  const nowhere = () => "/nonexistent";
+  const put = (content: string | Buffer): void => writeFileSync(record(bench()), content);
+  /** The sandbox with another path, which its record has too. */
+  const at = (pathOf: (netns: string) => string) => (netns: string) => {
+    const path = pathOf(netns);
+    put(recordOf(bench(), path));
+    return path;
+  };
 
   test.each<[string, (netns: string) => void | string | Promise<void>, string]>([
     ["another operation runs", () => hold(join(bench().state, "c1.lock")), `busy ${running}`],
     ["a GC runs", () => hold(bench().state), `busy ${running}`],
     ["it has no record", () => rmSync(record(bench())), `gone ${begun}`],
+    ["its record is empty", () => put(""), `gone ${begun}`],
+    [
+      "its record is cut off",
+      (netns) => put(recordOf(bench(), netns).subarray(0, -1)),
+      `gone ${begun}`,
+    ],
+    ["its record is altered", (netns) => put(altered(recordOf(bench(), netns))), `gone ${begun}`],
+    ["its record is another's", (netns) => put(recordOf(bench(), netns, "c2")), `gone ${begun}`],
+    ["its record has another namespace", () => bench().netns(), `gone ${begun}`],
+    ["its record is another user's", () => chownSync(record(bench()), 12345, 0), `gone ${begun}`],
+    ["others can write its record", () => chmodSync(record(bench()), 0o660), `gone ${begun}`],
+    ["its record is a link", () => makeLink(record(bench())), `gone ${begun}`],
     ["its DEL has begun", () => chmodSync(record(bench()), 0o1600), `gone ${begun}`],
-    ["its namespace is gone", nowhere, "gone the sandbox's network namespace is gone"],
-    ["its namespace is the host's", () => "/proc/self/ns/net", `refused ${misplaced}`],
-    ["its namespace is a process's", () => `/proc/${process.pid}/ns/net`, `refused ${misplaced}`],
-    ["its path is a link", link, `refused ${misplaced}`],
+    [
+      "its namespace is gone",
+      at(() => "/nonexistent"),
+      "gone the sandbox's network namespace is gone",
+    ],
+    ["its namespace is the host's", at(() => "/proc/self/ns/net"), `refused ${misplaced}`],
+    [
+      "its namespace is a process's",
+      at(() => `/proc/${process.pid}/ns/net`),
+      `refused ${misplaced}`,
+    ],
+    ["its path is a link", at(link), `refused ${misplaced}`],
   ])("locks no sandbox if %s [S-120]", async (_, prepare, expected) => {
     const netns = sandbox(bench());
     const path = (await prepare(netns)) ?? netns;
@@ -214,6 +248,16 @@ eachBuild("plexus agent --attach", (bench) => {
   function link(netns: string): string {
     symlinkSync(netns, `${netns}.link`);
     return `${netns}.link`;
+  }
+
+  function altered(plan: Buffer): Buffer {
+    plan[plan.length >> 1]! ^= 1;
+    return plan;
+  }
+
+  function makeLink(path: string): void {
+    renameSync(path, `${path}.real`);
+    symlinkSync(`${path}.real`, path);
   }
 
   test.each([

@@ -50,9 +50,12 @@ export function planMark(call: ShimCall): void {
   }
 }
 
-/** `plan_is_live`: whether the sandbox has a record, and no DEL of it has begun. */
+/** `plan_is_live`: whether a record detaches the sandbox in this namespace, and no DEL has begun. */
 export function planIsLive(call: ShimCall): boolean {
-  return ![undefined, modeOfDel].includes(ownMode(recordPath(call)));
+  const path = recordPath(call);
+  const plan = ownMode(path) === modeOfDel ? undefined : planLoad(path, call);
+  if (plan === undefined || "code" in plan) return false;
+  return plan.calls.some(({ env }) => env.CNI_NETNS === call.netns);
 }
 
 /** `plan_load` @returns undefined when there is no such file */
