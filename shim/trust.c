@@ -1,25 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which plugins may be run. A compromised engine must reach only the plugins that the node's administrator installed.
  *
- * The directories of the call's CNI_PATH are trusted as the runtime trusts them: with any owner, links or relative. Others
- * must be listed in /etc/plexus/plugin-dirs, and every component of the plugin's path must be root's, writable by root
- * alone, and no link. So no other user can replace it between the check and the execution. */
+ * The directories of a runtime's CNI_PATH are trusted as the runtime trusts them: with any owner, or relative. Others must
+ * be in the agent's CNI_PATH, or be listed in /etc/plexus/plugin-dirs, and every component of the plugin's path must be
+ * root's and writable by root alone. So no other user can replace it between the check and the execution. */
 #include "shim.h"
 
 #define LIST_CAP (64u << 10)
+#define LINKS_MAX 40 /* as the kernel's */
 
-/* True if only root decides what is at this absolute path, whose first `dir` bytes name the directory. Above that
- * directory, others may add entries if they cannot replace root's, as in /tmp. */
-static bool is_roots(const char *path, size_t dir, mode_t type)
+/* Replaces the link at the path's first `len` bytes by its target. Returns false if that cannot be read. */
+static bool resolve(char path[PATH_SIZE], size_t len)
 {
-	char part[PATH_SIZE] = "/";
+	char link[PATH_SIZE], target[PATH_SIZE];
+	print(link, sizeof link, "%.*s", (int)len, path);
+	ssize_t size = readlink(link, target, sizeof target - 1);
+	if (size <= 0)
+		return false;
+	target[size] = '\0';
+	struct buf whole = { 0 };
+	if (*target != '/')
+		buf_print(&whole, "%.*s/", (int)(strrchr(link, '/') - link), link);
+	buf_print(&whole, "%s%s", target, path + len);
+	print(path, PATH_SIZE, "%s", whole.data);
+	buf_free(&whole);
+	return true;
+}
+
+/* True if only root decides what is at this absolute path, and where its links lead. Root's group counts as root, as archives
+ * of plugins make their directory writable by it. Above the directory, others may add entries if they cannot replace
+ * root's, as in /tmp. */
+static bool is_roots(const char *name, mode_t type)
+{
+	char path[PATH_SIZE], part[PATH_SIZE] = "/";
+	int links = 0;
 	struct stat s;
+	print(path, sizeof path, "%s", name);
 	for (size_t len = 0;;) {
-		if (lstat(part, &s) || s.st_uid || (s.st_mode & S_IFMT) != (len && !path[len] ? type : S_IFDIR))
+		size_t dir = type == S_IFDIR ? strlen(path) : (size_t)(strrchr(path, '/') - path);
+		bool is_last = len && !path[len];
+		if (lstat(part, &s) || s.st_uid)
 			return false;
-		if (s.st_mode & 022 && (len >= dir || !(s.st_mode & S_ISVTX)))
+		if (S_ISLNK(s.st_mode)) {
+			if (++links > LINKS_MAX || !resolve(path, len))
+				return false;
+			len = 0;
+			strcpy(part, "/");
+			continue;
+		}
+		if ((s.st_mode & S_IFMT) != (is_last ? type : S_IFDIR))
 			return false;
-		if (len && !path[len])
+		if (s.st_mode & (s.st_gid ? 022 : 002) && (len >= dir || !(s.st_mode & S_ISVTX)))
+			return false;
+		if (is_last)
 			return true;
 		len += 1 + strcspn(path + len + 1, "/");
 		print(part, sizeof part, "%.*s", (int)len, path);
@@ -49,11 +82,11 @@ static bool list_has(const char *list, const char *separators, const char *dir, 
 /* True if the administrator's file lists the directory. Comments never equal an absolute path. */
 static bool is_listed(const char *dir, size_t len)
 {
-	const char *path = setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS), *slash = strrchr(path, '/');
+	const char *path = setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS);
 	struct buf list = { 0 };
 	bool listed = false;
 	int fd = -1;
-	if (*path == '/' && *dir == '/' && is_roots(path, (size_t)(slash - path), S_IFREG))
+	if (*path == '/' && *dir == '/' && is_roots(path, S_IFREG))
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0 && !read_all(fd, &list, LIST_CAP, -1))
 		listed = list_has(list.data, "\n", dir, len);
@@ -62,10 +95,18 @@ static bool is_listed(const char *dir, size_t len)
 	return listed;
 }
 
+/* True if the directory is one that may be trusted. */
+static bool is_known(const struct call *call, const char *dir, size_t len)
+{
+	return list_has(call->path, ":", dir, len) || is_listed(dir, len);
+}
+
 /* True if a plugin, or a directory of plugins, may be used. Its first `dir` bytes name the directory. */
 static bool is_trusted(const struct call *call, const char *path, size_t dir, mode_t type)
 {
-	return list_has(call->path, ":", path, dir) || (is_listed(path, dir) && is_roots(path, dir, type));
+	if (!call->is_agent && list_has(call->path, ":", path, dir))
+		return true;
+	return *path == '/' && is_known(call, path, dir) && is_roots(path, type);
 }
 
 /* Appends the entries of a search path that the list lacks; untrusted ones only if `untrusted`. */
@@ -83,11 +124,13 @@ static void append(const struct call *call, const char *path, bool untrusted, st
 	}
 }
 
-/* Appends the CNI_PATH of a delegate: the trusted part of the order's, then the call's. */
+/* Appends the CNI_PATH of a delegate: the trusted part of the order's, then the call's. What the agent attaches, the runtime
+ * detaches, so its plugins find others only where the order says that those of the runtime do. */
 void trusted_path(const struct call *call, const char *order, struct buf *list)
 {
 	append(call, order, false, list);
-	append(call, call->path, true, list);
+	if (!call->is_agent || !call_attaches(call))
+		append(call, call->path, !call->is_agent, list);
 }
 
 /* Finds a plugin as libcni does: the first regular file of that name in the order's search path that may be run. Calls
@@ -111,15 +154,17 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 	for (const char *dir = list.data; *dir && strcmp(outcome, "found"); dir += len + (dir[len] == ':')) {
 		len = strcspn(dir, ":");
 		print(path, PATH_SIZE, "%.*s/%s", (int)len, dir, name);
-		bool is_known = list_has(call->path, ":", dir, len) || is_listed(dir, len);
-		if (is_known && (stat(path, &file) || !S_ISREG(file.st_mode)))
+		bool may_be = is_known(call, dir, len), is_first = !strcmp(outcome, "missing");
+		if (may_be && (stat(path, &file) || !S_ISREG(file.st_mode)))
 			continue;
-		bool is_first = !strcmp(outcome, "missing");
-		outcome = is_known && is_trusted(call, path, len, S_IFREG) ? "found" : "refused";
-		if (is_first && *outcome == 'r')
-			buf_print(message, "directory %.*s of plugin \"%s\" is not trusted: add it to the runtime's CNI_PATH, "
-				  "or list it in %s and make every component of its path root's, writable by root "
-				  "alone, and no link", (int)len, dir, name, setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS));
+		outcome = is_trusted(call, path, len, S_IFREG) ? "found" : "refused";
+		if (is_first && *outcome == 'r' && may_be)
+			buf_print(message, "plugin \"%s\" in %.*s is not trusted: make every component of its path root's and "
+				  "writable by root alone", name, (int)len, dir);
+		else if (is_first && *outcome == 'r')
+			buf_print(message, "directory %.*s of plugin \"%s\" is not trusted: add it to the %s's CNI_PATH, or list "
+				  "it in %s", (int)len, dir, name, call->is_agent ? "agent" : "runtime",
+				  setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS));
 	}
 	if (!strcmp(outcome, "missing"))
 		buf_print(message, "no plugin \"%s\" in \"%s\"", name, list.data);

@@ -4,6 +4,7 @@ import {
   chmodSync,
   chownSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -155,6 +156,47 @@ eachBuild("plexus agent --attach", (bench) => {
       ...Array.from({ length: 5 }, () => "refused "),
     ]);
     expect(netlink).toEqual([0, denied, denied]);
+  });
+
+  test("attaches with plugins that both it and the order trust, and passes on only their directories", async () => {
+    const [shared, own, ordered] = ["shared", "own", "ordered"].map((name) => {
+      const dir = join(bench().dir, name);
+      mkdirSync(dir, { mode: 0o755 });
+      bench().plugin(name, 'echo "$CNI_PATH"', dir);
+      return dir;
+    }) as [string, string, string];
+    const netns = sandbox(bench());
+    const path = `${ordered}:${shared}`;
+    const results: string[] = [];
+    let found: string[][] = [];
+    const task: Script = async (engine) => {
+      await engine.sandbox("c1", "eth0", netns);
+      const env = [
+        "CNI_COMMAND=ADD",
+        "CNI_CONTAINERID=c1",
+        `CNI_NETNS=${netns}`,
+        `CNI_PATH=${path}`,
+      ];
+      for (const type of ["shared", "own", "ordered"]) {
+        const { outcome, stdout, message } = await engine.exec({ type, path, env });
+        results.push(`${outcome} ${stdout.trim()}${message}`);
+      }
+      found = await engine.find(path, "shared", "own", "ordered");
+    };
+    await agentFor(bench(), [task], { env: { CNI_PATH: `${shared}:${own}` } });
+    await waitUntil("the plugins were looked up", () => found.length > 0);
+    const refused = (type: string): string =>
+      `directory ${ordered} of plugin "${type}" is not trusted: add it to the agent's CNI_PATH, or list it in ${bench().pluginDirs}`;
+    expect(results).toEqual([
+      `exited ${shared}`,
+      `refused ${refused("own")}`,
+      `refused ${refused("ordered")}`,
+    ]);
+    expect(found).toEqual([
+      ["found", ""],
+      ["refused", refused("own")],
+      ["refused", refused("ordered")],
+    ]);
   });
 
   test("passes no network namespace that was replaced with a link [S-103] [S-120]", async () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, renameSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, renameSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
@@ -12,6 +12,11 @@ import { addRoute, DUMP, deleteRoute, linkMessage, RTM_GETLINK } from "./lab/net
 
 function startAgent(bench: Bench, env: Record<string, string> = {}): Call {
   return bench.start({ args: ["agent"], env, stdin: "" });
+}
+
+function makeLink(path: string): void {
+  renameSync(path, `${path}.real`);
+  symlinkSync(`${path}.real`, path);
 }
 
 async function stop(agent: Call): Promise<void> {
@@ -66,6 +71,51 @@ eachBuild("plexus agent", (bench) => {
     ]);
     expect(found.map(([outcome]) => outcome)).toEqual(["found", "missing"]);
     expect(netlink).toEqual([0, 1, 1]);
+  });
+
+  test.each<[string, (bin: string) => void, string]>([
+    ["its directory is root's", () => undefined, "ran"],
+    ["it is a link of root", (bin) => makeLink(join(bin, "p")), "ran"],
+    ["root's group may write its directory", (bin) => chmodSync(bin, 0o775), "ran"],
+    ["its directory is another user's", (bin) => chownSync(bin, 12345, 0), "refused"],
+    ["all may write its directory", (bin) => chmodSync(bin, 0o777), "refused"],
+    ["it is another user's", (bin) => chownSync(join(bin, "p"), 12345, 0), "refused"],
+  ])(
+    "trusts a plugin of its CNI_PATH only if none but root can change it: %s [S-503]",
+    async (_, change, expected) => {
+      const { bin } = bench();
+      bench().plugin("p", 'echo "$CNI_PATH"');
+      change(bin);
+      const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2"];
+      let result: Partial<ExecResult> = {};
+      await bench().engine(async (engine) => {
+        result = await engine.exec({ type: "p", path: bin, env });
+      });
+      const agent = startAgent(bench());
+      await waitUntil("the result is there", () => result.outcome !== undefined);
+      await stop(agent);
+      const ran = { outcome: "exited", stdout: `${bin}\n`, message: "" };
+      const message = `plugin "p" in ${bin} is not trusted: make every component of its path root's and writable by root alone`;
+      expect(result).toMatchObject(
+        expected === "ran" ? ran : { outcome: "refused", stdout: "", message },
+      );
+    },
+  );
+
+  test("passes no directory of its CNI_PATH to plugins that others than root can write [S-503]", async () => {
+    const open = join(bench().dir, "open");
+    mkdirSync(open);
+    chownSync(open, 12345, 0);
+    bench().plugin("p", 'echo "$CNI_PATH"');
+    const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2"];
+    let stdout = "";
+    await bench().engine(async (engine) => {
+      stdout = (await engine.exec({ type: "p", path: bench().bin, env })).stdout;
+    });
+    const agent = startAgent(bench(), { CNI_PATH: `${open}:${bench().bin}` });
+    await waitUntil("the plugin has run", () => stdout !== "");
+    await stop(agent);
+    expect(stdout).toBe(`${bench().bin}\n`);
   });
 
   test("waits for orders without a time limit", async () => {
@@ -157,7 +207,7 @@ eachBuild("plexus agent", (bench) => {
       "--mount",
       "sh",
       "-c",
-      `mount -t tmpfs tmpfs ${hidden} && cp ${bench().plugin("p", "echo inside")} ${hidden} && echo && sleep 60`,
+      `mount -t tmpfs -o mode=0755 tmpfs ${hidden} && cp ${bench().plugin("p", "echo inside")} ${hidden} && echo && sleep 60`,
     ]);
     onTestFinished(() => void holder.kill("SIGKILL"));
     await once(holder.stdout, "data");

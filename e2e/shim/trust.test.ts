@@ -2,13 +2,15 @@
 import {
   chmodSync,
   chownSync,
+  lchownSync,
   linkSync,
   mkdirSync,
   renameSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { type FieldValue, FrameType } from "./lab/frames.ts";
 import { type Bench, cniError, type ExecResult, eachBuild } from "./lab/harness.ts";
@@ -32,6 +34,35 @@ function makeLink(path: string): void {
   symlinkSync(`${path}.real`, path);
 }
 
+function relativeLink(path: string): void {
+  renameSync(path, `${path}.real`);
+  symlinkSync(`../${basename(dirname(path))}/${basename(path)}.real`, path);
+}
+
+/** As {@link makeLink}, but another user can replace the link. */
+function usersLink(path: string): void {
+  makeLink(path);
+  lchownSync(path, 65534, 65534);
+}
+
+/** Only root's link can be seen in the plugin's path, but it leads to the link of another user. */
+function throughUsersLink(dir: string): void {
+  usersLink(`${dir}/p`);
+  renameSync(`${dir}/p`, `${dir}.p`);
+  symlinkSync(`${dir}.p`, `${dir}/p`);
+}
+
+function makeLoop(path: string): void {
+  rmSync(path);
+  symlinkSync(path, path);
+}
+
+/** Lets a group other than root's write a file or directory. */
+function openToGroup(path: string): void {
+  chownSync(path, 0, 65534);
+  chmodSync(path, 0o775);
+}
+
 interface Search {
   readonly path: string;
   readonly types: FieldValue[];
@@ -53,8 +84,7 @@ async function find(bench: Bench, { path, types, env = {} }: Search): Promise<st
 function expectRefused(bench: Bench, result: ExecResult, dir: string): void {
   expect(result).toMatchObject({ outcome: "refused", code: 0, stdout: "" });
   expect(result.message).toBe(
-    `directory ${dir} of plugin "p" is not trusted: add it to the runtime's CNI_PATH, or list it in ` +
-      `${bench.pluginDirs} and make every component of its path root's, writable by root alone, and no link`,
+    `directory ${dir} of plugin "p" is not trusted: add it to the runtime's CNI_PATH, or list it in ${bench.pluginDirs}`,
   );
 }
 
@@ -161,24 +191,42 @@ eachBuild("a directory outside of the call's CNI_PATH", (bench) => {
     expect(result).toMatchObject({ stdout: "trusted\n" });
   });
 
+  test.each<[string, (dir: string) => void]>([
+    ["it is a link of root", makeLink],
+    ["the plugin is a link of root", (dir) => makeLink(join(dir, "p"))],
+    ["the plugin is a relative link of root", (dir) => relativeLink(join(dir, "p"))],
+    ["root's group may write it", (dir) => chmodSync(dir, 0o775)],
+  ])("that is listed is used if %s", async (_, change) => {
+    const dir = directory(bench());
+    list(bench(), dir);
+    change(dir);
+    expect(await bench().order({ type: "p", path: dir })).toMatchObject({ stdout: "extra\n" });
+  });
+
   test.each<[string, (dir: string, bench: Bench) => void]>([
-    ["it is writable by its group", (dir) => chmodSync(dir, 0o775)],
+    ["it is writable by its group", (dir) => openToGroup(dir)],
     ["it is writable by all users, even if sticky", (dir) => chmodSync(dir, 0o1777)],
     ["it is owned by another user", (dir) => chownSync(dir, 65534, 65534)],
-    ["the plugin is writable by its group", (dir) => chmodSync(join(dir, "p"), 0o775)],
+    ["the plugin is writable by its group", (dir) => openToGroup(join(dir, "p"))],
     ["the plugin is owned by another user", (dir) => chownSync(join(dir, "p"), 65534, 65534)],
-    ["the plugin is a symlink", (dir) => makeLink(join(dir, "p"))],
-    ["it is a symlink", makeLink],
+    ["the plugin is another user's link", (dir) => usersLink(join(dir, "p"))],
+    ["it is another user's link", (dir) => usersLink(dir)],
+    ["its link leads through another user's", throughUsersLink],
+    ["its links lead to each other", (dir) => makeLoop(join(dir, "p"))],
     ["a directory above it is writable by all users", (_, { dir }) => chmodSync(dir, 0o777)],
     ["a directory above it is owned by another user", (_, { dir }) => chownSync(dir, 65534, 65534)],
-    ["the list is writable by its group", (_, { pluginDirs }) => chmodSync(pluginDirs, 0o664)],
+    ["the list is writable by its group", (_, { pluginDirs }) => openToGroup(pluginDirs)],
     ["another user owns the list", (_, { pluginDirs }) => chownSync(pluginDirs, 65534, 65534)],
     ["the list is a symlink", (_, { pluginDirs }) => makeLink(pluginDirs)],
   ])("that is listed is refused if %s [S-101] [S-503]", async (_, spoil) => {
     const dir = directory(bench());
     list(bench(), dir);
     spoil(dir, bench());
-    expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
+    const result = await bench().order({ type: "p", path: dir });
+    expect(result).toMatchObject({ stdout: "" });
+    expect(`${result.outcome}: ${result.message}`).toMatch(
+      /^(refused: (directory|plugin) .* is not trusted: |missing: )/,
+    );
   });
 
   test("that is listed is refused if its path is relative", async () => {
@@ -212,12 +260,14 @@ eachBuild("a search for plugins", (bench) => {
     bench().plugin("a", `touch ${mark}`);
     const types = ["a", "p", "none", "../bin/a", "a\0b", ""];
     list(bench(), dir);
-    chmodSync(join(dir, "p"), 0o775);
+    openToGroup(join(dir, "p"));
     const results = await find(bench(), { path: `${bench().bin}:${dir}`, types });
     const outcomes = ["found", "refused", "missing", "refused", "refused", "refused"];
     expect(results.map(([outcome]) => outcome)).toEqual(outcomes);
     expect(results[0]![1]).toBe("");
-    expect(results[1]![1]).toMatch(`directory ${dir} of plugin "p" is not trusted`);
+    expect(results[1]![1]).toBe(
+      `plugin "p" in ${dir} is not trusted: make every component of its path root's and writable by root alone`,
+    );
     expect(results[2]![1]).toBe(`no plugin "none" in "${bench().bin}:${dir}"`);
     expect(results[3]![1]).toBe('plugin type "../bin/a" is not a plain file name');
   });
@@ -270,7 +320,7 @@ eachBuild("required plugins", (bench) => {
     const dir = directory(bench());
     bench().plugin("a", "echo a ran");
     list(bench(), dir);
-    chmodSync(dir, 0o775);
+    openToGroup(dir);
     const path = `${bench().bin}:${dir}`;
     const outcomes: string[] = [];
     await bench().engine(async (engine) => {
@@ -287,7 +337,7 @@ eachBuild("required plugins", (bench) => {
     });
     expect(await bench().run()).toMatchObject({ code: 0 });
     expect(outcomes).toEqual([
-      expect.stringMatching(/^refused directory .* of plugin "p" is not trusted/),
+      expect.stringMatching(/^refused plugin "p" in .* is not trusted/),
       `missing no plugin "none" in "${path}"`,
       "exited a ran",
       "exited a ran",
