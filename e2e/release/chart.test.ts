@@ -20,7 +20,7 @@ import { viewOf } from "#host/host-view.ts";
 import { startKeys, valuesSchema } from "../../scripts/release/values-schema.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
 import { chartDir, copyChart, renderChart } from "./chart.ts";
-import { byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
+import { agentOverlay, byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
 import { releaseTool } from "./tools.ts";
 
 const crdFile = join(root, "crds/network-attachment-definitions.yaml");
@@ -71,6 +71,13 @@ describe("the chart renders the same objects as kustomize", () => {
     const uninstall = await renderChart({ values: { ...values, uninstall: true }, namespace });
     const daemonSets = uninstall.filter(({ kind }) => kind === "DaemonSet");
     expectSame(daemonSets, await kustomize(`overlays/${platform}/uninstall`));
+  });
+
+  test.each(distributions)("for the agent of overlay %s", async (platform) => {
+    const values = { platform, agent: { enabled: true } };
+    const isAgent = ({ metadata }: Manifest): boolean => metadata.name === "plexus-agent";
+    const all = await renderChart({ values });
+    expectSame(all.filter(isAgent), await kustomize(agentOverlay(platform)));
   });
 
   test.each([

@@ -13,7 +13,7 @@ import {
 } from "#daemon/config/testing/manifests.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
-import { byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
+import { agentOverlay, byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
 
 beforeAll(async () => {
   await kubernetesDirectory();
@@ -143,16 +143,20 @@ test("overlay openshift puts everything into its own namespace, and the policies
   }
 });
 
-test("overlay agent adds a DaemonSet, with the plugin directories of every distribution", async () => {
-  const agent = await kustomize("overlays/agent");
-  expect(Object.keys(byName(agent)).toSorted()).toEqual([
+test("overlay agent adds a DaemonSet and its account", async () => {
+  expect(Object.keys(byName(await kustomize("overlays/agent"))).toSorted()).toEqual([
     "DaemonSet/plexus-agent",
     "ServiceAccount/plexus-agent",
   ]);
-  const { spec } = byKind("DaemonSet", agent).spec.template;
-  const path = spec.containers[0].env?.find(({ name }) => name === "CNI_PATH")?.value;
-  for (const name of distributions) {
-    const { binDirs } = nodeConfOf(name, await kustomize(`overlays/${name}`));
-    expect(path?.split(":")).toEqual(expect.arrayContaining([...binDirs]));
-  }
 });
+
+test.each(distributions)(
+  "the agent of overlay %s trusts the plugin directories of its nodes, and no other [S-503]",
+  async (name) => {
+    const agent = byKind("DaemonSet", await kustomize(agentOverlay(name)));
+    const { env } = agent.spec.template.spec.containers[0];
+    const path = env?.find((variable) => variable.name === "CNI_PATH")?.value;
+    const { binDirs } = nodeConfOf(name, await kustomize(`overlays/${name}`));
+    expect(path?.split(":")).toEqual(binDirs);
+  },
+);

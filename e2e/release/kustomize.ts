@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
 import { expect } from "vitest";
@@ -20,6 +20,12 @@ const additions = ["agent", "metrics", "sandboxes", "thin"];
 export const distributions: readonly string[] = readdirSync(join(root, "deploy/overlays")).filter(
   (name) => !additions.includes(name),
 );
+
+/** The overlay with the agent of a distribution. */
+export function agentOverlay(distribution: string): string {
+  const own = `overlays/${distribution}/agent`;
+  return existsSync(join(root, "deploy", own)) ? own : "overlays/agent";
+}
 
 const made = new Map<string, Promise<Manifest[]>>();
 
