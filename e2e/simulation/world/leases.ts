@@ -28,7 +28,7 @@ export class Leases {
     this.#disk = disk;
   }
 
-  /** The leases on disk. The owner of one whose content was lost has no container ID. */
+  /** The leases on disk. The owner of one whose content was lost, or cut, has no container ID. */
   all(): Attached[] {
     this.#read();
     return [...this.#networks.values()].flatMap((leases) => [...leases.values()]);
@@ -109,7 +109,9 @@ export class Leases {
         const content = disk.readFile(leasePath(network, address)).toString();
         // host-local ignores white space around it: half a line break may have been written.
         const [containerId = "", ifName = ""] = content.trim().split(lineBreak);
-        leases.set(address, lease({ network, containerId, ifName }));
+        // Without any of that, the ID may have been cut, and is nobody's.
+        const isWhole = content.includes("\r");
+        leases.set(address, lease({ network, containerId: isWhole ? containerId : "", ifName }));
       }
       this.#networks.set(network, leases);
     }
