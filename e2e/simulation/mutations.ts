@@ -422,16 +422,16 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "a hot-plug that failed is tried again",
-    file: "src/daemon/pods/hot-plug.ts",
-    find: 'else watched.state = "retrying";',
-    replace: 'else watched.state = "settled";',
+    file: "src/daemon/pods/watched-pod.ts",
+    find: "this.#wakeAt(this.#retryAt);",
+    replace: "",
     properties: ["as requested"],
   },
   {
     name: "a running pod is compared with its annotation when plexusd starts",
     file: "src/daemon/pods/hot-plug.ts",
-    find: "if (known === undefined) this.#pods.set(pod.uid, watched);",
-    replace: "if (known === undefined) return void this.#pods.set(pod.uid, watched);",
+    find: "watched.wake();",
+    replace: "",
     properties: ["as requested"],
   },
   {

@@ -113,7 +113,7 @@ function nodeTasks(duties: NodeDuties): HousekeepingTask[] {
     {
       name: "the search for lost interfaces",
       everyMs: lostInterfacesMs,
-      run: () => lostInterfaces.check(),
+      run: async () => void lostInterfaces.check(),
     },
     {
       name: "the search for definitions that have changed",

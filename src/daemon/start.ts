@@ -111,7 +111,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
     ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
   ];
   // Pods expect to be attached only where plexusd is the node's CNI.
-  const duties = nodeConf && openDuties(resources, { ...parts, readiness, engine, calls });
+  const duties = nodeConf && openDuties({ ...parts, readiness, engine, calls });
   const answers = new AdminAnswers({
     ...{ ...parts, engine, view, nodeConf, readiness },
     claims: devices.claims,
@@ -128,6 +128,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const housekeeping = new Housekeeping(housekeepingTasks(served), logger);
   config.onChange(() => housekeeping.runNow());
   resources.defer(() => housekeeping.stop());
+  resources.defer(() => duties?.hotPlug.stop());
   await startHttpServers(resources, { ...parts, config: config.current(), readiness });
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, calls.started);
   const running = resources.move();
@@ -141,16 +142,11 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   };
 }
 
-function openDuties(
-  resources: AsyncDisposableStack,
-  { engine, calls, ...parts }: DutiesOptions,
-): NodeDuties | undefined {
+function openDuties({ engine, calls, ...parts }: DutiesOptions): NodeDuties | undefined {
   const { config, confFiles, metrics } = parts;
   const conf = () => readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
-  const hotPlug = { engine, hosts: calls.sandboxHosts, conf, metrics: metrics.hotPlug };
-  const duties = nodeDuties({ ...parts, hotPlug });
-  resources.defer(() => duties?.hotPlug.stop());
-  return duties;
+  const hotPlug = { engine, conf, metrics: metrics.hotPlug };
+  return nodeDuties({ ...parts, hosts: calls.sandboxHosts, hotPlug });
 }
 
 interface DutiesOptions extends Parts, Pick<NodeDutiesOptions, "readiness"> {

@@ -48,8 +48,8 @@ export interface KubeAdapter {
   readonly events: EventRecorder;
   readonly resourceApi: ResourceApi;
   readonly nodePods: NodePods;
-  /** Calls the listener for every definition that the watch delivers from now on. */
-  onDefinition(listener: () => void): void;
+  /** Calls the listener for every definition (`namespace/name`) that the watch delivers from now on. */
+  onDefinition(listener: (name: string) => void): void;
   readonly accessReview: AccessReview;
   /** Absent outside of a pod. */
   readonly ownDaemonSet?: OwnDaemonSet;
@@ -85,7 +85,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     events,
     resourceApi: new KubeResourceApi(live),
     nodePods: nodePods(pods, live),
-    onDefinition: (listener) => nads.listen(listener),
+    onDefinition: (listener) => nads.listen((key) => listener(key)),
     accessReview: accessReview(client, apiTimeoutMs),
     ...omitUndefined({ ownDaemonSet: ownDaemonSet(client, options, pods) }),
     recordOnNode: (event) => events.recordOnNode(event),

@@ -77,6 +77,22 @@ needsPlexusd("it watches pods", () => {
     },
   );
 
+  test("plexusd that is terminated leaves a plugin that hangs to its successor", async () => {
+    const pod = await host.pod("terminated", "front");
+    await host.strike(2, "hold");
+    pod.edit("front,back");
+    await waitUntil("the plugin has begun", () => host.hasStruck);
+    const startedAt = performance.now();
+    await host.stopPlexusd("SIGTERM");
+    // The grace period of deploy/base/daemonset.yaml.
+    expect(performance.now() - startedAt).toBeLessThan(30_000);
+    await host.startPlexusd();
+    await host.release();
+    await pod.becomes("net1 front", "net2 back");
+    await pod.sandbox.mustDel();
+    expect(await host.left()).toEqual([]);
+  });
+
   test("plexusd is killed when the sandbox is locked, but nothing is recorded", async () => {
     const pod = await host.pod("locked", "front");
     const isLate = ({ path }: SeenRequest): boolean => path.endsWith("/late");

@@ -244,8 +244,9 @@ export class Plexusd {
     this.#duties = nodeDuties({
       ...{ config, records, logger, readiness: () => [] },
       cluster: { node: kube, events: kube.events },
+      hosts: this.#agents,
       hotPlug: {
-        ...{ engine, hosts: this.#agents, conf: () => readPlexusConf(cniConfDir, confFiles) },
+        ...{ engine, conf: () => readPlexusConf(cniConfDir, confFiles) },
         metrics: { operationEnded: () => undefined, statusWritten: () => undefined },
       },
     });
@@ -294,8 +295,8 @@ export class Plexusd {
   async #stop(): Promise<void> {
     world().note(() => "plexusd stops");
     this.#stopping.abort();
-    await this.#housekeeping?.stop();
     await this.#duties?.hotPlug.stop();
+    await this.#housekeeping?.stop();
     await this.#nodeConf?.stop();
     listen(this, undefined);
     while (this.#sessions.size > 0) await Promise.all(this.#sessions);

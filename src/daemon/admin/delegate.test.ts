@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CniErrorCode } from "#cni/error.ts";
-import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
+import type { SettledPod } from "#daemon/pods/hot-plug.ts";
 import { hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { delegate } from "./delegate.ts";
@@ -31,9 +31,9 @@ function requestOf({ command, ifName, network, uid }: Request): JsonObject {
 async function makePod(annotation: string) {
   const pod = await hotPlugLab("a");
   let attempts = 0;
-  const settle = async (): Promise<HotPlugOutcome> => {
+  const settle = async (): Promise<SettledPod> => {
     attempts++;
-    return pod.edit(annotation);
+    return { ...(await pod.edit(annotation)), pod: pod.pod() };
   };
   const ask = (request: Request | string) => {
     const body = typeof request === "string" ? request : JSON.stringify(requestOf(request));
@@ -78,6 +78,16 @@ test("a swap is an ADD of the new and a DEL of the old network of an interface [
   const { ask } = await makePod('[{"name":"b","interface":"net1"}]');
   expect(await ask({ ifName: "net1" })).toMatchObject({ Result: {} });
   expect(await ask({ command: "DEL", ifName: "net1", network: "net-a" })).toBeUndefined();
+});
+
+test("an ADD does not answer with the attachment that could not be replaced", async () => {
+  const { pod, ask } = await makePod('[{"name":"a","ips":["10.0.0.77/24"]}]');
+  const request = { ifName: "net1", network: "net-a" };
+  // The definition declares no capability for addresses.
+  await expect(ask(request)).rejects.toThrow(
+    /net-a \(net1\).* is not attached as requested: .*ips/,
+  );
+  expect(pod.shown()).toEqual(["eth0 default-net", "net1 default/a"]);
 });
 
 test.each<{ why: string; annotation: string; request: Request; message: RegExp }>([

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 import { parseCniArgs } from "#cni/args.ts";
 import { parseJson, readJsonObject } from "#cni/document.ts";
@@ -7,11 +8,14 @@ import { parseResult } from "#cni/result/parse.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
+import type { Pod } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
+import { selectionElement } from "#npwg/selection/network-selection.ts";
+import { networksAnnotation, parseNetworkSelections } from "#npwg/selection/selection.ts";
 
 /** The path of Multus's endpoint for controllers. */
 export const delegatePage = "delegate";
@@ -60,13 +64,17 @@ export async function delegate(
   { hotPlug, records }: DelegateOptions,
 ): Promise<JsonObject | undefined> {
   const request = parseRequest(body);
-  const outcome = request.command === "CHECK" ? undefined : await hotPlug.settle(request.pod);
-  const found = await findAttachment(records, request);
+  const settled = request.command === "CHECK" ? undefined : await hotPlug.settle(request.pod);
+  const all = await findAttachments(records, request);
   if (request.command === "DEL") {
-    if (found !== undefined) throw notDone(request, outcome, "is still attached");
+    if (all.length > 0) throw notDone(request, settled, "is still attached");
     return undefined;
   }
-  if (found?.result === undefined) throw notDone(request, outcome, "is not attached");
+  const found = all.find((each) => isAsRequested(each, settled?.pod));
+  if (found?.result === undefined) {
+    const state = all.length === 0 ? "is not attached" : "is not attached as requested";
+    throw notDone(request, settled, state);
+  }
   if (request.command === "CHECK") return undefined;
   const result = parseResult(found.result, { fallbackVersion: recordedList(found).cniVersion });
   return { Result: formatResult(result, resultVersion) };
@@ -105,10 +113,10 @@ function checked(value: Json): z.infer<typeof requestSchema> {
 }
 
 /** Controllers know a container's ID, not the sandbox's, so the pod's UID selects the record. */
-async function findAttachment(
+async function findAttachments(
   records: DelegateOptions["records"],
   { pod, ifName, network }: DelegateRequest,
-): Promise<RecordedAttachment | undefined> {
+): Promise<RecordedAttachment[]> {
   const keys = await records.keysOf(pod);
   const stored = await Promise.all(keys.map((key) => records.load(key)));
   return stored
@@ -116,9 +124,30 @@ async function findAttachment(
     .filter((record) => record.pod?.uid === pod.uid && record.teardown === undefined)
     .flatMap(({ attachments }) => attachments)
     .filter(({ isDefault, hotPlug }) => !isDefault && hotPlug !== "adding")
-    .find(
+    .filter(
       (each) => recordedList(each).name === network && (ifName === "" || each.ifName === ifName),
     );
+}
+
+/**
+ * Whether an attachment was made for an element of the pod's annotation: one that has changed stays
+ * if it cannot be replaced.
+ * @param pod undefined to ask for any attachment that is to stay
+ */
+function isAsRequested({ hotPlug, selection }: RecordedAttachment, pod: Pod | undefined): boolean {
+  if (hotPlug !== undefined) return false;
+  if (pod === undefined || selection === undefined) return true;
+  return elementsOf(pod).some((element) => isDeepStrictEqual(element, selection));
+}
+
+/** None for an annotation that cannot be read. */
+function elementsOf({ namespace: podNamespace, annotations }: Pod): JsonObject[] {
+  try {
+    const text = annotations[networksAnnotation] ?? "";
+    return parseNetworkSelections(text, { podNamespace }).map(selectionElement);
+  } catch {
+    return [];
+  }
 }
 
 function notDone(

@@ -1,8 +1,10 @@
 import type { Cluster } from "#daemon/cluster.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
+import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
+import { AgentTasks } from "./agent-tasks.ts";
 import { HotPlugQueue, type HotPlugQueueOptions } from "./hot-plug.ts";
 import { LostInterfaces, type LostInterfacesOptions } from "./lost-interfaces.ts";
 import { startupTaint } from "./startup-taint.ts";
@@ -16,7 +18,8 @@ export interface NodeDutiesOptions {
   readonly records: RecordStore;
   readonly readiness: () => readonly string[];
   readonly logger: Logger;
-  readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "hosts" | "conf" | "metrics"> &
+  readonly hosts: SandboxHosts;
+  readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "conf" | "metrics"> &
     Pick<LostInterfacesOptions, "engine"> &
     Pick<StatusGuardOptions, "engine">;
 }
@@ -32,20 +35,21 @@ export interface NodeDuties {
 
 /** Returns undefined without a cluster. */
 export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
-  const { cluster, config, records, readiness, logger } = options;
+  const { cluster, config, records, readiness, logger, hosts } = options;
   const { node, events } = cluster;
   if (node === undefined) return undefined;
   const { nodePods } = node;
   const clock = (): number => performance.now();
   const isOn = (): boolean => config.current().engine.hotPlug === "on";
   const guard = new StatusGuard({ ...options.hotPlug, nodePods, logger, clock });
-  const hotPlug = new HotPlugQueue({ ...options.hotPlug, nodePods, guard, isOn, logger, clock });
+  const common = { ...options.hotPlug, tasks: new AgentTasks(hosts), nodePods, logger, clock };
+  const hotPlug = new HotPlugQueue({ ...common, guard, isOn });
   nodePods.listen((key, pod) => {
     hotPlug.podChanged(key, pod);
     void guard.podChanged(key, pod);
   });
-  node.onDefinition(() => hotPlug.retryAll());
-  options.hotPlug.hosts.onAvailable(() => hotPlug.retryAll());
+  node.onDefinition((name) => hotPlug.definitionChanged(name));
+  hosts.onAvailable(() => hotPlug.agentConnected());
   const plexusNamespace = (): string =>
     config.current().engine.plexusNamespace ?? defaultEngineConfig.plexusNamespace;
   return {
@@ -53,7 +57,7 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
       ...{ nodePods, records, events, logger, plexusNamespace, clock },
     }),
     hotPlug,
-    lostInterfaces: new LostInterfaces({ ...options.hotPlug, nodePods, hotPlug, logger }),
+    lostInterfaces: new LostInterfaces({ ...common, hotPlug }),
     removeStartupTaint: startupTaint({
       key: () => config.current().startupTaint,
       readiness,

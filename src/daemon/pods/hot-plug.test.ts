@@ -1,25 +1,51 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
-import { noSandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
+import { HostGoneError, type Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { AgentTasks } from "./agent-tasks.ts";
 import { HotPlugQueue } from "./hot-plug.ts";
 
 type Answer = HotPlugOutcome | HotPlugOutcome["state"] | Error;
+
+const sandbox = { containerId: "c1", ifName: "eth0", netns: "/run/netns/c1" };
+const added = { op: "add", result: "success", network: "default/a", ifName: "net1" } as const;
+
+/** An attempt that plugged a network. */
+const plugged: HotPlugOutcome = {
+  state: "settled",
+  operations: [{ ...added, published: Promise.resolve() }],
+};
 
 const runningPod: Omit<PodState, keyof Pod> = {
   ...{ hostNetwork: false, phase: "Running", isTerminating: false },
   ...{ podIps: [], networkStatus: undefined },
 };
 
+const nothing = async (): Promise<never> => new Promise(() => undefined);
+
+/** An agent whose plugins hang. */
+function fakeHosts(agent: { isAvailable: boolean }): SandboxHosts {
+  const gone = new AbortController().signal;
+  return {
+    isAvailable: () => agent.isAvailable,
+    onAvailable: () => undefined,
+    open: async () => ({
+      ...{ links: new Set<string>(), path: [], [Symbol.asyncDispose]: async () => undefined },
+      host: { gone, exec: nothing, find: nothing, netlink: nothing },
+    }),
+  };
+}
+
 /** A queue whose engine answers what a test says, `settled` at last. Timers are faked. */
 function makeQueue() {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const pods = new Map<string, Pod>();
-  const state = { isOn: true };
+  const state = { isOn: true, isAvailable: true };
+  const hangs = new Set<string>();
   const live: { annotation?: string } = {};
   const seen: string[] = [];
   const answers: Answer[] = [];
@@ -28,17 +54,22 @@ function makeQueue() {
   const queue = new HotPlugQueue({
     engine: {
       countOutdated: async () => 3,
-      hotPlug: async (pod, { isEdit, refreshed }) => {
+      hotPlug: async (pod, { isEdit, refreshed, hosts }) => {
         const why = refreshed === undefined ? "" : ` refreshed ${refreshed}`;
         const text = `${pod.name} ${pod.annotations[networksAnnotation]}`;
         seen.push(`${text}${isEdit ? " edited" : ""}${why}`);
         const answer = answers.shift() ?? "settled";
         await gates.shift();
+        if (hangs.has(pod.annotations[networksAnnotation] ?? "")) {
+          await using session = await hosts.open(sandbox);
+          seen.push(`${pod.name} has a session`);
+          await session.host.netlink("", new Uint8Array());
+        }
         if (answer instanceof Error) throw answer;
         return typeof answer === "string" ? { state: answer, operations: [] } : answer;
       },
     },
-    hosts: noSandboxHosts,
+    tasks: new AgentTasks(fakeHosts(state)),
     nodePods: {
       list: () => [...pods.values()],
       read: async (pod) => {
@@ -56,15 +87,19 @@ function makeQueue() {
     logger: new FakeLogger(),
     clock: () => Date.now(),
   });
-  const deliver = async (name: string, annotation: string, uid = `uid-${name}`): Promise<void> => {
+  const deliver = async (
+    name: string,
+    annotation: string,
+    { uid = `uid-${name}`, namespace = "default" } = {},
+  ): Promise<void> => {
     const annotations = { [networksAnnotation]: annotation };
-    const pod = { namespace: "default", name, uid, annotations, isStatic: false };
+    const pod = { namespace, name, uid, annotations, isStatic: false };
     pods.set(name, pod);
-    queue.podChanged(`default/${name}`, pod);
+    queue.podChanged(`${namespace}/${name}`, pod);
     await settle();
   };
   const settle = () => vi.advanceTimersByTimeAsync(0);
-  return { queue, pods, state, live, seen, answers, measured, gates, deliver, settle };
+  return { queue, pods, state, live, seen, answers, measured, gates, hangs, deliver, settle };
 }
 
 test("a pod is compared when it is first seen and when its annotation is edited, not otherwise [H-1] [H-40]", async () => {
@@ -142,14 +177,148 @@ test("an edit during an attempt is compared after it, and only once [H-33]", asy
   expect([seen, queue.pending]).toEqual([["web a", "web c edited"], 0]);
 });
 
-test("a definition or an agent that appears ends the backoff [H-32]", async () => {
+test("an edit is carried out at once, and those of the next 200 ms together", async () => {
+  const { deliver, seen, queue } = makeQueue();
+  await deliver("web", "a");
+  for (const annotation of ["b", "c", "d", "e"]) {
+    await deliver("web", annotation);
+    await vi.advanceTimersByTimeAsync(45);
+  }
+  expect([seen, queue.pending]).toEqual([["web a", "web b edited"], 1]);
+  await vi.advanceTimersByTimeAsync(20);
+  expect([seen, queue.pending]).toEqual([["web a", "web b edited", "web e edited"], 0]);
+});
+
+test.each([
+  ["succeeds", plugged],
+  ["fails", "failed"],
+] as const)(
+  "an annotation that flips does not have plugins run on and on: each %s",
+  async (_, outcome) => {
+    const { deliver, seen, answers, queue } = makeQueue();
+    answers.push(...Array(1000).fill(outcome));
+    for (let i = 0; i < 600; i++) {
+      await deliver("web", i % 2 === 0 ? "a" : "b");
+      await vi.advanceTimersByTimeAsync(100);
+    }
+    // Five at once, and then one every five seconds.
+    expect(seen.length).toBeGreaterThan(10);
+    expect(seen.length).toBeLessThanOrEqual(5 + 12);
+    answers.length = 0;
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect([seen.at(-1), queue.pending]).toEqual(["web b edited", 0]);
+  },
+);
+
+test("definitions that the annotation does not name leave the backoff as it is [H-32]", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(1);
+  onTestFinished(() => void vi.restoreAllMocks());
   const { deliver, seen, answers, queue, settle } = makeQueue();
+  answers.push(...Array(100).fill("failed"));
+  await deliver("web", "a,b");
+  for (let ms = 0; ms < 60_000; ms += 50) {
+    queue.definitionChanged("default/other");
+    await vi.advanceTimersByTimeAsync(50);
+  }
+  // After 1, 2, 4, 8, 16 and 32 seconds.
+  expect(seen).toHaveLength(6);
+  answers.length = 0;
+  queue.definitionChanged("default/b");
+  await settle();
+  expect([seen.length, queue.pending]).toEqual([7, 0]);
+});
+
+test("a definition that the annotation names ends the backoff, every ten seconds at most [H-32]", async () => {
+  const { deliver, seen, answers, queue } = makeQueue();
+  answers.push(...Array(1000).fill("failed"));
+  await deliver("web", "a");
+  await deliver("other", "b");
+  await vi.advanceTimersByTimeAsync(1_200_000);
+  const before = seen.length;
+  for (let ms = 0; ms < 100_000; ms += 50) {
+    queue.definitionChanged("default/a");
+    await vi.advanceTimersByTimeAsync(50);
+  }
+  const web = seen.slice(before).filter((each) => each === "web a");
+  expect(web.length).toBeGreaterThanOrEqual(10);
+  expect(web.length).toBeLessThanOrEqual(12);
+});
+
+test("attempts for a definition do not count as failures of the backoff", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(1);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const { deliver, seen, answers, queue } = makeQueue();
+  answers.push(...Array(100).fill("failed"));
+  await deliver("web", "a");
+  await vi.advanceTimersByTimeAsync(1000 + 2000 + 4000);
+  expect(seen).toHaveLength(4);
+  await vi.advanceTimersByTimeAsync(100);
+  queue.definitionChanged("default/a");
+  await vi.advanceTimersByTimeAsync(7899);
+  expect(seen).toHaveLength(5);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(seen).toHaveLength(6);
+  await vi.advanceTimersByTimeAsync(15_999);
+  expect(seen).toHaveLength(6);
+});
+
+test("a definition that changes during an attempt is used after it, without backoff", async () => {
+  const { deliver, seen, answers, gates, queue, settle } = makeQueue();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  void gates.push(promise);
   answers.push("failed");
   await deliver("web", "a");
-  await deliver("other", "a");
-  queue.retryAll();
+  queue.definitionChanged("default/a");
+  resolve();
   await settle();
-  expect(seen).toEqual(["web a", "other a", "web a"]);
+  expect([seen, queue.pending]).toEqual([["web a", "web a"], 0]);
+});
+
+test("an agent that connects ends the backoff of pods that lacked one, and of no others", async () => {
+  const { deliver, seen, answers, queue, state, settle } = makeQueue();
+  answers.push("failed");
+  await deliver("other", "a");
+  state.isAvailable = false;
+  answers.push("failed", "busy");
+  await deliver("web", "a");
+  await deliver("waits", "a");
+  queue.agentConnected();
+  await settle();
+  expect(seen).toEqual(["other a", "web a", "waits a", "web a", "waits a"]);
+});
+
+test("a lost interface is attached again at once, although the pod is backing off [H-39]", async () => {
+  const { deliver, seen, answers, queue, settle } = makeQueue();
+  answers.push(...Array(8).fill("failed"));
+  await deliver("web", "a");
+  await vi.advanceTimersByTimeAsync(100_000);
+  const before = seen.length;
+  queue.heal({ uid: "uid-web" });
+  await settle();
+  expect(seen).toHaveLength(before + 1);
+  queue.heal({ uid: "uid-unknown" });
+});
+
+test("33 pods of a network that hangs stop no pods of other networks and namespaces", async () => {
+  const { deliver, seen, hangs } = makeQueue();
+  hangs.add("hangs").add("works").add("hangs,works");
+  for (const networks of ["hangs", "hangs,works"]) {
+    for (let i = 0; i < 33; i++) await deliver(`${networks}-${i}`, networks);
+  }
+  const sessions = (): number => seen.filter((each) => each.endsWith("session")).length;
+  expect(sessions()).toBeLessThanOrEqual(15);
+  await deliver("same", "works", { namespace: "shop" });
+  expect(seen.at(-1)).toBe("same has a session");
+  await deliver("settled", "a");
+  expect(seen.at(-1)).toBe("settled a");
+});
+
+test("pods of one network leave the others of their namespace their share", async () => {
+  const { deliver, seen, hangs } = makeQueue();
+  hangs.add("hangs").add("works");
+  for (let i = 0; i < 33; i++) await deliver(`stuck-${i}`, "hangs");
+  await deliver("web", "works");
+  expect(seen.at(-1)).toBe("web has a session");
 });
 
 test("a pod does not wait for another one", async () => {
@@ -166,7 +335,7 @@ test("a pod that is gone or was replaced is forgotten", async () => {
   await deliver("gone", "a");
   await deliver("web", "a");
   queue.podChanged("default/gone", undefined);
-  await deliver("web", "a", "another-uid");
+  await deliver("web", "a", { uid: "another-uid" });
   await vi.advanceTimersByTimeAsync(3_600_000);
   expect(seen).toEqual(["gone a", "web a", "web a"]);
   expect(queue.pending).toBe(0);
@@ -185,36 +354,68 @@ test("without hot-plug nothing is compared, until it is switched on [H-38] [H-39
   expect(seen).toEqual(["web a", "other a"]);
 });
 
-test("refresh() plugs an interface anew, and compares the pod after it", async () => {
-  const { queue, deliver, seen, answers, measured, settle } = makeQueue();
+test("refresh() plugs an interface anew, and what fails then is tried again", async () => {
+  const { queue, deliver, seen, answers, measured } = makeQueue();
   await deliver("web", "a");
-  const added = { op: "add", result: "success", network: "default/a", ifName: "net1" } as const;
-  const operations = [{ ...added, published: Promise.resolve() }];
-  answers.push({ state: "settled", operations });
   const pod = { namespace: "default", name: "web" };
-  expect(await queue.refresh(pod, "net1")).toEqual({ state: "settled", operations });
-  await settle();
+  const outcome = { ...plugged, state: "failed" } as const;
+  answers.push(outcome);
+  expect(await queue.refresh(pod, "net1")).toEqual(outcome);
+  await vi.advanceTimersByTimeAsync(1000);
   expect(seen).toEqual(["web a", "web a refreshed net1", "web a"]);
   expect(measured).toEqual(["add success"]);
   await expect(queue.refresh({ ...pod, name: "other" }, "net1")).rejects.toThrow("no such pod");
+});
+
+test("refresh() does not run beside another attempt for the pod", async () => {
+  const { queue, deliver, seen, gates } = makeQueue();
+  gates.push(new Promise(() => undefined));
+  await deliver("web", "a");
+  const pod = { namespace: "default", name: "web" };
+  expect(await queue.refresh(pod, "net1")).toMatchObject({ state: "busy" });
+  expect(seen).toEqual(["web a"]);
 });
 
 test("settle() compares the live pod, although the watch has not delivered it, and waits for the sandbox", async () => {
   const { queue, deliver, seen, answers, measured, live } = makeQueue();
   await deliver("web", "a");
   live.annotation = "a,b";
-  const operations = [
-    {
-      ...({ op: "add", result: "success", network: "default/b", ifName: "net2" } as const),
-      published: Promise.resolve(),
-    },
-  ];
-  answers.push("busy", { state: "settled", operations });
+  answers.push("busy", plugged);
   const settled = queue.settle({ namespace: "default", name: "web" });
   await vi.advanceTimersByTimeAsync(100);
-  expect(await settled).toEqual({ state: "settled", operations });
-  expect(seen).toEqual(["web a", "web a,b edited", "web a,b edited", "web a"]);
-  expect(measured).toEqual(["add success"]);
+  expect(await settled).toMatchObject({ state: "settled" });
+  expect([seen[1], seen.at(-1)]).toEqual(["web a,b edited", "web a,b edited"]);
+  expect(measured).toContain("add success");
+});
+
+test("settle() waits for an attempt that runs, and then makes its own", async () => {
+  const { queue, deliver, seen, gates, live } = makeQueue();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  void gates.push(promise);
+  await deliver("web", "a");
+  live.annotation = "a,b";
+  const settled = queue.settle({ namespace: "default", name: "web" });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(seen).toEqual(["web a"]);
+  resolve();
+  await vi.advanceTimersByTimeAsync(100);
+  expect(await settled).toMatchObject({ state: "settled" });
+  expect(seen).toEqual(["web a", "web a,b edited"]);
+});
+
+test("settle() keeps to the limit of the pod's attempts", async () => {
+  const { queue, deliver, seen, answers } = makeQueue();
+  await deliver("web", "a");
+  answers.push(...Array(1000).fill(plugged));
+  const name = { namespace: "default", name: "web" };
+  const ask = async (): Promise<void> => {
+    for (let i = 0; i < 20; i++) await queue.settle(name);
+  };
+  const asked = expect(ask()).rejects.toThrow();
+  await vi.advanceTimersByTimeAsync(4999);
+  expect(seen).toHaveLength(1 + 5);
+  await queue.stop();
+  await asked;
 });
 
 test("settle() gives up a sandbox that stays busy after a minute", async () => {
@@ -244,7 +445,7 @@ test("countOutdated() counts without hot-plug, too", async () => {
   expect(queue.outdated).toBe(3);
 });
 
-test("stop() waits for attempts that run, and starts no more", async () => {
+test("stop() waits a moment for attempts that run, and starts no more", async () => {
   const { deliver, seen, gates, queue } = makeQueue();
   const { promise, resolve } = Promise.withResolvers<void>();
   void gates.push(promise);
@@ -261,14 +462,48 @@ test("stop() waits for attempts that run, and starts no more", async () => {
   expect(seen).toEqual(["web a"]);
 });
 
+test("stop() leaves plugins that hang to the agent, within the pod's grace period", async () => {
+  const { deliver, seen, hangs, queue } = makeQueue();
+  hangs.add("hangs");
+  for (let i = 0; i < 33; i++) await deliver(`web-${i}`, "hangs");
+  const settling = queue.settle({ namespace: "default", name: "web-1" });
+  const refused = expect(settling).rejects.toThrow();
+  let endedAt = Number.POSITIVE_INFINITY;
+  const startedAt = Date.now();
+  void queue.stop().then(() => {
+    endedAt = Date.now();
+  });
+  await vi.advanceTimersByTimeAsync(30_000);
+  await refused;
+  expect(endedAt - startedAt).toBeLessThanOrEqual(5000);
+  const before = seen.length;
+  await vi.advanceTimersByTimeAsync(600_000);
+  expect(seen).toHaveLength(before);
+});
+
+test("what stop() ends fails as without an agent, which the engine knows", async () => {
+  const state = { isAvailable: true };
+  const tasks = new AgentTasks(fakeHosts(state));
+  const hosts = tasks.hosts({ claims: [{ key: "a", share: 1 }], signal: tasks.ended });
+  const { host } = await hosts.open(sandbox);
+  const running = expect(host.netlink("", new Uint8Array())).rejects.toThrow(HostGoneError);
+  tasks.beginNoMore();
+  await expect(hosts.open(sandbox)).rejects.toThrow(HostGoneError);
+  expect(host.gone.aborted).toBe(false);
+  tasks.end();
+  await running;
+  expect(host.gone.aborted).toBe(true);
+  await expect(host.find([], [])).rejects.toThrow(HostGoneError);
+});
+
 test("operations are counted, and timed from the delivery to the written status [H-36]", async () => {
   const { deliver, answers, measured } = makeQueue();
   const net1 = { network: "default/a", ifName: "net1" };
   const published = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
   await deliver("web", "a");
-  const added = { op: "add", result: "success", ...net1, published: published(120) } as const;
+  const slow = { ...added, published: published(120) };
   const failed = { op: "remove", result: "error", ...net1, published: Promise.resolve() } as const;
-  answers.push({ state: "failed", operations: [added, failed] });
+  answers.push({ state: "failed", operations: [slow, failed] });
   await deliver("web", "b");
   await vi.advanceTimersByTimeAsync(200);
   expect(measured).toEqual(["add success", "remove error", "120 ms"]);

@@ -1,18 +1,24 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { PodState } from "#engine/check/not-attached.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { HotPlugOptions, HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
 import type { HotPlugOperation } from "#engine/hotplug/steps.ts";
 import type { Logger, Pod } from "#engine/ports.ts";
 import type { NodePods } from "#kube/node/node.ts";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
+import type { Claim } from "#lib/concurrency/fair-slots.ts";
 import { Slots } from "#lib/concurrency/slots.ts";
+import type { AgentTasks } from "./agent-tasks.ts";
 import type { StatusGuard } from "./status-guard.ts";
-import { annotationsOf, busyBackoff, type WatchedPod, watchPod } from "./watched-pod.ts";
+import { busyBackoff, WatchedPod } from "./watched-pod.ts";
 
 /** As long as a plugin may take. */
 const settleMs = 60_000;
-/** As many sandboxes as an agent changes at a time. */
-const maxConcurrent = 32;
+/** Comparisons with records at a time, before the agent is needed. */
+const maxComparisons = 32;
+/** How long attempts that run may take when plexusd stops: far less than its pod's grace period. */
+const endingMs = 5000;
 
 /** What {@link HotPlugQueue} records. */
 export interface HotPlugMetrics {
@@ -22,9 +28,9 @@ export interface HotPlugMetrics {
 }
 
 /** What {@link HotPlugQueue} works with. */
-export interface HotPlugQueueOptions
-  extends Omit<HotPlugOptions, "isEdit" | "read" | "isStopping"> {
+export interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
   readonly engine: Pick<Engine, "hotPlug" | "countOutdated">;
+  readonly tasks: AgentTasks;
   readonly nodePods: Pick<NodePods, "list" | "read">;
   /** Gets the pods whose networks may have changed. */
   readonly guard: Pick<StatusGuard, "note">;
@@ -35,15 +41,27 @@ export interface HotPlugQueueOptions
   readonly clock: () => number;
 }
 
+interface Attempt extends Pick<HotPlugOptions, "isEdit" | "refreshed"> {
+  readonly pod: Pod;
+}
+
+/** How an attempt ended for a caller, and the pod whose annotation it carried out. */
+export interface SettledPod extends HotPlugOutcome {
+  readonly pod: Pod;
+}
+
+const failed: HotPlugOutcome = { state: "failed", operations: [] };
+const busy: HotPlugOutcome = { state: "busy", operations: [] };
+
 /**
  * Gives running pods the networks of their annotation: at the start, when it is edited, and again
- * until it is done. One attempt per pod at a time; pods do not wait for each other.
+ * until it is done. One attempt per pod at a time. Pods wait for each other only by their shares of
+ * the agent: each namespace has one, and each set of networks.
  */
 export class HotPlugQueue {
   readonly #options: HotPlugQueueOptions;
-  readonly #slots = new Slots(maxConcurrent);
-  readonly #stop = new AbortController();
-  readonly #attempts = new Set<Promise<void>>();
+  readonly #comparisons = new Slots(maxComparisons);
+  readonly #attempts = new Set<Promise<unknown>>();
   /** By UID. */
   readonly #pods = new Map<string, WatchedPod>();
   /** UIDs by `namespace/name`. */
@@ -56,8 +74,7 @@ export class HotPlugQueue {
 
   /** How many pods lack networks of their annotation, or have others. */
   get pending(): number {
-    const isPending = ({ state }: WatchedPod): boolean => ["running", "retrying"].includes(state);
-    return [...this.#pods.values()].filter(isPending).length;
+    return [...this.#pods.values()].filter(({ isPending }) => isPending).length;
   }
 
   /** How many attachments were made from a definition that has changed since. */
@@ -82,9 +99,37 @@ export class HotPlugQueue {
     }
   }
 
-  /** Tries again for pods that may wait for a definition or an agent. */
-  retryAll(): void {
-    for (const watched of this.#pods.values()) if (watched.state === "retrying") this.#try(watched);
+  #podSeen(pod: Pod): void {
+    const known = this.#pods.get(pod.uid);
+    if (known === undefined) this.#watch(pod);
+    else known.seen(pod);
+  }
+
+  #watch(pod: Pod): void {
+    const { clock } = this.#options;
+    const watched = new WatchedPod(pod, { clock, onDue: (due) => this.#start(due) });
+    this.#pods.set(pod.uid, watched);
+    watched.wake();
+  }
+
+  #forget(uid: string): void {
+    this.#pods.get(uid)?.forget();
+    this.#pods.delete(uid);
+  }
+
+  /** Takes a definition (`namespace/name`) that the watch delivers: pods may wait for it. */
+  definitionChanged(name: string): void {
+    for (const watched of this.#pods.values()) watched.definitionChanged(name);
+  }
+
+  /** An agent has connected while there was none. */
+  agentConnected(): void {
+    for (const watched of this.#pods.values()) watched.agentConnected();
+  }
+
+  /** A network of the pod is to be attached again, whatever else of the pod fails. */
+  heal({ uid }: Pick<Pod, "uid">): void {
+    this.#pods.get(uid)?.wake();
   }
 
   /** Call this regularly, and after a change of the configuration: compares every pod again. */
@@ -92,7 +137,7 @@ export class HotPlugQueue {
     for (const pod of this.#options.nodePods.list()) {
       const watched = this.#pods.get(pod.uid);
       if (watched === undefined) this.podChanged(`${pod.namespace}/${pod.name}`, pod);
-      else if (watched.state !== "retrying") this.#try(watched);
+      else watched.compare();
     }
   }
 
@@ -102,11 +147,8 @@ export class HotPlugQueue {
    */
   async refresh(pod: PodName, ifName: string): Promise<HotPlugOutcome> {
     const watched = this.#watchedPod(pod);
-    const outcome = await this.#engineHotPlug(watched, ifName);
-    for (const operation of outcome.operations) this.#options.metrics.operationEnded(operation);
-    // What the annotation requests is plugged again, whatever failed.
-    this.#try(watched);
-    return outcome;
+    const { isEdit } = watched;
+    return this.#request(watched, { pod: watched.pod, isEdit, refreshed: ifName });
   }
 
   /**
@@ -114,23 +156,20 @@ export class HotPlugQueue {
    * delivered the edit yet. Waits a minute for another operation on the sandbox.
    * @throws Error when hot-plug is off, or the pod is not on this node; as {@link Engine.hotPlug}
    */
-  async settle(name: PodName): Promise<HotPlugOutcome> {
-    const { nodePods, metrics, guard, isOn, clock } = this.#options;
+  async settle(name: PodName): Promise<SettledPod> {
+    const { guard, isOn, clock, tasks } = this.#options;
     if (!isOn()) throw new Error("`hotPlug` is off in plexusd's configuration");
     const watched = this.#watchedPod(name);
     const until = clock() + settleMs;
     for (;;) {
-      using _slot = await this.#slots.acquire(this.#stop.signal);
-      const pod = (await nodePods.read(watched.pod)) ?? watched.pod;
-      const outcome = await this.#engineHotPlug({ pod, isEdit: true });
-      for (const operation of outcome.operations) metrics.operationEnded(operation);
+      const pod = (await this.#read(watched.pod)) ?? watched.pod;
+      const outcome = await this.#request(watched, { pod, isEdit: true });
       if (outcome.state !== "busy" || clock() >= until) {
         // The caller writes the status, too.
         guard.note(name);
-        this.#try(watched);
-        return outcome;
+        return { ...outcome, pod };
       }
-      await sleep(busyBackoff.initialMs, undefined, { signal: this.#stop.signal });
+      await sleep(busyBackoff.initialMs, undefined, { signal: tasks.stopping });
     }
   }
 
@@ -141,96 +180,93 @@ export class HotPlugQueue {
     return watched;
   }
 
-  async #engineHotPlug(
-    { pod, isEdit }: Pick<WatchedPod, "pod" | "isEdit">,
-    refreshed?: string,
-  ): Promise<HotPlugOutcome> {
-    const { engine, hosts, conf, nodePods, guard } = this.#options;
-    const read: HotPlugOptions["read"] = (watched) => nodePods.read(watched);
-    const isStopping = (): boolean => this.#stop.signal.aborted;
-    const options = { hosts, conf, read, isEdit, refreshed, isStopping };
-    const outcome = await engine.hotPlug(pod, options);
-    if (outcome.operations.length > 0) guard.note(pod);
-    return outcome;
+  /** An attempt for a caller that waits, within the limit of the pod's attempts. */
+  async #request(watched: WatchedPod, attempt: Attempt): Promise<HotPlugOutcome> {
+    const { stopping } = this.#options.tasks;
+    if (watched.waitMs > 0) await sleep(watched.waitMs, undefined, { signal: stopping });
+    return watched.isRunning ? busy : this.#attempt(watched, attempt);
   }
 
-  /** Starts no more attempts, and waits for those that run. */
+  /**
+   * Starts no more attempts. Those that run get a moment; after it their records say what is left to
+   * the next plexusd.
+   */
   async stop(): Promise<void> {
-    this.#stop.abort();
-    for (const { timer } of this.#pods.values()) clearTimeout(timer);
-    await Promise.all(this.#attempts);
+    const { tasks } = this.#options;
+    tasks.beginNoMore();
+    for (const watched of this.#pods.values()) watched.forget();
+    const attempts = Promise.allSettled(this.#attempts);
+    using limit = deadline(endingMs);
+    await untilAborted(attempts, limit.signal).catch(() => undefined);
+    tasks.end();
+    await attempts;
   }
 
-  #podSeen(pod: Pod): void {
-    const text = annotationsOf(pod);
-    const seenAt = this.#options.clock();
-    const known = this.#pods.get(pod.uid);
-    const watched = known ?? watchPod(pod, seenAt);
-    watched.pod = pod;
-    if (known === undefined) this.#pods.set(pod.uid, watched);
-    else if (known.text !== text) {
-      Object.assign(known, { text, seenAt, isEdit: true });
-      known.failures.reset();
-    } else if (known.state !== "waiting") {
-      known.isSeenAgain = true;
+  /** An attempt that no caller waits for. */
+  #start(watched: WatchedPod): void {
+    const { isOn, tasks, logger } = this.#options;
+    if (!isOn() || tasks.stopping.aborted) {
+      watched.rest();
       return;
     }
-    this.#try(watched);
+    const { seenAt, isEdit, pod } = watched;
+    this.#attempt(watched, { pod, isEdit }).then(
+      ({ operations }) => this.#measure(operations, seenAt),
+      (err: unknown) => {
+        const fields = { podNamespace: pod.namespace, podName: pod.name, err };
+        if (!tasks.stopping.aborted) logger.warn(fields, "cannot compare a pod's networks");
+      },
+    );
   }
 
-  #forget(uid: string): void {
-    clearTimeout(this.#pods.get(uid)?.timer);
-    this.#pods.delete(uid);
-  }
-
-  #try(watched: WatchedPod): void {
-    clearTimeout(watched.timer);
-    if (watched.state === "running") {
-      watched.isOutdated = true;
-      return;
-    }
-    const isOn = this.#options.isOn() && !this.#stop.signal.aborted;
-    watched.state = isOn ? "running" : "new";
-    if (!isOn) return;
-    watched.isOutdated = watched.isSeenAgain = false;
-    const attempt = this.#attempt(watched).finally(() => this.#attempts.delete(attempt));
-    this.#attempts.add(attempt);
-  }
-
-  async #attempt(watched: WatchedPod): Promise<void> {
-    const { seenAt } = watched;
-    const { state, operations } = await this.#hotPlug(watched);
-    for (const operation of operations) this.#measure(operation, seenAt);
-    if (state === "settled" || state === "waiting") watched.state = state;
-    else watched.state = "retrying";
-    if (state !== "busy") watched.busy.reset();
-    if (state !== "failed" && state !== "busy") watched.failures.reset();
-    if (!this.#pods.has(watched.pod.uid)) return;
-    // What it waits for may have come before the attempt's end.
-    const hasCome = state === "waiting" && watched.isSeenAgain;
-    if (watched.isOutdated || hasCome) return this.#try(watched);
-    if (watched.state !== "retrying" || this.#stop.signal.aborted) return;
-    const delayMs = (state === "busy" ? watched.busy : watched.failures).next();
-    watched.timer = setTimeout(() => this.#try(watched), delayMs);
-  }
-
-  async #hotPlug(watched: WatchedPod): Promise<HotPlugOutcome> {
+  /** @throws as {@link Engine.hotPlug}, and the reason for which plexusd stops */
+  async #attempt(watched: WatchedPod, attempt: Attempt): Promise<HotPlugOutcome> {
+    const { metrics, guard, tasks } = this.#options;
+    watched.begin();
+    const running = this.#hotPlug(claimsOf(watched), attempt);
+    this.#attempts.add(running);
+    let outcome = failed;
     try {
-      using _slot = await this.#slots.acquire(this.#stop.signal);
-      return await this.#engineHotPlug(watched);
-    } catch (err) {
-      const { namespace: podNamespace, name: podName } = watched.pod;
-      const fields = { podNamespace, podName, err };
-      const isStopped = this.#stop.signal.aborted;
-      if (!isStopped) this.#options.logger.warn(fields, "cannot compare a pod's networks");
-      return { state: "failed", operations: [] };
+      outcome = await running;
+      for (const operation of outcome.operations) metrics.operationEnded(operation);
+      if (outcome.operations.length > 0) guard.note(watched.pod);
+      return outcome;
+    } finally {
+      this.#attempts.delete(running);
+      const lacksAgent = outcome.state === "busy" || !tasks.isAvailable();
+      watched.end(outcome, { lacksAgent });
     }
   }
 
-  #measure(operation: HotPlugOperation, seenAt: number): void {
-    const { metrics, clock } = this.#options;
-    metrics.operationEnded(operation);
-    if (operation.result === "error") return;
-    void operation.published.then(() => metrics.statusWritten(clock() - seenAt));
+  async #hotPlug(claims: readonly Claim[], { pod, ...attempt }: Attempt): Promise<HotPlugOutcome> {
+    const { engine, tasks, conf } = this.#options;
+    using comparison = await this.#comparisons.acquire(tasks.stopping);
+    // From then on, its share of the agent limits the attempt.
+    const onOpen = (): void => comparison[Symbol.dispose]();
+    const hosts = tasks.hosts({ claims, signal: tasks.ended, onOpen });
+    const read: HotPlugOptions["read"] = (watched) => this.#read(watched);
+    const isStopping = (): boolean => tasks.stopping.aborted;
+    return engine.hotPlug(pod, { hosts, conf, read, isStopping, ...attempt });
   }
+
+  #read(pod: Pod): Promise<PodState | undefined> {
+    const { nodePods, tasks } = this.#options;
+    return untilAborted(nodePods.read(pod), tasks.stopping);
+  }
+
+  #measure(operations: readonly HotPlugOperation[], seenAt: number): void {
+    const { metrics, clock } = this.#options;
+    for (const { result, published } of operations) {
+      if (result === "error") continue;
+      void published.then(() => metrics.statusWritten(clock() - seenAt));
+    }
+  }
+}
+
+/** A network that hangs must leave the rest of a namespace's share to its other pods. */
+function claimsOf({ pod, networks }: WatchedPod): Claim[] {
+  return [
+    { key: `namespace ${pod.namespace}`, share: 1 },
+    { key: `networks ${[...networks].toSorted().join()}`, share: 0.5 },
+  ];
 }

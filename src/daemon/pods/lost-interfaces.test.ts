@@ -1,45 +1,93 @@
 import { expect, test } from "vitest";
 import type { Inspection } from "#engine/hotplug/inspection/inspector.ts";
-import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
+import { noSandboxHosts, SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { LostInterfaces, type LostInterfacesOptions } from "./lost-interfaces.ts";
+import { AgentTasks } from "./agent-tasks.ts";
+import { LostInterfaces } from "./lost-interfaces.ts";
 
-/** A node with pods; the map says what is found in each. */
-function makeNode(found: Readonly<Record<string, Inspection | Error>>) {
+type Found = Inspection | Error;
+
+/** A node with pods; the map says what is found in each, and when. */
+function makeNode(found: Readonly<Record<string, Found | Promise<Found>>>) {
   const logger = new FakeLogger();
-  const state = { comparisons: 0 };
-  const pods = Object.keys(found).map((name) => ({ name }) as Pod);
+  const healed: string[] = [];
+  const looks: string[] = [];
+  const time = { ms: 0 };
+  const pods = Object.keys(found).map((name) => ({ name, uid: name }) as Pod);
+  const tasks = new AgentTasks(noSandboxHosts);
   const lost = new LostInterfaces({
     engine: {
       inspect: async ({ name }) => {
-        const its = found[name];
+        looks.push(name);
+        const its = await found[name];
         if (its instanceof Error) throw its;
         return its as Inspection;
       },
     },
+    tasks,
     nodePods: { list: () => pods },
-    hotPlug: { compareAll: async () => void state.comparisons++ },
+    hotPlug: { heal: ({ uid }) => void healed.push(uid) },
     logger,
-    ...({} as Pick<LostInterfacesOptions, "hosts" | "conf">),
+    conf: async () => ({}),
+    clock: () => time.ms,
   });
-  return { lost, state, logger };
+  return { lost, healed, looks, logger, pods, tasks, time };
 }
 
+const intact = { lost: 0, willHeal: false };
+
 test("lost interfaces of all pods are counted, whatever happens to one of them", async () => {
-  const { lost, state, logger } = makeNode({
+  const { lost, healed, logger, pods } = makeNode({
     a: { lost: 2, willHeal: false },
     busy: new SandboxUnavailableError("busy", "another operation runs"),
     broken: new Error("the record is damaged"),
     b: { lost: 1, willHeal: false },
   });
   await lost.check();
-  expect([lost.count, state.comparisons]).toEqual([3, 0]);
+  expect([lost.count, healed]).toEqual([3, []]);
   expect(logger.at("warn")).toEqual(["cannot look for lost interfaces"]);
+  pods.length = 1;
+  await lost.check();
+  expect(lost.count).toBe(2);
 });
 
-test("pods are compared with their annotations if a network is to be attached again [H-39]", async () => {
-  const { lost, state } = makeNode({ a: { lost: 1, willHeal: true } });
+test("a pod whose network is to be attached again does not wait for looks into others [H-39]", async () => {
+  const { lost, healed } = makeNode({
+    slow: new Promise(() => undefined),
+    a: { lost: 1, willHeal: true },
+    b: { lost: 1, willHeal: false },
+  });
+  void lost.check();
+  await new Promise(setImmediate);
+  expect([lost.count, healed]).toEqual([2, ["a"]]);
+});
+
+test("a look that takes long delays no other pod's, and is not repeated meanwhile", async () => {
+  const slow = Array.from({ length: 20 }, (_, i) => `slow-${i}`);
+  const gates = slow.map(() => Promise.withResolvers<Found>());
+  const { lost, looks, time } = makeNode({
+    ...Object.fromEntries(slow.map((name, i) => [name, gates[i]?.promise as Promise<Found>])),
+    ...{ a: intact, b: intact },
+  });
+  const first = lost.check();
+  await new Promise(setImmediate);
+  // As many as are looked into at a time.
+  expect(looks).toEqual(slow.slice(0, 8));
+  for (const { resolve } of gates) {
+    time.ms += 11_000;
+    resolve(intact);
+    await new Promise(setImmediate);
+  }
+  await first;
+  looks.length = 0;
   await lost.check();
-  expect([lost.count, state.comparisons]).toEqual([1, 1]);
+  expect(looks.slice(0, 2)).toEqual(["a", "b"]);
+});
+
+test("no look begins when plexusd stops", async () => {
+  const { lost, looks, tasks } = makeNode({ a: intact });
+  tasks.beginNoMore();
+  await lost.check();
+  expect(looks).toEqual([]);
 });

@@ -1,22 +1,42 @@
 import type { Engine } from "#engine/engine.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
+import type { Inspection } from "#engine/hotplug/inspection/inspector.ts";
 import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
-import { HostGoneError, type Logger } from "#engine/ports.ts";
+import { HostGoneError, type Logger, type Pod } from "#engine/ports.ts";
 import type { NodePods } from "#kube/node/node.ts";
+import { Slots } from "#lib/concurrency/slots.ts";
+import type { AgentTasks } from "./agent-tasks.ts";
 import type { HotPlugQueue } from "./hot-plug.ts";
 
+const maxLooks = 8;
+/** Hot-plug has the rest of the agent. */
+const claims = [{ key: "looks for lost interfaces", share: 1 }];
+
 /** What {@link LostInterfaces} works with. */
-export interface LostInterfacesOptions extends Pick<HotPlugOptions, "hosts" | "conf"> {
+export interface LostInterfacesOptions extends Pick<HotPlugOptions, "conf"> {
   readonly engine: Pick<Engine, "inspect">;
+  readonly tasks: AgentTasks;
   readonly nodePods: Pick<NodePods, "list">;
-  readonly hotPlug: Pick<HotPlugQueue, "compareAll">;
+  readonly hotPlug: Pick<HotPlugQueue, "heal">;
   readonly logger: Logger;
+  /** Milliseconds, monotonic. */
+  readonly clock: () => number;
+}
+
+/** What was found at the last look into a pod, and how long the look took. */
+interface Look {
+  readonly lost: number;
+  readonly milliseconds: number;
 }
 
 /** Finds interfaces that have disappeared from running pods of this node (`heal`). */
 export class LostInterfaces {
   readonly #options: LostInterfacesOptions;
-  #count = 0;
+  readonly #slots = new Slots(maxLooks);
+  /** By UID. */
+  readonly #looks = new Map<string, Look>();
+  /** UIDs of pods that are being looked into, or wait for it. */
+  readonly #running = new Set<string>();
 
   constructor(options: LostInterfacesOptions) {
     this.#options = options;
@@ -24,24 +44,48 @@ export class LostInterfaces {
 
   /** How many networks of this node's pods lack an interface. */
   get count(): number {
-    return this.#count;
+    return [...this.#looks.values()].reduce((sum, { lost }) => sum + lost, 0);
   }
 
-  /** Call this regularly. Pods that cannot be looked into now are left for the next time. */
+  /**
+   * Call this regularly, without waiting for the end. Pods whose last look took long come last: an
+   * agent waits ten seconds for processes that plugins have left in a sandbox.
+   */
   async check(): Promise<void> {
-    const { engine, nodePods, hotPlug, hosts, conf } = this.#options;
-    let [count, willHeal] = [0, false];
-    for (const pod of nodePods.list()) {
-      const found = await engine.inspect(pod, { hosts, conf }).catch((error) => this.#skip(error));
-      count += found?.lost ?? 0;
-      willHeal ||= found?.willHeal ?? false;
-    }
-    this.#count = count;
-    if (willHeal) await hotPlug.compareAll();
+    const pods = this.#options.nodePods.list();
+    const uids = new Set(pods.map(({ uid }) => uid));
+    for (const uid of this.#looks.keys()) if (!uids.has(uid)) this.#looks.delete(uid);
+    const cost = ({ uid }: Pod): number => this.#looks.get(uid)?.milliseconds ?? 0;
+    const due = pods.filter(({ uid }) => !this.#running.has(uid));
+    await Promise.all(due.toSorted((a, b) => cost(a) - cost(b)).map((pod) => this.#look(pod)));
   }
 
-  #skip(error: unknown): undefined {
-    const isUsual = error instanceof SandboxUnavailableError || error instanceof HostGoneError;
-    if (!isUsual) this.#options.logger.warn({ err: error }, "cannot look for lost interfaces");
+  /** Never rejects. A pod that cannot be looked into now is left for the next time. */
+  async #look(pod: Pod): Promise<void> {
+    const { tasks, hotPlug, clock } = this.#options;
+    this.#running.add(pod.uid);
+    try {
+      using _slot = await this.#slots.acquire(tasks.stopping);
+      const startedAt = clock();
+      const found = await this.#inspect(pod);
+      this.#looks.set(pod.uid, { lost: found?.lost ?? 0, milliseconds: clock() - startedAt });
+      if (found?.willHeal === true) hotPlug.heal(pod);
+    } catch {
+      // plexusd stops.
+    } finally {
+      this.#running.delete(pod.uid);
+    }
+  }
+
+  async #inspect(pod: Pod): Promise<Inspection | undefined> {
+    const { engine, tasks, conf, logger } = this.#options;
+    try {
+      const hosts = tasks.hosts({ claims, signal: tasks.stopping });
+      return await engine.inspect(pod, { hosts, conf });
+    } catch (error) {
+      const isUsual = error instanceof SandboxUnavailableError || error instanceof HostGoneError;
+      if (!isUsual) logger.warn({ err: error }, "cannot look for lost interfaces");
+      return undefined;
+    }
   }
 }

@@ -1,42 +1,223 @@
+import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
 import type { Pod } from "#engine/ports.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
-import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
+import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
+import {
+  defaultNetworkAnnotation,
+  networksAnnotation,
+  parseNetworkSelections,
+} from "#npwg/selection/selection.ts";
 
 /** Between attempts while another operation on the sandbox runs, which ends soon. */
 export const busyBackoff = { initialMs: 100, maxMs: 5000 };
 /** Between attempts that fail, which may need people. */
 const failureBackoff = { initialMs: 1000, maxMs: 300_000 };
+/** Attempts that change something or fail: so many at once, and later one every five seconds. */
+const rate = { burst: 5, tokensPerSecond: 0.2 };
+/** The first edit starts an attempt at once; those that follow within so long share the next one. */
+const debounceMs = 200;
+/** A definition that the annotation names ends the backoff at most this often. */
+const definitionMs = 10_000;
 
-/** A pod of this node, and what is known about its networks. */
-export interface WatchedPod {
-  pod: Pod;
-  /** The annotations that say what it is attached to. */
-  text: string;
-  /** When they were first seen, by the clock. */
-  seenAt: number;
-  /** Whether they changed since the pod was first seen. */
-  isEdit: boolean;
-  state: "new" | "running" | "settled" | "waiting" | "retrying";
-  /** Whether something changed while an attempt was running. */
-  isOutdated: boolean;
-  /** Whether the watch delivered the pod while an attempt was running. */
-  isSeenAgain: boolean;
-  busy: Backoff;
-  failures: Backoff;
-  timer?: NodeJS.Timeout;
+/** What {@link WatchedPod} works with. */
+interface WatchedPodOptions {
+  /** Milliseconds, monotonic. */
+  readonly clock: () => number;
+  /** An attempt is due. */
+  readonly onDue: (watched: WatchedPod) => void;
 }
 
-/** A pod that the watch delivers for the first time. */
-export function watchPod(pod: Pod, seenAt: number): WatchedPod {
-  return {
-    ...{ pod, text: annotationsOf(pod), seenAt, isEdit: false, state: "new" },
-    ...{ isOutdated: false, isSeenAgain: false },
-    busy: new Backoff(busyBackoff),
-    failures: new Backoff(failureBackoff),
-  };
+/** A pod of this node, and when the next attempt is due to give it the networks of its annotation. */
+export class WatchedPod {
+  readonly #options: WatchedPodOptions;
+  readonly #busy = new Backoff(busyBackoff);
+  readonly #failures = new Backoff(failureBackoff);
+  readonly #rate: TokenBucket;
+  #pod: Pod;
+  /** The annotations that say what it is attached to. */
+  #text: string;
+  #seenAt: number;
+  #isEdit = false;
+  /** The networks (`namespace/name`) of its annotation, and those before until an attempt settles. */
+  #networks: ReadonlySet<string>;
+  #state: "new" | "settled" | "waiting" | "busy" | "failed" = "new";
+  #isRunning = false;
+  #isGone = false;
+  /** Whether the watch delivered the pod while an attempt was running. */
+  #isSeenAgain = false;
+  #lacksAgent = false;
+  /** When the next attempt is due, and when by the backoff alone, by the clock. */
+  #dueAt = Number.POSITIVE_INFINITY;
+  #retryAt = 0;
+  #nextEditAt = 0;
+  #nextDefinitionAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(pod: Pod, options: WatchedPodOptions) {
+    this.#options = options;
+    this.#rate = new TokenBucket({ ...rate, now: options.clock });
+    this.#pod = pod;
+    this.#text = annotationsOf(pod);
+    this.#networks = networksOf(pod);
+    this.#seenAt = options.clock();
+  }
+
+  get pod(): Pod {
+    return this.#pod;
+  }
+
+  /** Since when the annotations are as they are, by the clock. */
+  get seenAt(): number {
+    return this.#seenAt;
+  }
+
+  /** Whether the annotations changed since the pod was first seen. */
+  get isEdit(): boolean {
+    return this.#isEdit;
+  }
+
+  get networks(): ReadonlySet<string> {
+    return this.#networks;
+  }
+
+  get isRunning(): boolean {
+    return this.#isRunning;
+  }
+
+  /** Whether its networks may not be those of its annotation. */
+  get isPending(): boolean {
+    return this.#isRunning || this.#isRetrying || this.#dueAt !== Number.POSITIVE_INFINITY;
+  }
+
+  /** Milliseconds until its limit lets an attempt begin. */
+  get waitMs(): number {
+    return this.#rate.waitMs;
+  }
+
+  get #isRetrying(): boolean {
+    return this.#state === "busy" || this.#state === "failed";
+  }
+
+  /** Takes the pod as the watch delivers it. */
+  seen(pod: Pod): void {
+    this.#pod = pod;
+    const text = annotationsOf(pod);
+    if (text !== this.#text) this.#edited(text);
+    else if (this.#isRunning) this.#isSeenAgain = true;
+    else if (this.#state === "waiting") this.wake();
+  }
+
+  #edited(text: string): void {
+    const now = this.#options.clock();
+    this.#text = text;
+    this.#seenAt = now;
+    this.#isEdit = true;
+    this.#networks = new Set([...this.#networks, ...networksOf(this.#pod)]);
+    this.#failures.reset();
+    this.#retryAt = 0;
+    const at = Math.max(now, this.#nextEditAt);
+    if (this.#wakeAt(at)) this.#nextEditAt = at + debounceMs;
+  }
+
+  /** A definition has changed: it counts if the annotation names it and an attempt failed. */
+  definitionChanged(name: string): void {
+    if (!this.#networks.has(name) || !(this.#isRunning || this.#isRetrying)) return;
+    const at = Math.max(this.#options.clock(), this.#nextDefinitionAt);
+    if (this.#wakeAt(at)) this.#nextDefinitionAt = at + definitionMs;
+  }
+
+  /** An agent has connected: it counts if there was none for the last attempt. */
+  agentConnected(): void {
+    if (this.#lacksAgent) this.wake();
+  }
+
+  /** An attempt that compares all of it is due, unless it fails anyway. */
+  compare(): void {
+    if (!this.#isRetrying) this.wake();
+  }
+
+  /** An attempt is due now. It leaves the backoff as it is. */
+  wake(): void {
+    this.#wakeAt(this.#options.clock());
+  }
+
+  /** An attempt begins. Call {@link end} when it has ended. */
+  begin(): void {
+    clearTimeout(this.#timer);
+    this.#dueAt = Number.POSITIVE_INFINITY;
+    this.#isRunning = true;
+    this.#isSeenAgain = false;
+  }
+
+  end({ state, operations }: HotPlugOutcome, { lacksAgent }: { lacksAgent: boolean }): void {
+    const now = this.#options.clock();
+    this.#state = state;
+    this.#lacksAgent = this.#isRetrying && lacksAgent;
+    if (state === "failed" || operations.length > 0) this.#rate.take();
+    if (state !== "busy") this.#busy.reset();
+    if (state === "busy") this.#wakeAt(now + this.#busy.next());
+    else if (state === "failed") {
+      // An attempt that something else started does not count.
+      if (this.#retryAt <= now) this.#retryAt = now + this.#failures.next();
+      this.#wakeAt(this.#retryAt);
+    } else {
+      this.#failures.reset();
+      this.#retryAt = 0;
+      if (this.#dueAt === Number.POSITIVE_INFINITY) this.#networks = networksOf(this.#pod);
+      // What it waits for may have come before the attempt's end.
+      if (state === "waiting" && this.#isSeenAgain) this.#wakeAt(now);
+    }
+    this.#isRunning = false;
+    this.#setTimer();
+  }
+
+  /** Nothing is attempted until {@link wake}. */
+  rest(): void {
+    clearTimeout(this.#timer);
+    this.#dueAt = Number.POSITIVE_INFINITY;
+    this.#state = "new";
+  }
+
+  /** Nothing is attempted any more. */
+  forget(): void {
+    this.#isGone = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** Returns false if an attempt is due by then anyway. */
+  #wakeAt(at: number): boolean {
+    if (this.#dueAt <= at) return false;
+    this.#dueAt = at;
+    if (!this.#isRunning) this.#setTimer();
+    return true;
+  }
+
+  #setTimer(): void {
+    clearTimeout(this.#timer);
+    if (this.#isGone || this.#dueAt === Number.POSITIVE_INFINITY) return;
+    const delayMs = Math.max(this.#dueAt - this.#options.clock(), this.#rate.waitMs);
+    if (delayMs <= 0) this.#due();
+    else this.#timer = setTimeout(() => this.#due(), delayMs);
+  }
+
+  #due(): void {
+    if (this.#dueAt >= this.#retryAt) this.#retryAt = 0;
+    this.#options.onDue(this);
+  }
 }
 
 /** The annotations that say what a pod is attached to, as one text. */
-export function annotationsOf({ annotations }: Pod): string {
+function annotationsOf({ annotations }: Pod): string {
   return JSON.stringify([annotations[networksAnnotation], annotations[defaultNetworkAnnotation]]);
+}
+
+/** None for an annotation that cannot be read. */
+function networksOf({ namespace: podNamespace, annotations }: Pod): ReadonlySet<string> {
+  try {
+    const text = annotations[networksAnnotation] ?? "";
+    const selections = parseNetworkSelections(text, { podNamespace });
+    return new Set(selections.map(({ namespace, name }) => `${namespace}/${name}`));
+  } catch {
+    return new Set();
+  }
 }

@@ -25,6 +25,19 @@ export class TokenBucket {
     return true;
   }
 
+  /** Takes a token for something that has happened, also in advance. */
+  take(): void {
+    this.#fill();
+    this.#tokens -= 1;
+  }
+
+  /** Milliseconds until there is a token. */
+  get waitMs(): number {
+    this.#fill();
+    const missing = Math.max(0, 1 - this.#tokens);
+    return Math.ceil((missing / this.#options.tokensPerSecond) * 1000);
+  }
+
   #fill(): void {
     const now = this.#options.now();
     const gained = ((now - this.#filledAt) / 1000) * this.#options.tokensPerSecond;

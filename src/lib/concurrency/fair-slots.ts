@@ -1,0 +1,76 @@
+/** Something that a slot counts for, such as a tenant. */
+export interface Claim {
+  readonly key: string;
+  /** It gets a slot while it holds less than this share of those that are free then. */
+  readonly share: number;
+}
+
+interface Waiter {
+  readonly claims: readonly Claim[];
+  readonly grant: () => void;
+}
+
+/**
+ * Limits concurrency in shares: however long some hold their slots, a few stay free for others. With
+ * a share of 1 the first key gets half of all slots, the next one half of the others, and so on.
+ * First come first served among those that may get a slot.
+ */
+export class FairSlots {
+  #free: number;
+  readonly #held = new Map<string, number>();
+  readonly #waiting = new Set<Waiter>();
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  /** Waits for a slot; dispose the result to release it. Rejects with the signal's reason. */
+  acquire(claims: readonly Claim[], signal: AbortSignal): Promise<Disposable> {
+    return new Promise((resolve, reject) => {
+      const giveUp = (): void => {
+        this.#waiting.delete(waiter);
+        reject(signal.reason);
+      };
+      const grant = (): void => {
+        signal.removeEventListener("abort", giveUp);
+        resolve(this.#slot(claims));
+      };
+      const waiter = { claims, grant };
+      if (signal.aborted) return giveUp();
+      signal.addEventListener("abort", giveUp, { once: true });
+      this.#waiting.add(waiter);
+      this.#grantAll();
+    });
+  }
+
+  #slot(claims: readonly Claim[]): Disposable {
+    this.#count(claims, 1);
+    const slot = new DisposableStack();
+    slot.defer(() => {
+      this.#count(claims, -1);
+      this.#grantAll();
+    });
+    return slot;
+  }
+
+  #count(claims: readonly Claim[], change: number): void {
+    this.#free -= change;
+    for (const { key } of claims) {
+      const held = (this.#held.get(key) ?? 0) + change;
+      if (held === 0) this.#held.delete(key);
+      else this.#held.set(key, held);
+    }
+  }
+
+  #grantAll(): void {
+    for (const waiter of this.#waiting) {
+      if (!waiter.claims.every((claim) => this.#mayHold(claim))) continue;
+      this.#waiting.delete(waiter);
+      waiter.grant();
+    }
+  }
+
+  #mayHold({ key, share }: Claim): boolean {
+    return (this.#held.get(key) ?? 0) < share * this.#free;
+  }
+}
