@@ -30,14 +30,14 @@ test("shimMutants() changes conditions, operators and calls, but no comments and
 
 test("mutantsOf() gives the lines that a mutant changes, and whether a test failed", () => {
   const location = { start: { line: 2, column: 5 }, end: { line: 2, column: 10 } };
-  const mutant = (status: "Killed" | "Timeout" | "Survived" | "NoCoverage") => ({
+  const statuses = ["Killed", "Timeout", "Survived", "NoCoverage", "Ignored"] as const;
+  const mutant = (status: (typeof statuses)[number]) => ({
     replacement: "false",
     status,
     location,
   });
-  const mutants = ["Killed", "Timeout", "Survived", "NoCoverage"] as const;
   const source = "f();\nif (a > b) f();\n";
-  const report = { files: { "src/a.ts": { source, mutants: mutants.map(mutant) } } };
+  const report = { files: { "src/a.ts": { source, mutants: statuses.map(mutant) } } };
   expect(mutantsOf(report)).toEqual(
     ["killed", "killed", "survived", "untested"].map((outcome) => ({
       file: "src/a.ts",

@@ -1,8 +1,16 @@
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { repositoryRoot } from "../support/paths.ts";
 import type { Mutant } from "./mutant.ts";
 import { type ShimMutant, shimMutants } from "./shim-mutants.ts";
 
@@ -23,60 +31,79 @@ const testsOf: Readonly<Record<string, string>> = {
 };
 /** What compares or builds the shipped executable, not the mutant. */
 const excluded = ["model", "build", "version"].map((name) => `e2e/shim/${name}.test.ts`);
+/** Options of unshare: nothing of a mutant reaches the node, or outlives its tests. */
+const apart = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
 /** A mutant that hangs is found: all tests take a minute. */
 const testsMaxMs = 300_000;
+
+/** What earlier runs found, a line for each mutant: an interrupted run continues. */
+const results = "dist/mutation/shim.txt";
 
 /**
  * Runs the shim's unit and behaviour tests on each mutant of its files.
  * @param isWanted which files
  */
 export async function runShimMutants(isWanted: (file: string) => boolean): Promise<Mutant[]> {
-  const files = readdirSync(join(repositoryRoot, "shim")).filter((name) => name.endsWith(".c"));
-  const waiting = files
-    .filter((name) => isWanted(`shim/${name}`))
-    .flatMap((name) => shimMutants(`shim/${name}`, readFileSync(`shim/${name}`, "utf8")));
-  const total = waiting.length;
-  const done: Mutant[] = [];
-  await Promise.all(
-    Array.from({ length: availableParallelism() }, async (_, worker) => {
-      for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-        const { text: _text, ...source } = mutant;
-        const isKilled = await isFound(mutant, join("mutation", `shim-${worker}`));
-        done.push({ ...source, outcome: isKilled ? "killed" : "survived" });
-        if (done.length % 50 === 0) console.log(`${done.length} of ${total} mutants of the shim`);
-      }
-    }),
-  );
-  return done;
+  const mutants = globSync("shim/*.c")
+    .filter(isWanted)
+    .flatMap((file) => shimMutants(file, readFileSync(file, "utf8")));
+  mkdirSync("dist/mutation", { recursive: true });
+  const known = existsSync(results) ? readFileSync(results, "utf8").split("\n") : [];
+  const outcomes = new Map(known.map((line) => [line.slice(9), line.slice(0, 8).trim()]));
+  const waiting = mutants.filter(({ text }) => !outcomes.has(idOf(text)));
+  const count = waiting.length;
+  const work = async (worker: number): Promise<void> => {
+    const dir = join("mutation", `shim-${worker}`);
+    cpSync("shim", join("dist", dir, "shim"), { recursive: true });
+    cpSync("package.json", join("dist", dir, "package.json"));
+    for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+      const outcome = (await isFound(mutant, dir)) ? "killed" : "survived";
+      outcomes.set(idOf(mutant.text), outcome);
+      appendFileSync(results, `${outcome.padEnd(8)} ${idOf(mutant.text)}\n`);
+      if (waiting.length % 50 === 0) console.log(`${waiting.length} of ${count} shims are left`);
+    }
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, (_, worker) => work(worker)));
+  return mutants.map(({ text, ...source }) => {
+    const isKilled = outcomes.get(idOf(text)) === "killed";
+    return { ...source, outcome: isKilled ? "killed" : "survived" };
+  });
 }
 
-/** @param dir of the worker, below dist/ */
+function idOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** @param dir of the worker, below dist/, where make compiles only what changes */
 async function isFound({ file, text }: ShimMutant, dir: string): Promise<boolean> {
-  const path = join(repositoryRoot, "dist", dir);
-  rmSync(path, { recursive: true, force: true });
-  mkdirSync(path, { recursive: true });
-  cpSync(join(repositoryRoot, "shim"), join(path, "shim"), { recursive: true });
+  const path = join("dist", dir);
   writeFileSync(join(path, file), text);
-  const build = ["-C", join(path, "shim"), "WARN=-std=c11 -w -D_GNU_SOURCE", "OUT=../plexus"];
-  // Undefined behaviour of the unit tests counts, too.
-  if (!(await passes("make", [...build, "unit"]))) return true;
-  if (!(await passes("make", [...build, "../plexus"]))) return true;
-  const vitest = ["run", "--project", "shim", "--bail", "1", "--maxWorkers", "1"];
-  const env = { PLEXUS_SHIM_BUILDS: join(dir, "plexus") };
-  const first = `e2e/shim/${testsOf[file.slice("shim/".length)] ?? "engine"}.test.ts`;
-  if (!(await passes("vitest", [...vitest, first], env))) return true;
-  const rest = [first, ...excluded].flatMap((name) => ["--exclude", name]);
-  return !(await passes("vitest", [...vitest, ...rest], env));
+  try {
+    const build = ["-C", join(path, "shim"), "WARN=-std=c11 -w -D_GNU_SOURCE", "OUT=../plexus"];
+    // Undefined behaviour of the unit tests counts, too.
+    if (!(await passes("make", [...build, "unit"]))) return true;
+    if (!(await passes("make", [...build, "../plexus"]))) return true;
+    const vitest = ["run", "--project", "shim", "--bail", "1"];
+    const env = { PLEXUS_SHIM_BUILDS: join(dir, "plexus") };
+    const first = `e2e/shim/${testsOf[file.slice("shim/".length)] ?? "engine"}.test.ts`;
+    if (!(await passes("vitest", [...vitest, first], env))) return true;
+    const rest = [first, ...excluded].flatMap((name) => ["--exclude", name]);
+    return !(await passes("vitest", [...vitest, ...rest], env));
+  } finally {
+    cpSync(file, join(path, file));
+  }
 }
 
-/** Whether a program ends with 0 in time. */
+/**
+ * Whether a program ends with 0 in time. A shim without its rules may end other processes and
+ * change interfaces, so it runs in namespaces of its own.
+ */
 async function passes(
   file: string,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<boolean> {
-  const { exitCode } = await execa(file, args, {
-    cwd: repositoryRoot,
+  const { exitCode } = await execa("unshare", [...apart, file, ...args], {
     env,
     reject: false,
     timeout: testsMaxMs,

@@ -21,28 +21,45 @@ interface Position {
   readonly column: number;
 }
 
+/** Their modules keep what they have read, which must not pass from one mutant to the next. */
+const stateful = ["config", "config-keys", "network-keys"].map((name) => `src/engine/${name}.ts`);
+
 /**
- * Runs the unit tests on each mutant that Stryker makes of these files.
- * @param patterns of files, as Stryker's option `mutate` has them
+ * Runs the unit tests on each mutant that Stryker makes of these files. What an earlier run found
+ * is taken from it, unless the code or a test has changed.
  */
-export async function runStryker(patterns: readonly string[]): Promise<Mutant[]> {
-  await execa("stryker", ["run", "e2e/mutation/stryker.json", "--mutate", patterns.join(",")], {
+export async function runStryker(files: readonly string[]): Promise<Mutant[]> {
+  await run(files.filter((file) => !stateful.includes(file)));
+  await run(
+    files.filter((file) => stateful.includes(file)),
+    { PLEXUS_OWN_THREADS: "1" },
+  );
+  const path = join(repositoryRoot, "dist/mutation/stryker.json");
+  return mutantsOf(JSON.parse(readFileSync(path, "utf8"))).filter(({ file }) =>
+    files.includes(file),
+  );
+}
+
+async function run(files: readonly string[], env: Record<string, string> = {}): Promise<void> {
+  if (files.length === 0) return;
+  await execa("stryker", ["run", "e2e/mutation/stryker.json", "--mutate", files.join(",")], {
     cwd: repositoryRoot,
+    env,
     stdio: ["ignore", "inherit", "inherit"],
   });
-  const path = join(repositoryRoot, "dist/mutation/stryker.json");
-  return mutantsOf(JSON.parse(readFileSync(path, "utf8")));
 }
 
 /** The mutants of a report. */
 export function mutantsOf({ files }: Report): Mutant[] {
   return Object.entries(files).flatMap(([file, { source, mutants }]) =>
-    mutants.map(({ replacement, status, location }) => ({
-      file,
-      line: location.start.line,
-      ...changedLines(source, { replacement, location }),
-      outcome: outcomeOf(status),
-    })),
+    mutants
+      .filter(({ status }) => status !== "Ignored")
+      .map(({ replacement, status, location }) => ({
+        file,
+        line: location.start.line,
+        ...changedLines(source, { replacement, location }),
+        outcome: outcomeOf(status),
+      })),
   );
 }
 

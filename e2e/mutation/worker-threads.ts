@@ -1,2 +1,0 @@
-/** Threads cannot set the umask, which one test varies; Stryker runs tests in threads. */
-process.umask = () => 0o022;
