@@ -28,11 +28,12 @@ test("device-info paths cannot leave their directories [S-302] [D-21]", () => {
     "/var/run/k8s.cni.cncf.io/devinfo/dp/..-..-..-..-etc-device.json",
   );
   expect(() => dpDeviceInfoPath({ resourceName: "a", deviceId: "" })).toThrow(
-    'device ID "" is unusable',
+    expect.objectContaining({ code: 7, message: 'device information: device ID "" is unusable' }),
   );
   expect(() => cniDeviceInfoPath({ containerId: "b\0", ifName: "c" })).toThrow("is unusable");
   const long = { resourceName: "r".repeat(200), deviceId: "d".repeat(60) };
   expect(() => dpDeviceInfoPath(long)).toThrow("would have 273 bytes, more than 255");
+  expect(basename(dpDeviceInfoPath({ ...long, deviceId: "d".repeat(42) }))).toHaveLength(255);
 });
 
 test("parseDeviceInfo() keeps unknown fields and types [D-18]", () => {

@@ -40,8 +40,15 @@ describe("parseNad()", () => {
 
   test("accepts a manifest without a namespace, and rejects an invalid one", () => {
     const { apiVersion, kind } = object;
-    const bare = { apiVersion, kind, metadata: { name: "a" } };
-    expect(parseNad(bare, manifest)).toEqual({ namespace: "default", name: "a", annotations: {} });
+    const bare = { apiVersion, kind, metadata: { name: "a" }, spec: { config: "{}" } };
+    expect(parseNad(bare, manifest)).toEqual({
+      namespace: "default",
+      name: "a",
+      annotations: {},
+      config: "{}",
+    });
+    expect(parseNad(object, manifest).namespace).toBe("ns");
+    expect(() => parseNad({ apiVersion, kind }, manifest)).toThrow("metadata: is missing");
     expect(() => parseNad({ ...object, config: "", spec: { conf: "" } }, manifest)).toThrow(
       'NetworkAttachmentDefinition "ns/net-a": config: unknown key; spec.conf: unknown key',
     );

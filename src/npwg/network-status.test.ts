@@ -3,6 +3,7 @@ import { parseResult } from "#cni/result/parse.ts";
 import type { Result } from "#cni/result/result.ts";
 import {
   type AttachmentOutcome,
+  addressesOf,
   buildNetworkStatus,
   formatNetworkStatus,
   type NetworkStatus,
@@ -205,6 +206,7 @@ describe("buildNetworkStatus()", () => {
     { dst: "::/0" },
   ];
   const v6 = { address: "2001:db8::2/64", gateway: "2001:db8::1" };
+  const v4 = { address: "10.0.0.2/24", gateway: "10.0.0.1" };
   const ofV6 = { ips: ["2001:db8::2"], gateway: ["2001:db8::1"] };
   const dns = {
     ...{ nameservers: ["192.0.2.1"], domain: "example.com" },
@@ -229,6 +231,23 @@ describe("buildNetworkStatus()", () => {
     ],
     ["no gateway for a route without one", { routes: [{ dst: "::/0" }] }, {}, {}],
     ["an address's gateway", { routes: [{ dst: "::/0" }], ips: [v6] }, {}, ofV6],
+    [
+      "the gateway of the first address of the route's family that has one",
+      { routes: [{ dst: "::/0" }], ips: [v4, { address: "2001:db8::9/64" }, v6] },
+      {},
+      { ips: ["10.0.0.2", "2001:db8::9", "2001:db8::2"], gateway: ["2001:db8::1"] },
+    ],
+    [
+      "gateways of the main table by either number",
+      {
+        routes: [
+          { ...route, table: 254 },
+          { dst: "0.0.0.0/0", gw: "10.0.0.2", table: 0 },
+        ],
+      },
+      {},
+      { gateway: ["10.0.0.1", "10.0.0.2"] },
+    ],
     [
       "the default-route that the pod requests",
       { routes: [route] },
@@ -265,6 +284,14 @@ describe("buildNetworkStatus()", () => {
     const [entry] = status(body, { deviceInfo });
     expect(Object.keys(entry ?? {}).filter((key) => !known.includes(key))).toEqual([]);
   });
+});
+
+test("addressesOf() gives each sandbox interface its addresses, or none", () => {
+  const ips = [{ address: "10.0.0.2/24", interface: 1 }];
+  expect([...addressesOf(result({ interfaces: [veth, eth0, second], ips }))]).toEqual([
+    ["net1", ["10.0.0.2"]],
+    ["net1b", []],
+  ]);
 });
 
 test("formatNetworkStatus() writes a JSON list of maps, formatted like Multus [N-5b]", () => {

@@ -51,7 +51,7 @@ export interface AttachmentOutcome {
  */
 export function buildNetworkStatus(outcome: AttachmentOutcome): NetworkStatus[] {
   const { result } = outcome;
-  if (result === undefined) return [element(outcome, { ips: [] })];
+  if (result === undefined) return [element(outcome, {})];
   const sandboxed = sandboxInterfaces(result);
   if (sandboxed.length === 0) return [element(outcome, withoutInterface(outcome, result))];
   const indexes = sandboxed.map(({ index }) => index);
@@ -81,7 +81,7 @@ export function formatNetworkStatus(list: readonly NetworkStatus[]): string {
 
 interface Attached {
   readonly link?: Pick<ResultInterface, "name" | "mac" | "mtu">;
-  readonly ips: readonly string[];
+  readonly ips?: readonly string[];
 }
 
 /**

@@ -97,12 +97,8 @@ function ignoredMac({ mac }: NetworkSelection, made: MadeAttachment): IgnoredReq
   const links = sandboxInterfaces(made);
   const got = links.find(({ name }) => name === made.ifName)?.mac ?? "";
   if (mac === undefined || got === "") return [];
-  if (links.some((link) => canonicalMac(link.mac ?? "") === mac)) return [];
+  if (links.some((link) => parseHardwareAddress(link.mac ?? "", [6, 8, 20]) === mac)) return [];
   return [{ key: "mac", asked: mac, got }];
-}
-
-function canonicalMac(mac: string): string {
-  return parseHardwareAddress(mac, [6, 8, 20]) ?? mac.toLowerCase();
 }
 
 function ignoredIfName({ ifName }: NetworkSelection, made: MadeAttachment): IgnoredRequest[] {

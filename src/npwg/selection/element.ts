@@ -92,7 +92,6 @@ export function parseSelectionElement(
 /** In this format, the parts of the short one, `namespace/name@interface`, have their own keys. */
 function nameProblem(name: string): string | undefined {
   const problem = dnsSubdomainProblem(name);
-  if (problem === undefined) return undefined;
   if (name.includes("/")) return `${problem}; the namespace has the key "namespace"`;
   return name.includes("@") ? `${problem}; the interface has the key "interface"` : problem;
 }

@@ -59,7 +59,7 @@ describe("comma-delimited format", () => {
   test.each([
     ["net-a,", "element 2: item is empty (a comma too many?)"],
     [",net-a", "element 1: item is empty (a comma too many?)"],
-    ["a,,b", "element 2: item is empty (a comma too many?)"],
+    ["a, ,b", "element 2: item is empty (a comma too many?)"],
     ["a/b/c", 'element 1: more than one "/" in "a/b/c"'],
     ["a@b@c", 'element 1: more than one "@" in "a@b@c"'],
     ["/a", 'element 1, key "namespace": must not be empty'],
@@ -148,14 +148,14 @@ describe("JSON list format", () => {
     ['"net"', 'must be a JSON list of objects, got "net"'],
     ["[null]", "element 1: must be an object, got null"],
     ['["net"]', 'element 1: must be an object, got "net"'],
-    ["[[]]", "must be an object, got []"],
+    ["[[]]", "element 1: must be an object, got []"],
     [
       '[{"name": "a",}]',
       'not valid JSON: unexpected "}", expected a key in double quotes at line 1, column 15',
     ],
     ["[", 'not valid JSON: unexpected end, expected a value or "]" at line 1, column 2'],
   ])("parseNetworkSelections(%j) is refused", (annotation, message) => {
-    expect(() => parse(annotation)).toThrow(message);
+    expect(() => parse(annotation)).toThrow(`network selection annotation is invalid: ${message}`);
   });
 
   test("parseNetworkSelections() uses the last value of a repeated key, as Go does", () => {
@@ -176,6 +176,17 @@ describe("JSON list format", () => {
     expect(parse(text)).toEqual([bare]);
     const keys = warningsOf(text).map((warning) => /key "(\w+)".*unknown/.exec(warning)?.[1]);
     expect(keys).toEqual(["dns", "__proto__"]);
+  });
+
+  test.each([
+    ["ip", "ips"],
+    ["IpAddress", undefined],
+    ["interfaceReques", "interfaceRequest"],
+    ["interfaceR", "interface"],
+    ["1", undefined],
+  ])("the warning about the unknown key %j suggests %s", (key, suggested) => {
+    const [warning] = warningsOf(JSON.stringify([{ name: "a", [key]: 1 }]));
+    expect(/did you mean "(.*)"/.exec(warning ?? "")?.[1]).toBe(suggested);
   });
 });
 
@@ -278,6 +289,11 @@ describe("values", () => {
     "02000000000a",
     "2:0:0:0:0:1",
     "0200.0000.00:0a",
+    "02:00:00:00:00:0g",
+    "02:00:00:00:00:00a",
+    "0200.0000.000g",
+    "0200.0000.00000a",
+    "0200.0000.0g00a",
   ])("parseNetworkSelections() refuses the mac %j [N-4.1.2.1.4b]", (mac) => {
     expect(problemsWith({ mac })).toEqual([
       `mac: must be a 6-byte, 8-byte or 20-byte hardware address, got ${JSON.stringify(mac)}`,
