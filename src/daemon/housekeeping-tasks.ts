@@ -19,6 +19,7 @@ const foregroundMs = 1000;
 const defaultPlanMs = 10_000;
 const sweepMs = 600_000;
 const unattachedPodsMs = 15_000;
+const mirrorPodsMs = 15_000;
 const startupTaintMs = 2000;
 const compareMs = 600_000;
 const lostInterfacesMs = 60_000;
@@ -93,7 +94,8 @@ function standaloneTask({ standaloneFiles }: HousekeepingOptions): HousekeepingT
 }
 
 function nodeTasks(duties: NodeDuties): HousekeepingTask[] {
-  const { unattachedPods, hotPlug, lostInterfaces, removeStartupTaint, findDaemonSet } = duties;
+  const { unattachedPods, hotPlug, mirrorPods, lostInterfaces } = duties;
+  const { removeStartupTaint, findDaemonSet } = duties;
   return [
     {
       name: "the search for the DaemonSet that runs plexusd",
@@ -104,6 +106,11 @@ function nodeTasks(duties: NodeDuties): HousekeepingTask[] {
       name: "the search for pods that were not attached",
       everyMs: unattachedPodsMs,
       run: () => unattachedPods.check(),
+    },
+    {
+      name: "the search for mirrors of static pods that were made anew",
+      everyMs: mirrorPodsMs,
+      run: () => mirrorPods.check(),
     },
     {
       name: "the comparison of running pods with their annotations",

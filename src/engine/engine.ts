@@ -30,6 +30,7 @@ import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { PodReports } from "#engine/hotplug/pod-reports.ts";
 import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
+import { adoptMirror } from "#engine/network-status/adopt-mirror.ts";
 import { type PaymentOptions, PendingPayments } from "#engine/network-status/pending-payments.ts";
 import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-pod.ts";
 import { status } from "#engine/status/status.ts";
@@ -235,6 +236,16 @@ export class Engine {
    */
   restoreStatus(pod: PodState, options: Pick<HotPlugOptions, "conf">): Promise<void> {
     return this.#inspector.restoreStatus(pod, options);
+  }
+
+  /**
+   * Gives the sandbox of a static pod its present mirror, if the kubelet has made it anew.
+   * @param conf the conf with which the container runtime calls Plexus
+   * @returns false while another process works on the sandbox
+   * @throws CniError when the record or the configuration cannot be read
+   */
+  adoptMirror(mirror: Pod, conf: JsonObject): Promise<boolean> {
+    return adoptMirror(contextWithoutCall(this.#deps, conf), mirror, this.#locks);
   }
 
   /**

@@ -4,7 +4,12 @@ import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { Pod } from "#engine/ports.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
-import { describeObject, isStaticPod, readObjectMeta } from "#npwg/object-meta.ts";
+import {
+  describeObject,
+  isStaticPod,
+  mirrorAnnotation,
+  readObjectMeta,
+} from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Requests an object's metadata only: a pod's spec and status, most of its bytes, are not used. */
@@ -60,7 +65,7 @@ function usedAnnotations(annotations: Readonly<Record<string, string>>): Record<
   const used = Object.entries(annotations).filter(([key]) => {
     const domain = key.slice(0, Math.max(0, key.indexOf("/")));
     const isUsed = usedDomains.some((name) => domain === name || domain.endsWith(`.${name}`));
-    return isUsed && !writtenKeys.has(key);
+    return key === mirrorAnnotation || (isUsed && !writtenKeys.has(key));
   });
   return Object.fromEntries(used);
 }

@@ -34,12 +34,15 @@ export function describeObject(kind: string, object: unknown): string {
   return parts.length === 0 ? kind : `${kind} ${quoteValue(parts.join("/"))}`;
 }
 
+/** On the mirror of a static pod: the UID that the kubelet and the runtime know. */
+export const mirrorAnnotation = "kubernetes.io/config.mirror";
+
 /**
  * Whether the annotations are a static pod's, from the kubelet or its mirror pod. The mirror's UID
  * differs from the UID that the kubelet and the runtime know.
  */
 export function isStaticPod(annotations: Readonly<Record<string, string>>): boolean {
   const source = annotations["kubernetes.io/config.source"];
-  const isMirror = annotations["kubernetes.io/config.mirror"] !== undefined;
+  const isMirror = annotations[mirrorAnnotation] !== undefined;
   return isMirror || (source !== undefined && source !== "api");
 }

@@ -7,6 +7,7 @@ import type { RecordStore } from "#engine/record/record-store.ts";
 import { AgentTasks } from "./agent-tasks.ts";
 import { HotPlugQueue, type HotPlugQueueOptions } from "./hot-plug.ts";
 import { LostInterfaces, type LostInterfacesOptions } from "./lost-interfaces.ts";
+import { MirrorPods, type MirrorPodsOptions } from "./mirror-pods.ts";
 import { startupTaint } from "./startup-taint.ts";
 import { StatusGuard, type StatusGuardOptions } from "./status-guard.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
@@ -21,7 +22,8 @@ export interface NodeDutiesOptions {
   readonly hosts: SandboxHosts;
   readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "conf" | "metrics"> &
     Pick<LostInterfacesOptions, "engine"> &
-    Pick<StatusGuardOptions, "engine">;
+    Pick<StatusGuardOptions, "engine"> &
+    Pick<MirrorPodsOptions, "engine">;
 }
 
 /** What plexusd does for its node in a cluster, besides serving calls. */
@@ -29,6 +31,7 @@ export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
   readonly hotPlug: HotPlugQueue;
   readonly lostInterfaces: LostInterfaces;
+  readonly mirrorPods: MirrorPods;
   readonly removeStartupTaint: () => Promise<void>;
   readonly findDaemonSet: () => Promise<void>;
 }
@@ -44,9 +47,11 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   const guard = new StatusGuard({ ...options.hotPlug, nodePods, logger, clock });
   const common = { ...options.hotPlug, tasks: new AgentTasks(hosts), nodePods, logger, clock };
   const hotPlug = new HotPlugQueue({ ...common, guard, isOn });
+  const mirrorPods = new MirrorPods(common);
   nodePods.listen((key, pod) => {
     hotPlug.podChanged(key, pod);
     void guard.podChanged(key, pod);
+    void mirrorPods.podChanged(key, pod);
   });
   node.onDefinition((name) => hotPlug.definitionChanged(name));
   hosts.onAvailable(() => hotPlug.agentConnected());
@@ -57,6 +62,7 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
       ...{ nodePods, records, events, logger, plexusNamespace, clock },
     }),
     hotPlug,
+    mirrorPods,
     lostInterfaces: new LostInterfaces({ ...common, hotPlug }),
     removeStartupTaint: startupTaint({
       key: () => config.current().startupTaint,

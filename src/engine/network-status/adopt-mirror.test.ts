@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import { FakeSandboxHosts } from "#engine/hotplug/testing/fake-sandbox-hosts.ts";
+import type { Pod } from "#engine/ports.ts";
+import { EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
+
+/** The mirror of a static pod, as the kubelet makes it. */
+function mirrorOf(uid: string, { networks = "a", of = "static" } = {}): Pod {
+  const annotations = { [mirrorAnnotation]: of, [networksAnnotation]: networks };
+  return { namespace: "default", name: "web", uid, annotations, isStatic: true };
+}
+
+/** A static pod that is attached to `a`, and whose first mirror is deleted then. */
+async function attached(): Promise<EngineLab> {
+  const lab = new EngineLab({ config: { hotPlug: "on" } });
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  lab.source.addNad("default/b", network("net-b", "macvlan"));
+  lab.source.addPod(mirrorOf("mirror-1"));
+  expect(await lab.add({ pod: "default/web/static" })).toMatchObject({ exitCode: 0 });
+  lab.publisher.published.clear();
+  return lab;
+}
+
+const recordedUid = async ({ records }: EngineLab): Promise<string | undefined> =>
+  (await records.load(sandbox))?.record.pod?.uid;
+
+test("the new mirror of a static pod gets the status, and is recorded", async () => {
+  const lab = await attached();
+  expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(true);
+  expect(await recordedUid(lab)).toBe("mirror-2");
+  await new Promise(setImmediate);
+  expect(lab.publisher.status("default/web").map(({ interface: name }) => name)).toEqual([
+    "eth0",
+    "net1",
+  ]);
+  expect((await lab.records.load(sandbox))?.record.pendingStatus).toBeUndefined();
+  const writes = lab.records.writes.length;
+  expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(true);
+  expect(lab.records.writes).toHaveLength(writes);
+});
+
+test("edits of the new mirror change the pod's networks", async () => {
+  const lab = await attached();
+  const mirror = mirrorOf("mirror-2", { networks: "a,b" });
+  await lab.engine.adoptMirror(mirror, lab.conf);
+  const live = { hostNetwork: false, phase: "Running", isTerminating: false, podIps: [] };
+  const outcome = await lab.engine.hotPlug(mirror, {
+    hosts: new FakeSandboxHosts(lab),
+    conf: async () => lab.conf,
+    read: async (pod) => ({ ...pod, ...live, networkStatus: undefined }),
+    isEdit: true,
+  });
+  expect(outcome).toMatchObject({ state: "settled", operations: [{ op: "add", ifName: "net2" }] });
+});
+
+test("the mirror of another static pod of that name, or of none, changes nothing", async () => {
+  const lab = await attached();
+  for (const of of ["changed", ""]) {
+    expect(await lab.engine.adoptMirror(mirrorOf("mirror-2", { of }), lab.conf)).toBe(true);
+  }
+  expect([await recordedUid(lab), lab.publisher.published.size]).toEqual(["mirror-1", 0]);
+});
+
+test("a sandbox that another process works on, or whose DEL has begun, is left alone", async () => {
+  const lab = await attached();
+  lab.records.locked.add(sandbox.containerId);
+  expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(false);
+  lab.records.locked.clear();
+  lab.records.beginDel(sandbox, new Date().toISOString());
+  expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(true);
+  expect(await recordedUid(lab)).toBe("mirror-1");
+});
