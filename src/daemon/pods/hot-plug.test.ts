@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
 import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
-import { HostGoneError, type Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { AgentTasks } from "./agent-tasks.ts";
@@ -479,21 +479,6 @@ test("stop() leaves plugins that hang to the agent, within the pod's grace perio
   const before = seen.length;
   await vi.advanceTimersByTimeAsync(600_000);
   expect(seen).toHaveLength(before);
-});
-
-test("what stop() ends fails as without an agent, which the engine knows", async () => {
-  const state = { isAvailable: true };
-  const tasks = new AgentTasks(fakeHosts(state));
-  const hosts = tasks.hosts({ claims: [{ key: "a", share: 1 }], signal: tasks.ended });
-  const { host } = await hosts.open(sandbox);
-  const running = expect(host.netlink("", new Uint8Array())).rejects.toThrow(HostGoneError);
-  tasks.beginNoMore();
-  await expect(hosts.open(sandbox)).rejects.toThrow(HostGoneError);
-  expect(host.gone.aborted).toBe(false);
-  tasks.end();
-  await running;
-  expect(host.gone.aborted).toBe(true);
-  await expect(host.find([], [])).rejects.toThrow(HostGoneError);
 });
 
 test("operations are counted, and timed from the delivery to the written status [H-36]", async () => {
