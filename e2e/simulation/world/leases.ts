@@ -109,7 +109,7 @@ export class Leases {
         const content = disk.readFile(leasePath(network, address)).toString();
         // host-local ignores white space around it: half a line break may have been written.
         const [containerId = "", ifName = ""] = content.trim().split(lineBreak);
-        // Without any of that, the ID may have been cut, and is nobody's.
+        // Without any of that, the ID may have been cut, and is no container's.
         const isWhole = content.includes("\r");
         leases.set(address, lease({ network, containerId: isWhole ? containerId : "", ifName }));
       }
