@@ -20,7 +20,7 @@ async function attached(watchAddresses = true): Promise<Seen> {
   return { pod, look };
 }
 
-test("the status shows the addresses that interfaces have got, and the record keeps the result", async () => {
+test("the status shows the addresses that interfaces have got, and the record keeps the result [S-308]", async () => {
   const { pod, look } = await attached();
   const before = await look();
   const results = (await pod.attachments()).map(({ result }) => result);
@@ -40,7 +40,7 @@ test("the status shows the addresses that interfaces have got, and the record ke
   expect(await look()).toEqual([eth0, net1]);
 });
 
-test("the status shows at most 16 addresses of an interface, those of the ADD first", async () => {
+test("the status shows at most 16 addresses of an interface, those of the ADD first [S-308]", async () => {
   const { pod, look } = await attached();
   const [, before] = await look();
   const many = Array.from({ length: 40 }, (_, i) => `10.99.0.${i + 1}/24`);
