@@ -135,7 +135,7 @@ const char *agent_enter(struct call *call, const struct frame *f, struct buf *li
 		return "refused";
 	}
 	*problem = "another operation on the sandbox runs, or garbage collection";
-	if (!lock_try(call))
+	if (!lock_try(call, f->count > 3 && field_is(f->fields[3], "inspect")))
 		return "busy";
 	*problem = "the sandbox cannot be locked, as its lock file cannot be created";
 	if (call->lock < 0)

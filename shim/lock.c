@@ -164,19 +164,23 @@ static void open_again(struct call *call)
 }
 
 /* Waits for what earlier delegates have left running. After a while it kills the group that the lock file names, whose
- * shim was killed, but no daemon that a plugin started. The next call waits in the same way for this one's delegates. */
-static void await_stragglers(struct call *call)
+ * shim was killed, but no daemon that a plugin started. The next call waits in the same way for this one's delegates. An
+ * inspection does not wait. Returns false if a delegate of a killed shim may still change what it would see. */
+static bool await_stragglers(struct call *call, bool only_reads)
 {
 	char name[NUMBER_SIZE] = "";
 	open_again(call);
-	bool held = is_held(call, setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS));
+	bool held = is_held(call, only_reads ? 0 : setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS));
 	int group = pread(call->lock, name, sizeof name - 1, 0) > 0 ? field_number(text(name)) : 0;
-	if (held && group > 1)
+	if (held && group && only_reads)
+		return false;
+	if (held && group > 1) {
 		end_holders(call->lock, group);
-	if (held)
 		is_held(call, END_MS);
+	}
 	if (group)
 		straggler_note(call->lock, 0);
+	return true;
 }
 
 /* Removes the sandbox's lock file, unless processes of its delegates still hold it, and then releases the lock. */
@@ -236,20 +240,19 @@ void unlock_other(const struct call *other)
 }
 
 /* Locks the call's sandbox to the end of the process. Returns false at once while another operation on it or a GC runs.
- * Waits for what earlier delegates have left running. Without room for its file, call->lock is -1. */
-bool lock_try(struct call *call)
+ * Waits for what earlier delegates have left running, unless it only reads. Without room for its file, call->lock is -1. */
+bool lock_try(struct call *call, bool only_reads)
 {
 	int node;
 	if (!share_node(call, &node) || !lock_free(call, call->container_id)) {
 		close(node);
 		return false;
 	}
-	if (call->lock >= 0) {
-		holder = call;
-		atexit(release_at_exit);
-		await_stragglers(call);
-	}
-	return true;
+	if (call->lock < 0)
+		return true;
+	holder = call;
+	atexit(release_at_exit);
+	return await_stragglers(call, only_reads);
 }
 
 /* Makes the state directory. A power loss must not take its name, and with it the records that are synced. */
@@ -290,7 +293,7 @@ void lock_take(struct call *call)
 	(void)fcntl(call->lock, F_DUPFD_CLOEXEC, HOLDER_LOCK); /* by which other shims recognize the holder */
 	holder = call;
 	atexit(release_at_exit);
-	await_stragglers(call);
+	await_stragglers(call, false);
 }
 
 /* Lets operations other than GC run beside the rest of this GC: DELs of forgotten sandboxes, which may hang. */

@@ -17,7 +17,7 @@
  *   NETLINK_RESULT shim -> engine   errno bytes message stage         errno 0: answered
  *   FIND           engine -> shim   searchPath type*                  runs nothing
  *   FIND_RESULT    shim -> engine   (outcome message)*                for each type, in their order
- *   SANDBOX        engine -> shim   containerID ifName netnsPath      of `plexus agent --attach` only
+ *   SANDBOX        engine -> shim   containerID ifName netnsPath [use]  of `plexus agent --attach` only
  *   SANDBOX_RESULT shim -> engine   outcome message links             links: NAME/NAME/
  *   DONE           engine -> shim   exitCode stdout stderr
  *
@@ -40,6 +40,8 @@
  *   ok        the sandbox is locked           busy     another operation on the sandbox, or a GC, runs
  *   gone      its namespace is gone, its record is gone, damaged or another's, or its DEL has begun
  *   refused   the agent may not attach, cannot lock the sandbox, or the path is not where a pod's namespace is mounted
+ * The agent waits up to 10 s for processes that earlier plugins have left. If the use is `inspect`, the engine only reads, and
+ * the agent does not wait: the sandbox is `busy` if they are of a shim that was killed.
  *
  * A REQUIRE names plugins that the next EXEC needs besides its own. If one of them may not be run, the EXEC runs nothing,
  * and its result is that of the missing or refused plugin.

@@ -101,7 +101,7 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 		answer_netlink(call, f, &answer);
 	else if (f->type == FRAME_FIND && is_search && f->count <= 1 + FIND_MAX)
 		answer_find(call, f, &answer);
-	else if (f->type == FRAME_SANDBOX && f->count == 3 && call->is_agent && call_is(call, "AGENT"))
+	else if (f->type == FRAME_SANDBOX && (f->count == 3 || f->count == 4) && call->is_agent && call_is(call, "AGENT"))
 		ended = !answer_sandbox(call, fd, f, &answer);
 	else
 		return SESSION_MISUNDERSTOOD;

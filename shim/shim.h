@@ -146,7 +146,7 @@ void lock_take(struct call *call);
 void lock_share(struct call *call);
 bool lock_other(struct call *other, const char *container_id);
 void unlock_other(const struct call *other);
-bool lock_try(struct call *call);
+bool lock_try(struct call *call, bool only_reads);
 
 /* trust.c */
 void trusted_path(const struct call *call, const char *order, struct buf *list);

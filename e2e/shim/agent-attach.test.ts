@@ -439,6 +439,55 @@ eachBuild("plexus agent --attach", (bench) => {
     bench().forgiveEngine();
   });
 
+  test("an inspection does not wait for what plugins have left running [S-603]", async () => {
+    const netns = sandbox(bench());
+    const pidFile = join(bench().dir, "pid");
+    bench().plugin("p", `sleep 60 >/dev/null 2>&1 </dev/null & echo $! >${pidFile}`);
+    await bench().order({ type: "p" });
+    const pid = Number(readFileSync(pidFile, "utf8"));
+    let result: string[] = [];
+    const begun = performance.now();
+    await agentFor(bench(), [
+      async (engine) => {
+        result = await engine.sandbox("c1", "eth0", netns, "inspect");
+        engine.done();
+      },
+    ]);
+    await waitUntil("the result is there", () => result.length > 0);
+    expect(result).toEqual(["ok", "", "lo/"]);
+    expect(performance.now() - begun).toBeLessThan(5000);
+    expect(isRunning(pid)).toBe(true);
+    process.kill(pid);
+  });
+
+  test("an inspection is refused at once while a plugin of a killed agent runs", async () => {
+    const plugin = hangingPlugin(bench());
+    const netns = sandbox(bench());
+    bench().plugin("outer", `${join(bench().bin, "p")}; echo`);
+    let result: string[] = [];
+    const { agent, seen } = await agentFor(bench(), [
+      async (engine) => {
+        await engine.sandbox("c1", "eth0", netns);
+        const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`];
+        await engine.exec({ type: "outer", path: bench().bin, env }).catch(() => undefined);
+      },
+      () => undefined,
+      async (engine) => {
+        result = await engine.sandbox("c1", "eth0", netns, "inspect");
+      },
+    ]);
+    const pid = await plugin();
+    await waitUntil("another session waits", () => seen.sessions === 2);
+    agent.child.kill("SIGKILL");
+    await agent.ended;
+    bench().start({ args: ["agent", "--attach"], stdin: "" });
+    await waitUntil("the result is there", () => result.length > 0);
+    expect(result).toEqual(["busy", running, ""]);
+    expect(isRunning(pid)).toBe(true);
+    process.kill(pid, "SIGKILL");
+    bench().forgiveEngine();
+  });
+
   test("an engine that is silent loses the sandbox", async () => {
     const netns = sandbox(bench());
     let isLocked = false;

@@ -169,9 +169,11 @@ export function encodeSandbox(sandbox: {
   readonly containerId: string;
   readonly ifName: string;
   readonly netns: string;
+  readonly isInspection?: boolean | undefined;
 }): Buffer {
-  const { containerId, ifName, netns } = sandbox;
-  return encodeFrame(FrameType.Sandbox, [containerId, ifName, netns]);
+  const { containerId, ifName, netns, isInspection = false } = sandbox;
+  const use = isInspection ? ["inspect"] : [];
+  return encodeFrame(FrameType.Sandbox, [containerId, ifName, netns, ...use]);
 }
 
 /**

@@ -91,6 +91,12 @@ test("open() locks a sandbox through the idle session, whose task ends with the 
   expect(agent.orders).toEqual([ordered, done]);
 });
 
+test("open() tells the agent that a sandbox is only read", async () => {
+  const agent = connected();
+  await using _host = await agents.open({ ...sandbox, isInspection: true });
+  expect(agent.orders).toEqual([[...ordered, "inspect"]]);
+});
+
 /** Within half a minute, an agent that restarts is no reason to tell people to install one. */
 async function untilNoAgentIsExpected(): Promise<void> {
   for (let ms = 0; ms < 30_000; ms += 2000) {

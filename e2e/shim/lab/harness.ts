@@ -142,8 +142,8 @@ class Conversation {
   }
 
   /** Has the agent lock a sandbox, and returns the outcome, the problem and the interfaces. */
-  async sandbox(containerId: FieldValue, ifName: string, netns: string): Promise<string[]> {
-    this.send(FrameType.sandbox, [containerId, ifName, netns]);
+  async sandbox(containerId: FieldValue, ...rest: [ifName: string, netns: string, use?: string]) {
+    this.send(FrameType.sandbox, [containerId, ...(rest as string[])]);
     return (await this.#answer(FrameType.sandboxResult, 3)).map(String);
   }
 

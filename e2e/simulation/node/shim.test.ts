@@ -434,7 +434,7 @@ describe("locks", () => {
     expect(lab.files()).toEqual(["c1.lock 600"]);
     expect(await lab.run(() => lab.call(del))).toBe("0");
     // Its name is no longer in the lock file, so it is not killed, and may run on.
-    const second = (durationUs > 10e6 ? ms + 3000 : ms) / 1000;
+    const second = (durationUs > 10e6 ? ms + 2000 : ms) / 1000;
     expect(seen).toEqual(["ADD at 0 s", `DEL at ${second} s`]);
     expect(lab.files()).toEqual(durationUs > 10e6 ? ["c1.lock 600"] : []);
   });

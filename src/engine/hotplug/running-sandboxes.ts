@@ -14,6 +14,8 @@ import type { LockedSandbox } from "./steps.ts";
 export interface SandboxToRun {
   readonly record: AttachmentRecord;
   readonly hosts: SandboxHosts;
+  /** Whether nothing in it is changed. @default false */
+  readonly isInspection?: boolean | undefined;
 }
 
 /** The attached sandboxes of this node, outside of calls of the runtime. */
@@ -56,11 +58,11 @@ export class RunningSandboxes {
    */
   async run<T>(
     config: EngineConfig,
-    { record, hosts }: SandboxToRun,
+    { record, hosts, isInspection }: SandboxToRun,
     step: (ctx: CallContext, at: Omit<LockedSandbox, "pod">) => Promise<T>,
   ): Promise<T> {
     const { containerId, ifName, netns } = record;
-    await using session = await hosts.open({ containerId, ifName, netns });
+    await using session = await hosts.open({ containerId, ifName, netns, isInspection });
     using _lock = await this.#locks.acquire(containerId);
     const { host, links, path } = session;
     const tools = callTools(this.#deps, host);

@@ -16,6 +16,13 @@ export class SandboxUnavailableError extends CniError {
   }
 }
 
+/** A sandbox to lock. */
+export interface SandboxToLock extends RecordKey {
+  readonly netns: string;
+  /** Whether it is only read, which does not wait for what plugins have left running. @default false */
+  readonly isInspection?: boolean | undefined;
+}
+
 /** Sessions of `plexus agent` that may attach networks to running sandboxes. */
 export interface SandboxHosts {
   /** Whether an agent that may attach is connected, or may be restarting. */
@@ -26,7 +33,7 @@ export interface SandboxHosts {
    * Locks a sandbox outside of a call of the runtime. Dispose it to release the sandbox.
    * @throws SandboxUnavailableError, HostGoneError when the agent disconnects
    */
-  open(sandbox: RecordKey & { readonly netns: string }): Promise<SandboxHost>;
+  open(sandbox: SandboxToLock): Promise<SandboxHost>;
 }
 
 /** A locked sandbox, and the agent that carries out orders for it. */

@@ -195,9 +195,9 @@ async function awaitStragglers(call: ShimCall, lock: LockedFile): Promise<void> 
   const own = new InheritedLock(lock, call.process);
   call.inherited = own;
   const patienceMs = call.settingMs("PLEXUS_STRAGGLER_MS", stragglerMs);
-  if (await isHeld(lock, own, patienceMs)) {
+  if ((await isHeld(lock, own, patienceMs)) && lock.group !== undefined) {
     world().note(() => `${call.name}: kills what an earlier call has left running`);
-    lock.group?.kill();
+    lock.group.kill();
     await isHeld(lock, own, endMs);
   }
   stragglerNote(call, undefined);

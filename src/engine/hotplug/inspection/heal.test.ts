@@ -45,6 +45,15 @@ test.each([
   expect(own.newEvents()).toEqual(events);
 });
 
+test("an inspection does not have the agent wait for what plugins have left running, a change does", async () => {
+  const own = await attachedWith(true);
+  own.lab.kernel.removeLink(netns, "net1");
+  own.hosts.opened.length = 0;
+  await inspect(own);
+  await own.again();
+  expect(own.hosts.opened.map(({ isInspection = false }) => isInspection)).toEqual([true, false]);
+});
+
 test("a lost interface is reported once, and again after it was there", async () => {
   const own = await attachedWith("report");
   own.lab.kernel.removeLink(netns, "net1");

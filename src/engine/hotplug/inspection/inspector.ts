@@ -52,7 +52,8 @@ export class Inspector {
     const record = await this.#sandboxes.recordOf(pod);
     const isWanted = config.heal !== false || config.watchAddresses;
     if (!isWanted || record === undefined || !hosts.isAvailable()) return intact;
-    return this.#sandboxes.run(config, { record, hosts }, async (ctx, at) => {
+    const sandbox = { record, hosts, isInspection: true };
+    return this.#sandboxes.run(config, sandbox, async (ctx, at) => {
       if (config.watchAddresses) await this.#updateAddresses(ctx, { ...at, pod });
       const stored = await this.#sandboxes.load(at.key);
       if (stored === undefined || config.heal === false) return intact;

@@ -1,5 +1,4 @@
-import type { SandboxHost, SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
-import type { RecordKey } from "#engine/record/record.ts";
+import type { SandboxHost, SandboxHosts, SandboxToLock } from "#engine/hotplug/sandbox-hosts.ts";
 import type { FakeHost } from "#engine/testing/fake-host.ts";
 import type { FakeKernel } from "#engine/testing/fake-kernel.ts";
 
@@ -12,6 +11,8 @@ interface World {
 export class FakeSandboxHosts implements SandboxHosts {
   readonly #world: World;
   readonly #sessions: FakeHost[] = [];
+  /** What was opened, in order. */
+  readonly opened: SandboxToLock[] = [];
   isConnected = true;
   /** Thrown instead of opening a sandbox, when set. */
   refusal: Error | undefined;
@@ -33,14 +34,15 @@ export class FakeSandboxHosts implements SandboxHosts {
 
   onAvailable(): void {}
 
-  async open({ netns }: RecordKey & { netns: string }): Promise<SandboxHost> {
+  async open(sandbox: SandboxToLock): Promise<SandboxHost> {
+    this.opened.push(sandbox);
     if (this.refusal !== undefined) throw this.refusal;
     const host = this.#world.host();
     host.goesAt = this.goesAt;
     this.#sessions.push(host);
     return {
       host,
-      links: new Set(["lo", ...this.#world.kernel.linkNames(netns)]),
+      links: new Set(["lo", ...this.#world.kernel.linkNames(sandbox.netns)]),
       path: ["/opt/cni/bin"],
       [Symbol.asyncDispose]: async () => undefined,
     };
