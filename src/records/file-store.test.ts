@@ -23,6 +23,7 @@ import { join, relative } from "node:path";
 import { crc32 } from "node:zlib";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import type { RecordSelection } from "#engine/record/record-store.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { encodeFrame, FrameType } from "#protocol/frame.ts";
@@ -75,6 +76,13 @@ async function storeWithRecord(): Promise<FileRecordStore> {
 
 const second = recordOf("c1", "eth0", "second");
 const third = recordOf("c1", "eth0", "third");
+
+/** The files of the state directory that this process has open. */
+async function openFiles(): Promise<string[]> {
+  const names = await readdir("/proc/self/fd");
+  const links = names.map((name) => readlink(`/proc/self/fd/${name}`).catch(() => ""));
+  return (await Promise.all(links)).filter((path) => path.startsWith(`${dir}/`));
+}
 
 const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);
 
@@ -200,6 +208,7 @@ test.each<[string, (path: string) => Promise<unknown>]>([
   const { records, damaged } = await store.list({ containing: "web" });
   expect(records.map(({ containerId }) => containerId)).toEqual(["c2"]);
   expect(damaged).toMatchObject([{ ...key, isIncomplete: false }]);
+  expect(await openFiles()).not.toContain(fileOf());
 });
 
 test("load() does not read a sparse record to its end [S-106]", async () => {
@@ -239,6 +248,46 @@ test("load() returns what another process has just written, too", async () => {
   await (await FileRecordStore.open(dir)).update(second, emptyPlan);
   expect((await store.load(key))?.record).toEqual(second);
 });
+
+test.each<[string, (path: string) => unknown]>([
+  ["removes it", (path) => rm(path)],
+  [
+    "replaces it with one of the same length and time",
+    async (path) => {
+      await writeFile(`${path}.new`, formatRecord(recordOf("c1", "eth0", "other"), plan));
+      execFileSync("touch", ["-r", path, `${path}.new`]);
+      await rename(`${path}.new`, path);
+    },
+  ],
+  [
+    "appends to it at the same time",
+    (path) => {
+      const reference = join(dir, "reference");
+      execFileSync("touch", ["-r", path, reference]);
+      appendFileSync(path, formatRecord(recordOf("c1", "eth0", "other"), plan));
+      execFileSync("touch", ["-r", reference, path]);
+    },
+  ],
+  [
+    "writes into it",
+    (path) => writeFile(path, formatRecord(recordOf("c1", "eth0", "other"), plan), { flag: "r+" }),
+  ],
+])("load() reads a file again that is open, if another process %s", async (what, change) => {
+  const store = await storeWithRecord();
+  await change(fileOf());
+  const expected = what === "removes it" ? undefined : recordOf("c1", "eth0", "other");
+  expect((await store.load(key))?.record).toEqual(expected);
+});
+
+test.each<RecordSelection>([{}, { containing: "web" }, { isDelBegun: true }])(
+  "list(%j) skips a record that another process removes meanwhile",
+  async (selection) => {
+    const store = await FileRecordStore.open(dir, { forOneCall: true });
+    vi.spyOn(fs.promises, "readdir").mockResolvedValueOnce(["c1@eth0.record"] as never);
+    syncBuiltinESMExports();
+    expect(await store.list(selection)).toEqual({ records: [], damaged: [] });
+  },
+);
 
 test("list() says of a file with zeros in it that it is incomplete", async () => {
   const store = await storeWithRecord();
@@ -312,6 +361,7 @@ test.each([{}, { forOneCall: true }])(
     expect(await store.hasPod(web)).toBe(true);
     const pod = { ...web, uid: "u" };
     await store.create({ ...recordOf("c4"), pod: { ...pod, uid: "of another pod" } }, plan);
+    await store.finish({ containerId: "c2", ifName: "eth1" });
     expect(store.latestOf(pod)).toMatchObject({ containerId: "c2" });
     for (const containerId of ["c2", "c4"]) await store.finish({ ...key, containerId });
     expect([await store.hasPod(web), store.latestOf(pod)]).toEqual([false, undefined]);
@@ -358,6 +408,33 @@ test("keysOf() and hasPod() see what other processes have created and removed si
   expect([await store.hasPod(web), await store.keysOf(web)]).toEqual([false, []]);
 });
 
+test("keysOf() sees a record that another process creates in place of one finished during the list", async () => {
+  const store = await storeWithRecord();
+  const web = { namespace: "default", name: "web" };
+  const listing = store.keysOf(web);
+  await store.finish(key);
+  await listing;
+  await (await FileRecordStore.open(dir)).create(recordOf("c1"), plan);
+  expect(await store.keysOf(web)).toMatchObject([key]);
+});
+
+test("hasPod() fails if the records cannot be listed, and lists them again next time", async () => {
+  await storeWithRecord();
+  const store = await FileRecordStore.open(dir);
+  const web = { namespace: "default", name: "web" };
+  vi.spyOn(fs.promises, "readdir").mockRejectedValueOnce(new Error("EMFILE"));
+  syncBuiltinESMExports();
+  await expect(store.hasPod(web)).rejects.toThrow("EMFILE");
+  expect(await store.hasPod(web)).toBe(true);
+});
+
+test("a record of no pod is stored and listed like others", async () => {
+  const store = await FileRecordStore.open(dir);
+  const { pod: _none, ...record } = recordOf("c1");
+  await store.create(record, plan);
+  expect((await store.list()).records).toEqual([record]);
+});
+
 test("hasPod() notices records that are created or finished while it reads the files", async () => {
   const store = await FileRecordStore.open(dir);
   const podOf = (name: string) => ({ namespace: "default", name, uid: name });
@@ -389,9 +466,16 @@ test("quarantine() renames the file, so that it is kept but neither loaded nor l
   expect(await readdir(dir)).toEqual(["c1@eth0.record.damaged"]);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
   expect(await store.list()).toEqual({ records: [], damaged: [] });
+  expect(store.latestOf({ namespace: "default", name: "web", uid: "u" })).toBeUndefined();
   await store.quarantine(key);
   await store.create(recordOf("c1"), plan);
   expect((await store.load(key))?.record).toEqual(recordOf("c1"));
+});
+
+test("quarantine() fails if it cannot rename the file", async () => {
+  const store = await storeWithRecord();
+  await mkdir(`${fileOf()}.damaged`);
+  await expect(store.quarantine(key)).rejects.toThrow();
 });
 
 test("create() leaves no file and no open descriptor if it cannot write", async () => {
@@ -524,6 +608,14 @@ function observeSyncs(): string[] {
 
 const everything = [".", "c1@eth0.record"];
 
+test("open() syncs the name of a directory that it creates", async () => {
+  const synced = observeSyncs();
+  await FileRecordStore.open(join(dir, "state"));
+  expect(synced).toEqual(["."]);
+  await FileRecordStore.open(join(dir, "state"));
+  expect(synced).toEqual(["."]);
+});
+
 test("create() makes the record visible at once, and syncs it before `durable` resolves, without flush()", async () => {
   const store = await FileRecordStore.open(dir);
   const synced = observeSyncs();
@@ -606,7 +698,7 @@ test("load() returns the durable record and its boot, with all of it attempted, 
 test("update() takes effect after a truncated update", async () => {
   const store = await storeWithRecord();
   await store.flush();
-  appendFileSync(fileOf(), "\0\0\0\x10\x07cut");
+  appendFileSync(fileOf(), `\0\0\0\x10\x07cut${"x".repeat(10_000)}`);
   await store.update(second, emptyPlan);
   expect((await store.load(key))?.record).toEqual(second);
   expect(await store.loadPlan(key)).toEqual(emptyPlan);
@@ -631,6 +723,41 @@ test("update() leaves the file unchanged if the disk is full, and the next updat
   expect(await readFile(fileOf())).toEqual(before);
   await store.update(third, plan);
   expect((await store.load(key))?.record).toEqual(third);
+});
+
+test("create() leaves nothing behind if the disk is full", async () => {
+  const store = await FileRecordStore.open(dir);
+  vi.spyOn(fs, "writeSync").mockImplementationOnce(() => {
+    throw new Error("ENOSPC");
+  });
+  syncBuiltinESMExports();
+  await expect(store.create(recordOf("c1"), plan)).rejects.toMatchObject({ code: 5 });
+  expect([await readdir(dir), await openFiles()]).toEqual([[], []]);
+});
+
+test("create(), update() and load() continue after the kernel has written or read a part", async () => {
+  const [store, other] = [await FileRecordStore.open(dir), await FileRecordStore.open(dir)];
+  const { readSync, writeSync } = fs;
+  type Buffered = [fd: number, bytes: Uint8Array, offset: number, length: number, at: number];
+  vi.spyOn(fs, "writeSync").mockImplementation(((...[fd, bytes, offset, length, at]: Buffered) =>
+    writeSync(fd, bytes, offset, Math.min(length, 100), at)) as typeof writeSync);
+  vi.spyOn(fs, "readSync").mockImplementation(((...[fd, bytes, offset, length, at]: Buffered) => {
+    if (offset + length > bytes.length) throw new RangeError("the buffer is too short");
+    return readSync(fd, bytes, offset, Math.min(length, 100), at);
+  }) as typeof readSync);
+  syncBuiltinESMExports();
+  await store.create(recordOf("c1"), plan);
+  expect((await other.load(key))?.record).toEqual(recordOf("c1"));
+  await store.update(second, plan);
+  expect((await other.load(key))?.record).toEqual(second);
+});
+
+test("load() ends if the file becomes shorter while it reads", async () => {
+  await storeWithRecord();
+  vi.spyOn(fs, "readSync").mockReturnValue(0);
+  syncBuiltinESMExports();
+  const other = await FileRecordStore.open(dir);
+  await expect(other.load(key)).rejects.toMatchObject({ code: 6 });
 });
 
 test("isLocked() says whether another process holds the sandbox's lock now, whatever the clock says", async () => {
@@ -661,11 +788,6 @@ test("isLocked() does not take calls of other sandboxes for one of this", async 
 
 test("update() closes the file after a while even if the disk is full", async () => {
   const store = await storeWithRecord();
-  const openFiles = async (): Promise<string[]> => {
-    const names = await readdir("/proc/self/fd");
-    const links = names.map((name) => readlink(`/proc/self/fd/${name}`).catch(() => ""));
-    return (await Promise.all(links)).filter((path) => path.startsWith(`${dir}/`));
-  };
   await store.flush();
   await expect.poll(openFiles).toEqual([]);
   vi.spyOn(fs, "writeSync").mockImplementationOnce(() => {
@@ -709,6 +831,29 @@ test("update() is synced shortly afterwards, even without flush()", async () => 
   await eventually(() => expect(synced).toContain("c1@eth0.record"));
 });
 
+test("create() closes the file of a record that another process has removed", async () => {
+  const [store, other] = [await storeWithRecord(), await FileRecordStore.open(dir)];
+  await other.finish(key);
+  await other.flush();
+  const { ino } = await stat(join(dir, "c1@eth0.detached"));
+  await store.create(second, plan);
+  const inodes = async (): Promise<number[]> => {
+    const names = await readdir("/proc/self/fd");
+    const stats = names.map((name) => stat(`/proc/self/fd/${name}`).catch(() => undefined));
+    return (await Promise.all(stats)).map((each) => each?.ino ?? 0);
+  };
+  await expect.poll(inodes).not.toContain(ino);
+});
+
+test("sweep() cleans up the state directory", async () => {
+  const store = await storeWithRecord();
+  const temporary = join(dir, ".c9@eth0.record.0a1b.tmp");
+  await writeFile(temporary, "");
+  await utimes(temporary, 0, 0);
+  await store.sweep();
+  expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
+});
+
 test("flush() and finish() leave no descriptor open", async () => {
   const store = await FileRecordStore.open(dir);
   const descriptors = async (): Promise<number> => (await readdir("/proc/self/fd")).length;
@@ -717,9 +862,11 @@ test("flush() and finish() leave no descriptor open", async () => {
     await store.create(recordOf(id), plan);
     await store.update(recordOf(id, "eth0", "second"), plan);
   }
+  await (await FileRecordStore.open(dir)).list();
   await store.finish(key);
   await store.flush();
   await expect.poll(descriptors).toBeLessThanOrEqual(before);
+  await expect.poll(openFiles).toEqual([]);
 });
 
 test("update() fails and writes nothing if another process finished the record in the meantime", async () => {

@@ -30,49 +30,55 @@ test("parseRecord() keeps the digits of integers beyond 2^53 in configuration an
   expect(JSON.stringify(read)).toBe(JSON.stringify(record));
 });
 
-test("formatRecord(), parseRecord() and parsePlan() keep every field of a record and its plan", () => {
-  const record: AttachmentRecord = {
-    ...sandbox,
-    pod: { namespace: "default", name: "web", uid: "u" },
-    bootId: "b1",
-    attachments: [
-      {
-        ...attachment,
-        ...{ state: "attached", result: { cniVersion: "1.0.0" } },
-        userSpaceInterfaces: ["net1"],
-        ignoredRequests: [
-          { key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" },
-          { key: "bandwidth", asked: "{}" },
-        ],
-      },
-      {
-        ...attachment,
-        state: "attempted",
-        defaultRoute: ["10.0.0.1"],
-        selection: { namespace: "default", name: "a", ips: ["10.0.0.5"] },
-        definition: "8RzX1h0Zq3vK2dNc",
-        hotPlug: "adding",
-        failedAdd: { position: 1, code: 999, message: "invalid VLAN ID 5000" },
-      },
-      {
-        ...attachment,
-        state: "planned",
-        device: { resourceName: "vendor.example/nic", id: "0000:01:00.0", source: "checkpoint" },
-      },
-    ],
-    pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
-    statusPause: { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false },
-    teardown: {
-      firstFailedAt: "2026-01-01T00:00:00Z",
-      since: { bootId: "b1", clockMs: 1234 },
-      failedAt: "2026-01-02T00:00:00Z",
-      attempts: 2,
-      lastError: "busy",
-      reason: "PluginMissing",
+/** Has every member that a record may have. */
+const full: AttachmentRecord = {
+  ...sandbox,
+  listName: "n",
+  netnsProcess: "7-net:[1]",
+  pod: { namespace: "default", name: "web", uid: "u" },
+  bootId: "b1",
+  attachments: [
+    {
+      ...attachment,
+      ...{ state: "attached", result: { cniVersion: "1.0.0" } },
+      userSpaceInterfaces: ["net1"],
+      addresses: { net1: ["10.0.0.7"] },
+      ignoredRequests: [
+        { key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" },
+        { key: "bandwidth", asked: "{}" },
+      ],
     },
-  };
-  const file = formatRecord(record, plan);
-  expect(parseRecord(file, where)).toEqual({ record, plan });
+    {
+      ...attachment,
+      state: "attempted",
+      defaultRoute: ["10.0.0.1"],
+      selection: { namespace: "default", name: "a", ips: ["10.0.0.5"] },
+      definition: "8RzX1h0Zq3vK2dNc",
+      hotPlug: "adding",
+      failedAdd: { position: 1, code: 999, message: "invalid VLAN ID 5000" },
+    },
+    {
+      ...attachment,
+      state: "planned",
+      device: { resourceName: "vendor.example/nic", id: "0000:01:00.0", source: "checkpoint" },
+    },
+  ],
+  pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
+  statusPause: { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false },
+  teardown: {
+    firstFailedAt: "2026-01-01T00:00:00Z",
+    since: { bootId: "b1", clockMs: 1234 },
+    missingSince: { bootId: "b1", clockMs: 1235 },
+    failedAt: "2026-01-02T00:00:00Z",
+    attempts: 2,
+    lastError: "busy",
+    reason: "PluginMissing",
+  },
+};
+
+test("formatRecord(), parseRecord() and parsePlan() keep every field of a record and its plan", () => {
+  const file = formatRecord(full, plan);
+  expect(parseRecord(file, where)).toEqual({ record: full, plan });
   expect(parsePlan(file, where)).toEqual(plan);
 });
 
@@ -112,4 +118,42 @@ test.each<[string, Buffer, RegExp]>([
 ])("parseRecord() refuses a record with %s", (_, file, message) => {
   expect(() => parseRecord(file, where)).toThrow(expect.objectContaining({ code: 6 }));
   expect(() => parseRecord(file, where)).toThrow(message);
+});
+
+/** The checked members of a record, by path; what plugins and pods have written is kept as it is. */
+function members(value: unknown, path: readonly (string | number)[] = []): (typeof path)[] {
+  const own = path.length === 0 ? [] : [path];
+  const isOpaque = ["conf", "capabilityArgs", "result", "selection"].includes(String(path.at(-1)));
+  if (typeof value !== "object" || value === null || isOpaque) return own;
+  const keys = Array.isArray(value) ? value.keys() : Object.keys(value);
+  return [...own, ...[...keys].flatMap((key) => members(Object(value)[key], [...path, key]))];
+}
+
+function withMember(path: readonly (string | number)[], changed: unknown): Buffer {
+  const copy = structuredClone(full);
+  const owner = path.slice(0, -1).reduce((each, key) => Object(each)[key], copy as unknown);
+  Object(owner)[path.at(-1) ?? ""] = changed;
+  return fileOf("2", copy);
+}
+
+test.each(members(full).map((path) => [path.join("."), path] as const))(
+  "parseRecord() refuses a record whose member %s has the wrong type",
+  (_, path) => {
+    const value = path.reduce((each, key) => Object(each)[key], full as unknown);
+    const file = withMember(path, typeof value === "string" ? 1 : "text");
+    expect(() => parseRecord(file, where)).toThrow(
+      expect.objectContaining({ code: 6, message: expect.stringContaining(String(path.at(-1))) }),
+    );
+  },
+);
+
+test.each<[(string | number)[], string]>([
+  [["containerId"], ""],
+  [["attachments", 0, "ifName"], ""],
+  [["attachments", 1, "hotPlug"], "added"],
+  [["teardown", "reason"], "Busy"],
+])("parseRecord() refuses a record whose member %j is %j", (path, value) => {
+  expect(() => parseRecord(withMember(path, value), where)).toThrow(
+    /must (not be empty|be one of)/,
+  );
 });

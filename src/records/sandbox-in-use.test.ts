@@ -1,8 +1,21 @@
-import { mkdtempDisposable, utimes, writeFile } from "node:fs/promises";
+import fs from "node:fs";
+import { mkdtempDisposable, stat, utimes, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { isSandboxInUse } from "./sandbox-in-use.ts";
+import { expect, test, vi } from "vitest";
+import { isSandboxInUse, isSandboxLocked } from "./sandbox-in-use.ts";
+
+/** Stands for /proc/locks. */
+function kernelLocks() {
+  const read = vi.spyOn(fs.promises, "readFile");
+  syncBuiltinESMExports();
+  const restore = (): void => {
+    read.mockRestore();
+    syncBuiltinESMExports();
+  };
+  return Object.assign(read, { [Symbol.dispose]: restore });
+}
 
 test("a lock file is of a call for ten minutes, even if only a process that a plugin left keeps it", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-in-use-"));
@@ -19,3 +32,26 @@ test("a lock file is of a call for ten minutes, even if only a process that a pl
     expect(await isSandboxInUse(dir.path, "c1")).toBe(isInUse);
   }
 });
+
+test("no sandbox counts as locked if the kernel does not say or the directory is missing", async () => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-in-use-"));
+  await writeFile(join(dir.path, "c1.lock"), "");
+  using locks = kernelLocks();
+  locks.mockRejectedValue(new Error("ENOENT"));
+  expect(await isSandboxLocked(dir.path, "c1")).toBe(false);
+  expect(await isSandboxLocked(join(dir.path, "none"), "c1")).toBe(false);
+});
+
+test.each([
+  ["OFDLCK", true],
+  ["FLOCK", false],
+])(
+  "a %s lock of the directory, which a shim without a lock file takes: %s",
+  async (kind, isLocked) => {
+    await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-in-use-"));
+    const { ino } = await stat(dir.path);
+    using locks = kernelLocks();
+    locks.mockResolvedValue(`1: ${kind}  ADVISORY  READ -1 fd:00:${ino} 0 EOF\n`);
+    expect(await isSandboxLocked(dir.path, "c1")).toBe(isLocked);
+  },
+);

@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import fs from "node:fs";
+import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { sweepStateDirectory } from "./sweep.ts";
 
 const minuteMs = 60_000;
@@ -14,6 +16,8 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  vi.restoreAllMocks();
+  syncBuiltinESMExports();
   await rm(dir, { recursive: true });
 });
 
@@ -68,14 +72,17 @@ test("sweepStateDirectory() removes marks that a crash left beside no record", a
 test("sweepStateDirectory() removes tombstones after six hours", async () => {
   await put(5 * 60 * minuteMs, "c1@eth0.detached");
   await put(7 * 60 * minuteMs, "c2@eth0.detached");
+  const { mtimeMs } = await stat(join(dir, "c1@eth0.detached"));
   await sweepStateDirectory(dir);
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
+  expect(await stat(join(dir, "c1@eth0.detached"))).toMatchObject({ mtimeMs });
 });
 
 test("sweepStateDirectory() empties an old tombstone with content, and its six hours start again", async () => {
-  await put(7 * 60 * minuteMs, "c1@eth0.detached");
+  await put(7 * 60 * minuteMs, "c1@eth0.detached", "c2@eth0.detached");
+  const then = new Date(Date.now() - 7 * 60 * minuteMs);
   await writeFile(join(dir, "c1@eth0.detached"), "content");
-  await put(7 * 60 * minuteMs, "c2@eth0.detached");
+  await utimes(join(dir, "c1@eth0.detached"), then, then);
   await sweepStateDirectory(dir);
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
   expect(await readFile(join(dir, "c1@eth0.detached"), "utf8")).toBe("");
@@ -101,4 +108,23 @@ test("sweepStateDirectory() removes an old lock unless it is held or its sandbox
     holder.stdin.end();
     await once(holder, "exit");
   }
+});
+
+test("sweepStateDirectory() skips a file that another process removes meanwhile", async () => {
+  await put(60 * minuteMs, "c9@eth0.engine-only");
+  vi.spyOn(fs.promises, "readdir").mockResolvedValueOnce([
+    "c8@eth0.detached",
+    "c9@eth0.engine-only",
+  ] as never);
+  syncBuiltinESMExports();
+  await sweepStateDirectory(dir);
+  expect(await readdir(dir)).toEqual([]);
+});
+
+test("sweepStateDirectory() keeps locks if the kernel does not say which are held", async () => {
+  await put(60 * minuteMs, "old.lock", "c9@eth0.engine-only");
+  vi.spyOn(fs.promises, "readFile").mockRejectedValue(new Error("ENOENT"));
+  syncBuiltinESMExports();
+  await sweepStateDirectory(dir);
+  expect(await readdir(dir)).toEqual(["old.lock"]);
 });
