@@ -7,6 +7,7 @@ import {
   openSync,
   type Stats,
 } from "node:fs";
+import { chmod } from "node:fs/promises";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { syncDirectory, syncFile } from "#lib/files/sync.ts";
 import { findNewestPlan } from "#protocol/plan.ts";
@@ -74,8 +75,8 @@ export class OpenFiles<T> {
     const file = this.#files.get(path) ?? this.#open(path);
     const end = file.end + bytes.length;
     if (end > Math.max(lengthMax, contentsMax * bytes.length)) {
-      this.release(path);
-      return atomicWrite(path, bytes);
+      this.#files.delete(path);
+      return compact(path, bytes, file).finally(() => close(file));
     }
     try {
       writeAt(file.fd, bytes, file.end);
@@ -152,6 +153,14 @@ export class OpenFiles<T> {
     });
     await Promise.all(syncs);
   }
+}
+
+/** Replaces a file by its newest content, with the mark of a DEL that has begun, perhaps meanwhile. */
+async function compact(path: string, bytes: Uint8Array, { fd }: { readonly fd: number }) {
+  const mode = (): number => fstatSync(fd).mode & 0o7777;
+  const before = mode();
+  await atomicWrite(path, bytes, { mode: before });
+  if (mode() !== before) await chmod(path, mode());
 }
 
 function close({ fd, syncing }: OpenFile<unknown>): void {
