@@ -111,7 +111,7 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a status write that fails is retried",
     file: "src/kube/status-publisher.ts",
-    find: 'if (result === "written") continue;',
+    find: 'if (result === "written" && lateMs === 0) continue;',
     replace: "if (taken !== undefined) continue;",
     properties: ["status eventually"],
     isQuick: true,
@@ -174,8 +174,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a rollback that fails keeps what is left",
     file: "src/engine/add/roll-back.ts",
-    find: "if (failures.length === 0) return await",
-    replace: "if (failures.length < 99) return await",
+    find: "if (failures.length === 0 && !isRunning) return await",
+    replace: "if (failures.length < 99 && !isRunning) return await",
     properties: ["detached at once"],
     isQuick: true,
   },
@@ -408,16 +408,16 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "the record names a network before it is plugged into a running pod",
-    file: "src/engine/hotplug/plug.ts",
+    file: "src/engine/hotplug/change-networks.ts",
     find: "await record.updateAhead();",
     replace: "",
     properties: ["recorded"],
   },
   {
     name: "a network that cannot be unplugged stays recorded",
-    file: "src/engine/hotplug/unplug.ts",
-    find: "if (failure !== undefined) throw failure.error;",
-    replace: "void failure;",
+    file: "src/engine/hotplug/change-networks.ts",
+    find: "await saveAttachments(this.#ctx, record, owed);\n      throw error;",
+    replace: "void [owed, error];",
     properties: ["detached at once", "as requested"],
   },
   {
@@ -475,9 +475,16 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a status waits as long as the API server asks",
     file: "src/kube/status-publisher.ts",
-    find: "rejected.next() : Math.max(retryAfterMs, retries.next());",
-    replace: "rejected.next() : retries.next();",
+    find: "retried: () => Math.max(retryAfterMs, retries.next()),",
+    replace: "retried: () => retries.next(),",
     properties: ["patient"],
+  },
+  {
+    name: "a status is written once more after one that had no answer",
+    file: "src/kube/status-publisher.ts",
+    find: "this.#unanswered.note(key, annotations, asApiError(error));",
+    replace: "",
+    properties: ["status eventually"],
   },
   {
     name: "plexusd keeps what an agent appends to its file",

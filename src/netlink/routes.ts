@@ -6,11 +6,13 @@ import {
   parseRoute,
   type Route,
   RouteProtocol,
+  RouteScope,
   RouteType,
   RoutingTableClass,
 } from "netlink/dist/rt/gen_structs.js";
 import { putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
 import { type IpFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   type Attribute,
   addressFamily,
@@ -144,7 +146,8 @@ function gatewayOf(attributes: readonly Attribute[]): { gateway?: string } {
 export interface NewDefaultRoute {
   readonly family: IpFamily;
   readonly ifIndex: number;
-  readonly gateway: string;
+  /** Absent when everything is on the link. */
+  readonly gateway?: string | undefined;
   readonly metric: number;
   readonly onlink: boolean;
 }
@@ -156,18 +159,19 @@ export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
     family,
     dst: { address: anyAddress[family], prefix: 0 },
     metric,
-    hops: [{ ifIndex, gateway, onlink }],
+    hops: [omitUndefined({ ifIndex, gateway, onlink })],
     wire: {
       header: {
         family: addressFamily[family],
         table: RoutingTableClass.MAIN,
         protocol: RouteProtocol.BOOT,
         type: RouteType.UNICAST,
+        ...(gateway === undefined && { scope: RouteScope.LINK }),
         flags: { __unknown: onlink ? onlinkFlag : 0 },
       },
       attributes: [
         { type: rta.oif, data: putU32(ifIndex) },
-        { type: rta.gateway, data: ipToBytes(gateway) },
+        ...(gateway === undefined ? [] : [{ type: rta.gateway, data: ipToBytes(gateway) }]),
         ...(metric === 0 ? [] : [{ type: rta.priority, data: putU32(metric) }]),
       ],
     },

@@ -43,6 +43,10 @@ const full: AttachmentRecord = {
       ...{ state: "attached", result: { cniVersion: "1.0.0" } },
       userSpaceInterfaces: ["net1"],
       addresses: { net1: ["10.0.0.7"] },
+      yieldedRoutes: [
+        { dst: "0.0.0.0/0", gw: "10.0.0.1", dev: "eth0", metric: 0, onlink: true },
+        { dst: "::/0", dev: "eth0", metric: 1024, onlink: false },
+      ],
       ignoredRequests: [
         { key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" },
         { key: "bandwidth", asked: "{}" },
@@ -50,12 +54,12 @@ const full: AttachmentRecord = {
     },
     {
       ...attachment,
-      state: "attempted",
+      state: "owed",
       defaultRoute: ["10.0.0.1"],
       selection: { namespace: "default", name: "a", ips: ["10.0.0.5"] },
       definition: "8RzX1h0Zq3vK2dNc",
-      hotPlug: "adding",
       failedAdd: { position: 1, code: 999, message: "invalid VLAN ID 5000" },
+      teardown: { firstFailedAt: "f", failedAt: "f", attempts: 1, lastError: "busy" },
     },
     {
       ...attachment,
@@ -63,6 +67,7 @@ const full: AttachmentRecord = {
       device: { resourceName: "vendor.example/nic", id: "0000:01:00.0", source: "checkpoint" },
     },
   ],
+  addEnded: true,
   pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
   statusPause: { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false },
   teardown: {
@@ -80,6 +85,20 @@ test("formatRecord(), parseRecord() and parsePlan() keep every field of a record
   const file = formatRecord(full, plan);
   expect(parseRecord(file, where)).toEqual({ record: full, plan });
   expect(parsePlan(file, where)).toEqual(plan);
+});
+
+test("parseRecord() reads the marks of hot-plug that earlier releases wrote as states", () => {
+  const states = [
+    { state: "attached" },
+    { state: "attempted", hotPlug: "adding" },
+    { state: "attached", hotPlug: "removing" },
+  ];
+  const attachments = states.map((each) => ({ ...attachment, ...each }));
+  const read = parseRecord(fileOf("2", { ...full, addEnded: undefined, attachments }), where);
+  expect(read.record.addEnded).toBe(true);
+  expect(read.record.attachments).toEqual(
+    ["attached", "attempted", "detaching"].map((state) => ({ ...attachment, state })),
+  );
 });
 
 test.each(["1", "3"])("parseRecord() rejects schema %s, parsePlan() reads the plan", (schema) => {
@@ -150,7 +169,7 @@ test.each(members(full).map((path) => [path.join("."), path] as const))(
 test.each<[(string | number)[], string]>([
   [["containerId"], ""],
   [["attachments", 0, "ifName"], ""],
-  [["attachments", 1, "hotPlug"], "added"],
+  [["attachments", 0, "yieldedRoutes", 0, "dst"], "10.0.0.0/8"],
   [["teardown", "reason"], "Busy"],
 ])("parseRecord() refuses a record whose member %j is %j", (path, value) => {
   expect(() => parseRecord(withMember(path, value), where)).toThrow(

@@ -1,5 +1,5 @@
 import { reasonCodes } from "#cni/error.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import { type FieldReader, readFields } from "#lib/parsing/field-reader.ts";
 import { ProtocolError } from "#protocol/frame.ts";
@@ -13,14 +13,25 @@ export function readRecord(schema: string, value: unknown): AttachmentRecord {
     throw new ProtocolError(`it has schema ${schema}, this version reads ${recordSchemaVersion}`);
   }
   readFields(value, { subject: "content" }, checkRecord);
+  return withoutMarks(value as AttachmentRecord);
+}
+
+/** Earlier releases marked what hot-plug changed: `hotPlug` is "adding" or "removing". */
+function withoutMarks(record: AttachmentRecord): AttachmentRecord {
+  const isMarked = (attachment: object): boolean => "hotPlug" in attachment;
   // Checked but not copied.
-  return value as AttachmentRecord;
+  if (!record.attachments.some(isMarked)) return record;
+  const attachments = record.attachments.map((each) => {
+    const { hotPlug, ...own } = each as RecordedAttachment & { readonly hotPlug?: string };
+    return hotPlug === "removing" ? { ...own, state: "detaching" as const } : own;
+  });
+  return { ...record, addEnded: true, attachments };
 }
 
 function checkRecord(record: FieldReader): void {
   const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
   const ofStatus = ["pendingStatus", "statusPause"];
-  const optional = ["listName", "netnsProcess", "pod", ...ofStatus, "teardown"];
+  const optional = ["listName", "netnsProcess", "pod", "addEnded", ...ofStatus, "teardown"];
   checkKeys(record, { required: [...required, "clockMs", "attachments"], optional });
   for (const key of [...required, "listName", "netnsProcess"]) record.string(key);
   record.integer("clockMs");
@@ -28,6 +39,9 @@ function checkRecord(record: FieldReader): void {
   const pod = record.object("pod");
   if (pod !== undefined) checkTexts(pod, ["namespace", "name", "uid"]);
   for (const attachment of record.objects("attachments")) checkAttachment(attachment);
+  if (record.has("addEnded") && record.value("addEnded") !== true) {
+    record.mismatch("addEnded", "true, or absent");
+  }
   record.stringMap("pendingStatus");
   const pause = record.object("statusPause");
   if (pause !== undefined) checkStatusPause(pause);
@@ -35,18 +49,20 @@ function checkRecord(record: FieldReader): void {
   if (teardown !== undefined) checkTeardown(teardown);
 }
 
+const states = ["planned", "attempted", "attached", "detaching", "owed"];
+
 function checkAttachment(attachment: FieldReader): void {
   const objects = ["conf", "capabilityArgs"];
   const required = ["displayName", "isDefault", "ifName", "state", "cniArgs", "searchPath"];
   const lists = ["defaultRoute", "userSpaceInterfaces"];
-  const ofHotPlug = ["selection", "hotPlug", "addresses"];
+  const ofHotPlug = ["selection", "hotPlug", "addresses", "yieldedRoutes", "teardown"];
   const others = ["device", "definition", "result", "ignoredRequests", "failedAdd"];
   const optional = [...others, ...lists, ...ofHotPlug];
   checkKeys(attachment, { required: [...required, ...objects], optional });
   attachment.string("displayName");
   if (attachment.has("definition")) attachment.string("definition");
   attachment.checked("ifName", notEmpty);
-  attachment.checked("state", oneOf(["planned", "attempted", "attached"]));
+  attachment.checked("state", oneOf(states));
   if (typeof attachment.value("isDefault") !== "boolean") {
     attachment.mismatch("isDefault", "a boolean");
   }
@@ -61,11 +77,22 @@ function checkAttachment(attachment: FieldReader): void {
   for (const ignored of attachment.objects("ignoredRequests")) {
     checkTexts(ignored, ["key", "asked"], ["got"]);
   }
+  for (const route of attachment.objects("yieldedRoutes")) checkYieldedRoute(route);
+  const teardown = attachment.object("teardown");
+  if (teardown !== undefined) checkTeardown(teardown);
   const failed = attachment.object("failedAdd");
   if (failed === undefined) return;
   checkKeys(failed, { required: ["position", "code", "message"] });
   for (const key of ["position", "code"]) failed.integer(key);
   failed.string("message");
+}
+
+function checkYieldedRoute(route: FieldReader): void {
+  checkKeys(route, { required: ["dst", "dev", "metric", "onlink"], optional: ["gw"] });
+  route.checked("dst", oneOf(["0.0.0.0/0", "::/0"]));
+  for (const key of ["dev", "gw"]) route.string(key);
+  route.integer("metric");
+  if (typeof route.value("onlink") !== "boolean") route.mismatch("onlink", "a boolean");
 }
 
 function checkStatusPause(pause: FieldReader): void {

@@ -1,5 +1,7 @@
 import { expect } from "vitest";
-import { applyDefaultRoute } from "#engine/add/default-route/apply.ts";
+import { changeRoutes } from "#engine/add/default-route/apply.ts";
+import { planDefaultRoute } from "#engine/add/default-route/plan.ts";
+import type { RoutesAfter } from "#engine/add/default-route/result-edit.ts";
 import type { NetnsLab } from "../../support/node/netns-lab.ts";
 import { test as nodeTest } from "../../support/node/test.ts";
 
@@ -64,7 +66,7 @@ class RoutedPod {
   }
 
   /** Applies the key `default-route` of net1. */
-  apply(requested: readonly string[]): ReturnType<typeof applyDefaultRoute> {
+  async apply(requested: readonly string[]): Promise<RoutesAfter | undefined> {
     const transport = async (netns: string, messages: Uint8Array): Promise<Uint8Array> => {
       const bytes = Buffer.from(messages);
       this.tamper(bytes);
@@ -78,7 +80,8 @@ class RoutedPod {
       return Buffer.from(await this.#lab.run("ip", "netns", "exec", netns, ...program), "hex");
     };
     const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested }];
-    return applyDefaultRoute({ netns: this.#netns, attachments, transport });
+    const namespace = { netns: this.#netns, transport };
+    return (await changeRoutes(namespace, (state) => planDefaultRoute(state, attachments)))?.after;
   }
 
   /** The default routes of a family in the order of their metrics, without the kernel's additions. */
@@ -101,7 +104,7 @@ const test = nodeTest.extend("pod", ({ idleNode: { lab }, task }) =>
   RoutedPod.create(lab, `pod-${task.id}`),
 );
 
-test("applyDefaultRoute() removes only the attachments' hops from a multipath route", async ({
+test("changeRoutes() removes only the attachments' hops from a multipath route", async ({
   pod,
 }) => {
   await pod.addInterface("other", "10.2.0.2/24");
@@ -116,7 +119,7 @@ test("applyDefaultRoute() removes only the attachments' hops from a multipath ro
   ]);
 });
 
-test("applyDefaultRoute() removes multipath and nexthop-object routes of replaced attachments [N-4.1.2.1.9c] [N-4.1.2.1.9e]", async ({
+test("changeRoutes() removes multipath and nexthop-object routes of replaced attachments [N-4.1.2.1.9c] [N-4.1.2.1.9e]", async ({
   pod,
 }) => {
   await pod.ip(`route replace default ${twoHops}`);
@@ -132,7 +135,7 @@ test("applyDefaultRoute() removes multipath and nexthop-object routes of replace
   expect(after?.families).toEqual([4, 6]);
 });
 
-test("applyDefaultRoute() restores every route if the kernel rejects one", async ({ pod }) => {
+test("changeRoutes() restores every route if the kernel rejects one", async ({ pod }) => {
   await pod.ip(`route replace default mtu 1400 proto static ${twoHops}`);
   await pod.ip("route add default via 10.0.0.1 dev eth0 metric 5 src 10.0.0.2 onlink");
   await pod.ip("nexthop add id 7 via fd00::9 dev eth0");

@@ -6,7 +6,7 @@ import { podObject } from "#kube/testing/objects.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { Daemon } from "../../support/daemon.ts";
 import type { HostState, HostStateKind } from "../../support/host-state.ts";
-import { bridge, ptp } from "../../support/networks.ts";
+import { bridge, defaultRoutes, hostLocal, ptp } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
 import { PlexusNode } from "../../support/node/plexus-node.ts";
 import type { TestPod } from "../../support/node/test-pod.ts";
@@ -17,6 +17,10 @@ import { waitUntil } from "../../support/wait.ts";
 const networksKey = "k8s.v1.cni.cncf.io/networks";
 const statusKey = "k8s.v1.cni.cncf.io/network-status";
 const strikingPlugin = join(repositoryRoot, "e2e/conformance/kills/striking-plugin.sh");
+
+const dual = (net: number): object => ({
+  ipam: hostLocal(net, { v6: true, routes: defaultRoutes }),
+});
 
 /** One network of a published status. */
 export interface StatusEntry {
@@ -42,8 +46,9 @@ export class HotPlugNode implements AsyncDisposable {
   }
 
   /**
-   * Networks: the default network `main`, and the definitions `front` and `back`. `back` names the
-   * marker of a bridge, as KubeVirt's definitions do [D-35].
+   * Networks: the default network `main`, and the definitions `front`, `back` and `routed`. `back`
+   * names the marker of a bridge, as KubeVirt's definitions do [D-35]. `main` and `routed` have
+   * default routes of both families.
    */
   static async create(more: JsonObject = {}): Promise<HotPlugNode> {
     const self = new HotPlugNode(await PlexusNode.create(), await FakeApiServer.start());
@@ -54,9 +59,11 @@ export class HotPlugNode implements AsyncDisposable {
       await copyFile(strikingPlugin, join(binDir, type));
     await copyFile(node.shim, join(binDir, "plexus"));
     await writeFile(self.eventsFile, "");
-    await writeFile(join(confDir, "10-main.conflist"), JSON.stringify(ptp("main", 20)));
+    await writeFile(join(confDir, "10-main.conflist"), JSON.stringify(ptp("main", 20, dual(20))));
     const marker = { "k8s.v1.cni.cncf.io/resourceName": "bridge.network.kubevirt.io/back" };
     const back = nad("back", bridge("back", 22), { annotations: marker });
+    const routed = nad("routed", bridge("routed", 23, dual(23)));
+    api.put("network-attachment-definitions", routed as JsonObject);
     api.put("network-attachment-definitions", nad("front", bridge("front", 21)) as JsonObject);
     api.put("network-attachment-definitions", back as JsonObject);
     const config = { hotPlug: "on", cniBinDir: binDir, primary: { settleMs: 0 }, ...more };
@@ -166,7 +173,7 @@ export class HotPlugNode implements AsyncDisposable {
 
   /** Attaches and detaches a pod, after which only what plugins keep for good is there, such as bridges. */
   async warmUp(): Promise<void> {
-    const pod = await this.pod("first", "front,back");
+    const pod = await this.pod("first", "front,back,routed");
     await pod.sandbox.mustDel();
     this.#untouched = await this.node.hostState();
   }

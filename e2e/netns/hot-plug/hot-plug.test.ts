@@ -61,6 +61,29 @@ needsPlexusd("it watches pods", () => {
     expect(await host.left()).toEqual([]);
   });
 
+  test("a pod keeps its default routes while networks with some are plugged and unplugged [H-37]", async () => {
+    const element = { name: "routed", "default-route": [] };
+    const pod = await host.pod("routes", JSON.stringify([element]));
+    const { sandbox } = pod;
+    const routes = async (): Promise<string[]> =>
+      [await sandbox.defaultRoutes(4), await sandbox.defaultRoutes(6)].flat();
+    const viaNet1 = ["via 10.23.0.1 dev net1", "via fd00:23::1 dev net1"];
+    const viaMain = ["via 10.20.0.1 dev eth0", "via fd00:20::1 dev eth0"];
+    expect(await routes()).toEqual(viaNet1);
+    pod.edit([element, { name: "routed" }]);
+    await pod.becomes("net1 routed", "net2 routed");
+    expect(await routes()).toEqual(viaNet1);
+    pod.edit("routed");
+    await pod.becomes("net2 routed");
+    expect(await routes()).toEqual(viaMain);
+    pod.edit("front");
+    await pod.becomes("net1 front");
+    expect(await routes()).toEqual(viaMain);
+    await sandbox.mustCheck();
+    await sandbox.mustDel();
+    expect(await host.left()).toEqual([]);
+  });
+
   test("20 pods are changed at once [H-42]", async () => {
     const names = Array.from({ length: 20 }, (_, i) => `many-${i}`);
     const pods = await Promise.all(names.map((name) => host.pod(name, "")));

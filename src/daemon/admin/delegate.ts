@@ -123,7 +123,7 @@ async function findAttachments(
     .flatMap((each) => each?.record ?? [])
     .filter((record) => record.pod?.uid === pod.uid && record.teardown === undefined)
     .flatMap(({ attachments }) => attachments)
-    .filter(({ isDefault, hotPlug }) => !isDefault && hotPlug !== "adding")
+    .filter(({ isDefault, result }) => !isDefault && result !== undefined)
     .filter(
       (each) => recordedList(each).name === network && (ifName === "" || each.ifName === ifName),
     );
@@ -134,8 +134,8 @@ async function findAttachments(
  * if it cannot be replaced.
  * @param pod undefined to ask for any attachment that is to stay
  */
-function isAsRequested({ hotPlug, selection }: RecordedAttachment, pod: Pod | undefined): boolean {
-  if (hotPlug !== undefined) return false;
+function isAsRequested({ state, selection }: RecordedAttachment, pod: Pod | undefined): boolean {
+  if (state !== "attached") return false;
   if (pod === undefined || selection === undefined) return true;
   return elementsOf(pod).some((element) => isDeepStrictEqual(element, selection));
 }

@@ -13,11 +13,7 @@ import {
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
 
-interface RecordChanges
-  extends Pick<AttachmentRecord, "teardown" | "pendingStatus" | "statusPause"> {
-  /** The attachments that stay in the record. @default all */
-  readonly only?: readonly DetachableAttachment[];
-}
+type RecordChanges = Pick<AttachmentRecord, "teardown" | "pendingStatus" | "statusPause">;
 
 type Sandbox = Omit<AttachmentRecord, "attachments">;
 
@@ -41,13 +37,17 @@ export function sandboxToAdd(
   });
 }
 
-/** The record of an ADD with its teardown plan, from the planned attachments and their progress. */
+/**
+ * The record of an ADD with its teardown plan, from the planned attachments and their progress. In
+ * a running sandbox, further networks are attached.
+ */
 export class AddRecord {
   readonly sandbox: Sandbox;
+  readonly isRunning: boolean;
   readonly #ctx: CallContext;
   readonly #planned: readonly PlannedAttachment[];
-  readonly #earlier: readonly DetachableAttachment[];
-  readonly #attachments: DetachableAttachment[];
+  #earlier: readonly DetachableAttachment[];
+  #attachments: DetachableAttachment[];
   #syncFailure: Error | undefined;
 
   /** The record of a sandbox to which the first of these networks is about to be attached. */
@@ -56,20 +56,19 @@ export class AddRecord {
     sandbox: Sandbox,
     networks: {
       readonly attachments: readonly PlannedAttachment[];
-      /** Those that a running pod has already: the networks are hot-plugged. @default none */
+      /** Those that a running sandbox has already. @default the sandbox is new */
       readonly earlier?: readonly DetachableAttachment[];
     },
   ) {
     const { attachments, earlier } = networks;
     this.#ctx = ctx;
     this.#planned = attachments;
-    this.sandbox = sandbox;
+    this.isRunning = earlier !== undefined;
+    this.sandbox = this.isRunning ? { ...sandbox, addEnded: true } : sandbox;
     this.#earlier = earlier ?? [];
-    const mark = earlier === undefined ? {} : ({ hotPlug: "adding" } as const);
-    this.#attachments = attachments.map((each, i) => {
-      const state = i === 0 ? "attempted" : "planned";
-      return this.#detachable(each, { ...recordedAttachment(each, state), ...mark });
-    });
+    this.#attachments = attachments.map((each, i) =>
+      this.#detachable(each, recordedAttachment(each, i === 0 ? "attempted" : "planned")),
+    );
   }
 
   /** All attachments of the sandbox with their progress, in order. */
@@ -89,9 +88,7 @@ export class AddRecord {
   ): void {
     const planned = this.#planned[position] as PlannedAttachment;
     const before = this.#attachments[position] as DetachableAttachment;
-    const { hotPlug, ...known } = before.attachment;
-    const isPending = hotPlug !== undefined && progress.state !== "attached";
-    const attachment = { ...known, ...(isPending ? { hotPlug } : {}), ...progress };
+    const attachment = { ...before.attachment, ...progress };
     this.#attachments[position] =
       attachment.result === before.attachment.result
         ? { ...before, attachment }
@@ -99,13 +96,25 @@ export class AddRecord {
   }
 
   noteAttached(position: number, attached: Attached): void {
-    const { raw: result, ignoredRequests, userSpaceInterfaces = [] } = attached;
+    const { raw: result, ignoredRequests, userSpaceInterfaces = [], yieldedRoutes = [] } = attached;
     this.note(position, {
       state: "attached",
       result,
       ...(ignoredRequests.length === 0 ? {} : { ignoredRequests }),
       ...(userSpaceInterfaces.length === 0 ? {} : { userSpaceInterfaces }),
+      ...(yieldedRoutes.length === 0 ? {} : { yieldedRoutes }),
     });
+  }
+
+  /** Notes that the routes of earlier attachments are others now; nothing is written. */
+  noteRoutes(changed: readonly Attached[]): void {
+    const routes = { changed, timeoutMs: this.#ctx.config.delegateTimeoutMs };
+    this.#earlier = this.#earlier.map((each) => withRoutes(this.sandbox, each, routes));
+  }
+
+  /** Keeps only what could not be detached again, as it says. */
+  keepOnly(left: readonly DetachableAttachment[]): void {
+    this.#attachments = [...left];
   }
 
   /** Writes record and plan for the first time, as {@link updateAhead}. @throws CniError 5 */
@@ -135,9 +144,8 @@ export class AddRecord {
   }
 
   /** Replaces record and plan. @throws CniError 5 */
-  async update({ only, ...changes }: RecordChanges = {}): Promise<void> {
-    const kept = this.#attachments.filter((each) => only?.includes(each) ?? true);
-    const { record, plan } = this.#withPlan({ ...this.sandbox, ...changes }, kept);
+  async update(changes: RecordChanges = {}): Promise<void> {
+    const { record, plan } = this.#withPlan({ ...this.sandbox, ...changes }, this.#attachments);
     await this.#ctx.deps.records.update(record, plan);
   }
 
@@ -156,6 +164,21 @@ export class AddRecord {
     const timeoutMs = this.#ctx.config.delegateTimeoutMs;
     return detachable(this.sandbox, attachment, { list, timeoutMs });
   }
+}
+
+/** An attachment with the result and the routes that it has now, if they have changed. */
+export function withRoutes(
+  sandbox: Sandbox,
+  before: DetachableAttachment,
+  { changed, timeoutMs }: { readonly changed: readonly Attached[]; readonly timeoutMs: number },
+): DetachableAttachment {
+  const { yieldedRoutes: _, ...own } = before.attachment;
+  const found = changed.find(({ planned }) => planned.ifName === own.ifName);
+  if (found === undefined) return before;
+  const { raw: result, planned, yieldedRoutes = [] } = found;
+  const routes = yieldedRoutes.length === 0 ? {} : { yieldedRoutes };
+  const { list } = planned;
+  return detachable(sandbox, { ...own, result, ...routes }, { list, timeoutMs });
 }
 
 function recordedAttachment(

@@ -9,7 +9,11 @@ import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { recordedList, runtimeConf, withNetworkContext } from "#engine/plan/planned-attachment.ts";
-import type { FailedTeardown, RecordedAttachment } from "#engine/record/record.ts";
+import {
+  addHasEnded,
+  type FailedTeardown,
+  type RecordedAttachment,
+} from "#engine/record/record.ts";
 import { parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type InterfaceAddress, type Link, listAddresses } from "#netlink/links.ts";
@@ -49,7 +53,10 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
     links: await sandboxLinks(ctx, netns),
     addresses: await listAddresses(netlinkTransport(ctx), netns),
   }));
-  for (const attachment of record.attachments) {
+  // What hot-plug has not finished is not the runtime's concern, which would stop the pod.
+  const isConcern = ({ state }: RecordedAttachment): boolean =>
+    state === "attached" || !addHasEnded(record);
+  for (const attachment of record.attachments.filter(isConcern)) {
     await checkAttachment(ctx, { request, state, attachment });
   }
 }
@@ -59,8 +66,6 @@ async function checkAttachment(
   { request, state, attachment }: AttachmentCheck,
 ): Promise<void> {
   const list = recordedList(attachment);
-  // An interrupted hot-plug is not the runtime's concern, which would stop the pod.
-  if (attachment.hotPlug !== undefined) return;
   if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
   if (attachment.result === undefined) {
     throw failed(attachment, "its ADD was not completed");

@@ -6,6 +6,7 @@ import { attachmentsToDetach } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
+import type { FailingTeardown } from "./failed-teardown.ts";
 import { TeardownProgress } from "./teardown-progress.ts";
 
 /** How a record is detached. */
@@ -34,9 +35,8 @@ export async function detachRecord(
   const owed = detachables(stored).filter(({ attachment }) => mayNeedDel.has(attachment));
   const progress = new TeardownProgress(ctx, { record, owed, mayChange: isOfOthers });
   const onDetached: SandboxToDetach["onDetached"] = (each) => progress.detached(each);
-  const { failingMs } = progress;
-  const noteMissing = (): number => progress.noteMissing();
-  const toDetach = { ...record, ...sandbox, first, failingMs, noteMissing, onDetached };
+  const failing = (): FailingTeardown => progress.failing;
+  const toDetach = { ...record, ...sandbox, first, failing, onDetached };
   const failures = await detachAll(ctx, toDetach, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));

@@ -2,7 +2,7 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectFailures, type Failure } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
-import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
+import { FailingTeardown } from "#engine/del/failed-teardown.ts";
 import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import { extendedPath } from "#engine/plan/search-path.ts";
@@ -23,10 +23,8 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
    * @default each gets an equal share
    */
   readonly first?: number | undefined;
-  /** @default 0: what has been attempted may have state outside that needs its plugins */
-  readonly failingMs?: ChainToDetach["failingMs"];
-  /** @default none was missing before */
-  readonly noteMissing?: ChainToDetach["noteMissing"];
+  /** @default its first DEL: what has been attempted may have state outside that needs its plugins */
+  readonly failing?: (each: DetachableAttachment) => FailingTeardown;
   readonly onDetached?: (detached: DetachableAttachment) => void;
 }
 
@@ -58,6 +56,26 @@ export async function detachAll(
   });
 }
 
+/**
+ * Detaches attachments of a sandbox that runs, as {@link detachAll}.
+ * @returns those that are owed now, as the record is to keep them
+ */
+export async function detachRunning(
+  ctx: CallContext,
+  sandbox: SandboxToDetach,
+  attachments: readonly DetachableAttachment[],
+): Promise<Failure<DetachableAttachment>[]> {
+  const teardowns = new Map(
+    attachments.map((each) => [each, new FailingTeardown(ctx.deps, each.attachment)]),
+  );
+  const failing = (each: DetachableAttachment) => teardowns.get(each) as FailingTeardown;
+  const failures = await detachAll(ctx, { ...sandbox, failing }, attachments);
+  return failures.map(({ item, error }) => {
+    const owed = { state: "owed", teardown: failing(item).failed(error) } as const;
+    return { error, item: { ...item, attachment: { ...item.attachment, ...owed } } };
+  });
+}
+
 /** The time for everything that a call detaches; it starts now. */
 export function delBudget(ctx: CallContext): TimeBudget {
   return new TimeBudget(ctx.deps.clock, ctx.config.delBudgetMs);
@@ -66,8 +84,10 @@ export function delBudget(ctx: CallContext): TimeBudget {
 async function detach(
   ctx: CallContext,
   sandbox: SandboxToDetach & { readonly budget: TimeBudget },
-  { attachment, dels }: DetachableAttachment,
+  toDetach: DetachableAttachment,
 ): Promise<void> {
+  const { attachment, dels } = toDetach;
+  const { failingMs = 0, noteMissing = () => 0 } = sandbox.failing?.(toDetach) ?? {};
   const timeoutMs = ctx.config.delegateTimeoutMs;
   await detachChain(ctx, {
     network: attachment.displayName,
@@ -76,8 +96,8 @@ async function detach(
     calls: withoutReleases(dels).map((del) => ({ ...withPath(del, sandbox.path), timeoutMs })),
     budget: sandbox.budget,
     failedAdd: attachment.failedAdd,
-    failingMs: sandbox.failingMs ?? 0,
-    noteMissing: sandbox.noteMissing ?? (() => 0),
+    failingMs,
+    noteMissing,
     pod: sandbox.pod,
   });
 }

@@ -3,6 +3,11 @@ import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { AttachmentRecord, BootTime, FailedTeardown } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
+const lastErrorMax = 1024;
+
+/** The error in the record while the other attachments are being detached. */
+const interrupted = { message: "the last DEL was interrupted", reason: "TryAgainLater" } as const;
+
 /** What a record says after one more failure, with the first one in this boot. */
 export function failedTeardown(
   { bootId, clock, now }: Pick<EngineDeps, "clock" | "bootId" | "now">,
@@ -21,6 +26,40 @@ export function failedTeardown(
     missingSince: ofThisBoot(teardown?.missingSince),
     ...{ failedAt, attempts: attempts + 1, lastError, reason },
   });
+}
+
+/** The failing DELs of a sandbox or an attachment, for the grace periods. */
+export class FailingTeardown {
+  readonly #deps: Pick<EngineDeps, "clock" | "bootId" | "now">;
+  #last: ReturnType<typeof failedTeardown>;
+
+  /** @param failed as its DELs have left it; the next one begins now */
+  constructor(deps: EngineDeps, failed: Pick<AttachmentRecord, "teardown">) {
+    this.#deps = deps;
+    this.#last = failedTeardown(deps, failed, interrupted);
+  }
+
+  /** For how long they have failed, in milliseconds. */
+  get failingMs(): number {
+    return this.#deps.clock() - this.#last.since.clockMs;
+  }
+
+  /** Notes that a plugin is missing. @returns for how long the DELs have found that, in ms */
+  readonly noteMissing = (): number => {
+    const { clock, bootId } = this.#deps;
+    const { missingSince = { bootId: bootId(), clockMs: Math.floor(clock()) } } = this.#last;
+    this.#last = { ...this.#last, missingSince };
+    return clock() - missingSince.clockMs;
+  };
+
+  /** What to record now. @param error @default the DEL was interrupted */
+  failed(
+    error: { readonly message: string; readonly reason?: Reason | undefined } = interrupted,
+  ): FailedTeardown {
+    const { message, reason } = error;
+    const lastError = message.slice(0, lastErrorMax);
+    return omitUndefined({ ...this.#last, failedAt: this.#deps.now(), lastError, reason });
+  }
 }
 
 /** Emits the event of a pod whose sandbox could not be detached. */

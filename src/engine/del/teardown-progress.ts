@@ -1,22 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
-import { CniError, CniErrorCode, type Reason } from "#cni/error.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { type DetachableAttachment, recordWithPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
-import { emitLeftover, failedTeardown } from "./failed-teardown.ts";
-
-const lastErrorMax = 1024;
-
-/** The error in the record while its other attachments are being detached. */
-const interrupted = { message: "the last DEL was interrupted", reason: "TryAgainLater" } as const;
+import { emitLeftover, FailingTeardown } from "./failed-teardown.ts";
 
 /** Keeps record and plan up to date, so that an interrupted teardown is seen and retried. */
 export class TeardownProgress {
+  readonly failing: FailingTeardown;
   readonly #ctx: CallContext;
   readonly #mayChange: boolean;
-  #failure: ReturnType<typeof failedTeardown>;
   #record: AttachmentRecord;
   #remaining: readonly DetachableAttachment[];
   /** Writes in progress, or about to start. */
@@ -35,21 +29,7 @@ export class TeardownProgress {
     this.#record = options.record;
     this.#remaining = options.owed;
     this.#mayChange = options.mayChange;
-    this.#failure = failedTeardown(ctx.deps, options.record, interrupted);
-  }
-
-  /** How long the DELs of the record have failed, in milliseconds. */
-  get failingMs(): number {
-    return this.#ctx.deps.clock() - this.#failure.since.clockMs;
-  }
-
-  /** Notes that a plugin is missing. @returns for how long the record's DELs have found that, in ms */
-  noteMissing(): number {
-    const { clock, bootId } = this.#ctx.deps;
-    const now = { bootId: bootId(), clockMs: Math.floor(clock()) };
-    const { missingSince = now } = this.#failure;
-    this.#failure = { ...this.#failure, missingSince };
-    return clock() - missingSince.clockMs;
+    this.failing = new FailingTeardown(ctx.deps, options.record);
   }
 
   /** Writes the record during the next DEL (repeating one is harmless), if one follows. */
@@ -74,20 +54,13 @@ export class TeardownProgress {
 
   async #writeSoon(): Promise<void> {
     await nextTurn();
-    if (this.#remaining.length > 0) await this.#write(interrupted);
+    if (this.#remaining.length > 0) await this.#write();
   }
 
   /** Never rejects: without the write, attachments are detached again. */
-  async #write({
-    message,
-    reason,
-  }: {
-    message: string;
-    reason?: Reason | undefined;
-  }): Promise<void> {
+  async #write(error?: CniError): Promise<void> {
     const { deps, logger } = this.#ctx;
-    const lastError = message.slice(0, lastErrorMax);
-    const teardown = omitUndefined({ ...this.#failure, failedAt: deps.now(), lastError, reason });
+    const teardown = this.failing.failed(error);
     try {
       await this.#checkUnchanged();
       const { record, plan } = recordWithPlan({ ...this.#record, teardown }, this.#remaining);

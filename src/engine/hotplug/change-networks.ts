@@ -1,85 +1,281 @@
-import { CniErrorCode } from "#cni/error.ts";
+import { asCniError, type CniError } from "#cni/error.ts";
+import { parseResult } from "#cni/result/parse.ts";
+import { AddRecord, withRoutes } from "#engine/add/add-record.ts";
+import { attachNetworks } from "#engine/add/attach-networks.ts";
+import { claimDevices } from "#engine/add/claim-devices.ts";
+import {
+  giveBackRoutes,
+  restoreRoutes,
+  routePlugged,
+  routesOfSandbox,
+} from "#engine/add/default-route/running-routes.ts";
+import { emitAttached } from "#engine/add/events.ts";
+import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
+import { rollBack } from "#engine/add/roll-back.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type { PlanProblem } from "#engine/plan/problems.ts";
+import { detachRunning } from "#engine/del/detach.ts";
+import { isLatest } from "#engine/network-status/latest-sandbox.ts";
+import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
+import { statusOfRecord } from "#engine/network-status/publish-status.ts";
+import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { recordedAttached } from "#engine/plan/recorded-network.ts";
+import { type EventReason, HostGoneError } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
+import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
-import type { NetworkChanges } from "./changes.ts";
-import { changesOf } from "./desired-networks.ts";
-import { planAdditions } from "./plan-additions.ts";
-import { plug } from "./plug.ts";
-import { type HotPlugOperation, type LockedSandbox, Steps } from "./steps.ts";
-import { markRemovals } from "./unplug.ts";
+import { changesOf, isSettled, usableRecord } from "./desired-networks.ts";
+import { type PlannedAddition, planChanges } from "./plan-changes.ts";
+import { type LockedSandbox, markDetaching, saveAttachments } from "./running-sandboxes.ts";
+import { SandboxUnavailableError } from "./sandbox-hosts.ts";
+
+/** One network that was plugged or unplugged, or should have been. */
+export interface HotPlugOperation {
+  readonly op: "add" | "remove";
+  readonly result: "success" | "error";
+  readonly network: string;
+  readonly ifName: string;
+  /** Of the error. */
+  readonly message?: string;
+  /** Resolves when the pod's status shows it, or the status is left to a later attempt. */
+  readonly published: Promise<void>;
+}
 
 /** What was done, and what the annotation still requests in vain. */
 export interface NetworkChangesMade {
   readonly operations: readonly HotPlugOperation[];
-  /** Elements that cannot be attached; nothing is unplugged while there are any. */
-  readonly rejected: readonly PlanProblem[];
+  /** Why elements, or the whole annotation, cannot be attached. */
+  readonly problems: readonly CniError[];
   /** Whether the pod has what its annotation requests. */
   readonly isComplete: boolean;
 }
 
 /**
- * Makes the networks of a running sandbox those of its pod's annotation: first unplugs, last
- * attached first, then plugs in the order of the annotation. A failure leaves the others.
- * @throws SandboxUnavailableError without a record that can be changed, CniError 11 when something
- *   cannot be looked up at the moment, 100 for an invalid annotation; HostGoneError when the agent
+ * Makes the networks of a running sandbox those of its pod's annotation: first detaches, last
+ * attached first, then attaches in the order of the annotation. A failure leaves the others.
+ * @throws SandboxUnavailableError without a record that can be changed, HostGoneError when the agent
  *   has gone
  */
 export async function changeNetworks(
   ctx: CallContext,
   sandbox: LockedSandbox,
 ): Promise<NetworkChangesMade> {
-  const steps = new Steps(ctx, sandbox);
-  const stored = await steps.load();
   const { pod, refreshed } = sandbox;
+  const networks = new RunningNetworks(ctx, sandbox);
+  const stored = await networks.load();
   const changes = changesOf(ctx.config, stored.record, { ...pod, refreshed });
-  const rejected = await rejectedAdditions(ctx, sandbox, { record: stored.record, changes });
-  // A mistake in the annotation must not take a network that works.
-  const mayRemove = ({ hotPlug }: RecordedAttachment): boolean =>
-    rejected.length === 0 || hotPlug !== undefined;
-  const removals = changes.removals.filter(mayRemove);
-  if (removals.length > 0) await markRemovals(ctx, stored, removals);
-  for (const each of removals) await steps.unplug(each);
-  await plugAll(steps, changes);
-  const left = changesOf(ctx.config, (await steps.load()).record, pod);
-  const isComplete = left.additions.length + left.removals.length === 0;
-  return { operations: steps.operations, rejected, isComplete };
+  const plan = await planChanges(ctx, sandbox, { record: stored.record, changes });
+  if (plan.removals.length > 0) await markDetaching(ctx, stored, plan.removals);
+  for (const each of plan.removals) await networks.detach(each);
+  for (const each of plan.additions) await networks.attach(each);
+  const left = changesOf(ctx.config, (await networks.load()).record, pod);
+  const problems = [...(changes.invalid ? [changes.invalid] : []), ...plan.problems];
+  return { operations: networks.operations, problems, isComplete: isSettled(left) };
 }
 
-/** What could not be attached if all removals were made. @throws CniError 11 */
-async function rejectedAdditions(
-  ctx: CallContext,
-  sandbox: LockedSandbox,
-  { record, changes }: { readonly record: AttachmentRecord; readonly changes: NetworkChanges },
-): Promise<PlanProblem[]> {
-  const { additions, removals } = changes;
-  const problems: PlanProblem[] = [];
-  const attachments = record.attachments.filter((each) => !removals.includes(each));
-  const links = without(sandbox.links, changes);
-  const after = { ...sandbox, links, additions, record: { ...record, attachments } };
-  await planAdditions({ ...ctx, problems }, after);
-  const temporary = problems.find(({ error }) => error.code === CniErrorCode.TryAgainLater);
-  if (temporary !== undefined) throw temporary.error;
-  return problems;
-}
+const failureReasons = {
+  add: "FailedAddingInterface",
+  remove: "FailedRemovingInterface",
+} as const satisfies Record<HotPlugOperation["op"], EventReason>;
 
-function without(links: ReadonlySet<string>, { removals }: NetworkChanges): ReadonlySet<string> {
-  const names = removals.map(({ ifName }) => ifName);
-  return new Set([...links].filter((name) => !names.includes(name)));
-}
+type Subject = Pick<RecordedAttachment, "displayName" | "ifName">;
 
-/** An interface that could not be removed, or may not, has its name still. */
-async function plugAll(steps: Steps, changes: NetworkChanges): Promise<void> {
-  const { ctx, sandbox } = steps;
-  const { record } = await steps.load();
-  const names = new Set(record.attachments.map(({ ifName }) => ifName));
-  const isFree = ({ ifName = "" }: NetworkSelection): boolean => !names.has(ifName);
-  const additions = changes.additions.filter(isFree);
-  const now = { ...sandbox, record, additions, links: without(sandbox.links, changes) };
-  const { attachments, recordBytes } = await planAdditions({ ...ctx, problems: [] }, now);
-  for (const planned of attachments) {
-    const network = { pod: sandbox.pod, planned, recordBytes };
-    await steps.run("add", planned, async () => plug(ctx, await steps.load(), network));
+/** Attaches and detaches networks of a running sandbox, with events and a status for each. */
+class RunningNetworks {
+  readonly operations: HotPlugOperation[] = [];
+  readonly #ctx: CallContext;
+  readonly #sandbox: LockedSandbox;
+  /** The interfaces in the sandbox, without those that were detached. */
+  readonly #links: Set<string>;
+
+  constructor(ctx: CallContext, sandbox: LockedSandbox) {
+    this.#ctx = ctx;
+    this.#sandbox = sandbox;
+    this.#links = new Set(sandbox.links);
   }
+
+  /** @throws SandboxUnavailableError when the sandbox has no record that can be changed */
+  async load(): Promise<StoredRecord> {
+    const { deps } = this.#ctx;
+    const stored = await deps.records.load(this.#sandbox.key);
+    const isUsable = stored !== undefined && usableRecord(stored.record);
+    if (isUsable && (await isLatest(deps, stored.record))) return stored;
+    throw new SandboxUnavailableError("gone", "the sandbox is not attached any more");
+  }
+
+  /**
+   * Detaches an attachment; one that fails is owed.
+   * @throws HostGoneError when the agent has gone; another failure becomes an event
+   */
+  async detach(removed: RecordedAttachment): Promise<void> {
+    const failure = await this.#try(() => this.#detach(removed));
+    if (failure === undefined) this.#links.delete(removed.ifName);
+    else this.#failed("remove", removed, failure);
+  }
+
+  /** Attaches a network in the first way that works. @throws as {@link detach} */
+  async attach({ ways, replaced, recordBytes }: PlannedAddition): Promise<void> {
+    const [first] = ways as [PlannedAttachment];
+    const { record } = await this.load();
+    if (record.attachments.some(({ ifName }) => ifName === first.ifName))
+      return this.#attachElsewhere(record, first.selection, replaced);
+    let failure: CniError | undefined;
+    for (const planned of ways) {
+      const network = { planned, recordBytes, replaced };
+      const isFormer = planned.selection !== first.selection;
+      const error = await this.#try(() => this.#attach(network));
+      if (error !== undefined) {
+        if (!isFormer) failure = error;
+        continue;
+      }
+      if (!isFormer) return this.#succeeded("add", planned);
+      this.#noteSwap(first, failure as CniError);
+      return this.#failed("add", first, failure as CniError);
+    }
+    if (failure !== undefined) this.#failed("add", first, failure);
+  }
+
+  /** What has the interface of an element could not be removed: one without a name gets another. */
+  async #attachElsewhere(
+    record: AttachmentRecord,
+    selection: NetworkSelection | undefined,
+    replaced: RecordedAttachment | undefined,
+  ): Promise<void> {
+    if (selection === undefined || selection.ifName !== undefined || replaced !== undefined) return;
+    const sandbox = { ...this.#sandbox, links: this.#links };
+    const changes = { removals: [], additions: [{ selection }] };
+    const { additions } = await planChanges(this.#ctx, sandbox, { record, changes });
+    for (const each of additions) await this.attach(each);
+  }
+
+  async #detach(removed: RecordedAttachment): Promise<void> {
+    const { ifName, defaultRoute } = removed;
+    const { path } = this.#sandbox;
+    const { record, ...stored } = await this.load();
+    const all = detachables({ record, ...stored });
+    const own = all.filter(({ attachment }) => attachment.ifName === ifName);
+    const [failure] = await detachRunning(this.#ctx, { ...record, path }, own);
+    if (failure !== undefined) {
+      const { item, error } = failure;
+      const owed = all.map((each) => (own.includes(each) ? item : each));
+      await saveAttachments(this.#ctx, record, owed);
+      throw error;
+    }
+    const left = all.filter((each) => !own.includes(each));
+    const attached = this.#attachedOf(left.map(({ attachment }) => attachment));
+    const routed =
+      defaultRoute === undefined
+        ? []
+        : await giveBackRoutes(this.#ctx, record.netns, { attached, requested: defaultRoute });
+    const routes = { changed: routed, timeoutMs: this.#ctx.config.delegateTimeoutMs };
+    const changed = left.map((each) => withRoutes(record, each, routes));
+    const attachments = changed.map(({ attachment }) => attachment);
+    const pendingStatus = await statusOfRecord(this.#ctx, { ...record, attachments });
+    await saveAttachments(this.#ctx, { ...record, pendingStatus }, changed);
+    this.#succeeded("remove", removed);
+    const message = `Remove ${ifName} from ${removed.displayName}`;
+    const event = { type: "Normal", reason: "RemovedInterface", message } as const;
+    this.#ctx.deps.events.record(this.#sandbox.pod, event);
+  }
+
+  /** The record names the network, durably, before its first plugin runs. */
+  async #attach({ planned, recordBytes, replaced }: NetworkToAttach): Promise<void> {
+    const ctx = this.#ctx;
+    const stored = await this.load();
+    const { attachments, ...own } = stored.record;
+    const { containerId, netns } = own;
+    const earlier = this.#attachedOf(attachments);
+    const record = new AddRecord(ctx, own, {
+      attachments: [planned],
+      earlier: detachables(stored),
+    });
+    await record.updateAhead();
+    await ctx.deps.records.flush();
+    const before = await routesOfSandbox(ctx, netns);
+    try {
+      await claimDevices(ctx, own, [planned]);
+      const networks = { attachments: [planned], recordBytes };
+      const { attached, kernel } = await attachNetworks(ctx, record, networks);
+      const present = await kernel;
+      const [added] = attached as readonly [Attached];
+      const plugged = { before, earlier, added, own: defaultFamilies(replaced) };
+      const routed = await routePlugged(ctx, netns, plugged);
+      record.noteRoutes(routed.earlier);
+      const userSpaceInterfaces = missingInterfaces(added.result, present);
+      record.noteAttached(0, { ...routed.added, userSpaceInterfaces });
+      const all = { containerId, attachments: record.attachments };
+      await record.update({ pendingStatus: await statusOfRecord(ctx, all) });
+      emitAttached(ctx, this.#sandbox.pod, [routed.added]);
+    } catch (error) {
+      if (error instanceof HostGoneError) throw error;
+      record.noteRoutes(earlier);
+      await rollBack(ctx, record);
+      await restoreRoutes(ctx, netns, before);
+      throw error;
+    }
+  }
+
+  #attachedOf(attachments: readonly RecordedAttachment[]): Attached[] {
+    return attachments.flatMap((each) => {
+      const { state, result } = each;
+      if (state !== "attached" || result === undefined) return [];
+      return recordedAttached({ ...each, result }, this.#ctx.config);
+    });
+  }
+
+  /** @returns the error @throws HostGoneError when the agent has gone */
+  async #try(step: () => Promise<void>): Promise<CniError | undefined> {
+    try {
+      await step();
+      return undefined;
+    } catch (error) {
+      if (error instanceof HostGoneError) throw error;
+      return asCniError(error);
+    }
+  }
+
+  #succeeded(op: HotPlugOperation["op"], { displayName: network, ifName }: Subject): void {
+    const published = this.#publish();
+    this.operations.push({ op, result: "success", network, ifName, published });
+    const done = op === "add" ? "plugged a network" : "unplugged a network";
+    this.#ctx.logger.info({ network, ifName }, done);
+  }
+
+  /** Publishes what the record owes, if anything. */
+  #publish(): Promise<void> {
+    const { key, locks, isStopping } = this.#sandbox;
+    return isStopping?.() === true ? Promise.resolve() : payAfterAnswer(this.#ctx, key, { locks });
+  }
+
+  #failed(
+    op: HotPlugOperation["op"],
+    { displayName: network, ifName }: Subject,
+    err: CniError,
+  ): void {
+    const { deps, logger } = this.#ctx;
+    const { message } = err;
+    const published = this.#publish();
+    this.operations.push({ op, result: "error", network, ifName, message, published });
+    logger.error({ network, ifName, err }, `cannot ${op} the network of a running pod: ${message}`);
+    const reason = failureReasons[op];
+    deps.events.record(this.#sandbox.pod, { type: "Warning", reason, message });
+  }
+
+  /** The attachment that it should have replaced is back. */
+  #noteSwap(planned: PlannedAttachment, { message }: CniError): void {
+    const { pod, failedSwaps } = this.#sandbox;
+    const text = `${message}; the former attachment is back, and the next attempt is in some minutes`;
+    failedSwaps.note(pod, planned, text);
+  }
+}
+
+interface NetworkToAttach extends Pick<PlannedAddition, "recordBytes" | "replaced"> {
+  readonly planned: PlannedAttachment;
+}
+
+/** The families whose default route an attachment had by its plugins. */
+function defaultFamilies(replaced: RecordedAttachment | undefined): IpFamily[] {
+  if (replaced?.result === undefined) return [];
+  const { routes } = parseResult(replaced.result, { fallbackVersion: "" });
+  return routes.flatMap(({ dst }) => (isDefaultRoute(dst) ? ipFamily(dst) : []));
 }

@@ -33,7 +33,7 @@ function changes(
   });
   return [
     ...found.removals.map(({ ifName }) => `-${ifName}`),
-    ...found.additions.map(({ namespace, name }) => `+${namespace}/${name}`),
+    ...found.additions.map(({ selection: { namespace, name } }) => `+${namespace}/${name}`),
   ];
 }
 
@@ -109,14 +109,15 @@ test.each([
 });
 
 test.each([
-  { left: "adding", from: "a,b", expected: ["-net1", "+default/a"] },
-  { left: "removing", from: "a,b", expected: ["-net1", "+default/a"] },
-  { left: "adding", from: "b", expected: ["-net1"] },
+  { left: "attempted", from: "a,b", expected: ["-net1", "+default/a"] },
+  { left: "detaching", from: "a,b", expected: ["-net1", "+default/a"] },
+  { left: "owed", from: "a,b", expected: ["-net1", "+default/a"] },
+  { left: "attempted", from: "b", expected: ["-net1"] },
 ] as const)(
   "networkChanges() removes what was left $left, and adds it again if $from request it",
   ({ left, from, expected }) => {
     const [first, second] = attachedFor("a,b") as [RecordedAttachment, RecordedAttachment];
-    expect(changes([{ ...first, hotPlug: left }, second], from)).toEqual(expected);
+    expect(changes([{ ...first, state: left }, second], from)).toEqual(expected);
   },
 );
 

@@ -4,10 +4,19 @@ import { type NetworkSelection, selectionElement } from "#npwg/selection/network
 
 /** What makes a running pod's networks those of its annotation. */
 export interface NetworkChanges {
-  /** Last attached first. A changed element is in both lists. */
+  /** Last attached first. */
   readonly removals: readonly RecordedAttachment[];
   /** In the order of the annotation. */
-  readonly additions: readonly NetworkSelection[];
+  readonly additions: readonly Addition[];
+  /** Those of definitions that neither the annotation nor the configuration requests any more. */
+  readonly unknown: readonly RecordedAttachment[];
+}
+
+/** An element to attach. */
+export interface Addition {
+  readonly selection: NetworkSelection;
+  /** The removal whose place it takes: its interface, or the network of an element without one. */
+  readonly replaced?: RecordedAttachment | undefined;
 }
 
 interface ChangeOptions {
@@ -20,8 +29,8 @@ interface ChangeOptions {
 /**
  * Compares the annotation with the record, never with network-status, which users can change.
  * An attachment stays if an element requests exactly what it was made for: texts and orders do not
- * matter, and elements without an interface keep theirs. What an interrupted operation left is
- * removed, and added again if it is still requested.
+ * matter, and elements without an interface keep theirs. What is not attached is removed, and added
+ * again if it is still requested.
  *
  * Only attachments whose record has an element can be removed: all others are configured, or of
  * another release. They count for elements with their network, configured ones only if the element
@@ -33,13 +42,13 @@ export function networkChanges(
   { configured, refreshed }: ChangeOptions,
 ): NetworkChanges {
   const requested = attachments.filter(({ selection }) => selection !== undefined);
-  const isIntact = ({ hotPlug, ifName }: RecordedAttachment): boolean =>
-    hotPlug === undefined && ifName !== refreshed;
+  const isIntact = ({ state, ifName }: RecordedAttachment): boolean =>
+    state === "attached" && ifName !== refreshed;
   const intact = new Set(requested.filter(isIntact));
   const unrequested = attachments.filter(({ selection }) => selection === undefined);
   const others = new Set(unrequested.filter(({ isDefault }) => !isDefault));
   const stay = new Set<RecordedAttachment>();
-  const additions = selections.filter((selection) => {
+  const added = selections.filter((selection) => {
     const element = selectionElement(selection);
     const found =
       [...intact].find((each) => isDeepStrictEqual(each.selection, element)) ??
@@ -55,14 +64,40 @@ export function networkChanges(
     return false;
   });
   const names = [...unrequested, ...stay].map(({ displayName }) => displayName);
-  const have = new Set([...names, ...additions.map(networkName)]);
+  const have = new Set([...names, ...added.map(networkName)]);
   // Every pod has the configured networks: the last attachment to one stays without its element.
   for (const name of configured) {
     const last = [...intact].find(({ displayName }) => displayName === name);
     if (last !== undefined && !have.has(name)) stay.add(last);
   }
   const removals = requested.filter((each) => !stay.has(each)).toReversed();
-  return { removals, additions };
+  const free = new Set(removals);
+  const additions = added.map((selection) => {
+    const replaced = replacedBy(selection, [...free]);
+    if (replaced !== undefined) free.delete(replaced);
+    return { selection, replaced };
+  });
+  const isUnknown = ({ displayName }: RecordedAttachment): boolean =>
+    displayName.includes("/") && !configured.includes(displayName);
+  return { removals, additions, unknown: [...others].filter(isUnknown) };
+}
+
+/** The attachment of the same element, on the same interface, or to the same network. */
+function replacedBy(
+  selection: NetworkSelection,
+  removals: readonly RecordedAttachment[],
+): RecordedAttachment | undefined {
+  const element = selectionElement(selection);
+  const { ifName } = selection;
+  const hasOwnName = ifName !== undefined;
+  return (
+    removals.find((each) => isDeepStrictEqual(each.selection, element)) ??
+    removals.find((each) => hasOwnName && each.ifName === ifName) ??
+    removals.find(
+      ({ displayName, selection: own }) =>
+        !hasOwnName && own?.ifName === undefined && displayName === networkName(selection),
+    )
+  );
 }
 
 function networkName({ namespace, name }: NetworkSelection): string {

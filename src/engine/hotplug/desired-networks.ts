@@ -1,7 +1,8 @@
-import { CniError } from "#cni/error.ts";
+import { asCniError, CniError } from "#cni/error.ts";
 import type { EngineConfig } from "#engine/config.ts";
+import { recordedSelection } from "#engine/plan/recorded-network.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type AttachmentRecord, addHasEnded } from "#engine/record/record.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
@@ -22,10 +23,7 @@ export function mayHotPlug(
 
 /** Whether the sandbox of a record is attached: its ADD has ended, and no DEL has begun. */
 export function usableRecord(record: AttachmentRecord): boolean {
-  return (
-    mayRun(record) &&
-    record.attachments.every(({ state, hotPlug }) => state === "attached" || hotPlug !== undefined)
-  );
+  return mayRun(record) && addHasEnded(record);
 }
 
 /**
@@ -36,23 +34,43 @@ export function mayRun({ teardown }: AttachmentRecord): boolean {
   return teardown === undefined;
 }
 
-/**
- * The difference of a pod's annotation and its record; `refreshed` is an interface that counts as
- * changed.
- * @throws CniError 100 if the annotation is invalid
- */
+/** The difference of a pod's annotation and its record. */
+export interface PodChanges extends NetworkChanges {
+  /** Why the annotation is invalid: the pod then keeps what is recorded, as it was requested. */
+  readonly invalid?: CniError;
+}
+
+/** Compares a pod with its record; `refreshed` is an interface that counts as changed. */
 export function changesOf(
   config: EngineConfig,
   record: AttachmentRecord,
   pod: Pick<Pod, "namespace" | "annotations"> & { readonly refreshed?: string | undefined },
-): NetworkChanges {
-  const { namespace: podNamespace, annotations, refreshed } = pod;
-  const selections = parseNetworkSelections(annotations[networksAnnotation] ?? "", {
-    podNamespace,
-  });
+): PodChanges {
+  const { refreshed } = pod;
+  const configured = configuredNames(config, pod.namespace);
+  try {
+    return networkChanges(record, selectionsOf(pod), { configured, refreshed });
+  } catch (error) {
+    const selections = record.attachments.flatMap((each) => recordedSelection(each) ?? []);
+    const changes = networkChanges(record, selections, { configured, refreshed });
+    return { ...changes, invalid: asCniError(error) };
+  }
+}
+
+/** @throws CniError 100 if the annotation is invalid */
+function selectionsOf({
+  namespace: podNamespace,
+  annotations,
+}: Pick<Pod, "namespace" | "annotations">): NetworkSelection[] {
+  const text = annotations[networksAnnotation] ?? "";
+  const selections = parseNetworkSelections(text, { podNamespace });
   refuseRepeatedNames(selections);
-  const configured = configuredNames(config, podNamespace);
-  return networkChanges(record, selections, { configured, refreshed });
+  return selections;
+}
+
+/** Whether a pod has what its annotation requests. */
+export function isSettled({ additions, removals, invalid }: PodChanges): boolean {
+  return additions.length + removals.length === 0 && invalid === undefined;
 }
 
 /** @throws CniError 100 naming the interface and its elements */

@@ -23,9 +23,10 @@ test("hotPlug() plugs a network: record, plugin, record with result and status, 
     "update c1@eth0",
   ]);
   const [before, after] = pod.lab.records.writes.slice(-3).map(({ record }) => record);
-  expect(before?.attachments[2]).toMatchObject({ state: "attempted", hotPlug: "adding" });
+  expect(before).toMatchObject({ addEnded: true });
+  expect(before?.attachments[2]).toMatchObject({ state: "attempted" });
   expect(after?.attachments[2]).toMatchObject({ state: "attached", result: {} });
-  expect(after?.attachments[2]).not.toHaveProperty("hotPlug");
+  expect(after).not.toHaveProperty("addEnded");
   expect(Object.keys(after?.pendingStatus ?? {})).toEqual([networkStatusAnnotation]);
   expect((await pod.lab.records.load(sandbox))?.record.pendingStatus).toBeUndefined();
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net2 default/b"]);
@@ -73,7 +74,7 @@ test("hotPlug() unplugs a network: mark, plugin, record without it, status [H-35
     "publish default/web",
     "update c1@eth0",
   ]);
-  expect(pod.lab.records.writes.at(-3)?.record.attachments[1]?.hotPlug).toBe("removing");
+  expect(pod.lab.records.writes.at(-3)?.record.attachments[1]?.state).toBe("detaching");
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net2 default/b"]);
   expect(pod.shown()).toEqual(await pod.recorded());
   expect(pod.lab.kernel.linkNames(netns)).toEqual(["eth0", "net2"]);
@@ -482,7 +483,7 @@ test("an interrupted hot-plug operation does not make the sandbox a leftover", a
   const pod = await hotPlugLab("a", {}, { repeatsTeardowns: true });
   pod.hosts.goesAt = 1;
   expect(await pod.edit("a,b")).toMatchObject({ state: "failed" });
-  expect((await pod.attachments()).at(-1)).toMatchObject({ state: "attempted", hotPlug: "adding" });
+  expect((await pod.attachments()).at(-1)).toMatchObject({ state: "attempted" });
   pod.lab.advance(3_600_000);
   expect(await pod.lab.engine.countLeftovers()).toBe(0);
 });

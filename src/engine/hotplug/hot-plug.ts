@@ -8,13 +8,13 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { changeNetworks } from "./change-networks.ts";
+import { changeNetworks, type HotPlugOperation } from "./change-networks.ts";
 import type { NetworkChanges } from "./changes.ts";
-import { changesOf, defaultNetworkEdit, mayHotPlug } from "./desired-networks.ts";
+import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
+import { FailedSwaps } from "./failed-swaps.ts";
 import type { PodReports } from "./pod-reports.ts";
 import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 import { type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
-import type { HotPlugOperation } from "./steps.ts";
 
 /** How an attempt ended to give a pod the networks of its annotation. */
 export interface HotPlugOutcome {
@@ -64,11 +64,13 @@ export class HotPlug {
   readonly #reports: PodReports;
   /** By the UID of an edited pod without a record: since when it has been seen, by the clock. */
   readonly #unrecorded = new LruMap<number>(maxUnrecorded);
+  readonly #failedSwaps: FailedSwaps;
 
   constructor(deps: EngineDeps, sandboxes: RunningSandboxes, reports: PodReports) {
     this.#deps = deps;
     this.#sandboxes = sandboxes;
     this.#reports = reports;
+    this.#failedSwaps = new FailedSwaps(deps.clock);
   }
 
   /**
@@ -82,6 +84,7 @@ export class HotPlug {
     const { hosts, refreshed, isStopping } = options;
     const isCompared = record !== undefined && refreshed === undefined;
     if (isCompared && isUnchanged(config, record, watched)) return this.#settle(watched);
+    if (refreshed !== undefined) this.#failedSwaps.forget(watched, refreshed);
     // A starting pod, or one that Plexus did not attach.
     if (record === undefined && !options.isEdit) return waiting;
     const pod = await options.read(watched);
@@ -91,27 +94,40 @@ export class HotPlug {
     if (record === undefined) return this.#reportUnrecorded(pod);
     this.#unrecorded.delete(pod.uid);
     try {
-      const edit = defaultNetworkEdit(config, record, pod);
-      if (edit !== undefined) this.#reports.report(pod, edit, "default");
-      if (isEmpty(changesOf(config, record, { ...pod, refreshed }))) return this.#settle(pod);
-      return await this.#change(config, { pod, record, hosts, refreshed, isStopping });
+      return await this.#compare(config, { pod, record, hosts, refreshed, isStopping });
     } catch (error) {
       return this.#fail(pod, record, error);
     }
   }
 
+  async #compare(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
+    const { pod, record, refreshed } = sandbox;
+    const edit = defaultNetworkEdit(config, record, pod);
+    if (edit !== undefined) this.#reports.report(pod, edit, "default");
+    const changes = changesOf(config, record, { ...pod, refreshed });
+    if (changes.unknown.length > 0) this.#reports.report(pod, unknownText(changes), "unknown");
+    if (isSettled(changes)) return this.#settle(pod);
+    const { additions, removals, invalid } = changes;
+    const hasChanges = additions.length + removals.length > 0;
+    if (hasChanges || invalid === undefined) return this.#change(config, sandbox);
+    return this.#reject(pod, invalid.message);
+  }
+
   async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
     if (!sandbox.hosts.isAvailable()) throw new SandboxUnavailableError("noAgent", noAgent);
     const { pod, refreshed, isStopping } = sandbox;
-    const { rejected, isComplete, operations } = await this.#sandboxes.run(
+    const change = { pod, refreshed, isStopping, failedSwaps: this.#failedSwaps };
+    const { problems, isComplete, operations } = await this.#sandboxes.run(
       config,
       sandbox,
-      (ctx, at) => changeNetworks(ctx, { ...at, pod, refreshed, isStopping }),
+      (ctx, at) => changeNetworks(ctx, { ...at, ...change }),
     );
-    const problem = rejected.map(({ error }) => error.message).join("; ") || undefined;
+    const problem = problems.map(({ message }) => message).join("; ") || undefined;
     const outcome = omitUndefined({ operations, problem });
     if (isComplete) return { ...this.#settle(pod), ...outcome };
-    if (problem !== undefined) this.#reports.report(pod, problem);
+    const lasting = problems.filter(({ code }) => code !== CniErrorCode.TryAgainLater);
+    const text = lasting.map(({ message }) => message).join("; ");
+    if (text !== "") this.#reports.report(pod, text);
     return { ...failed, ...outcome };
   }
 
@@ -143,9 +159,9 @@ export class HotPlug {
     return settled;
   }
 
-  #reject(pod: Pod, message: string): HotPlugOutcome {
-    this.#reports.report(pod, message);
-    return settled;
+  #reject(pod: Pod, problem: string): HotPlugOutcome {
+    this.#reports.report(pod, problem);
+    return { ...settled, problem };
   }
 }
 
@@ -153,16 +169,19 @@ interface SandboxToOpen extends SandboxToRun, Pick<HotPlugOptions, "refreshed" |
   readonly pod: Pod;
 }
 
+/** Its record has no element: an earlier release attached it, or the configuration had it. */
+function unknownText({ unknown }: NetworkChanges): string {
+  const names = unknown.map(({ displayName, ifName }) => `${displayName} (${ifName})`).join(", ");
+  return `no element of the annotation requests ${names}, and it is not known that one did: delete the pod to detach it`;
+}
+
 /** False for an annotation that cannot be read. */
 function isUnchanged(config: EngineConfig, record: AttachmentRecord, pod: Pod): boolean {
   try {
     if (defaultNetworkEdit(config, record, pod) !== undefined) return false;
-    return isEmpty(changesOf(config, record, pod));
   } catch {
     return false;
   }
-}
-
-function isEmpty({ additions, removals }: NetworkChanges): boolean {
-  return additions.length + removals.length === 0;
+  const changes = changesOf(config, record, pod);
+  return isSettled(changes) && changes.unknown.length === 0;
 }

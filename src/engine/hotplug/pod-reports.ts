@@ -9,6 +9,7 @@ const reasons = {
   default: "InterfaceAddRejected",
   lost: "InterfaceLost",
   record: "NotManaged",
+  unknown: "NotManaged",
 } as const satisfies Record<string, EventReason>;
 type Part = keyof typeof reasons;
 

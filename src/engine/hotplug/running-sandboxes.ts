@@ -4,11 +4,33 @@ import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports.ts";
-import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
-import type { StoredRecord } from "#engine/record/teardown-plan.ts";
+import {
+  type AttachmentRecord,
+  byAge,
+  type RecordedAttachment,
+  type RecordKey,
+} from "#engine/record/record.ts";
+import {
+  type DetachableAttachment,
+  detachables,
+  recordWithPlan,
+  type StoredRecord,
+} from "#engine/record/teardown-plan.ts";
 import { mayRun, usableRecord } from "./desired-networks.ts";
-import type { SandboxHosts } from "./sandbox-hosts.ts";
-import type { LockedSandbox } from "./steps.ts";
+import type { FailedSwaps } from "./failed-swaps.ts";
+import type { SandboxHost, SandboxHosts } from "./sandbox-hosts.ts";
+
+/** A running sandbox whose shim lock the caller holds, as the engine's. */
+export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
+  readonly pod: Pod;
+  readonly key: RecordKey;
+  readonly locks: SandboxLocks;
+  readonly failedSwaps: FailedSwaps;
+  /** An interface to plug anew with its present definition. */
+  readonly refreshed?: string | undefined;
+  /** Whether this process ends: a successor may attach a newer sandbox of the pod meanwhile. */
+  readonly isStopping?: (() => boolean) | undefined;
+}
 
 /** A sandbox to work in, and the connections to the agent. */
 export interface SandboxToRun {
@@ -59,7 +81,7 @@ export class RunningSandboxes {
   async run<T>(
     config: EngineConfig,
     { record, hosts, isInspection }: SandboxToRun,
-    step: (ctx: CallContext, at: Omit<LockedSandbox, "pod">) => Promise<T>,
+    step: (ctx: CallContext, at: Omit<LockedSandbox, "pod" | "failedSwaps">) => Promise<T>,
   ): Promise<T> {
     const { containerId, ifName, netns } = record;
     await using session = await hosts.open({ containerId, ifName, netns, isInspection });
@@ -77,4 +99,34 @@ export class RunningSandboxes {
       tools.delegates.recordMetrics(this.#deps.metrics);
     }
   }
+}
+
+/**
+ * Records that attachments are about to be removed: one that was detached, but not yet taken from
+ * the record, must not count as attached when plexusd starts again.
+ * @throws CniError 5
+ */
+export async function markDetaching(
+  ctx: CallContext,
+  stored: StoredRecord,
+  removals: readonly RecordedAttachment[],
+): Promise<void> {
+  const marked = detachables(stored).map(({ attachment, dels }) => {
+    const isMarked = removals.includes(attachment) && attachment.state === "attached";
+    return {
+      attachment: isMarked ? { ...attachment, state: "detaching" as const } : attachment,
+      dels,
+    };
+  });
+  await saveAttachments(ctx, stored.record, marked);
+}
+
+/** Writes the record of a running sandbox with these attachments. @throws CniError 5 */
+export async function saveAttachments(
+  ctx: CallContext,
+  sandbox: Omit<AttachmentRecord, "attachments">,
+  all: readonly DetachableAttachment[],
+): Promise<void> {
+  const { record, plan } = recordWithPlan({ ...sandbox, addEnded: true }, all);
+  await ctx.deps.records.update(record, plan);
 }

@@ -1,5 +1,5 @@
 import { otherBoot, signOfBoot } from "#engine/call/signs-of-life.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { type AttachmentRecord, addHasEnded } from "#engine/record/record.ts";
 
 /** Backoff after the first failure; it doubles with each further one. */
 const firstBackoffMs = 30_000;
@@ -10,15 +10,10 @@ const maxBackoffMs = 600_000;
  * that was killed may have forgotten it. While its shim lives, the sandbox is locked.
  * @param nowMs by `EngineDeps.clock`
  */
-export function isInterruptedAdd(
-  { attachments, clockMs }: AttachmentRecord,
-  nowMs: number,
-): boolean {
-  const hasEnded = ({ state, hotPlug }: RecordedAttachment): boolean =>
-    state === "attached" || hotPlug !== undefined;
-  if (attachments.every(hasEnded)) return false;
+export function isInterruptedAdd(record: AttachmentRecord, nowMs: number): boolean {
+  if (addHasEnded(record)) return false;
   // Negative after a restart of the machine, which is another sign.
-  return nowMs - clockMs >= firstBackoffMs;
+  return nowMs - record.clockMs >= firstBackoffMs;
 }
 
 /** What a process knows of the node at the moment. */

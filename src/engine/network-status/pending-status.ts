@@ -1,7 +1,7 @@
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PublishOutcome, PublishPause } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, addHasEnded, type RecordKey } from "#engine/record/record.ts";
 import { sampleMax } from "#engine/record/record-store.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { isLatest, isSame, latestSandbox } from "./latest-sandbox.ts";
@@ -135,11 +135,7 @@ async function oweAgain(
     using _lock = await payment.locks.acquire(latest.containerId);
     const stored = await records.load(latest);
     if (stored === undefined || (await isUsed(payment, latest))) return;
-    const { attachments, pendingStatus } = stored.record;
-    const isAdding = attachments.some(
-      ({ state, hotPlug }) => state !== "attached" && hotPlug === undefined,
-    );
-    if (isAdding || pendingStatus !== undefined) return;
+    if (!addHasEnded(stored.record) || stored.record.pendingStatus !== undefined) return;
     const owed = await statusOfRecord(ctx, stored.record);
     await records.update({ ...stored.record, pendingStatus: owed }, stored.plan);
   }

@@ -6,7 +6,7 @@ import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
 import { withDeviceInfoFile } from "#engine/plan/devices/device-info.ts";
 import { withoutUnusedAnnotations } from "#engine/plan/pod/runtime-pod.ts";
 import type { Pod } from "#engine/ports.ts";
-import { plannedSize } from "#engine/record/record-size.ts";
+import { checkSizeWithResults, plannedSize } from "#engine/record/record-size.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
@@ -14,7 +14,7 @@ import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { refuseRepeatedFailures } from "./earlier-failures.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
-import type { PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
+import type { Attached, PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
 import { attempt, type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 import { repeatedNetworkProblems } from "./repeated-networks.ts";
 import { requestedNetworks, withoutRequested } from "./requested-networks.ts";
@@ -50,23 +50,66 @@ export async function planAttachments(
   const chain = () => auxiliaryNetwork(ctx, request.conf.cniVersion);
   const auxiliary = await attempt(ctx, chain, chainName);
   const wanted = auxiliary === undefined ? selected : [...selected, auxiliary];
-  await attempt(ctx, () => checkLimit(limits.networks, wanted.length, "the pod"));
-  refuse(ctx, repeatedNetworkProblems(wanted));
-  const networks = await assignDevices(ctx, pod, wanted);
-  const existing = await request.existingInterfaces();
-  const { ifName: runtimeIfName } = request;
-  const names = assignInterfaceNames(networks, { ...ctx, runtimeIfName, existing });
-  const attachments = networks.map((network, i) =>
-    plannedAttachment(ctx, network, { ...request, ifName: names[i] as string }),
-  );
-  refuse(ctx, defaultRouteProblems(attachments));
-  const recordBytes = (await attempt(ctx, () => plannedSize(attachments))) ?? 0;
+  const { attachments, recordBytes } = await planNetworks(ctx, { request, pod }, wanted);
   await attempt(ctx, () => refuseRepeatedFailures(ctx, pod, attachments));
   return omitUndefined({ attachments, recordBytes, annotationError });
 }
 
+/** What networks are planned for. */
+export interface NetworksToPlan {
+  readonly request: Omit<PlanRequest, "conf">;
+  readonly pod: Pod | undefined;
+  /** The networks that the sandbox has, or will have, already. @default none */
+  readonly earlier?: readonly EarlierNetwork[];
+  /** The interface of the first network that requests none. @default the next free one */
+  readonly ifName?: string | undefined;
+}
+
+/** A network of a sandbox: its result is absent until it is attached. */
+export interface EarlierNetwork extends Partial<Pick<Attached, "raw" | "ignoredRequests">> {
+  readonly planned: PlannedAttachment;
+}
+
+/** Decides how networks are attached to a sandbox. @throws CniError as {@link planAttachments} */
+export async function planNetworks(
+  ctx: PlanContext,
+  { request, pod, earlier = [], ifName }: NetworksToPlan,
+  wanted: readonly ResolvedNetwork[],
+): Promise<Pick<AttachmentPlan, "attachments" | "recordBytes">> {
+  const before = earlier.map(({ planned }) => planned);
+  const count = before.length + wanted.length;
+  await attempt(ctx, () => checkLimit(limits.networks, count, "the pod"));
+  refuse(ctx, repeatedNetworkProblems([...before, ...wanted]));
+  const devicesInUse = before.flatMap(({ device }) => device?.id ?? []);
+  const networks = await assignDevices({ ...ctx, devicesInUse }, pod, wanted);
+  const links = await request.existingInterfaces();
+  const existing = new Set([...links, ...before.map((each) => each.ifName)]);
+  const { ifName: runtimeIfName } = request;
+  const firstNumber = before.length === 0 ? undefined : 1;
+  const naming = { ...ctx, runtimeIfName, existing, firstNumber, kept: ifName };
+  const names = assignInterfaceNames(networks, naming);
+  const attachments = networks.map((network, i) =>
+    plannedAttachment(ctx, network, { ...request, ifName: names[i] as string }),
+  );
+  refuse(ctx, defaultRouteProblems([...before, ...attachments]));
+  const recordBytes = (await attempt(ctx, () => sizeOf(earlier, attachments))) ?? 0;
+  return { attachments, recordBytes };
+}
+
+/** @throws CniError 100 when the record would be too long */
+function sizeOf(
+  earlier: readonly EarlierNetwork[],
+  attachments: readonly PlannedAttachment[],
+): number {
+  const size = plannedSize([...earlier.map(({ planned }) => planned), ...attachments]);
+  const results = earlier.flatMap(({ planned, raw, ignoredRequests = [] }) =>
+    raw === undefined ? [] : [{ planned, raw, ignoredRequests }],
+  );
+  return results.length === 0 ? size : checkSizeWithResults(size, results);
+}
+
 /** A network with everything that its delegates are called with, `ifName` being its interface. */
-export function plannedAttachment(
+function plannedAttachment(
   { config }: PlanContext,
   network: ResolvedNetwork,
   call: Pick<PlanRequest, "containerId" | "ifName" | "cniArgs" | "path">,

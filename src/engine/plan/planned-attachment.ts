@@ -2,7 +2,7 @@ import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result/result.ts";
 import type { RuntimeConf } from "#cni/runtime/delegate-calls.ts";
-import type { AttachedDevice, RecordedAttachment } from "#engine/record/record.ts";
+import type { AttachedDevice, RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
@@ -40,6 +40,8 @@ export interface Attached {
   readonly ignoredRequests: readonly IgnoredRequest[];
   /** See {@link RecordedAttachment.userSpaceInterfaces}. @default not known yet */
   readonly userSpaceInterfaces?: readonly string[];
+  /** As {@link RecordedAttachment.yieldedRoutes}. @default none */
+  readonly yieldedRoutes?: readonly YieldedRoute[];
 }
 
 /** The same error with the network and interface for which it happened. */

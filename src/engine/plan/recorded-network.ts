@@ -1,17 +1,41 @@
+import { parseResult } from "#cni/result/parse.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import { type PlannedAttachment, recordedList } from "#engine/plan/planned-attachment.ts";
+import {
+  type Attached,
+  type PlannedAttachment,
+  recordedList,
+} from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 
-/** A recorded attachment as it was planned, without its selection. @throws CniError 7 */
+/** A recorded attachment as it was planned. @throws CniError 7 */
 export function recordedNetwork(
   recorded: RecordedAttachment,
   config: Pick<EngineConfig, "auxiliaryCNIChainName">,
-): Omit<PlannedAttachment, "selection"> {
+): PlannedAttachment {
   const { displayName, isDefault, ifName, device, cniArgs, capabilityArgs, searchPath } = recorded;
+  const { definition } = recorded;
   const isAuxiliary = !isDefault && displayName === config.auxiliaryCNIChainName;
   return omitUndefined({
     ...{ displayName, isDefault, ifName, cniArgs, capabilityArgs, searchPath, isAuxiliary, device },
-    list: recordedList(recorded),
+    ...{ definition, selection: recordedSelection(recorded), list: recordedList(recorded) },
   });
+}
+
+/** The element of the annotation that requested an attachment. */
+export function recordedSelection({ selection }: RecordedAttachment): NetworkSelection | undefined {
+  return selection && ({ ...selection, position: 0 } as JsonObject & NetworkSelection);
+}
+
+/** A recorded attachment with its result, as an ADD has it. @throws CniError 6, 7 */
+export function recordedAttached(
+  recorded: RecordedAttachment & Required<Pick<RecordedAttachment, "result">>,
+  config: Pick<EngineConfig, "auxiliaryCNIChainName">,
+): Attached {
+  const planned = recordedNetwork(recorded, config);
+  const { result: raw, ignoredRequests = [], yieldedRoutes = [] } = recorded;
+  const result = parseResult(raw, { fallbackVersion: planned.list.cniVersion });
+  return { planned, raw, result, ignoredRequests, yieldedRoutes };
 }

@@ -5,7 +5,7 @@ export function delegateSearchPath(
   { binDir }: Pick<EngineConfig, "binDir">,
   cniPath: readonly string[],
 ): string[] {
-  return binDir === undefined ? [...cniPath] : [binDir, ...cniPath];
+  return binDir === undefined ? [...cniPath] : extendedPath([binDir], cniPath);
 }
 
 /** The directories of `path`, then those of `more` that are not among them. */

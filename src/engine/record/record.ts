@@ -35,6 +35,11 @@ export interface AttachmentRecord extends RecordKey {
   readonly bootId: string;
   /** In the order of attachment; the default network first. */
   readonly attachments: readonly RecordedAttachment[];
+  /**
+   * The sandbox's own ADD has ended, although an attachment says that it is not attached: hot-plug
+   * changes the networks. Absent when all are attached.
+   */
+  readonly addEnded?: true;
   /** Annotations by name that are still to be written. */
   readonly pendingStatus?: Readonly<Record<string, string>>;
   /** Until when that would be in vain; absent when it is not known to be. */
@@ -80,8 +85,22 @@ export interface AttachedDevice extends AllocatedDevice {
   readonly resourceName: string;
 }
 
-/** `planned`, then `attempted` once a delegate may have run, and `attached` with its result. */
-type AttachmentState = "planned" | "attempted" | "attached";
+/**
+ * `planned`, then `attempted` once a delegate may have run, and `attached` with its result. In a
+ * running sandbox also `detaching` when it is to be removed, and `owed` when that has failed.
+ */
+export type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed";
+
+/** A default route of an interface that another attachment's request has taken from it. */
+export interface YieldedRoute {
+  readonly dst: "0.0.0.0/0" | "::/0";
+  /** Absent for a route without a gateway. */
+  readonly gw?: string;
+  /** The interface. */
+  readonly dev: string;
+  readonly metric: number;
+  readonly onlink: boolean;
+}
 
 /** The error with which a plugin ended the ADD of an attachment. */
 export interface FailedAdd {
@@ -134,8 +153,15 @@ export interface RecordedAttachment {
   readonly definition?: string;
   /** By interface: its addresses where they are no longer those of the result (`watchAddresses`). */
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
-  /** A hot-plug operation that has begun and not succeeded. The sandbox's own ADD has ended. */
-  readonly hotPlug?: "adding" | "removing";
+  /** What it gets back when the attachment goes that has taken them; absent when there are none. */
+  readonly yieldedRoutes?: readonly YieldedRoute[];
+  /** The last DEL of an `owed` attachment. */
+  readonly teardown?: FailedTeardown;
+}
+
+/** Whether the ADD of a record's sandbox has ended. */
+export function addHasEnded({ addEnded, attachments }: AttachmentRecord): boolean {
+  return addEnded === true || attachments.every(({ state }) => state === "attached");
 }
 
 /**

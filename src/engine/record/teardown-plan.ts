@@ -66,12 +66,15 @@ export function recordWithPlan(
   sandbox: Omit<AttachmentRecord, "attachments">,
   all: readonly DetachableAttachment[],
 ): StoredRecord {
-  const { bootId } = sandbox;
+  const { addEnded: mark, ...own } = sandbox;
+  const { bootId } = own;
   const attachments = all.map(({ attachment }) => attachment);
+  const isMarked = mark === true && attachments.some(({ state }) => state !== "attached");
+  const addEnded = isMarked ? { addEnded: mark } : {};
   const attempted = attachments.findLastIndex(({ state }) => state !== "planned") + 1;
   const groups = all.map(({ dels }, group) => dels.map((call) => ({ group, call })));
   const steps = groups.reverse().flat();
-  return { record: { ...sandbox, attachments }, plan: { bootId, attempted, steps } };
+  return { record: { ...own, ...addEnded, attachments }, plan: { bootId, attempted, steps } };
 }
 
 /** The teardown plan of a record without one. @throws CniError 7 for an invalid configuration */

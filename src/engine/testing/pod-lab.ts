@@ -12,6 +12,11 @@ export const gone = { env: { PLEXUS_NETNS: "gone" } };
 /** A plugin that is not installed, for {@link EngineLab.plugins}. */
 export const missing = { outcome: "missing", message: "no such plugin" } as const;
 
+interface PodLabOptions extends LabOptions {
+  /** Before the pod is attached. */
+  readonly prepare?: (lab: EngineLab) => void;
+}
+
 /** Plugins by the name of their network. */
 type Networks = Readonly<Record<string, readonly string[]>>;
 
@@ -21,13 +26,14 @@ const twoNetworks: Networks = { a: ["bridge"], b: ["macvlan"] };
 export function podLab(
   annotation: string,
   networks: Networks = twoNetworks,
-  options: LabOptions = {},
+  { prepare, ...options }: PodLabOptions = {},
 ): EngineLab {
   const lab = new EngineLab(options);
   for (const [name, types] of Object.entries(networks)) {
     lab.source.addNad(`default/${name}`, network(`net-${name}`, ...types));
   }
   lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: annotation } });
+  prepare?.(lab);
   return lab;
 }
 

@@ -2,8 +2,10 @@ import { MessageType } from "netlink/dist/rt/gen_structs.js";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { ResultRoute } from "#cni/result/result.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
-import { applyDefaultRoute } from "./apply.ts";
+import { changeRoutes } from "./apply.ts";
+import { planDefaultRoute } from "./plan.ts";
 import { type RoutesAfter, withDefaultRoutes } from "./result-edit.ts";
+import type { RouteState } from "./route-state.ts";
 
 const netns = "/run/netns/x";
 const eth0 = ["via 10.0.0.1 dev eth0 metric 0", "via fd00::1 dev eth0 metric 1024"];
@@ -19,9 +21,10 @@ beforeEach(() => {
   kernel.addDefaultRoute(netns, { dev: "eth0", gateway: "fd00::1" });
 });
 
-function apply(requested: readonly string[] | undefined): ReturnType<typeof applyDefaultRoute> {
+async function apply(requested: readonly string[] | undefined): Promise<RoutesAfter | undefined> {
   const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested }, { ifName: "net2" }];
-  return applyDefaultRoute({ netns, attachments, transport: kernel.transport });
+  const plan = (state: RouteState) => planDefaultRoute(state, attachments);
+  return (await changeRoutes({ netns, transport: kernel.transport }, plan))?.after;
 }
 
 /** The default routes that the result of an attachment then has. */
@@ -31,12 +34,7 @@ function reported(after: RoutesAfter | undefined, ifName: string): readonly Resu
   return withDefaultRoutes(result, { ifName }, after).routes;
 }
 
-describe("applyDefaultRoute()", () => {
-  test("does not query the kernel when no attachment requests the default route", async () => {
-    expect(await apply(undefined)).toBeUndefined();
-    expect(kernel.datagrams).toBe(0);
-  });
-
+describe("changeRoutes()", () => {
   test("moves the default route of the IP families with a requested gateway [N-4.1.2.1.9c]", async () => {
     kernel.addDefaultRoute(netns, { dev: "net2", gateway: "10.2.0.1", metric: 7 });
     const after = await apply(["10.1.0.1"]);
@@ -112,7 +110,8 @@ describe("applyDefaultRoute()", () => {
       { ifName: "eth0" },
       { ifName: "net1", requested: ["10.1.0.1", "fd01::1"] },
     ];
-    await expect(applyDefaultRoute({ netns, attachments, transport })).rejects.toBe(lost);
+    const plan = (state: RouteState) => planDefaultRoute(state, attachments);
+    await expect(changeRoutes({ netns, transport }, plan)).rejects.toBe(lost);
     expect(await kernel.defaultRoutes(netns)).toEqual(eth0);
   });
 });

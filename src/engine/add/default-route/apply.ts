@@ -3,36 +3,45 @@ import { errorMessage } from "#lib/error-message.ts";
 import { execute, type NetlinkTransport, type Request } from "#netlink/codec.ts";
 import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
 import { addRoute, deleteRoute, type KernelRoute, listRoutes } from "#netlink/routes.ts";
-import { planDefaultRoute, type RouteEdit } from "./plan.ts";
+import type { RouteEdit, RoutePlan } from "./plan.ts";
 import type { RoutesAfter } from "./result-edit.ts";
-import { linkName, type RoutedAttachment } from "./route-state.ts";
+import { linkName, type RouteState } from "./route-state.ts";
 
-/** A sandbox with its attachments, and its kernel. */
-interface DefaultRouteRequest {
+/** A network namespace, and who carries out requests there. */
+export interface RoutedNamespace {
   readonly netns: string;
-  readonly attachments: readonly RoutedAttachment[];
   readonly transport: NetlinkTransport;
 }
 
+/** What the kernel had, and has now. */
+export interface ChangedRoutes {
+  readonly before: RouteState;
+  readonly after: RoutesAfter;
+}
+
 /**
- * Gives the pod's default routes to the attachments that request them ({@link planDefaultRoute}),
- * and returns the routes that the kernel then has; undefined when no family is decided on. Without
- * such a request the kernel is not queried. On failure the routes are as before.
- * @throws CniError 100 when the request cannot be met, before any change; 5 when the kernel refuses
+ * Changes the routes of a namespace as planned; undefined when no family is decided on. On failure
+ * the routes are as before.
+ * @throws CniError 5 when the kernel refuses, and what the plan throws
  */
-export async function applyDefaultRoute(
-  request: DefaultRouteRequest,
-): Promise<RoutesAfter | undefined> {
-  const { netns, attachments, transport } = request;
-  if (attachments.every(({ requested }) => requested === undefined)) return undefined;
+export async function changeRoutes(
+  { netns, transport }: RoutedNamespace,
+  plan: (state: RouteState) => RoutePlan,
+): Promise<ChangedRoutes | undefined> {
+  const before = await readRoutes({ netns, transport });
+  const { edits, families } = plan(before);
+  if (families.length === 0) return undefined;
+  const { links } = before;
+  if (edits.length === 0) return { before, after: { ...before, families } };
+  await carryOut(edits, { netns, transport, links });
+  return { before, after: { routes: await listAllRoutes(transport, netns), links, families } };
+}
+
+/** @throws NetlinkError, and as the transport */
+export async function readRoutes({ netns, transport }: RoutedNamespace): Promise<RouteState> {
   const links = await listLinks(transport, netns);
   const addresses = await listAddresses(transport, netns);
-  const routes = await listAllRoutes(transport, netns);
-  const { edits, families } = planDefaultRoute({ links, addresses, routes }, attachments);
-  if (families.length === 0) return undefined;
-  if (edits.length === 0) return { routes, links, families };
-  await carryOut(edits, { netns, transport, links });
-  return { routes: await listAllRoutes(transport, netns), links, families };
+  return { links, addresses, routes: await listAllRoutes(transport, netns) };
 }
 
 async function listAllRoutes(transport: NetlinkTransport, netns: string): Promise<KernelRoute[]> {

@@ -3,14 +3,17 @@ import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import { applyDefaultRoute } from "./apply.ts";
-import { withDefaultRoutes } from "./result-edit.ts";
+import { changeRoutes } from "./apply.ts";
+import { planDefaultRoute } from "./plan.ts";
+import { type RoutesAfter, withDefaultRoutes } from "./result-edit.ts";
 import type { RoutedAttachment } from "./route-state.ts";
+import { yieldedRoutes } from "./yielded-routes.ts";
 
 /**
  * Gives the default route to the attachment that the pod selected, if any. Returns the results with
  * the kernel's routes, for the runtime, the status and CHECK (multi-network specification v1.1
- * §4.1.2.1.9).
+ * §4.1.2.1.9), and what the other attachments have lost. Without such a request the kernel is not
+ * queried.
  * @throws CniError when the request cannot be met; the routes are then as before
  */
 export async function applyDefaultRoutes(
@@ -19,16 +22,29 @@ export async function applyDefaultRoutes(
   attached: readonly Attached[],
 ): Promise<readonly Attached[]> {
   const attachments = attached.map(routedAttachment);
-  const transport = netlinkTransport(ctx);
-  const after = await asIoFailure(() => applyDefaultRoute({ netns, attachments, transport }));
-  if (after === undefined) return attached;
+  if (attachments.every(({ requested }) => requested === undefined)) return attached;
+  const namespace = { netns, transport: netlinkTransport(ctx) };
+  const changed = await asIoFailure(() =>
+    changeRoutes(namespace, (state) => planDefaultRoute(state, attachments)),
+  );
+  if (changed === undefined) return attached;
   return attached.map((each) => {
-    const result = withDefaultRoutes(each.result, routedAttachment(each), after);
-    return { ...each, result, raw: formatResult(result, each.planned.list.cniVersion) };
+    const lost = yieldedRoutes(changed, routedAttachment(each));
+    return {
+      ...withRoutesAfter(each, changed.after),
+      yieldedRoutes: [...(each.yieldedRoutes ?? []), ...lost],
+    };
   });
 }
 
-function routedAttachment({ planned, result }: Attached): RoutedAttachment {
+/** The attachment with the kernel's default routes in its result. */
+export function withRoutesAfter(attached: Attached, after: RoutesAfter): Attached {
+  const result = withDefaultRoutes(attached.result, routedAttachment(attached), after);
+  return { ...attached, result, raw: formatResult(result, attached.planned.list.cniVersion) };
+}
+
+/** What matters of an attachment for the default route. */
+export function routedAttachment({ planned, result }: Attached): RoutedAttachment {
   const sandboxed = sandboxInterfaces(result).map(({ link }) => link);
   return {
     ifName: planned.ifName,

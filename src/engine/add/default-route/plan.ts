@@ -26,6 +26,12 @@ export interface RouteEdit {
   readonly append?: boolean;
 }
 
+/** How default routes change; only those of the families are decided on. */
+export interface RoutePlan {
+  readonly edits: readonly RouteEdit[];
+  readonly families: readonly IpFamily[];
+}
+
 /**
  * Decides how the default route moves to the attachments that the pod selected (multi-network
  * specification v1.1 §4.1.2.1.9), at most one for each family separately:
@@ -40,7 +46,7 @@ export interface RouteEdit {
 export function planDefaultRoute(
   state: RouteState,
   attachments: readonly RoutedAttachment[],
-): { edits: readonly RouteEdit[]; families: readonly IpFamily[] } {
+): RoutePlan {
   const plans = ([4, 6] as const).flatMap((family) => {
     const selected = attachments.find(({ requested }) =>
       defaultRouteFamilies(requested).includes(family),
@@ -95,7 +101,7 @@ function useGateways(context: FamilyContext, gateways: readonly string[]): Route
 }
 
 /** The edits that remove hops from a route: none, its removal, or a replacement without them. */
-function withoutHops(route: KernelRoute, isRemoved: (hop: Hop) => boolean): RouteEdit[] {
+export function withoutHops(route: KernelRoute, isRemoved: (hop: Hop) => boolean): RouteEdit[] {
   const kept = route.hops.filter((hop) => !isRemoved(hop));
   if (kept.length === route.hops.length) return [];
   const del: RouteEdit = { op: "del", route };

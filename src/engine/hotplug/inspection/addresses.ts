@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
-import { saveAttachments } from "#engine/hotplug/unplug.ts";
+import { saveAttachments } from "#engine/hotplug/running-sandboxes.ts";
 import { type PendingStatus, statusOfRecord } from "#engine/network-status/publish-status.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -54,7 +54,7 @@ function withAddresses(
   present: ReadonlyMap<string, readonly string[]>,
 ): RecordedAttachment {
   const { addresses: _, ...rest } = attachment;
-  if (rest.result === undefined || rest.hotPlug !== undefined) return attachment;
+  if (rest.result === undefined || rest.state !== "attached") return attachment;
   const result = parseResult(rest.result, { fallbackVersion: recordedList(rest).cniVersion });
   const changed = [...addressesOf(result)].flatMap(([name, ips]) => {
     const now = present.get(name) ?? [];

@@ -2,7 +2,7 @@ import { parseResult } from "#cni/result/parse.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
-import { markRemovals } from "#engine/hotplug/unplug.ts";
+import { markDetaching } from "#engine/hotplug/running-sandboxes.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
@@ -31,7 +31,7 @@ export async function findLostInterfaces(
   const mayHeal =
     ctx.config.heal === true && mayHotPlug(ctx.config, stored.record.pod?.namespace ?? "");
   const healed = mayHeal ? lost.filter(({ selection }) => selection !== undefined) : [];
-  if (healed.length > 0) await markRemovals(ctx, stored, healed);
+  if (healed.length > 0) await markDetaching(ctx, stored, healed);
   const problems = lost.map((each) => {
     const next = healed.includes(each)
       ? "it is attached again"
@@ -44,8 +44,8 @@ export async function findLostInterfaces(
 
 /** The interfaces that an attachment should have. Those of user-space drivers are not in the kernel. */
 function lostOf(attachment: RecordedAttachment, links: ReadonlySet<string>): string[] {
-  const { result, hotPlug, userSpaceInterfaces = [] } = attachment;
-  if (result === undefined || hotPlug !== undefined) return [];
+  const { result, state, userSpaceInterfaces = [] } = attachment;
+  if (result === undefined || state !== "attached") return [];
   const fallbackVersion = recordedList(attachment).cniVersion;
   const missing = missingInterfaces(parseResult(result, { fallbackVersion }), links);
   return missing.filter((name) => !userSpaceInterfaces.includes(name));

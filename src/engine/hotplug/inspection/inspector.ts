@@ -6,8 +6,7 @@ import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { PodReports } from "#engine/hotplug/pod-reports.ts";
-import type { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
-import type { LockedSandbox } from "#engine/hotplug/steps.ts";
+import type { LockedSandbox, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
 import { statusOfRecord } from "#engine/network-status/publish-status.ts";
 import type { Pod } from "#engine/ports.ts";
@@ -54,7 +53,7 @@ export class Inspector {
     if (!isWanted || record === undefined || !hosts.isAvailable()) return intact;
     const sandbox = { record, hosts, isInspection: true };
     return this.#sandboxes.run(config, sandbox, async (ctx, at) => {
-      if (config.watchAddresses) await this.#updateAddresses(ctx, { ...at, pod });
+      if (config.watchAddresses) await this.#updateAddresses(ctx, at);
       const stored = await this.#sandboxes.load(at.key);
       if (stored === undefined || config.heal === false) return intact;
       const { problems, willHeal } = await findLostInterfaces(ctx, stored, at.links);
@@ -82,7 +81,10 @@ export class Inspector {
     void this.#deps.publisher.publish(pod, status).catch(() => undefined);
   }
 
-  async #updateAddresses(ctx: CallContext, { key, locks }: LockedSandbox): Promise<void> {
+  async #updateAddresses(
+    ctx: CallContext,
+    { key, locks }: Pick<LockedSandbox, "key" | "locks">,
+  ): Promise<void> {
     const stored = await this.#sandboxes.load(key);
     const status = stored && (await updateAddresses(ctx, stored));
     // It takes the lock, which the caller holds.

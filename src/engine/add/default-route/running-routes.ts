@@ -1,0 +1,128 @@
+import { isDeepStrictEqual } from "node:util";
+import type { CallContext } from "#engine/call/deps.ts";
+import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
+import type { Attached } from "#engine/plan/planned-attachment.ts";
+import { HostGoneError } from "#engine/ports.ts";
+import type { IpFamily } from "#lib/ip.ts";
+import type { KernelRoute } from "#netlink/routes.ts";
+import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
+import { changeRoutes, readRoutes } from "./apply.ts";
+import { applyDefaultRoutes, routedAttachment, withRoutesAfter } from "./default-routes.ts";
+import { type RoutePlan, withoutHops } from "./plan.ts";
+import { defaultsOf, indexesOf, type RouteState } from "./route-state.ts";
+import { planGivenBack } from "./yielded-routes.ts";
+
+/*
+ * The default route of a running pod: its connections and the kubelet's probes use it, so a network
+ * that is plugged does not take it, unless it had it before.
+ */
+
+/** The attachments of a running pod around a network that was plugged. */
+interface PluggedNetwork {
+  /** The routes before its first plugin ran. */
+  readonly before: RouteState;
+  readonly earlier: readonly Attached[];
+  readonly added: Attached;
+  /** The families whose default route its interface had, and may have again. */
+  readonly own: readonly IpFamily[];
+}
+
+/** The routes of a sandbox. @throws CniError 5 */
+export function routesOfSandbox(ctx: CallContext, netns: string): Promise<RouteState> {
+  return asIoFailure(() => readRoutes({ netns, transport: netlinkTransport(ctx) }));
+}
+
+/**
+ * Decides on the default routes after a network was plugged: one whose element has `default-route`
+ * gets it, another one loses what its plugins took from the pod.
+ * @returns the earlier attachments and the new one, with their results as the kernel's routes are
+ * @throws CniError when that is not possible; the routes are then as the plugins left them
+ */
+export async function routePlugged(
+  ctx: CallContext,
+  netns: string,
+  { before, earlier, added, own }: PluggedNetwork,
+): Promise<{ readonly earlier: readonly Attached[]; readonly added: Attached }> {
+  if (added.planned.selection?.defaultRoute !== undefined) {
+    const all = await applyDefaultRoutes(ctx, netns, [...earlier, added]);
+    return { earlier: all.slice(0, -1), added: all.at(-1) as Attached };
+  }
+  const routed = routedAttachment(added);
+  const changed = await asIoFailure(() =>
+    changeRoutes({ netns, transport: netlinkTransport(ctx) }, (state) =>
+      planKept(state, before, { isOwn: indexesOf([routed], state), own }),
+    ),
+  );
+  return { earlier, added: changed === undefined ? added : withRoutesAfter(added, changed.after) };
+}
+
+/** Adds the default routes that a failed attachment has cost. Only logs what fails. */
+export async function restoreRoutes(
+  ctx: CallContext,
+  netns: string,
+  before: RouteState,
+): Promise<void> {
+  const nothing = { isOwn: new Set<number>(), own: [] };
+  const namespace = { netns, transport: netlinkTransport(ctx) };
+  try {
+    await changeRoutes(namespace, (state) => planKept(state, before, nothing));
+  } catch (err) {
+    if (err instanceof HostGoneError) throw err;
+    ctx.logger.error({ err }, "cannot restore the default routes of a running pod");
+  }
+}
+
+/** The former default routes, as far as the pod had any, without those of an interface. */
+function planKept(
+  state: RouteState,
+  before: RouteState,
+  { isOwn, own }: { readonly isOwn: ReadonlySet<number>; readonly own: readonly IpFamily[] },
+): RoutePlan {
+  const hadRoute = (family: IpFamily): boolean => defaultsOf(before, family).length > 0;
+  const families = ([4, 6] as const).filter((each) => hadRoute(each) && !own.includes(each));
+  const edits = families.flatMap((family) => {
+    const now = defaultsOf(state, family);
+    const removed = now.flatMap((route) => withoutHops(route, ({ ifIndex }) => isOwn.has(ifIndex)));
+    const lost = defaultsOf(before, family).filter((route) => !hasHops(now, route));
+    return [...removed, ...lost.map((route) => ({ op: "add", route, append: true }) as const)];
+  });
+  return { edits, families };
+}
+
+function hasHops(routes: readonly KernelRoute[], { metric, hops }: KernelRoute): boolean {
+  const there = routes.filter((each) => each.metric === metric).flatMap((each) => each.hops);
+  const way = ({ ifIndex, gateway }: KernelRoute["hops"][number]) => [ifIndex, gateway];
+  return hops.every((hop) => there.some((each) => isDeepStrictEqual(way(each), way(hop))));
+}
+
+/**
+ * Gives the default routes of an attachment that was unplugged back to those that it took them from.
+ * @param requested the gateways of its element's `default-route`
+ * @returns the attachments that have got some, with their results as the kernel's routes are
+ * @throws CniError 5
+ */
+export async function giveBackRoutes(
+  ctx: CallContext,
+  netns: string,
+  {
+    attached,
+    requested,
+  }: { readonly attached: readonly Attached[]; readonly requested: readonly string[] },
+): Promise<readonly Attached[]> {
+  const families = defaultRouteFamilies(requested);
+  const isBack = ({ dst }: { readonly dst: string }): boolean =>
+    families.includes(dst === "::/0" ? 6 : 4);
+  const yielding = attached.filter(({ yieldedRoutes = [] }) => yieldedRoutes.some(isBack));
+  const yielded = yielding.flatMap(({ yieldedRoutes = [] }) => yieldedRoutes.filter(isBack));
+  if (yielded.length === 0) return [];
+  const changed = await asIoFailure(() =>
+    changeRoutes({ netns, transport: netlinkTransport(ctx) }, (state) =>
+      planGivenBack(state, yielded),
+    ),
+  );
+  if (changed === undefined) return [];
+  return yielding.map(({ yieldedRoutes = [], ...each }) => ({
+    ...withRoutesAfter(each, changed.after),
+    yieldedRoutes: yieldedRoutes.filter((route) => !isBack(route)),
+  }));
+}

@@ -1,0 +1,64 @@
+import type { YieldedRoute } from "#engine/record/record.ts";
+import { anyDestination, ipFamily } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { newDefaultRoute } from "#netlink/routes.ts";
+import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
+import type { ChangedRoutes } from "./apply.ts";
+import type { RoutePlan } from "./plan.ts";
+import {
+  defaultsOf,
+  indexesOf,
+  linkName,
+  type RoutedAttachment,
+  type RouteState,
+} from "./route-state.ts";
+
+/*
+ * An attachment whose element has `default-route` takes the default routes of the others
+ * (multi-network specification v1.1 §4.1.2.1.9). When hot-plug removes it, they get them back.
+ */
+
+/** The default routes that a change has taken from an attachment that requests none of them. */
+export function yieldedRoutes(
+  { before, after }: ChangedRoutes,
+  attachment: RoutedAttachment,
+): YieldedRoute[] {
+  const own = defaultRouteFamilies(attachment.requested);
+  const families = after.families.filter((family) => !own.includes(family));
+  const routesIn = (state: Pick<RouteState, "links" | "routes">): YieldedRoute[] =>
+    families.flatMap((family) => routesOf(state, attachment, family));
+  const left = routesIn(after);
+  return routesIn(before).filter((route) => !left.some((each) => isSame(each, route)));
+}
+
+/** Adds the routes that attachments yielded, as far as their interfaces are there. */
+export function planGivenBack({ links }: RouteState, yielded: readonly YieldedRoute[]): RoutePlan {
+  const edits = yielded.flatMap(({ dst, gw: gateway, dev, metric, onlink }) => {
+    const link = links.find(({ name }) => name === dev);
+    if (link === undefined) return [];
+    const ifIndex = link.index;
+    const route = newDefaultRoute({ family: ipFamily(dst), ifIndex, gateway, metric, onlink });
+    return [{ op: "add", route, append: true } as const];
+  });
+  return { edits, families: [...new Set(edits.map(({ route }) => route.family))] };
+}
+
+function routesOf(
+  state: Pick<RouteState, "links" | "routes">,
+  attachment: RoutedAttachment,
+  family: 4 | 6,
+): YieldedRoute[] {
+  const own = indexesOf([attachment], state);
+  return defaultsOf(state, family).flatMap(({ metric, hops }) =>
+    hops
+      .filter(({ ifIndex }) => own.has(ifIndex))
+      .map(({ gateway: gw, ifIndex, onlink }) => {
+        const dev = linkName(state.links, ifIndex);
+        return omitUndefined({ dst: anyDestination[family], gw, dev, metric, onlink });
+      }),
+  );
+}
+
+function isSame(a: YieldedRoute, b: YieldedRoute): boolean {
+  return a.dst === b.dst && a.gw === b.gw && a.dev === b.dev && a.metric === b.metric;
+}

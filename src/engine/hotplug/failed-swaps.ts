@@ -1,0 +1,63 @@
+import { CniError } from "#cni/error.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import type { Pod } from "#engine/ports.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
+import { LruMap } from "#lib/lru-map.ts";
+import { selectionElement } from "#npwg/selection/network-selection.ts";
+
+/** Far more than fail at a time. */
+const maxSwaps = 1000;
+/** Below the longest pause of a pod's attempts, so that one of two interrupts it at most. */
+const pauseMs = 240_000;
+
+interface FailedSwap {
+  readonly network: string;
+  readonly problem: string;
+  /** Until when it is not tried again, by the clock. */
+  readonly until: number;
+}
+
+/**
+ * Networks that could not take the place of one that works, which then came back. Each attempt
+ * interrupts that one, so the next one waits for some minutes, or for another element or definition.
+ */
+export class FailedSwaps {
+  /** By the pod's UID and the interface. */
+  readonly #failed = new LruMap<FailedSwap>(maxSwaps);
+  readonly #clock: () => number;
+
+  /** @param clock milliseconds, monotonic */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  note(pod: Pick<Pod, "uid">, planned: PlannedAttachment, problem: string): void {
+    const until = this.#clock() + pauseMs;
+    this.#failed.set(keyOf(pod, planned), { network: identityOf(planned), problem, until });
+  }
+
+  /** @throws CniError 100 when the network has just failed in the place of an attached one */
+  refuse(
+    pod: Pick<Pod, "uid">,
+    planned: PlannedAttachment,
+    replaced: RecordedAttachment | undefined,
+  ): void {
+    const failed = this.#failed.peek(keyOf(pod, planned));
+    if (replaced?.state !== "attached" || failed?.network !== identityOf(planned)) return;
+    if (this.#clock() >= failed.until) return;
+    throw new CniError("InvalidRequest", failed.problem);
+  }
+
+  /** Somebody wants another attempt. */
+  forget(pod: Pick<Pod, "uid">, ifName: string): void {
+    this.#failed.delete(keyOf(pod, { ifName }));
+  }
+}
+
+function keyOf({ uid }: Pick<Pod, "uid">, { ifName }: { readonly ifName: string }): string {
+  return `${uid} ${ifName}`;
+}
+
+function identityOf({ selection, definition }: PlannedAttachment): string {
+  return JSON.stringify([selection && selectionElement(selection), definition]);
+}

@@ -1,0 +1,176 @@
+import { isDeepStrictEqual } from "node:util";
+import { enabledCapabilities } from "#cni/conf/conf.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
+import { parseResult } from "#cni/result/parse.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { pluginProblems } from "#engine/plan/find-plugins.ts";
+import { type EarlierNetwork, planNetworks } from "#engine/plan/plan-attachments.ts";
+import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import { throwProblems } from "#engine/plan/problems.ts";
+import { recordedNetwork } from "#engine/plan/recorded-network.ts";
+import { resolveSelection } from "#engine/plan/requested-networks.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
+import type { Addition, NetworkChanges } from "./changes.ts";
+import type { LockedSandbox } from "./running-sandboxes.ts";
+
+/** An element that can be attached, as far as that can be known. */
+export interface PlannedAddition extends Pick<Addition, "replaced"> {
+  /** The ways to attach it, the best first. */
+  readonly ways: readonly PlannedAttachment[];
+  /** The size of the record with it, without its result. */
+  readonly recordBytes: number;
+}
+
+/** What an attempt will do. */
+export interface ChangePlan {
+  /** Last attached first. */
+  readonly removals: readonly RecordedAttachment[];
+  readonly additions: readonly PlannedAddition[];
+  /** Why other elements cannot be attached. */
+  readonly problems: readonly CniError[];
+}
+
+interface ToPlan {
+  readonly record: AttachmentRecord;
+  readonly changes: Pick<NetworkChanges, "removals" | "additions">;
+}
+
+/**
+ * Plans all changes of a running sandbox before the first of them, each element by itself, with the
+ * rules of an ADD. An attachment that works is removed for an element only if that can be attached;
+ * and if an element is wrong, those that no element requests stay, because it may have meant one.
+ */
+export async function planChanges(
+  ctx: CallContext,
+  sandbox: LockedSandbox,
+  { record, changes }: ToPlan,
+): Promise<ChangePlan> {
+  const planner = new ChangePlanner(ctx, sandbox, { record, changes });
+  // At the same time: the API server may be slow.
+  const looked = await Promise.allSettled(changes.additions.map((each) => planner.lookUp(each)));
+  const additions: PlannedAddition[] = [];
+  const failures: { error: CniError; addition: Addition; isUnknown: boolean }[] = [];
+  for (const [i, addition] of changes.additions.entries()) {
+    const found = looked[i] as PromiseSettledResult<ResolvedNetwork>;
+    const isUnknown = found.status === "rejected";
+    try {
+      if (isUnknown) throw found.reason;
+      additions.push(await planner.plan(addition, found.value));
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error;
+      failures.push({ error, addition, isUnknown });
+    }
+  }
+  const isWrong = failures.some(({ error, isUnknown }) => isUnknown || !isTemporary(error));
+  const kept = failures.flatMap(({ addition: { replaced } }) => replaced ?? []);
+  const replaced = changes.additions.flatMap((each) => each.replaced ?? []);
+  const mayGo = (each: RecordedAttachment): boolean =>
+    each.state !== "attached" || !(replaced.includes(each) ? kept.includes(each) : isWrong);
+  return {
+    removals: changes.removals.filter(mayGo),
+    additions,
+    problems: failures.map(({ error }) => error),
+  };
+}
+
+class ChangePlanner {
+  readonly #ctx: CallContext;
+  readonly #sandbox: LockedSandbox;
+  readonly #record: AttachmentRecord;
+  readonly #changes: ToPlan["changes"];
+  readonly #earlier: EarlierNetwork[];
+
+  constructor(ctx: CallContext, sandbox: LockedSandbox, { record, changes }: ToPlan) {
+    // Without its device, a network would be attached to another one or to none.
+    this.#ctx = { ...ctx, config: { ...ctx.config, missingDevice: "fail" } };
+    this.#sandbox = sandbox;
+    this.#record = record;
+    this.#changes = changes;
+    const stay = record.attachments.filter((each) => !changes.removals.includes(each));
+    this.#earlier = stay.map((each) => {
+      const { result: raw, ignoredRequests = [] } = each;
+      const planned = recordedNetwork(each, ctx.config);
+      return raw === undefined ? { planned } : { planned, raw, ignoredRequests };
+    });
+  }
+
+  /** @throws CniError when the pod may not have the network, or it is not known */
+  async lookUp({ selection, replaced }: Addition): Promise<ResolvedNetwork> {
+    refuseDefaultRoute(selection, replaced);
+    return resolveSelection(this.#ctx, this.#sandbox.pod, selection);
+  }
+
+  /** @throws CniError when it cannot be attached besides the earlier ones */
+  async plan(
+    { selection, replaced }: Addition,
+    network: ResolvedNetwork,
+  ): Promise<PlannedAddition> {
+    const { pod, failedSwaps } = this.#sandbox;
+    const { containerId, ifName, attachments } = this.#record;
+    const { cniArgs = [], searchPath: path = [] } = attachments[0] ?? {};
+    const existingInterfaces = async () => this.#namesTaken(replaced);
+    const request = { containerId, ifName, cniArgs, path, existingInterfaces };
+    const options = { request, pod, earlier: this.#earlier, ifName: replaced?.ifName };
+    const { attachments: planned, recordBytes } = await planNetworks(this.#ctx, options, [network]);
+    const [attachment] = planned as [PlannedAttachment];
+    // The runtime's DEL looks in these directories, too.
+    throwProblems(await pluginProblems(this.#ctx, planned, attachment.searchPath));
+    failedSwaps.refuse(pod, attachment, replaced);
+    this.#earlier.push({ planned: attachment });
+    return { ways: this.#waysOf(attachment, { selection, replaced }), recordBytes, replaced };
+  }
+
+  /** A network keeps its addresses, if its IPAM takes them; one that works comes back if need be. */
+  #waysOf(planned: PlannedAttachment, { selection, replaced }: Addition): PlannedAttachment[] {
+    if (replaced === undefined) return [planned];
+    const isSame = isDeepStrictEqual(replaced.selection, selectionElement(selection));
+    const kept = isSame ? withAddresses(planned, replaced) : planned;
+    const former = recordedNetwork(replaced, this.#ctx.config);
+    return [
+      ...(kept === planned ? [] : [kept]),
+      planned,
+      ...(replaced.state === "attached" ? [withAddresses(former, replaced)] : []),
+    ];
+  }
+
+  /** Those of interfaces that stay, or that other elements will have. */
+  #namesTaken(own: RecordedAttachment | undefined): ReadonlySet<string> {
+    const { removals, additions } = this.#changes;
+    const replaced = additions.flatMap((each) => each.replaced ?? []);
+    // What is owed may be there for long.
+    const free = removals.filter((each) => each.state !== "owed" || replaced.includes(each));
+    const isFree = (name: string): boolean => free.some(({ ifName }) => ifName === name);
+    const links = [...this.#sandbox.links].filter((name) => !isFree(name));
+    const others = [...removals.filter((each) => !free.includes(each)), ...replaced];
+    const names = others.filter((each) => each !== own).map(({ ifName }) => ifName);
+    return new Set([...links, ...names]);
+  }
+}
+
+function isTemporary({ code }: CniError): boolean {
+  return code === CniErrorCode.TryAgainLater;
+}
+
+/** The kubelet's probes and the pod's connections use the present route. */
+function refuseDefaultRoute(
+  { defaultRoute, namespace, name }: NetworkSelection,
+  replaced: RecordedAttachment | undefined,
+): void {
+  if (defaultRoute === undefined || isDeepStrictEqual(replaced?.defaultRoute, defaultRoute)) return;
+  throw new CniError(
+    "InvalidRequest",
+    `network ${namespace}/${name}: a running pod keeps its default route; remove default-route from the element, or create the pod again`,
+  );
+}
+
+/** A network with the addresses of an attachment, unless its element or its plugins decide. */
+function withAddresses(planned: PlannedAttachment, from: RecordedAttachment): PlannedAttachment {
+  const { list, selection, capabilityArgs } = planned;
+  const isAsked = selection?.ips !== undefined || !enabledCapabilities(list).has("ips");
+  if (isAsked || from.result === undefined) return planned;
+  const { ips } = parseResult(from.result, { fallbackVersion: list.cniVersion });
+  if (ips.length === 0) return planned;
+  const addresses = ips.map(({ address }) => address);
+  return { ...planned, capabilityArgs: { ...capabilityArgs, ips: addresses } };
+}

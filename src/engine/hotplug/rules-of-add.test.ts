@@ -1,0 +1,255 @@
+import { expect, test } from "vitest";
+import { CniError } from "#cni/error.ts";
+import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
+import { missing, web } from "#engine/testing/pod-lab.ts";
+import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
+
+/*
+ * What an ADD demands holds for networks of a running pod, too: each test is a defect of the time
+ * when hot-plug planned, attached and undid by itself.
+ */
+
+const unnamed = ["eth0 default-net", "net1 default/a", "net2 default/b"];
+
+test("a plugin that is not there fails nothing but its element, and its network can be plugged later", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.plugins.setLookup("macvlan", missing);
+  expect(await pod.edit("a,b,c")).toMatchObject({ state: "failed" });
+  expect(pod.newEvents().join()).toMatch(/InterfaceAddRejected: .*default\/b.*macvlan/);
+  expect(pod.lab.plugins.log()).toEqual(["ipvlan ADD net2"]);
+  expect(await pod.recorded()).toEqual([...unnamed.slice(0, 2), "net2 default/c"]);
+  pod.lab.plugins.setLookup("macvlan", { outcome: "found" });
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toContain("net3 default/b");
+});
+
+test("plugins are looked up where the sandbox's own ADD had them, which its DEL searches", async () => {
+  const pod = await hotPlugLab("a");
+  await pod.edit("a,b");
+  const [, plugged] = (await pod.attachments()).slice(1);
+  expect(plugged?.searchPath).toEqual((await pod.attachments())[0]?.searchPath);
+});
+
+test("an element keeps its interface over all attempts, while what they leave is owed, and forgotten in the end", async () => {
+  const pod = await hotPlugLab("");
+  pod.lab.plugins.script("macvlan ADD", failed(7, "parent link is missing"));
+  pod.lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
+  for (let attempt = 0; attempt < 4; attempt++) {
+    expect(await pod.edit("b")).toMatchObject({ state: "failed" });
+    expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/b"]);
+  }
+  expect((await pod.attachments())[1]).toMatchObject({
+    state: "owed",
+    teardown: { attempts: 4, lastError: expect.stringContaining("no server answers") },
+  });
+  expect(await pod.lab.check(web)).toMatchObject({ exitCode: 0 });
+  pod.lab.advance(300_000);
+  pod.lab.plugins.unscript("macvlan ADD");
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(pod.newEvents().join()).toMatch(/AttachmentForgotten: .*default\/b \(net1\)/);
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/b"]);
+});
+
+test("a missing plugin counts as lost for an unplugged network after its grace period", async () => {
+  const pod = await hotPlugLab("a,b");
+  pod.lab.plugins.setLookup("bridge", missing);
+  pod.lab.kernel.removeLink(netns, "net1");
+  expect(await pod.edit("b")).toMatchObject({ state: "failed" });
+  pod.lab.advance(pod.lab.config.missingPluginGraceMs ?? 300_000);
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net2 default/b"]);
+});
+
+test.each([
+  {
+    why: "its plugin is missing",
+    breakIt: (lab: EngineLab) => lab.plugins.setLookup("macvlan", missing),
+  },
+  { why: "its definition is gone", breakIt: (lab: EngineLab) => lab.source.removeNad("default/b") },
+])("a swap removes nothing if the new network cannot be attached: $why", async ({ breakIt }) => {
+  const pod = await hotPlugLab("a@x1");
+  breakIt(pod.lab);
+  expect(await pod.edit("b@x1")).toMatchObject({ state: "failed" });
+  expect([pod.lab.plugins.log(), await pod.recorded()]).toEqual([
+    [],
+    ["eth0 default-net", "x1 default/a"],
+  ]);
+});
+
+test.each([
+  {
+    when: "its definition changes",
+    change: ({ source }: EngineLab) =>
+      source.addNad("default/b", network("net-b", "macvlan", "tuning")),
+  },
+  { when: "some minutes have passed", change: (lab: EngineLab) => lab.advance(240_000) },
+])("if the new network of a swap fails, the old one comes back until $when", async ({ change }) => {
+  const pod = await hotPlugLab("a@x1");
+  pod.lab.plugins.script("macvlan ADD", failed(7, "no such VLAN"));
+  expect(await pod.edit("b@x1")).toMatchObject({
+    state: "failed",
+    operations: [
+      { op: "remove", result: "success" },
+      { op: "add", result: "error", message: expect.stringMatching(/no such VLAN/) },
+    ],
+  });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/a"]);
+  expect(pod.shown()).toEqual(await pod.recorded());
+  pod.lab.plugins.calls.length = 0;
+  expect(await pod.again()).toMatchObject({
+    state: "failed",
+    problem: expect.stringMatching(/no such VLAN.*the former attachment is back/),
+  });
+  expect(pod.lab.plugins.log()).toEqual([]);
+  pod.lab.plugins.unscript("macvlan ADD");
+  change(pod.lab);
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/b"]);
+});
+
+const withIps = { ...network("net-a"), plugins: [{ type: "bridge", capabilities: { ips: true } }] };
+
+test.each([
+  { how: "keeps the addresses", refuses: false, asked: [["10.0.0.2/24"]] },
+  {
+    how: "gets others if its IPAM refuses them",
+    refuses: true,
+    asked: [["10.0.0.2/24"], undefined],
+  },
+])("a refreshed network $how", async ({ refuses, asked }) => {
+  const prepare = (lab: EngineLab): void => lab.source.addNad("default/a", withIps);
+  const pod = await hotPlugLab("a", {}, { prepare });
+  pod.lab.plugins.script("bridge ADD", ({ conf }) => {
+    const { ips } = (conf.runtimeConfig ?? {}) as { ips?: string[] };
+    return refuses && ips !== undefined ? failed(7, "not in the range") : undefined;
+  });
+  expect(await pod.again("net1")).toMatchObject({ state: "settled" });
+  const adds = pod.lab.plugins.of("bridge", "ADD");
+  expect(
+    adds.map(({ conf }) => (conf.runtimeConfig as { ips?: string[] } | undefined)?.ips),
+  ).toEqual(asked);
+});
+
+test("of two elements of one definition, the one that can be attached is", async () => {
+  const pod = await hotPlugLab("");
+  expect(await pod.edit("b@eth0,b")).toMatchObject({ state: "failed" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/b"]);
+});
+
+test("devices that cannot be looked up now keep their element waiting, and no other", async () => {
+  const devicesOf = async (): Promise<never> => {
+    throw new CniError("TryAgainLater", "the kubelet does not answer");
+  };
+  const pod = await hotPlugLab("a", {}, { deviceSources: [{ devicesOf }] });
+  const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
+  pod.lab.source.addNad("default/vf", network("net-vf", "sriov"), resource);
+  expect(await pod.edit("vf,b")).toMatchObject({ state: "failed" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/b"]);
+  expect(pod.newEvents().join()).not.toMatch(/InterfaceAddRejected/);
+});
+
+test("an annotation that became invalid keeps no lost interface from healing", async () => {
+  const pod = await hotPlugLab("a,b", {}, { config: { heal: true } });
+  pod.lab.kernel.removeLink(netns, "net1");
+  const { lab, hosts } = pod;
+  await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
+  await pod.edit("[");
+  expect(lab.kernel.linkNames(netns)).toEqual(["eth0", "net1", "net2"]);
+  expect(await pod.again()).toMatchObject({ state: "settled", problem: expect.any(String) });
+});
+
+/** An ADD of an interface with a default route by each gateway, in the kernel and in the result. */
+function routed({ kernel }: EngineLab, ...gateways: string[]) {
+  return (call: Parameters<typeof interfaceResult>[0]): DelegateOutcome => {
+    const isV6 = (gateway: string): boolean => gateway.includes(":");
+    const addresses = gateways.map((gw) => `${gw}0/${isV6(gw) ? 64 : 24}`);
+    kernel.addLink(netns, call.ifName, addresses);
+    const first = call.ifName === "eth0" ? 100 : 50;
+    for (const gateway of gateways) {
+      const metric = isV6(gateway) ? 1024 + first : first;
+      kernel.addDefaultRoute(netns, { dev: call.ifName, gateway, metric });
+    }
+    const routes = gateways.map((gw) => ({
+      ...{ dst: isV6(gw) ? "::/0" : "0.0.0.0/0", gw },
+      priority: isV6(gw) ? 1024 + first : first,
+    }));
+    return exited(0, { ...interfaceResult(call, addresses), routes });
+  };
+}
+
+const viaEth0 = ["via 10.9.0.1 dev eth0 metric 100", "via fd09::1 dev eth0 metric 1124"];
+
+/** A pod whose primary network and `b` have default routes of both families. */
+async function routedPod(annotation: object[], options: object = {}): Promise<HotPlugLab> {
+  const prepare = (lab: EngineLab): void => {
+    lab.plugins.script("ptp ADD", routed(lab, "10.9.0.1", "fd09::1"));
+    lab.plugins.script("macvlan ADD", routed(lab, "10.8.0.1", "fd08::1"));
+    lab.plugins.script("macvlan DEL", ({ ifName }) => void lab.kernel.removeLink(netns, ifName));
+  };
+  const pod = await hotPlugLab(annotation as never, {}, { prepare, ...options });
+  pod.newEvents();
+  return pod;
+}
+
+test("a plugged network whose IPAM has default routes does not take those of the pod [H-37]", async () => {
+  const pod = await routedPod([{ name: "a" }]);
+  await pod.edit("a,b");
+  expect(await pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
+  expect((await pod.attachments())[2]?.result).not.toHaveProperty("routes");
+});
+
+test.each([
+  { families: "both", gateways: [], taken: [] },
+  { families: "IPv4", gateways: ["10.8.0.1"], taken: [viaEth0[1]] },
+])(
+  "an edit that removes an element with default-route of $families families gives the pod its own back",
+  async ({ gateways, taken }) => {
+    const pod = await routedPod([{ name: "b", "default-route": gateways }]);
+    const kept = (await pod.lab.kernel.defaultRoutes(netns)).filter((each) =>
+      each.includes("eth0"),
+    );
+    expect(kept).toEqual(taken);
+    expect(await pod.edit("")).toMatchObject({ state: "settled" });
+    expect((await pod.lab.kernel.defaultRoutes(netns)).toSorted()).toEqual(viaEth0.toSorted());
+    expect((await pod.attachments())[0]).not.toHaveProperty("yieldedRoutes");
+    expect((await pod.attachments())[0]?.result).toMatchObject({
+      routes: expect.arrayContaining(
+        ["0.0.0.0/0", "::/0"].map((dst) => expect.objectContaining({ dst })),
+      ),
+    });
+  },
+);
+
+test("a healed interface with default-route gets the default route again [H-39]", async () => {
+  const pod = await routedPod([{ name: "b", "default-route": [] }], { config: { heal: true } });
+  const before = await pod.lab.kernel.defaultRoutes(netns);
+  pod.lab.kernel.removeLink(netns, "net1");
+  const { lab, hosts } = pod;
+  await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(await lab.kernel.defaultRoutes(netns)).toEqual(before);
+  await pod.edit("");
+  expect((await lab.kernel.defaultRoutes(netns)).toSorted()).toEqual(viaEth0.toSorted());
+});
+
+test("a network that fails after it has taken the default route gives it back", async () => {
+  const pod = await routedPod([{ name: "b", "default-route": [] }, { name: "a" }]);
+  const before = await pod.lab.kernel.defaultRoutes(netns);
+  pod.lab.source.addNad("default/b", network("net-b", "macvlan", "tuning"));
+  pod.lab.plugins.script("tuning ADD", failed(7, "no such key"));
+  expect(await pod.again("net1")).toMatchObject({ state: "settled" });
+  expect(await pod.lab.kernel.defaultRoutes(netns)).toEqual(before);
+  expect((await pod.attachments())[0]?.yieldedRoutes).toHaveLength(2);
+});
+
+test("an edit says that it cannot remove what an earlier release attached, which recorded no element", async () => {
+  const pod = await hotPlugLab("a,b");
+  const stored = await pod.lab.records.load(sandbox);
+  const attachments = (stored?.record.attachments ?? []).map(({ selection: _, ...each }) => each);
+  await pod.lab.records.update({ ...stored!.record, attachments }, stored!.plan);
+  for (const _ of [1, 2]) expect(await pod.edit("b")).toMatchObject({ state: "settled" });
+  expect(pod.newEvents()).toEqual([expect.stringMatching(/^NotManaged: .*default\/a \(net1\)/)]);
+  expect(await pod.recorded()).toEqual(unnamed);
+});
