@@ -6,7 +6,7 @@ import {
 } from "vitest/node";
 
 /** So that what mutants leave behind stays small. */
-const runsMax = 30;
+const runsMax = 100;
 
 let kept: KeptThread | undefined;
 

@@ -11,6 +11,6 @@ export default defineConfig({
     isolate: false,
     sequence: { sequencer: QuickestFirst },
     // A mutant that hangs is found, but not one on a busy machine.
-    testTimeout: 20_000,
+    testTimeout: 60_000,
   },
 });

@@ -18,7 +18,13 @@ test("device-info paths follow the specification, with hyphens in place of slash
 test("ownerOfCniDeviceInfo() returns the container of Plexus's files, and ignores other files", () => {
   const path = cniDeviceInfoPath({ containerId: "a.b_c-1", ifName: "net1@x" });
   expect(ownerOfCniDeviceInfo(basename(path))).toBe("a.b_c-1");
-  for (const other of ["ns-net-abc_net1", "plexus-abc", "plexus-@net1.json", ".plexus-a@b.json"]) {
+  for (const other of [
+    "ns-net-abc_net1",
+    "plexus-abc",
+    "plexus-@net1.json",
+    ".plexus-a@b.json",
+    "plexus-a@b.json~",
+  ]) {
     expect(ownerOfCniDeviceInfo(other)).toBeUndefined();
   }
 });

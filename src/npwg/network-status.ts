@@ -111,10 +111,8 @@ export function addressesOf(result: Result): Map<string, readonly string[]> {
 function ipsByIndex({ ips }: Result, indexes: readonly number[]): Map<number, readonly string[]> {
   const last = indexes.at(-1) ?? -1;
   const isInside = ({ interface: index = last }: ResultIp): boolean => indexes.includes(index);
-  const inside = ips.filter(isInside);
-  const owned = Map.groupBy(inside.length === 0 ? ips : inside, (ip) =>
-    inside.length === 0 ? last : (ip.interface ?? last),
-  );
+  const hasInside = ips.some(isInside);
+  const owned = Map.groupBy(ips, (ip) => (hasInside ? (ip.interface ?? last) : last));
   return new Map([...owned].map(([index, list]) => [index, list.map(bareIp)]));
 }
 

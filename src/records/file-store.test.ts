@@ -3,6 +3,7 @@ import { once } from "node:events";
 import fs, { appendFileSync, readlinkSync } from "node:fs";
 import {
   chmod,
+  link,
   lstat,
   mkdir,
   mkdtemp,
@@ -339,6 +340,13 @@ test("list() ignores every file that is not a record", async () => {
   expect(await store.list()).toEqual({ records: [recordOf("c2")], damaged: [] });
 });
 
+test("load() finds no record that another process removes just now", async () => {
+  const store = await FileRecordStore.open(dir);
+  vi.spyOn(fs, "lstatSync").mockReturnValueOnce({} as never);
+  syncBuiltinESMExports();
+  expect(await store.load(key)).toBeUndefined();
+});
+
 test.each([{}, { forOneCall: true }])(
   "hasPod() finds every sandbox of a pod and no other pod's, even beside an unreadable file: %j",
   async (options) => {
@@ -414,7 +422,11 @@ test("keysOf() sees a record that another process creates in place of one finish
   const listing = store.keysOf(web);
   await store.finish(key);
   await listing;
-  await (await FileRecordStore.open(dir)).create(recordOf("c1"), plan);
+  const other = await FileRecordStore.open(dir);
+  await other.create(recordOf("c1"), plan);
+  expect(await store.keysOf(web)).toMatchObject([key]);
+  await store.finish(key);
+  await other.create(recordOf("c1"), plan);
   expect(await store.keysOf(web)).toMatchObject([key]);
 });
 
@@ -867,6 +879,11 @@ test("sweep() cleans up the state directory", async () => {
   expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
 });
 
+test("create() closes the file after a while", async () => {
+  await storeWithRecord();
+  await expect.poll(openFiles, { timeout: 5000 }).toEqual([]);
+});
+
 test("flush() and finish() leave no descriptor open", async () => {
   const store = await FileRecordStore.open(dir);
   const descriptors = async (): Promise<number> => (await readdir("/proc/self/fd")).length;
@@ -925,6 +942,7 @@ test("keepDefaultPlan() writes a file of mode 0600, and only if plan, mode or fi
   for (const spoil of [
     () => chmod(path, 0o644),
     () => rename(path, `${path}.other`).then(() => symlink(`${path}.other`, path)),
+    () => link(path, `${path}.link`),
   ]) {
     await spoil();
     await store.keepDefaultPlan([{ ...call, type: "bridge" }]);

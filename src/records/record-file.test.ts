@@ -176,3 +176,8 @@ test.each<[(string | number)[], string]>([
     /must (not be empty|be one of)/,
   );
 });
+
+test("parseRecord() takes an error that is not the content's for no damage", () => {
+  const file = formatRecord(full, plan);
+  expect(() => parseRecord(file, { ...where, key: undefined as never })).toThrow(TypeError);
+});

@@ -59,8 +59,7 @@ function checkAttachment(attachment: FieldReader): void {
   const others = ["device", "definition", "result", "ignoredRequests", "failedAdd"];
   const optional = [...others, ...lists, ...ofHotPlug];
   checkKeys(attachment, { required: [...required, ...objects], optional });
-  attachment.string("displayName");
-  if (attachment.has("definition")) attachment.string("definition");
+  for (const key of ["displayName", "definition"]) attachment.string(key);
   attachment.checked("ifName", notEmpty);
   attachment.checked("state", oneOf(states));
   if (typeof attachment.value("isDefault") !== "boolean") {

@@ -349,7 +349,7 @@ test("gc() detaches stale sandboxes for at most five seconds, and reports how ma
   const { json } = await lab.gc(["kept"]);
   expect(json).toMatchObject({
     code: 102,
-    msg: expect.stringMatching(/timed out.*2 stale sandboxes were not reached in 5 s/),
+    msg: expect.stringMatching(/timed out.*; 2 stale sandboxes were not reached in 5 s/),
   });
   const timeouts = lab.plugins.of("bridge", "DEL").map(({ timeoutMs }) => timeoutMs);
   expect(timeouts.map((ms) => Math.ceil(ms / 1000))).toEqual([5]);
@@ -421,6 +421,43 @@ test("gc() leaves a stale sandbox to another GC that is still running, as after 
   const both = await Promise.all([lab.gc(["kept"]), lab.gc(["kept"])]);
   expect(both.map(({ exitCode }) => exitCode)).toEqual([0, 0]);
   expect(lab.plugins.log("DEL")).toHaveLength(6);
+  expect(lab.records.keys).toEqual(["kept@eth0"]);
+});
+
+test.each<[string, (lab: EngineLab) => Promise<void>, string[]]>([
+  ["has detached", ({ records }) => records.finish(eth0("c1")), ["kept@eth0"]],
+  [
+    "has replaced",
+    async ({ records }) => {
+      const { record, plan } = (await records.load(eth0("c1")))!;
+      records.put({ ...record, createdAt: "later" }, plan);
+    },
+    ["c1@eth0", "kept@eth0"],
+  ],
+])("gc() skips a stale sandbox that another process %s meanwhile", async (_, change, keys) => {
+  const lab = await pods("c1", "kept");
+  lab.plugins.script("bridge GC", async () => {
+    await change(lab);
+    return undefined;
+  });
+  expect(await lab.gc(["kept"])).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect(lab.records.keys.sort()).toEqual(keys);
+});
+
+test("gc() keeps the count of a leftover's failures", async () => {
+  const lab = await pods("c1", "kept");
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del({ env: podman, pod: "default/c1" });
+  expect((await lab.gc(["kept"])).json).toMatchObject({ code: 5 });
+  expect(lab.records.writes.at(-1)?.record.teardown).toMatchObject({ attempts: 2 });
+});
+
+test("gc() detaches a stale sandbox although it cannot be marked", async () => {
+  const lab = await pods("c1", "kept");
+  lab.records.failWrite = { nth: lab.records.writeCount + 1, error: new Error("disk full") };
+  expect(await lab.gc(["kept"])).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn")).toContain("cannot mark a stale sandbox as a leftover");
   expect(lab.records.keys).toEqual(["kept@eth0"]);
 });
 

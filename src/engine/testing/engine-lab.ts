@@ -173,7 +173,7 @@ export class EngineLab {
 
   /** One second later with every write of a record, and as much later as {@link advance} said. */
   #now(): string {
-    const ms = Date.UTC(2026, 0, 1) + this.records.writes.length * 1000 + this.#advancedMs;
+    const ms = Date.UTC(2026, 0, 1) + this.records.writeCount * 1000 + this.#advancedMs;
     return new Date(ms).toISOString().replace(".000Z", "Z");
   }
 

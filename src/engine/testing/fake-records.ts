@@ -25,8 +25,8 @@ export class FakeRecords implements RecordStore {
   readonly #damagedPlans = new Set<string>();
   readonly #incomplete = new Set<string>();
   readonly #modifiedMs = new Map<string, number>();
-  /** Every create and update, in order. */
-  readonly writes: { record: AttachmentRecord; plan: TeardownPlan }[] = [];
+  /** Every create and update, as JSON. */
+  readonly #written: { readonly record: string; readonly plan: string }[] = [];
   /** Keys whose files were put aside. */
   readonly quarantined: string[] = [];
   /** The calls of the default network's DEL that are kept. */
@@ -199,6 +199,18 @@ export class FakeRecords implements RecordStore {
     if (entry !== undefined) delete entry[file];
   }
 
+  /** Every create and update, in order. */
+  get writes(): { record: AttachmentRecord; plan: TeardownPlan }[] {
+    return this.#written.map(({ record, plan }) => ({
+      record: JSON.parse(record),
+      plan: JSON.parse(plan),
+    }));
+  }
+
+  get writeCount(): number {
+    return this.#written.length;
+  }
+
   /** `containerId@ifName` of everything that is kept. */
   get keys(): string[] {
     return [...this.#entries.keys()];
@@ -206,12 +218,13 @@ export class FakeRecords implements RecordStore {
 
   #write(record: AttachmentRecord, plan: TeardownPlan): void {
     const timeoutMs = plan.steps[0]?.call.timeoutMs ?? 0;
-    const text = JSON.stringify({ record, plan });
-    const same = JSON.stringify({ record, plan: teardownPlan(record, timeoutMs) });
-    strictEqual(text, same, "record and plan differ");
-    this.writes.push(JSON.parse(text));
-    if (this.failWrite?.nth === this.writes.length) throw this.failWrite.error;
-    this.put(record, plan);
+    const written = { record: JSON.stringify(record), plan: JSON.stringify(plan) };
+    const same = JSON.stringify(teardownPlan(record, timeoutMs));
+    strictEqual(written.plan, same, "record and plan differ");
+    this.#written.push(written);
+    if (this.failWrite?.nth === this.writeCount) throw this.failWrite.error;
+    const { containerId, ifName } = record;
+    this.#entries.set(name(record), { key: { containerId, ifName }, ...written });
   }
 
   #forget(key: RecordKey): boolean {
