@@ -12,7 +12,7 @@ let kept: KeptThread | undefined;
 
 /**
  * Lets mutants share a thread: to load the modules takes longer than most tests. Those of code
- * that runs when a module loads get a thread of their own, and so do all with
+ * that runs when a module loads get a separate thread, and so do all with
  * PLEXUS_OWN_THREADS=1.
  */
 export function keepThreads({ config }: TestProject): void {

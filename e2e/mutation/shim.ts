@@ -96,7 +96,7 @@ async function isFound({ file, text }: ShimMutant, dir: string): Promise<boolean
 
 /**
  * Whether a program ends with 0 in time. A shim without its rules may end other processes and
- * change interfaces, so it runs in namespaces of its own.
+ * change interfaces, so it runs in separate namespaces.
  */
 async function passes(
   file: string,

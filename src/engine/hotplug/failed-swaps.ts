@@ -18,7 +18,7 @@ interface FailedSwap {
 }
 
 /**
- * Networks that could not take the place of one that works, which then came back. Each attempt
+ * Networks that could not replace one that works, which then came back. Each attempt
  * interrupts that one, so the next one waits for some minutes, or for another element or definition.
  */
 export class FailedSwaps {
@@ -36,7 +36,7 @@ export class FailedSwaps {
     this.#failed.set(keyOf(pod, planned), { network: identityOf(planned), problem, until });
   }
 
-  /** @throws CniError 100 when the network has just failed in the place of an attached one */
+  /** @throws CniError 100 when the network has just failed to replace an attached one */
   refuse(
     pod: Pick<Pod, "uid">,
     planned: PlannedAttachment,

@@ -89,7 +89,7 @@ export interface AttachedDevice extends AllocatedDevice {
  * `planned`, then `attempted` once a delegate may have run, and `attached` with its result. In a
  * running sandbox also `detaching` when it is to be removed, and `owed` when that has failed.
  */
-export type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed";
+type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed";
 
 /** A default route of an interface that another attachment's request has taken from it. */
 export interface YieldedRoute {
