@@ -21,8 +21,18 @@ const { values } = parseArgs({
 });
 /** Edited at the same time, for the second half of the table. */
 const podsAtOnce = 20;
+/** Two edits each: plexusd delays those that follow ten others, and one within 200 ms. */
+const roundsOfPod = 5;
+const pauseMs = 250;
 /** Between two looks at the status, in milliseconds. */
 const pollMs = 1;
+
+interface Times {
+  readonly plug: number[];
+  readonly unplug: number[];
+}
+
+let pods = 0;
 
 /** Milliseconds until the status shows these interfaces besides eth0. */
 async function timeOf(
@@ -55,24 +65,29 @@ async function measure(): Promise<string> {
 
 /** Rows for edits of so many pods at the same time. */
 async function measurePods(host: HotPlugNode, count: number): Promise<string[][]> {
-  const names = Array.from({ length: count }, (_, index) => `web-${count}-${index}`);
-  const pods = await Promise.all(names.map((name) => host.pod(name, "front")));
-  const ofAll = (networks: string, shown: readonly string[]): Promise<number[]> =>
-    Promise.all(pods.map((pod) => timeOf(pod, networks, shown)));
-  const times = { plug: [] as number[], unplug: [] as number[] };
-  for (let round = -5; round < Number(values.rounds); round++) {
-    const plug = await ofAll("front,back@net2", ["net1", "net2"]);
-    const unplug = await ofAll("front", ["net1"]);
-    if (round < 0) continue;
-    times.plug.push(...plug);
-    times.unplug.push(...unplug);
-  }
-  for (const { sandbox } of pods) await sandbox.mustDel();
+  const times: Times = { plug: [], unplug: [] };
+  await measureRounds(host, count, { plug: [], unplug: [] });
+  while (times.plug.length < Number(values.rounds) * count) await measureRounds(host, count, times);
   const of = count === 1 ? "" : `, ${count} pods at once`;
   return [
     row(`a network is plugged${of}`, times.plug),
     row(`a network is unplugged${of}`, times.unplug),
   ];
+}
+
+/** Adds the times of as many edits as new pods may have in a row. */
+async function measureRounds(host: HotPlugNode, count: number, times: Times): Promise<void> {
+  const names = Array.from({ length: count }, () => `web-${pods++}`);
+  const all = await Promise.all(names.map((name) => host.pod(name, "front")));
+  const ofAll = async (networks: string, shown: readonly string[]): Promise<number[]> => {
+    await sleep(pauseMs);
+    return Promise.all(all.map((pod) => timeOf(pod, networks, shown)));
+  };
+  for (let round = 0; round < roundsOfPod; round++) {
+    times.plug.push(...(await ofAll("front,back@net2", ["net1", "net2"])));
+    times.unplug.push(...(await ofAll("front", ["net1"])));
+  }
+  for (const { sandbox } of all) await sandbox.mustDel();
 }
 
 function row(name: string, all: readonly number[]): string[] {

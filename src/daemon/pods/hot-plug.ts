@@ -266,7 +266,7 @@ export class HotPlugQueue {
 /** A network that hangs must leave the rest of a namespace's share to its other pods. */
 function claimsOf({ pod, networks }: WatchedPod): Claim[] {
   return [
-    { key: `namespace ${pod.namespace}`, share: 1 },
-    { key: `networks ${[...networks].toSorted().join()}`, share: 0.5 },
+    { key: `namespace ${pod.namespace}`, share: 2 },
+    { key: `networks ${[...networks].toSorted().join()}`, share: 1 },
   ];
 }

@@ -13,7 +13,7 @@ export const busyBackoff = { initialMs: 100, maxMs: 5000 };
 /** Between attempts that fail, which may need people. */
 const failureBackoff = { initialMs: 1000, maxMs: 300_000 };
 /** Attempts that change something or fail: so many at once, and later one every five seconds. */
-const rate = { burst: 5, tokensPerSecond: 0.2 };
+const rate = { burst: 10, tokensPerSecond: 0.2 };
 /** The first edit starts an attempt at once; those that follow within so long share the next one. */
 const debounceMs = 200;
 /** A definition that the annotation names ends the backoff at most this often. */

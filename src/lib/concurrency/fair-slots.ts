@@ -1,7 +1,7 @@
 /** Something that a slot counts for, such as a tenant. */
 export interface Claim {
   readonly key: string;
-  /** It gets a slot while it holds less than this share of those that are free then. */
+  /** It gets a slot while it holds less than so many times those that are free then. */
   readonly share: number;
 }
 
