@@ -214,6 +214,42 @@ const isOfKept = ({ record }: { record: RecordKey }): boolean => record.containe
 
 const podman = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/c1" };
 
+test("gc() leaves the other list's sandbox recorded even if its namespace is gone", async () => {
+  const lab = await twoLists();
+  lab.kernel.removeNamespace("/run/netns/c2");
+  expect(await lab.gc([], { conf: confOf.one })).toMatchObject({ exitCode: 0 });
+  expect([lab.plugins.log("DEL"), lab.records.keys]).toEqual([[], ["c1@eth0", "c2@eth0"]]);
+});
+
+test("gc() keeps every attachment of a pod to one network", async () => {
+  const lab = await pods();
+  lab.kernel.addNamespace("/run/netns/c1");
+  lab.source.addPod({ name: "c1", annotations: { [networksAnnotation]: "a,a" } });
+  expect(await lab.add({ pod: "default/c1" })).toMatchObject({ exitCode: 0 });
+  await lab.gc(["c1"]);
+  expect(passedAsValid(lab)).toMatchObject({ bridge: ["c1/net1", "c1/net2"] });
+});
+
+test("gc() keeps listed attachments in an earlier default network that a newer pod requests", async () => {
+  const lab = await pods("c1");
+  lab.conf = { delegates: [v110("new-default", "ipvlan")] };
+  lab.source.addNad("default/a", v110("default-net", "ptp"));
+  lab.source.addPod({ name: "c2", annotations: { [networksAnnotation]: "a" } });
+  lab.kernel.addNamespace("/run/netns/c2");
+  const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" };
+  expect(await lab.add({ pod: "default/c2", env })).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  await lab.gc(["c1", "c2", "before-plexus"]);
+  expect(passedAsValid(lab).ptp).toContain("before-plexus/eth0");
+});
+
+test("gc() collects although Multus's file of a sandbox has just gone", async () => {
+  const lab = await pods("c1");
+  lab.multusFiles.containers = async () => ["gone"];
+  expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
+  expect(passedAsValid(lab)).toMatchObject({ ptp: ["c1/eth0"] });
+});
+
 test("gc() does not collect a network that another list has as its default network", async () => {
   const lab = await twoLists();
   lab.source.addNad("default/a", v110("net-two", "macvlan"));
@@ -230,8 +266,9 @@ test("gc() does not collect a network that another list has as its default netwo
 
 test("gc() without a list detaches nothing and skips default networks, which pods older than Plexus may use", async () => {
   const lab = await pods("c1");
+  lab.kernel.removeNamespace("/run/netns/c1");
   expect(await lab.gc(undefined)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect([lab.plugins.log("DEL"), lab.records.keys]).toEqual([[], ["c1@eth0"]]);
   expect(passedAsValid(lab)).toEqual({ bridge: ["c1/net1"], tuning: ["c1/net1"] });
 });
 
@@ -358,10 +395,28 @@ test("gc() detaches stale sandboxes for at most five seconds, and reports how ma
 
 test("gc() gives each plugin's GC five seconds and all together ten, and reports those that did not run", async () => {
   const lab = await pods("c1");
+  lab.advance(60_000);
   for (const type of ["ptp", "bridge", "tuning"]) hang(lab, `${type} GC`);
   const { json } = await lab.gc(["c1"]);
   expect(lab.plugins.calls.map(({ timeoutMs }) => Math.ceil(timeoutMs / 1000))).toEqual([5, 5]);
   expect(json).toMatchObject({ code: 102, msg: expect.stringContaining("is used up") });
+});
+
+test("gc() gives plugins less time if it has waited for other operations", async () => {
+  const lab = await pods("c1");
+  const release = Promise.withResolvers<void>();
+  lab.plugins.script("ptp CHECK", async () => void (await release.promise));
+  const other = lab.check({ pod: "default/c1", env: podman });
+  await new Promise(setImmediate);
+  lab.plugins.calls.length = 0;
+  for (const type of ["ptp", "bridge", "tuning"]) hang(lab, `${type} GC`);
+  const gc = lab.gc(["c1"]);
+  await new Promise(setImmediate);
+  lab.advance(3000);
+  release.resolve();
+  await Promise.all([other, gc]);
+  const calls = lab.plugins.calls.filter(({ command }) => command === "GC");
+  expect(calls.map(({ timeoutMs }) => Math.ceil(timeoutMs / 1000))).toEqual([5, 2]);
 });
 
 test("gc() lets other pods start while it detaches a stale sandbox, but not while plugins run GC", async () => {
@@ -418,6 +473,8 @@ test("gc() detaches a stale sandbox whose network-status is published while plug
 
 test("gc() leaves a stale sandbox to another GC that is still running, as after the end of its shim", async () => {
   const lab = await pods("c1", "c2", "kept");
+  lab.records.damage(eth0("c2"), "record");
+  lab.kernel.removeNamespace("/run/netns/c2");
   const both = await Promise.all([lab.gc(["kept"]), lab.gc(["kept"])]);
   expect(both.map(({ exitCode }) => exitCode)).toEqual([0, 0]);
   expect(lab.plugins.log("DEL")).toHaveLength(6);
@@ -461,6 +518,19 @@ test("gc() detaches a stale sandbox although it cannot be marked", async () => {
   expect(lab.records.keys).toEqual(["kept@eth0"]);
 });
 
+test("gc() marks nothing if the shim disconnects while the records are listed", async () => {
+  const lab = await pods("c1", "kept");
+  const host = lab.host();
+  host.goesAt = 0;
+  const list = lab.records.list.bind(lab.records);
+  lab.records.list = async (selection) => {
+    await host.find([], []).catch(() => undefined);
+    return list(selection);
+  };
+  await expect(lab.gc(["kept"], { host })).rejects.toThrow("the shim has gone");
+  expect(lab.records.writes.at(-1)?.record.teardown).toBeUndefined();
+});
+
 test("gc() stops if the shim disconnects", async () => {
   const lab = await pods("c1");
   const host = lab.host();
@@ -499,6 +569,16 @@ test("gc() detaches a stale sandbox by its teardown plan when its record is dama
   expect(await lab.gc(["c3"])).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("DEL")).toHaveLength(6);
   expect(lab.records.keys).toEqual(["c3@eth0"]);
+  expect(passedAsValid(lab)).toMatchObject({ bridge: ["c3/net1"], ptp: ["c3/eth0"] });
+});
+
+test("gc() removes a damaged record whose teardown plan is empty", async () => {
+  const lab = await pods("c1", "kept");
+  const { record, plan } = lab.records.writes.find((each) => each.record.containerId === "c1")!;
+  lab.records.put(record, { ...plan, steps: [] });
+  lab.records.damage(eth0("c1"), "record");
+  expect(await lab.gc(["kept"])).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual(["kept@eth0"]);
 });
 
 test("gc() keeps the attachments of a running container whose record is damaged, as its teardown plan names them", async () => {

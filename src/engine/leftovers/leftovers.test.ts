@@ -19,7 +19,7 @@ function container(id: string): { env: Record<string, string>; pod: string } {
 
 /** Pods in the containers `c1`, `c2` …, each with the default network and the network `a`. */
 async function pods(ids: readonly string[], options: LabOptions = {}): Promise<EngineLab> {
-  const lab = new EngineLab({ repeatsTeardowns: true, ...options });
+  const lab = new EngineLab({ repeatsTeardowns: true, uptimeMs: 60 * minute, ...options });
   lab.source.addNad("default/a", network("net-a", "bridge"));
   for (const id of ids) {
     lab.kernel.addNamespace(`/run/netns/${id}`);
@@ -180,9 +180,17 @@ test("the backoff applies even if the failure cannot be recorded", async () => {
   lab.advance(31_000);
   lab.records.failWrite = { nth: lab.records.writes.length + 1, error: new Error("disk full") };
   await lab.status();
-  lab.advance(15_000);
+  lab.advance(45_000);
   await lab.status();
   expect(forC1(lab)).toHaveLength(1);
+});
+
+test("a leftover is due although the machine's clock was set back", async () => {
+  const lab = await withLeftover();
+  lab.stepClock(-60 * minute);
+  lab.advance(61_000);
+  await lab.status();
+  expect(lab.records.keys).toEqual([]);
 });
 
 test("a call spends at most five seconds on a leftover", async () => {
@@ -335,6 +343,8 @@ test.each(["recorded", true] as const)(
 
 test("a sandbox whose pod and namespace have been gone for ten minutes is detached", async () => {
   const lab = await pods(["c1", "c2"]);
+  await lab.status();
+  lab.advance(minute);
   lab.source.removePod("default/c1");
   lab.kernel.removeNamespace("/run/netns/c1");
   await lab.status();
@@ -379,6 +389,29 @@ test("a sandbox without a visible namespace stays attached while the runtime lis
   lab.advance(6 * minute);
   await lab.status();
   expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+});
+
+test("a sandbox whose namespace is gone stays attached until the runtime's lists have lacked it for five minutes", async () => {
+  const lab = await pods(["c1"]);
+  lab.kernel.removeNamespace("/run/netns/c1");
+  await listFor(lab, 4, "plexusd");
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  await listFor(lab, 2, "plexusd");
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("a call looks past up to 16 sandboxes that may run, and past those without a sign", async () => {
+  const others = Array.from({ length: 20 }, (_, i) => `attached${i}`);
+  const unlisted = Array.from({ length: 18 }, (_, i) => `c${i}`);
+  const lab = await pods([...others, ...unlisted]);
+  await listFor(lab, 6, ...others, "plexusd");
+  lab.kernel.removeNamespace("/run/netns/c15");
+  lab.kernel.removeNamespace("/run/netns/c16");
+  lab.advance(minute);
+  lab.runtimeSandboxes.make(...others, "plexusd");
+  await lab.status();
+  expect(lab.records.keys).toContain("c16@eth0");
+  expect(lab.records.keys).not.toContain("c15@eth0");
 });
 
 test("a sandbox that reappears on one of the runtime's lists stays attached", async () => {
@@ -430,6 +463,28 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
     alsoGone(({ source }) => source.addPod({ name: "c1", uid: "of-the-mirror", isStatic: true })),
   ],
   [
+    "it has no pod, and its namespace is gone",
+    ({ kernel, records }) => {
+      const { record, plan } = records.writes.at(-1)!;
+      const { pod: _none, ...withoutPod } = record;
+      records.put(withoutPod, plan);
+      kernel.removeNamespace("/run/netns/c1");
+    },
+    ({ runtimeSandboxes }) => runtimeSandboxes.make("plexusd"),
+  ],
+  [
+    "its namespace is gone, and the runtime's list is not updated",
+    ({ kernel, runtimeSandboxes }) => {
+      kernel.removeNamespace("/run/netns/c1");
+      runtimeSandboxes.make("plexusd");
+    },
+  ],
+  [
+    "its namespace is gone, and the runtime's list is empty",
+    ({ kernel }) => kernel.removeNamespace("/run/netns/c1"),
+    ({ runtimeSandboxes }) => runtimeSandboxes.make(),
+  ],
+  [
     "its record names no boot, as in older releases",
     (lab) => {
       const { record, plan } = lab.records.writes.at(-1)!;
@@ -437,8 +492,6 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
     },
   ],
   ["the runtime provides no list", () => undefined],
-  ["the runtime's list is not updated", (lab) => lab.runtimeSandboxes.make("plexusd")],
-  ["the runtime's list is empty", () => undefined, (lab) => lab.runtimeSandboxes.make()],
   [
     "the runtime's list cannot be read",
     (lab) => Object.assign(lab.runtimeSandboxes, { failure: new Error("not JSON") }),
@@ -463,6 +516,92 @@ test("a sandbox without a pod stays attached although the runtime does not list 
   expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
   await listFor(lab, 12, "plexusd");
   expect(lab.records.keys).toEqual(["c9@eth0"]);
+});
+
+test.each<[string, (lab: EngineLab) => void]>([
+  ["detached", (lab) => Object.assign(lab.records, { load: async () => undefined })],
+  [
+    "tried",
+    (lab) => {
+      const { record, plan } = lab.records.writes.at(-1)!;
+      const teardown = { ...record.teardown!, attempts: 2 };
+      lab.records.load = async () => ({ record: { ...record, teardown }, plan });
+    },
+  ],
+  [
+    "attached",
+    (lab) => {
+      const { record, plan } = lab.records.writes.at(-1)!;
+      const { teardown: _none, ...attached } = record;
+      const [first] = record.attachments;
+      const attachments = [{ ...first!, state: "attached" as const }];
+      lab.records.load = async () => ({ record: { ...attached, attachments }, plan });
+    },
+  ],
+])("a leftover that another process has %s since the list is skipped", async (_, change) => {
+  const lab = await withLeftover();
+  lab.advance(minute);
+  change(lab);
+  await lab.status();
+  expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toEqual([]);
+  expect([forC1(lab), lab.logger.at("warn").slice(1)]).toEqual([[], []]);
+});
+
+test("the next leftover is tried in the same call if another process has tried the first one", async () => {
+  const lab = await pods(["c1", "c2"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del(container("c1"));
+  await lab.del(container("c2"));
+  lab.plugins.unscript("bridge DEL");
+  lab.advance(minute);
+  const load = lab.records.load.bind(lab.records);
+  lab.records.load = async (key) => (key.containerId === "c1" ? undefined : load(key));
+  await lab.status();
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test.each([
+  ["default/c2", ["c1@eth0"]],
+  ["other/c2", ["c1@eth0", "c2@eth0"]],
+])("a call for the pod %s retries its leftovers first, due or not", async (pod, left) => {
+  const lab = await pods(["c1", "c2"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  await lab.del(container("c1"));
+  await lab.del(container("c2"));
+  lab.plugins.unscript("bridge DEL");
+  await lab.del({ pod, env: { CNI_CONTAINERID: "again", CNI_NETNS: "" } });
+  expect(lab.records.keys).toEqual(left);
+});
+
+test("the records are listed again for leftovers after ten seconds, or if that fails, with the next call", async () => {
+  const lab = await withLeftover();
+  const list = lab.records.list.bind(lab.records);
+  let lists = 0;
+  lab.records.list = (selection) => {
+    lists++;
+    return list(selection);
+  };
+  await lab.status();
+  lab.advance(9000);
+  await lab.status();
+  expect(lists).toBe(0);
+  lab.advance(2000);
+  await lab.status();
+  expect(lists).toBe(1);
+  lab.records.list = () => Promise.reject(new Error("EMFILE"));
+  lab.advance(minute);
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn")).toContain("cannot list the records to find leftovers");
+  lab.records.list = list;
+  await lab.status();
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("plexusd finds a leftover among more than 16 records", async () => {
+  const lab = await withLeftover(Array.from({ length: 20 }, (_, i) => `c${i + 2}`));
+  lab.advance(minute);
+  await lab.status();
+  expect(lab.records.keys).not.toContain("c1@eth0");
 });
 
 test("a leftover that cannot be read does not fail the call", async () => {
@@ -507,6 +646,22 @@ test.each([0, 1])("a DEL whose shim disconnects at order %i becomes a leftover",
   await lab.del(container("c2"));
   expect(forC1(lab)).toContain("ptp DEL eth0");
   expect(lab.records.keys).toEqual([]);
+});
+
+test("an ADD in flight does not count as a leftover, but a leftover whose DEL is repeated does", async () => {
+  const lab = await withLeftover();
+  const release = Promise.withResolvers<void>();
+  const hang = async () => void (await release.promise);
+  lab.plugins.script("bridge DEL", hang);
+  lab.plugins.script("bridge ADD", hang);
+  lab.kernel.addNamespace("/run/netns/c2");
+  lab.source.addPod({ name: "c2", uid: "uid-c2", annotations: { [networksAnnotation]: "a" } });
+  const calls = [lab.del(container("c1")), lab.add(container("c2"))];
+  await new Promise(setImmediate);
+  lab.advance(minute);
+  expect(await lab.engine.countLeftovers()).toBe(1);
+  release.resolve();
+  for (const { exitCode } of await Promise.all(calls)) expect(exitCode).toBe(0);
 });
 
 test("a first DEL in flight does not count as a leftover", async () => {
@@ -582,6 +737,24 @@ test("retryAllLeftovers() tries each leftover once, due or not, and returns the 
   await own;
 });
 
+test("retryAllLeftovers() says of a leftover whose plan a shim replays that a call is in flight", async () => {
+  const lab = await withLeftover();
+  lab.records.locked.add("c1");
+  expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toMatchObject([
+    { remainsBecause: "a call for its container is in flight" },
+  ]);
+});
+
+test("retryAllLeftovers() returns a sandbox of an earlier boot that it detached", async () => {
+  const lab = await pods(["c1"]);
+  lab.bootId = "after-the-reboot";
+  lab.kernel.removeNamespace("/run/netns/c1");
+  lab.advance(11 * minute);
+  expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toMatchObject([
+    { record: { containerId: "c1" }, remainsBecause: undefined },
+  ]);
+});
+
 test("retryAllLeftovers() keeps a sandbox whose pod is gone but whose namespace exists", async () => {
   const lab = await pods(["c1"]);
   lab.source.removePod("default/c1");
@@ -605,6 +778,64 @@ test("a record whose content was lost with the power is detached as far as possi
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
   expect(forC1(lab)).toEqual(["ptp DEL eth0"]);
   expect([lab.records.keys, lab.records.quarantined]).toEqual([[], ["c1@eth0"]]);
+});
+
+/** `c1`, whose record has lost its content so long ago that it is due. */
+async function withLost(modifiedMs = 0): Promise<EngineLab> {
+  const lab = await pods(["c1"]);
+  lab.records.cutOff({ containerId: "c1", ifName: "eth0" }, modifiedMs);
+  lab.advance(11 * minute);
+  return lab;
+}
+
+test("a record that lost its content at a time in the future is detached: the clock was set back", async () => {
+  const lab = await withLost(Date.UTC(2027, 0, 1));
+  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(true);
+  expect(lab.records.quarantined).toEqual(["c1@eth0"]);
+});
+
+test("a record whose content is lost waits for its backoff if it cannot be put aside", async () => {
+  const lab = await withLost();
+  lab.records.quarantine = () => Promise.reject(new Error("EROFS"));
+  const retry = () => lab.engine.retryLeftover(agent, lab.host());
+  expect([await retry(), await retry()]).toEqual([true, false]);
+  expect(lab.logger.at("warn")).toContain("cannot detach a sandbox whose record was lost");
+  lab.advance(29_000);
+  expect(await retry()).toBe(false);
+  lab.advance(2000);
+  expect(await retry()).toBe(true);
+});
+
+test.each<[string, (lab: EngineLab) => unknown]>([
+  ["whose plan a shim replays", ({ records }) => records.locked.add("c1")],
+  [
+    "that another process has put aside",
+    ({ records }) => {
+      const list = records.list.bind(records);
+      records.list = async (selection) => {
+        const listed = await list(selection);
+        await records.quarantine({ containerId: "c1", ifName: "eth0" });
+        return listed;
+      };
+    },
+  ],
+])("retryLeftover() has nothing to do with a lost record %s", async (_, change) => {
+  const lab = await withLost();
+  change(lab);
+  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
+  expect(forC1(lab)).toEqual([]);
+});
+
+test("a lost record is left to the call of its container that is in flight", async () => {
+  const lab = await withLost();
+  const release = Promise.withResolvers<void>();
+  lab.plugins.script("bridge DEL", async () => void (await release.promise));
+  const own = lab.del(container("c1"));
+  await new Promise(setImmediate);
+  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
+  release.resolve();
+  expect(await own).toMatchObject({ exitCode: 0 });
+  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
 });
 
 test.each(["damaged otherwise", "locked by a shim", "emptied since the machine's start"])(

@@ -31,6 +31,8 @@ export interface LabOptions {
   readonly noSource?: boolean;
   /** Whether calls repeat the teardowns that others left behind. @default false */
   readonly repeatsTeardowns?: boolean | "recorded";
+  /** For how long the machine has run when the engine starts. @default 0 */
+  readonly uptimeMs?: number;
   /** Sources of allocated devices. @default none */
   readonly deviceSources?: readonly DeviceSource[];
 }
@@ -81,12 +83,13 @@ export class EngineLab {
   conf: JsonObject;
   /** Another one after a restart of the machine. */
   bootId = bootId;
-  #milliseconds = 0;
+  #milliseconds: number;
   #advancedMs = 0;
 
   constructor(options: LabOptions = {}) {
     this.conf = options.conf ?? { delegates: [network("default-net", "ptp")] };
     this.config = options.config ?? {};
+    this.#milliseconds = options.uptimeMs ?? 0;
     this.kernel.addNamespace(netns);
     const { source, publisher, events, records, files: confFiles, deviceInfo, logger } = this;
     this.engine = new Engine({
