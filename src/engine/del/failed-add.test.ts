@@ -74,6 +74,17 @@ test("del() does not give up a failed ADD while the shim refuses to execute its 
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
+test("del() does not give up a failed ADD while the shim refuses to execute its IPAM plugin", async () => {
+  const lab = labOf(withIpam("bridge"), { add: failed(999, "no store") });
+  lab.config = { failedAddGraceMs: 0 };
+  lab.plugins.script("host-local DEL", ended("refused"));
+  await lab.add(web);
+  expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  lab.plugins.unscript("host-local DEL");
+  expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 0 });
+});
+
 interface Uncertain {
   readonly why: string;
   readonly add: DelegateOutcome;

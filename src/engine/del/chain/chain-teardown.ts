@@ -147,7 +147,7 @@ class ChainTeardown {
 
   #mayForget({ call, outcome }: FailedDel): boolean {
     if (call !== this.#chain.calls[this.#endedAdd]) return false;
-    // It was not executed: another operation on the sandbox may be running.
+    // It was not executed: another operation may be running, or `plexus agent` does not trust it.
     if (outcome.outcome === "refused") return false;
     return this.#failedAddGraceIsOver || isRefusal(this.#chain.failedAdd, outcome);
   }
@@ -188,7 +188,8 @@ class ChainTeardown {
 
   /**
    * Accepts that a plugin never succeeded, and executes its IPAM plugin.
-   * @throws CniError while something may be there, or an address before the grace period is over
+   * @throws CniError while something may be there, or an address: before the grace period is over,
+   *   or as long as the shim refuses to execute the IPAM plugin
    */
   async #forget(): Promise<void> {
     const forgotten = this.#forgotten;
@@ -200,7 +201,8 @@ class ChainTeardown {
     const isDone =
       failed === undefined || isMissing(failed) || isRefusal(failedAdd, failed.outcome);
     const notReleased = isDone ? undefined : this.#failure(failed);
-    if (notReleased !== undefined && !this.#failedAddGraceIsOver) throw notReleased;
+    const mayGiveUp = this.#failedAddGraceIsOver && failed?.outcome.outcome !== "refused";
+    if (notReleased !== undefined && !mayGiveUp) throw notReleased;
     const text = forgottenText(failedAdd, { call, outcome, notReleased });
     warnDetached(this.#ctx, this.#chain, {
       plugin: call.type,
