@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `plexus agent [--once | --attach] [--mount-namespace=FILE]`: carries out the engine's orders outside of calls of the
- * runtime, such as DELs of leftovers. It locks a sandbox only while a delegate detaches it. --once has all leftovers
- * detached now and prints the answer. With --attach, the engine may also change the networks of a running sandbox, which
- * stays locked meanwhile. --mount-namespace is for a container: plugins then find executables, files and network
- * namespaces where the runtime's plugins find them.
+ * `plexus agent [--once | --attach] [--any-owner] [--mount-namespace=FILE]`: carries out the engine's orders outside of
+ * calls of the runtime, such as DELs of leftovers. It locks a sandbox only while a delegate detaches it. --once has all
+ * leftovers detached now and prints the answer. With --attach, the engine may also change the networks of a running sandbox,
+ * which stays locked meanwhile. --any-owner: see trust.c. --mount-namespace is for a container: plugins then find
+ * executables, files and network namespaces where the runtime's plugins find them.
  *
  * With --attach, each session is a process. One waits for its first order. A session that got an order serves only that
  * task, so that no sandbox waits for another one's plugins. */
@@ -31,13 +31,16 @@ _Noreturn static void end(const char *subject, const char *problem)
 }
 
 /* Carries out the options. Returns the kind of agent, as in PLEXUS_AGENT. */
-static const char *read_options(char *const options[])
+static const char *read_options(struct call *call, char *const options[])
 {
 	static const char mount[] = "--mount-namespace=";
 	const char *kind = "";
+	call->checks_owners = true;
 	for (; *options; options++) {
 		if (!strcmp(*options, "--once") || !strcmp(*options, "--attach")) {
 			kind = *options + 2;
+		} else if (!strcmp(*options, "--any-owner")) {
+			call->checks_owners = false;
 		} else if (!strncmp(*options, mount, sizeof mount - 1)) {
 			const char *path = *options + sizeof mount - 1;
 			int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -45,7 +48,7 @@ static const char *read_options(char *const options[])
 				end(path, errno_text(errno));
 			close(fd);
 		} else {
-			end(*options, "unknown option; usage: plexus agent [--once | --attach] [--mount-namespace=FILE]");
+			end(*options, "unknown option; usage: plexus agent [--once | --attach] [--any-owner] [--mount-namespace=FILE]");
 		}
 	}
 	return kind;
@@ -159,7 +162,7 @@ _Noreturn void agent(struct call *call, char *const options[])
 	static const char *const container_variables[] = {
 		"CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS", "CNI_NETNS_OVERRIDE",
 	};
-	const char *kind = read_options(options);
+	const char *kind = read_options(call, options);
 	for (size_t i = 0; i < sizeof container_variables / sizeof *container_variables; i++)
 		unsetenv(container_variables[i]);
 	setenv("CNI_COMMAND", "AGENT", 1);

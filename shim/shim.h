@@ -68,6 +68,7 @@ struct call {
 	const char *command, *container_id, *ifname, *netns, *path; /* the CNI variables; "" if not set */
 	bool netns_override;       /* CNI_NETNS may be the runtime's network namespace */
 	bool is_agent;             /* no runtime made the call; the engine names the sandbox, if any */
+	bool checks_owners;        /* whether plugins of CNI_PATH must be root's */
 	int idle;                  /* a pipe's end by which a session of the agent reports its first order; or -1 */
 	const char *state_dir;
 	char cni_version[32];      /* for answers: the input's, once it is known */

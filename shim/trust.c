@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which plugins may be run. A compromised engine must reach only the plugins that the node's administrator installed.
  *
- * The directories of a runtime's CNI_PATH are trusted as the runtime trusts them: with any owner, or relative. Others must
- * be in the agent's CNI_PATH, or be listed in /etc/plexus/plugin-dirs, and every component of the plugin's path must be
- * root's and writable by root alone. So no other user can replace it between the check and the execution. */
+ * The directories of a runtime's CNI_PATH are trusted as the runtime trusts them: with any owner, or relative. So are those
+ * of an agent with --any-owner. Others must be in the agent's CNI_PATH, or be listed in /etc/plexus/plugin-dirs, and every
+ * component of the plugin's path must be root's and writable by root alone. So no other user can replace it between the
+ * check and the execution. */
 #include "shim.h"
 
 #define LIST_CAP (64u << 10)
@@ -104,7 +105,7 @@ static bool is_known(const struct call *call, const char *dir, size_t len)
 /* True if a plugin, or a directory of plugins, may be used. Its first `dir` bytes name the directory. */
 static bool is_trusted(const struct call *call, const char *path, size_t dir, mode_t type)
 {
-	if (!call->is_agent && list_has(call->path, ":", path, dir))
+	if (!call->checks_owners && list_has(call->path, ":", path, dir))
 		return true;
 	return *path == '/' && is_known(call, path, dir) && is_roots(path, type);
 }
@@ -130,7 +131,7 @@ void trusted_path(const struct call *call, const char *order, struct buf *list)
 {
 	append(call, order, false, list);
 	if (!call->is_agent || !call_attaches(call))
-		append(call, call->path, !call->is_agent, list);
+		append(call, call->path, false, list);
 }
 
 /* Finds a plugin as libcni does: the first regular file of that name in the order's search path that may be run. Calls
@@ -160,7 +161,8 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 		outcome = is_trusted(call, path, len, S_IFREG) ? "found" : "refused";
 		if (is_first && *outcome == 'r' && may_be)
 			buf_print(message, "plugin \"%s\" in %.*s is not trusted: make every component of its path root's and "
-				  "writable by root alone", name, (int)len, dir);
+				  "writable by root alone%s", name, (int)len, dir,
+				  list_has(call->path, ":", dir, len) ? ", or start plexus agent with --any-owner" : "");
 		else if (is_first && *outcome == 'r')
 			buf_print(message, "directory %.*s of plugin \"%s\" is not trusted: add it to the %s's CNI_PATH, or list "
 				  "it in %s", (int)len, dir, name, call->is_agent ? "agent" : "runtime",

@@ -276,6 +276,18 @@ describe("the chart's values", () => {
     expect(uninstalling.filter(isUninstallHook)).toEqual([]);
   });
 
+  test.each([
+    { anyOwner: true, platform: "", args: ["--any-owner"] },
+    { anyOwner: false, platform: "kubespray", args: undefined },
+  ])("let the agent run plugins of any owner, or not: $anyOwner", async (row) => {
+    const { anyOwner, platform, args } = row;
+    const all = await renderChart({ values: { platform, agent: { enabled: true, anyOwner } } });
+    const agent = all.find(
+      ({ kind, metadata }) => kind === "DaemonSet" && metadata.name === "plexus-agent",
+    );
+    expect(agent?.spec.template.spec.containers[0]?.args).toEqual(args);
+  });
+
   test("let plexusd remove only the configured taint", async () => {
     const values = { startupTaint: { enabled: true, key: "example.org/starting" } };
     const all = await renderChart({ values });

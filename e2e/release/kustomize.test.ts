@@ -143,6 +143,15 @@ test("overlay openshift puts everything into its own namespace, and the policies
   }
 });
 
+test.each(distributions)(
+  "the agent of overlay %s runs only plugins of root, except on kubespray [S-503]",
+  async (name) => {
+    const agent = byKind("DaemonSet", await kustomize(agentOverlay(name)));
+    const { args } = agent.spec.template.spec.containers[0];
+    expect(args).toEqual(name === "kubespray" ? ["--any-owner"] : undefined);
+  },
+);
+
 test("overlay agent adds a DaemonSet and its account", async () => {
   expect(Object.keys(byName(await kustomize("overlays/agent"))).toSorted()).toEqual([
     "DaemonSet/plexus-agent",

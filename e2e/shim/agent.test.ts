@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, mkdirSync, renameSync, symlinkSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
@@ -10,8 +10,8 @@ import { FrameType } from "./lab/frames.ts";
 import { type Bench, type Call, type ExecResult, eachBuild } from "./lab/harness.ts";
 import { addRoute, DUMP, deleteRoute, linkMessage, RTM_GETLINK } from "./lab/netlink-messages.ts";
 
-function startAgent(bench: Bench, env: Record<string, string> = {}): Call {
-  return bench.start({ args: ["agent"], env, stdin: "" });
+function startAgent(bench: Bench, env: Record<string, string> = {}, ...options: string[]): Call {
+  return bench.start({ args: ["agent", ...options], env, stdin: "" });
 }
 
 function makeLink(path: string): void {
@@ -95,27 +95,58 @@ eachBuild("plexus agent", (bench) => {
       await waitUntil("the result is there", () => result.outcome !== undefined);
       await stop(agent);
       const ran = { outcome: "exited", stdout: `${bin}\n`, message: "" };
-      const message = `plugin "p" in ${bin} is not trusted: make every component of its path root's and writable by root alone`;
+      const message = `plugin "p" in ${bin} is not trusted: make every component of its path root's and writable by root alone, or start plexus agent with --any-owner`;
       expect(result).toMatchObject(
         expected === "ran" ? ran : { outcome: "refused", stdout: "", message },
       );
     },
   );
 
-  test("passes no directory of its CNI_PATH to plugins that others than root can write [S-503]", async () => {
-    const open = join(bench().dir, "open");
-    mkdirSync(open);
-    chownSync(open, 12345, 0);
-    bench().plugin("p", 'echo "$CNI_PATH"');
+  test.each([
+    { options: [], passed: ["bin"] },
+    { options: ["--any-owner"], passed: ["open", "bin"] },
+  ])(
+    "started with [$options], passes of its CNI_PATH only $passed to plugins [S-503]",
+    async ({ options, passed }) => {
+      const { dir, bin } = bench();
+      const open = join(dir, "open");
+      mkdirSync(open);
+      chownSync(open, 12345, 0);
+      bench().plugin("p", 'echo "$CNI_PATH"');
+      const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2"];
+      let stdout = "";
+      await bench().engine(async (engine) => {
+        stdout = (await engine.exec({ type: "p", path: bin, env })).stdout;
+      });
+      const agent = startAgent(bench(), { CNI_PATH: `${open}:${bin}` }, ...options);
+      await waitUntil("the plugin has run", () => stdout !== "");
+      await stop(agent);
+      expect(stdout).toBe(`${passed.map((name) => join(dir, name)).join(":")}\n`);
+    },
+  );
+
+  test("with --any-owner, trusts its CNI_PATH as the runtime does, but no listed directory [S-503]", async () => {
+    const { bin, dir, pluginDirs } = bench();
+    const listed = join(dir, "listed");
+    mkdirSync(listed);
+    writeFileSync(pluginDirs, `${listed}\n`);
+    const plugins = [bench().plugin("p", "echo ran"), bench().plugin("q", "echo ran", listed)];
+    for (const path of [bin, ...plugins]) chownSync(path, 12345, 12345);
+    chmodSync(bin, 0o777);
     const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2"];
-    let stdout = "";
+    const results: ExecResult[] = [];
     await bench().engine(async (engine) => {
-      stdout = (await engine.exec({ type: "p", path: bench().bin, env })).stdout;
+      results.push(await engine.exec({ type: "p", path: bin, env }));
+      results.push(await engine.exec({ type: "q", path: listed, env }));
     });
-    const agent = startAgent(bench(), { CNI_PATH: `${open}:${bench().bin}` });
-    await waitUntil("the plugin has run", () => stdout !== "");
+    const agent = startAgent(bench(), {}, "--any-owner");
+    await waitUntil("both results are there", () => results.length === 2);
     await stop(agent);
-    expect(stdout).toBe(`${bench().bin}\n`);
+    const message = `plugin "q" in ${listed} is not trusted: make every component of its path root's and writable by root alone`;
+    expect(results).toMatchObject([
+      { outcome: "exited", stdout: "ran\n" },
+      { outcome: "refused", message },
+    ]);
   });
 
   test("waits for orders without a time limit", async () => {

@@ -39,7 +39,7 @@ export function valuesSchema(): string {
         monitoring: enabled,
       }),
       startupTaint: closed({ enabled, key: { type: "string", minLength: 1 } }),
-      agent: closed({ enabled }),
+      agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
       sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
       deviceCheckpoint: closed({ enabled }),
       resources: object,

@@ -527,11 +527,11 @@ test("gc runs the shim as an agent once, and passes on its output and exit code"
     '#!/bin/sh\necho "$@; $CNI_PATH; $PLEXUS_SOCKET"\necho trouble >&2\nexit $(cat "$0.exit")\n';
   await writeFile(node.at("bin/plexus"), script, { mode: 0o755 });
   const flags = ["--bin-dir", node.at("bin"), "--socket", node.at("run/plexus.sock")];
-  for (const code of [0, 1]) {
+  for (const [code, ...options] of [[0], [1, "--any-owner"]] as const) {
     await writeFile(node.at("bin/plexus.exit"), String(code));
-    expect(await run("gc", ...flags)).toEqual({
+    expect(await run("gc", ...flags, ...options)).toEqual({
       code,
-      out: `agent --once; ${node.at("bin")}; ${node.at("run/plexus.sock")}`,
+      out: `${["agent --once", ...options].join(" ")}; ${node.at("bin")}; ${node.at("run/plexus.sock")}`,
       err: "trouble",
     });
   }

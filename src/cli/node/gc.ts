@@ -17,6 +17,7 @@ that can never succeed. It prints what stays allocated. This works without plexu
 --forget-leftovers does that for all sandboxes that plexusctl records --orphans lists.`,
   flags: {
     "bin-dir": commonFlags.binDir,
+    "any-owner": switchFlag("run plugins of any owner, as the container runtime does"),
     socket: commonFlags.socket,
     forget: textFlag("SANDBOX", "forget this sandbox: its container ID or the beginning of it"),
     "forget-leftovers": switchFlag("forget all sandboxes that no longer exist"),
@@ -32,7 +33,8 @@ that can never succeed. It prints what stays allocated. This works without plexu
     }
     if (flags["forget-leftovers"]) return forgetLeftovers(flags["state-dir"], output);
     const binDir = flags["bin-dir"];
-    const command = [join(binDir, executableNames.shim), "agent", "--once"];
+    const options = flags["any-owner"] ? ["--once", "--any-owner"] : ["--once"];
+    const command = [join(binDir, executableNames.shim), "agent", ...options];
     // The shim locks each sandbox there, against other operations on it.
     const env = {
       CNI_PATH: binDir,
