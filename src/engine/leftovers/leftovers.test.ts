@@ -156,6 +156,20 @@ test("a DEL waits for no list of the records, except the first one after a start
   expect(await lab.del(container("c2"))).toMatchObject({ exitCode: 0 });
 });
 
+test("a DEL uses the last list of leftovers, and lists the records for the next one", async () => {
+  const lab = await pods(["c1", "c2", "c3"]);
+  await lab.status();
+  const { record, plan } = lab.records.writes.find((each) => each.record.containerId === "c1")!;
+  const failedAt = "2026-01-01T00:00:00Z";
+  const teardown = { firstFailedAt: failedAt, failedAt, attempts: 1, lastError: "busy" };
+  lab.records.put({ ...record, teardown }, plan);
+  lab.advance(2 * minute);
+  await lab.del(container("c2"));
+  expect(lab.records.keys).toEqual(["c1@eth0", "c3@eth0"]);
+  await lab.del(container("c3"));
+  expect(lab.records.keys).toEqual([]);
+});
+
 test("the backoff of a teardown doubles with each failure, up to ten minutes, and does not fail other calls", async () => {
   const lab = await withLeftover();
   lab.plugins.script("bridge DEL", failed(5, "still busy"));
