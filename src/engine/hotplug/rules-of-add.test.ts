@@ -200,6 +200,18 @@ test("a plugged network whose IPAM has default routes does not take those of the
   expect((await pod.attachments())[2]?.result).not.toHaveProperty("routes");
 });
 
+test("a plugged network whose result also names the pod's interface leaves its default routes", async () => {
+  const pod = await routedPod([{ name: "a" }]);
+  pod.lab.plugins.script("ipvlan ADD", (call) => {
+    const { interfaces, ...result } = interfaceResult(call, "10.7.0.2/24");
+    const eth0 = { name: "eth0", sandbox: netns };
+    pod.lab.kernel.addLink(netns, call.ifName);
+    return exited(0, { ...result, interfaces: [...(interfaces as object[]), eth0] });
+  });
+  await pod.edit("a,c");
+  expect(await pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
+});
+
 test.each([
   { families: "both", gateways: [], taken: [] },
   { families: "IPv4", gateways: ["10.8.0.1"], taken: [viaEth0[1]] },

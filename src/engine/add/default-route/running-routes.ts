@@ -9,7 +9,7 @@ import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts"
 import { changeRoutes, readRoutes } from "./apply.ts";
 import { applyDefaultRoutes, routedAttachment, withRoutesAfter } from "./default-routes.ts";
 import { type RoutePlan, withoutHops } from "./plan.ts";
-import { defaultsOf, indexesOf, type RouteState } from "./route-state.ts";
+import { defaultsOf, indexesOf, type RoutedAttachment, type RouteState } from "./route-state.ts";
 import { planGivenBack } from "./yielded-routes.ts";
 
 /*
@@ -50,7 +50,7 @@ export async function routePlugged(
   const routed = routedAttachment(added);
   const changed = await asIoFailure(() =>
     changeRoutes({ netns, transport: netlinkTransport(ctx) }, (state) =>
-      planKept(state, before, { isOwn: indexesOf([routed], state), own }),
+      planKept(state, before, { isOwn: newIndexes(routed, { state, before }), own }),
     ),
   );
   return { earlier, added: changed === undefined ? added : withRoutesAfter(added, changed.after) };
@@ -87,6 +87,15 @@ function planKept(
     return [...removed, ...lost.map((route) => ({ op: "add", route, append: true }) as const)];
   });
   return { edits, families };
+}
+
+/** The interfaces of a plugged network: a result may also name some that the pod had before. */
+function newIndexes(
+  attachment: RoutedAttachment,
+  { state, before }: { readonly state: RouteState; readonly before: RouteState },
+): ReadonlySet<number> {
+  const had = new Set(before.links.map(({ index }) => index));
+  return new Set([...indexesOf([attachment], state)].filter((index) => !had.has(index)));
 }
 
 function hasHops(routes: readonly KernelRoute[], { metric, hops }: KernelRoute): boolean {
