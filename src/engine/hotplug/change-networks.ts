@@ -13,6 +13,7 @@ import { emitAttached } from "#engine/add/events.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { detachRunning } from "#engine/del/detach.ts";
 import { isLatest } from "#engine/network-status/latest-sandbox.ts";
 import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
@@ -20,12 +21,11 @@ import { statusOfRecord } from "#engine/network-status/publish-status.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { recordedAttached } from "#engine/plan/recorded-network.ts";
 import { type EventReason, HostGoneError } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
-import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { changesOf, isSettled, usableRecord } from "./desired-networks.ts";
-import { type PlannedAddition, planChanges } from "./plan-changes.ts";
+import { type PlannedAddition, planChanges, stays } from "./plan-changes.ts";
 import { type LockedSandbox, markDetaching, saveAttachments } from "./running-sandboxes.ts";
 import { SandboxUnavailableError } from "./sandbox-hosts.ts";
 
@@ -67,7 +67,7 @@ export async function changeNetworks(
   const plan = await planChanges(ctx, sandbox, { record: stored.record, changes });
   if (plan.removals.length > 0) await markDetaching(ctx, stored, plan.removals);
   for (const each of plan.removals) await networks.detach(each);
-  for (const each of plan.additions) await networks.attach(each);
+  await networks.attachAll(plan.additions);
   const left = changesOf(ctx.config, (await networks.load()).record, pod);
   const problems = [...(changes.invalid ? [changes.invalid] : []), ...plan.problems];
   return { operations: networks.operations, problems, isComplete: isSettled(left) };
@@ -85,13 +85,16 @@ class RunningNetworks {
   readonly operations: HotPlugOperation[] = [];
   readonly #ctx: CallContext;
   readonly #sandbox: LockedSandbox;
-  /** The interfaces in the sandbox, without those that were detached. */
-  readonly #links: Set<string>;
+  /** Whether a plugin may have made interfaces. */
+  #mayHaveMade = false;
+  /** Attachments that could not be replaced, and are back. */
+  readonly #back = new Set<RecordedAttachment>();
+  /** Attachments whose element is on another interface now. */
+  readonly #moved = new Set<RecordedAttachment>();
 
   constructor(ctx: CallContext, sandbox: LockedSandbox) {
     this.#ctx = ctx;
     this.#sandbox = sandbox;
-    this.#links = new Set(sandbox.links);
   }
 
   /** @throws SandboxUnavailableError when the sandbox has no record that can be changed */
@@ -109,43 +112,87 @@ class RunningNetworks {
    */
   async detach(removed: RecordedAttachment): Promise<void> {
     const failure = await this.#try(() => this.#detach(removed));
-    if (failure === undefined) this.#links.delete(removed.ifName);
-    else this.#failed("remove", removed, failure);
+    if (failure !== undefined) this.#failed("remove", removed, failure);
   }
 
-  /** Attaches a network in the first way that works. @throws as {@link detach} */
-  async attach({ ways, replaced, recordBytes }: PlannedAddition): Promise<void> {
-    const [first] = ways as [PlannedAttachment];
-    const { record } = await this.load();
-    if (record.attachments.some(({ ifName }) => ifName === first.ifName))
-      return this.#attachElsewhere(record, first.selection, replaced);
+  /** Attaches networks in order, each in the first way that works. @throws as {@link detach} */
+  async attachAll(additions: readonly PlannedAddition[]): Promise<void> {
+    const reserved = additions.flatMap(({ ways }) => ways.map(({ ifName }) => ifName));
+    for (const each of additions) await this.#attachPlanned(each, reserved);
+  }
+
+  async #attachPlanned(addition: PlannedAddition, reserved: readonly string[]): Promise<void> {
+    const [first] = addition.ways as [PlannedAttachment];
+    const links = await this.#links();
+    const isMade = links.has(first.ifName) && !this.#sandbox.links.has(first.ifName);
+    if (isMade || (await this.#isRecorded(first.ifName)))
+      return this.#attachElsewhere(addition, new Set([...links, ...reserved]));
+    const { moved, ways } = addition;
+    const isStuck = moved !== undefined && this.#back.has(moved);
+    const failure = isStuck ? stays(moved) : await this.#attachOneOf(ways, addition);
+    if (failure === undefined) {
+      if (moved !== undefined) this.#moved.add(moved);
+      return;
+    }
+    const isBack = await this.#bringBack(addition);
+    if (isBack && !isStuck) this.#noteSwap(first, failure);
+    this.#failed("add", first, failure);
+  }
+
+  /** @returns why the last way has failed, if no one works @throws as {@link detach} */
+  async #attachOneOf(
+    ways: readonly PlannedAttachment[],
+    addition: PlannedAddition,
+  ): Promise<CniError | undefined> {
     let failure: CniError | undefined;
     for (const planned of ways) {
-      const network = { planned, recordBytes, replaced };
-      const isFormer = planned.selection !== first.selection;
-      const error = await this.#try(() => this.#attach(network));
-      if (error !== undefined) {
-        if (!isFormer) failure = error;
-        continue;
-      }
-      if (!isFormer) return this.#succeeded("add", planned);
-      this.#noteSwap(first, failure as CniError);
-      return this.#failed("add", first, failure as CniError);
+      // What a failed way has left is owed: its DEL would detach another attachment.
+      if (await this.#isRecorded(planned.ifName)) break;
+      this.#mayHaveMade = true;
+      failure = await this.#try(() => this.#attach({ ...addition, planned }));
+      if (failure !== undefined) continue;
+      this.#succeeded("add", planned);
+      return undefined;
     }
-    if (failure !== undefined) this.#failed("add", first, failure);
+    return failure;
   }
 
-  /** What has the interface of an element could not be removed: one without a name gets another. */
+  /** Attaches what an element should have replaced, unless the edit has moved it. @throws as {@link detach} */
+  async #bringBack(addition: PlannedAddition): Promise<boolean> {
+    const { former, replaced } = addition;
+    if (former === undefined || replaced === undefined || this.#moved.has(replaced)) return false;
+    if (await this.#isRecorded(former.ifName)) return false;
+    const failure = await this.#try(() => this.#attach({ ...addition, planned: former }));
+    if (failure === undefined) this.#back.add(replaced);
+    return failure === undefined;
+  }
+
+  /** The interfaces in the sandbox, with those that plugins have just made. @throws CniError 5 */
+  async #links(): Promise<ReadonlySet<string>> {
+    if (!this.#mayHaveMade) return this.#sandbox.links;
+    const { record } = await this.load();
+    const links = await sandboxLinks(this.#ctx, record.netns);
+    return new Set(links.map(({ name }) => name));
+  }
+
+  async #isRecorded(name: string): Promise<boolean> {
+    return (await this.load()).record.attachments.some(({ ifName }) => ifName === name);
+  }
+
+  /**
+   * The interface of an element is that of an attachment that could not be removed, or a plugin has
+   * just made it: an element without a name gets another.
+   */
   async #attachElsewhere(
-    record: AttachmentRecord,
-    selection: NetworkSelection | undefined,
-    replaced: RecordedAttachment | undefined,
+    { selection, replaced }: PlannedAddition,
+    links: ReadonlySet<string>,
   ): Promise<void> {
-    if (selection === undefined || selection.ifName !== undefined || replaced !== undefined) return;
-    const sandbox = { ...this.#sandbox, links: this.#links };
+    if (selection.ifName !== undefined || replaced !== undefined) return;
+    const { record } = await this.load();
     const changes = { removals: [], additions: [{ selection }] };
+    const sandbox = { ...this.#sandbox, links };
     const { additions } = await planChanges(this.#ctx, sandbox, { record, changes });
-    for (const each of additions) await this.attach(each);
+    await this.attachAll(additions);
   }
 
   async #detach(removed: RecordedAttachment): Promise<void> {

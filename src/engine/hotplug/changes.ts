@@ -15,8 +15,10 @@ export interface NetworkChanges {
 /** An element to attach. */
 export interface Addition {
   readonly selection: NetworkSelection;
-  /** The removal whose place it takes: its interface, or the network of an element without one. */
+  /** The removal whose place it takes: its interface, or else its network. */
   readonly replaced?: RecordedAttachment | undefined;
+  /** The removal that it moves to the place of another one. */
+  readonly moved?: RecordedAttachment | undefined;
 }
 
 interface ChangeOptions {
@@ -71,33 +73,55 @@ export function networkChanges(
     if (last !== undefined && !have.has(name)) stay.add(last);
   }
   const removals = requested.filter((each) => !stay.has(each)).toReversed();
-  const free = new Set(removals);
-  const additions = added.map((selection) => {
-    const replaced = replacedBy(selection, [...free]);
-    if (replaced !== undefined) free.delete(replaced);
-    return { selection, replaced };
-  });
+  const additions = withReplaced(added, removals);
   const isUnknown = ({ displayName }: RecordedAttachment): boolean =>
     displayName.includes("/") && !configured.includes(displayName);
   return { removals, additions, unknown: [...others].filter(isUnknown) };
 }
 
-/** The attachment of the same element, on the same interface, or to the same network. */
-function replacedBy(
-  selection: NetworkSelection,
+/** What an element and the removal whose place it takes have in common, the closest first. */
+const places: readonly ((selection: NetworkSelection, removal: RecordedAttachment) => boolean)[] = [
+  (selection, removal) => isDeepStrictEqual(removal.selection, selectionElement(selection)),
+  (selection, { ifName }) => selection.ifName === ifName,
+  (selection, { displayName, selection: own }) =>
+    [selection.ifName, own?.ifName].every((name) => name === undefined) &&
+    displayName === networkName(selection),
+  (selection, { displayName }) => displayName === networkName(selection),
+];
+
+/** The elements with the removals whose places they take, each of one. */
+function withReplaced(
+  added: readonly NetworkSelection[],
   removals: readonly RecordedAttachment[],
-): RecordedAttachment | undefined {
-  const element = selectionElement(selection);
-  const { ifName } = selection;
-  const hasOwnName = ifName !== undefined;
-  return (
-    removals.find((each) => isDeepStrictEqual(each.selection, element)) ??
-    removals.find((each) => hasOwnName && each.ifName === ifName) ??
-    removals.find(
-      ({ displayName, selection: own }) =>
-        !hasOwnName && own?.ifName === undefined && displayName === networkName(selection),
-    )
-  );
+): Addition[] {
+  const free = new Set(removals);
+  const replaced = new Map<NetworkSelection, RecordedAttachment>();
+  // A closer one of a later element comes first.
+  for (const isPlace of places) {
+    for (const selection of added) {
+      if (replaced.has(selection)) continue;
+      const found = [...free].find((each) => isPlace(selection, each));
+      if (found === undefined) continue;
+      replaced.set(selection, found);
+      free.delete(found);
+    }
+  }
+  const isRenewed = (each: NetworkSelection): boolean => isMoved(replaced.get(each), each);
+  const renewed = added.filter(isRenewed).map((each) => replaced.get(each));
+  const movable = new Set(removals.filter((each) => !renewed.includes(each)));
+  return added.map((selection) => {
+    const moves = (each: RecordedAttachment): boolean => isMoved(each, selection);
+    const moved = isRenewed(selection) ? undefined : [...movable].find(moves);
+    if (moved !== undefined) movable.delete(moved);
+    return { selection, replaced: replaced.get(selection), moved };
+  });
+}
+
+/** Whether an element is that of an attachment, perhaps on another interface. */
+function isMoved(removal: RecordedAttachment | undefined, selection: NetworkSelection): boolean {
+  const { ifName: _, ...before } = removal?.selection ?? {};
+  const { ifName: _ifName, ...after } = selectionElement(selection);
+  return isDeepStrictEqual(before, after);
 }
 
 function networkName({ namespace, name }: NetworkSelection): string {

@@ -15,9 +15,11 @@ import type { Addition, NetworkChanges } from "./changes.ts";
 import type { LockedSandbox } from "./running-sandboxes.ts";
 
 /** An element that can be attached, as far as that can be known. */
-export interface PlannedAddition extends Pick<Addition, "replaced"> {
+export interface PlannedAddition extends Addition {
   /** The ways to attach it, the best first. */
   readonly ways: readonly PlannedAttachment[];
+  /** What it replaces as it was, which comes back if none of them works. */
+  readonly former?: PlannedAttachment | undefined;
   /** The size of the record with it, without its result. */
   readonly recordBytes: number;
 }
@@ -62,6 +64,15 @@ export async function planChanges(
       failures.push({ error, addition, isUnknown });
     }
   }
+  // What stays where it is cannot be moved; so more may stay.
+  for (const { addition } of failures) {
+    const moving = additions.find(
+      ({ moved }) => moved !== undefined && moved === addition.replaced,
+    );
+    if (moving === undefined || moving.moved?.state !== "attached") continue;
+    additions.splice(additions.indexOf(moving), 1);
+    failures.push({ error: stays(moving.moved), addition: moving, isUnknown: false });
+  }
   const isWrong = failures.some(({ error, isUnknown }) => isUnknown || !isTemporary(error));
   const kept = failures.flatMap(({ addition: { replaced } }) => replaced ?? []);
   const replaced = changes.additions.flatMap((each) => each.replaced ?? []);
@@ -102,50 +113,63 @@ class ChangePlanner {
   }
 
   /** @throws CniError when it cannot be attached besides the earlier ones */
-  async plan(
-    { selection, replaced }: Addition,
-    network: ResolvedNetwork,
-  ): Promise<PlannedAddition> {
+  async plan(addition: Addition, network: ResolvedNetwork): Promise<PlannedAddition> {
+    const { replaced } = addition;
     const { pod, failedSwaps } = this.#sandbox;
     const { containerId, ifName, attachments } = this.#record;
     const { cniArgs = [], searchPath: path = [] } = attachments[0] ?? {};
-    const existingInterfaces = async () => this.#namesTaken(replaced);
+    const existingInterfaces = async () => this.#namesTaken(addition);
     const request = { containerId, ifName, cniArgs, path, existingInterfaces };
-    const options = { request, pod, earlier: this.#earlier, ifName: replaced?.ifName };
+    const options = { request, pod, earlier: this.#earlier, ifName: nameOf(addition) };
     const { attachments: planned, recordBytes } = await planNetworks(this.#ctx, options, [network]);
     const [attachment] = planned as [PlannedAttachment];
     // The runtime's DEL looks in these directories, too.
     throwProblems(await pluginProblems(this.#ctx, planned, attachment.searchPath));
     failedSwaps.refuse(pod, attachment, replaced);
     this.#earlier.push({ planned: attachment });
-    return { ways: this.#waysOf(attachment, { selection, replaced }), recordBytes, replaced };
-  }
-
-  /** A network keeps its addresses, if its IPAM takes them; one that works comes back if need be. */
-  #waysOf(planned: PlannedAttachment, { selection, replaced }: Addition): PlannedAttachment[] {
-    if (replaced === undefined) return [planned];
-    const isSame = isDeepStrictEqual(replaced.selection, selectionElement(selection));
-    const kept = isSame ? withAddresses(planned, replaced) : planned;
-    const former = recordedNetwork(replaced, this.#ctx.config);
-    return [
-      ...(kept === planned ? [] : [kept]),
-      planned,
-      ...(replaced.state === "attached" ? [withAddresses(former, replaced)] : []),
-    ];
+    const former =
+      replaced?.state === "attached"
+        ? withAddresses(recordedNetwork(replaced, this.#ctx.config), replaced)
+        : undefined;
+    return { ...addition, ways: waysOf(attachment, addition), former, recordBytes };
   }
 
   /** Those of interfaces that stay, or that other elements will have. */
-  #namesTaken(own: RecordedAttachment | undefined): ReadonlySet<string> {
+  #namesTaken(own: Addition): ReadonlySet<string> {
     const { removals, additions } = this.#changes;
-    const replaced = additions.flatMap((each) => each.replaced ?? []);
+    const wanted = additions.filter((each) => each !== own).flatMap((each) => nameOf(each) ?? []);
     // What is owed may be there for long.
-    const free = removals.filter((each) => each.state !== "owed" || replaced.includes(each));
-    const isFree = (name: string): boolean => free.some(({ ifName }) => ifName === name);
+    const isFreed = ({ state, ifName }: RecordedAttachment): boolean =>
+      state !== "owed" || additions.some((each) => nameOf(each) === ifName);
+    const isFree = (name: string): boolean =>
+      removals.some((each) => each.ifName === name && isFreed(each));
+    const owed = removals.filter((each) => !isFreed(each)).map(({ ifName }) => ifName);
     const links = [...this.#sandbox.links].filter((name) => !isFree(name));
-    const others = [...removals.filter((each) => !free.includes(each)), ...replaced];
-    const names = others.filter((each) => each !== own).map(({ ifName }) => ifName);
-    return new Set([...links, ...names]);
+    return new Set([...links, ...owed, ...wanted]);
   }
+}
+
+/** A refreshed network keeps its addresses, if its IPAM takes them. */
+function waysOf(
+  planned: PlannedAttachment,
+  { selection, replaced }: Addition,
+): readonly PlannedAttachment[] {
+  if (!isDeepStrictEqual(replaced?.selection, selectionElement(selection))) return [planned];
+  const kept = withAddresses(planned, replaced as RecordedAttachment);
+  return kept === planned ? [planned] : [kept, planned];
+}
+
+/** The interface that an element requests, or that of the unnamed one before it. */
+function nameOf({ selection, replaced }: Addition): string | undefined {
+  return (
+    selection.ifName ?? (replaced?.selection?.ifName === undefined ? replaced?.ifName : undefined)
+  );
+}
+
+/** Why an element has to wait: another one could not take the place of what it moves. */
+export function stays({ displayName, ifName }: RecordedAttachment): CniError {
+  const message = `network ${displayName} stays on ${ifName}, because the network that was to take its place there cannot be attached`;
+  return new CniError(CniErrorCode.TryAgainLater, message);
 }
 
 function isTemporary({ code }: CniError): boolean {

@@ -109,6 +109,86 @@ test.each([
   expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/b"]);
 });
 
+test("if the new network of a swap fails and cannot be detached, nothing else gets its interface", async () => {
+  const pod = await hotPlugLab("a@x1");
+  pod.lab.plugins.script("macvlan ADD", failed(7, "no such VLAN"));
+  pod.lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
+  for (let attempt = 0; attempt < 2; attempt++) {
+    await pod.edit("b@x1");
+    expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/b"]);
+    expect(pod.shown()).toEqual(["eth0 default-net"]);
+  }
+  for (const which of ["macvlan ADD", "macvlan DEL"]) pod.lab.plugins.unscript(which);
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(pod.shown()).toEqual(["eth0 default-net", "x1 default/b"]);
+});
+
+test.each([
+  { to: "a@x2", why: "on another interface" },
+  { to: "a", why: "without its interface" },
+])("an element that cannot be attached $why comes back", async ({ to }) => {
+  const pod = await hotPlugLab("a@x1");
+  pod.lab.plugins.script("bridge ADD", ({ ifName }) =>
+    ifName === "x1" ? undefined : failed(7, "not there"),
+  );
+  expect(await pod.edit(to)).toMatchObject({ state: "failed" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/a"]);
+  expect(pod.shown()).toEqual(await pod.recorded());
+  pod.lab.plugins.calls.length = 0;
+  await pod.again();
+  expect(pod.lab.plugins.log()).toEqual([]);
+});
+
+const exchanged = ["eth0 default-net", "net1 default/a", "net2 default/b"];
+
+test.each([
+  { fails: "bridge ADD net2", to: "b@net1,a@net2", left: ["eth0 default-net", "net1 default/b"] },
+  { fails: "bridge ADD net2", to: "a@net2,b@net1", left: exchanged },
+  { fails: "macvlan ADD net1", to: "b@net1,a@net2", left: exchanged },
+  { fails: "macvlan ADD net1", to: "a@net2,b@net1", left: ["eth0 default-net", "net2 default/a"] },
+])("an exchange to $to in which $fails fails attaches no network twice", async (exchange) => {
+  const pod = await hotPlugLab("a@net1,b@net2");
+  const [plugin, , fails] = exchange.fails.split(" ");
+  pod.lab.plugins.script(`${plugin} ADD`, ({ ifName }) =>
+    ifName === fails ? failed(7, "not there") : undefined,
+  );
+  for (let attempt = 0; attempt < 2; attempt++) {
+    expect(await pod.edit(exchange.to)).toMatchObject({ state: "failed" });
+    expect((await pod.recorded()).toSorted()).toEqual(exchange.left);
+  }
+  pod.lab.plugins.unscript(`${plugin} ADD`);
+  pod.lab.advance(240_000);
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect((await pod.recorded()).toSorted()).toEqual([
+    ...["eth0 default-net", "net1 default/b", "net2 default/a"],
+  ]);
+});
+
+test("an exchange with a network that is not defined changes nothing", async () => {
+  const pod = await hotPlugLab("a@net1,b@net2");
+  pod.lab.source.removeNad("default/b");
+  expect(await pod.edit("b@net1,a@net2")).toMatchObject({ state: "failed" });
+  expect([pod.lab.plugins.log(), await pod.recorded()]).toEqual([[], exchanged]);
+});
+
+test("an element gets no interface that a later one requests, as in an ADD", async () => {
+  const pod = await hotPlugLab("");
+  expect(await pod.edit("a,b@net1")).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net2 default/a", "net1 default/b"]);
+});
+
+test("an element gets no interface that the plugin of an earlier one has made", async () => {
+  const pod = await hotPlugLab("");
+  pod.lab.plugins.script("bridge ADD", (call) => {
+    for (const name of [call.ifName, "net2"]) pod.lab.kernel.addLink(netns, name);
+    return exited(0, interfaceResult(call, "10.1.0.1/24"));
+  });
+  expect(await pod.edit("a,b,c@net3")).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual([
+    ...["eth0 default-net", "net1 default/a", "net4 default/b", "net3 default/c"],
+  ]);
+});
+
 const withIps = { ...network("net-a"), plugins: [{ type: "bridge", capabilities: { ips: true } }] };
 
 test.each([
