@@ -84,7 +84,8 @@ export function isDefault(route: KernelRoute): boolean {
   return route.dst.prefix === 0;
 }
 
-function decodeRoute(data: Buffer): KernelRoute | undefined {
+/** A route as the kernel sends it; undefined for one of another table or type. @internal */
+export function decodeRoute(data: Buffer): KernelRoute | undefined {
   const header = parseRoute(data.subarray(0, __LENGTH_Route));
   const family = familyOf(header.family);
   const attributes = decodeAttributes(data, __LENGTH_Route);

@@ -24,6 +24,7 @@ import { type EventReason, HostGoneError } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
+import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { changesOf, isSettled, usableRecord } from "./desired-networks.ts";
 import { type PlannedAddition, planChanges, stays } from "./plan-changes.ts";
 import { type LockedSandbox, markDetaching, saveAttachments } from "./running-sandboxes.ts";
@@ -320,9 +321,11 @@ interface NetworkToAttach extends Pick<PlannedAddition, "recordBytes" | "replace
   readonly planned: PlannedAttachment;
 }
 
-/** The families whose default route an attachment had by its plugins. */
+/** The families whose default route an attachment had by its plugins: not those of `default-route`. */
 function defaultFamilies(replaced: RecordedAttachment | undefined): IpFamily[] {
   if (replaced?.result === undefined) return [];
   const { routes } = parseResult(replaced.result, { fallbackVersion: "" });
-  return routes.flatMap(({ dst }) => (isDefaultRoute(dst) ? ipFamily(dst) : []));
+  const families = routes.flatMap(({ dst }) => (isDefaultRoute(dst) ? ipFamily(dst) : []));
+  const requested = defaultRouteFamilies(replaced.defaultRoute);
+  return families.filter((family) => !requested.includes(family));
 }

@@ -276,7 +276,7 @@ async function routedPod(annotation: object[], options: object = {}): Promise<Ho
 test("a plugged network whose IPAM has default routes does not take those of the pod [H-37]", async () => {
   const pod = await routedPod([{ name: "a" }]);
   await pod.edit("a,b");
-  expect(await pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
+  expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
   expect((await pod.attachments())[2]?.result).not.toHaveProperty("routes");
 });
 
@@ -299,12 +299,10 @@ test.each([
   "an edit that removes an element with default-route of $families families gives the pod its own back",
   async ({ gateways, taken }) => {
     const pod = await routedPod([{ name: "b", "default-route": gateways }]);
-    const kept = (await pod.lab.kernel.defaultRoutes(netns)).filter((each) =>
-      each.includes("eth0"),
-    );
+    const kept = pod.lab.kernel.defaultRoutes(netns).filter((each) => each.includes("eth0"));
     expect(kept).toEqual(taken);
     expect(await pod.edit("")).toMatchObject({ state: "settled" });
-    expect((await pod.lab.kernel.defaultRoutes(netns)).toSorted()).toEqual(viaEth0.toSorted());
+    expect(pod.lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
     expect((await pod.attachments())[0]).not.toHaveProperty("yieldedRoutes");
     expect((await pod.attachments())[0]?.result).toMatchObject({
       routes: expect.arrayContaining(
@@ -314,25 +312,33 @@ test.each([
   },
 );
 
+test("an element that loses its default-route keeps its interface, and the pod gets its own back", async () => {
+  const element = { name: "b", interface: "x1" };
+  const pod = await routedPod([{ ...element, "default-route": [] }]);
+  expect(await pod.edit([element])).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toContain("x1 default/b");
+  expect(pod.lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
+});
+
 test("a healed interface with default-route gets the default route again [H-39]", async () => {
   const pod = await routedPod([{ name: "b", "default-route": [] }], { config: { heal: true } });
-  const before = await pod.lab.kernel.defaultRoutes(netns);
+  const before = pod.lab.kernel.defaultRoutes(netns);
   pod.lab.kernel.removeLink(netns, "net1");
   const { lab, hosts } = pod;
   await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
   expect(await pod.again()).toMatchObject({ state: "settled" });
-  expect(await lab.kernel.defaultRoutes(netns)).toEqual(before);
+  expect(lab.kernel.defaultRoutes(netns)).toEqual(before);
   await pod.edit("");
-  expect((await lab.kernel.defaultRoutes(netns)).toSorted()).toEqual(viaEth0.toSorted());
+  expect(lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
 });
 
 test("a network that fails after it has taken the default route gives it back", async () => {
   const pod = await routedPod([{ name: "b", "default-route": [] }, { name: "a" }]);
-  const before = await pod.lab.kernel.defaultRoutes(netns);
+  const before = pod.lab.kernel.defaultRoutes(netns);
   pod.lab.source.addNad("default/b", network("net-b", "macvlan", "tuning"));
   pod.lab.plugins.script("tuning ADD", failed(7, "no such key"));
   expect(await pod.again("net1")).toMatchObject({ state: "settled" });
-  expect(await pod.lab.kernel.defaultRoutes(netns)).toEqual(before);
+  expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(before);
   expect((await pod.attachments())[0]?.yieldedRoutes).toHaveLength(2);
 });
 

@@ -2,13 +2,11 @@ import { parseMessages } from "netlink/dist/structs.js";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { NetnsError } from "#engine/ports.ts";
 import { ipFamily } from "#lib/ip.ts";
-import type { NetlinkTransport } from "#netlink/codec.ts";
 import {
   addRoute,
+  decodeRoute,
   isDefault,
-  type KernelRoute,
   kernelMetric,
-  listRoutes,
   newDefaultRoute,
 } from "#netlink/routes.ts";
 import { FakeNamespace, type LinkState } from "./fake-namespace.ts";
@@ -97,15 +95,12 @@ export class FakeKernel {
   }
 
   /** A namespace's default routes as `via GATEWAY dev NAME metric METRIC`, IPv4 first. */
-  async defaultRoutes(netns: string): Promise<string[]> {
+  defaultRoutes(netns: string): string[] {
     const namespace = this.#enter(netns);
-    const transport: NetlinkTransport = async (_netns, bytes) => this.answer(netns, bytes);
-    const routes: KernelRoute[] = [];
-    for (const family of [4, 6] as const) {
-      routes.push(...(await listRoutes(transport, netns, family)));
-    }
+    const routes = namespace.routes().flatMap((route) => decodeRoute(route) ?? []);
     return routes
       .filter(isDefault)
+      .toSorted((a, b) => a.family - b.family)
       .map(
         ({ hops: [hop], metric }) =>
           `via ${hop?.gateway} dev ${namespace.nameOf(hop?.ifIndex)} metric ${metric}`,

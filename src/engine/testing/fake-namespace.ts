@@ -62,6 +62,10 @@ export class FakeNamespace {
     this.#allRoutes().push(route);
   }
 
+  routes(): readonly Buffer[] {
+    return this.#allRoutes();
+  }
+
   nameOf(ifIndex: number | undefined): string | undefined {
     return [...this.links].find(([, link]) => link.index === ifIndex)?.[0];
   }
