@@ -21,6 +21,8 @@ export const properties = {
   patient: "A status is not written again before the time that the API server names.",
   "as requested":
     "A running pod has the networks of its annotation, and no others, after each edit.",
+  "default routes":
+    "A running pod has the default routes of the network that requests them, or else those of its primary network.",
   watched: "plexusd sees the pods that the API server has, once that answers.",
   bounded: "Files, descriptors and waiting writes do not grow with what has come and gone.",
   "never what runs": "What is attached for a running sandbox stays attached.",
@@ -51,6 +53,8 @@ interface Watched {
   calls: number;
   /** What its last successful ADD has left attached. */
   made: readonly Attached[];
+  /** The interfaces that it made, which may have more default routes. */
+  links: readonly Attached[];
   /** Of its delegates in all, but for those that run since {@link startedUs}. */
   delegateUs: number;
   startedUs: number;
@@ -191,6 +195,7 @@ export class Properties implements Observer {
       const { hotPlug } = this.#options;
       const made = world().kernel.attachedOf(sandbox.id);
       watched.made = made.filter(({ ifName }) => !hotPlug || ifName === "eth0");
+      watched.links = made.filter(({ kind }) => kind === "link");
     }
     if (command === "DEL") this.#mustBeDetached(sandbox, watched);
   }
@@ -233,13 +238,25 @@ export class Properties implements Observer {
     if (gone.length > 0) this.violate("never what runs", `${id} has lost ${JSON.stringify(gone)}`);
   }
 
+  /** Whether the runtime's ADD attached an interface to a network. */
+  hasAdded(id: string, { ifName, network }: Pick<Attached, "ifName" | "network">): boolean {
+    const { links } = this.#watched(id);
+    return links.some((each) => each.ifName === ifName && each.network === network);
+  }
+
   #watched(id: string): Watched {
     let watched = this.#sandboxes.get(id);
     if (watched === undefined) {
       watched = {
         ...{ hasAdd: false, delBegan: false, isDetached: false },
         ...{ running: new Set<Process>(), delegateUs: 0, startedUs: 0 },
-        ...{ children: new Map<Process, number>(), calls: 0, made: [], before: new Map() },
+        ...{
+          children: new Map<Process, number>(),
+          calls: 0,
+          made: [],
+          links: [],
+          before: new Map(),
+        },
       };
       this.#sandboxes.set(id, watched);
     }

@@ -1,5 +1,5 @@
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import type { NetworkName } from "../node/networks.ts";
+import { gatewaysOf, isGateway, type NetworkName } from "../node/networks.ts";
 import type { SimulatedPod } from "../node/runtime.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
@@ -15,11 +15,17 @@ export function annotationsOf(
   networks: readonly NetworkName[],
 ): Record<string, string> {
   if (networks.length === 0) return {};
-  const isNamed = scenario.hotPlug === "on";
-  const elements = networks.map((name, index) =>
-    isNamed ? `${name}@${interfaceName(scenario, index)}` : name,
-  );
-  return { [networksAnnotation]: elements.join(",") };
+  return { [networksAnnotation]: elementsOf(scenario, networks) };
+}
+
+function elementsOf(scenario: Pick<Scenario, "hotPlug">, networks: readonly NetworkName[]): string {
+  if (scenario.hotPlug === "off") return networks.join(",");
+  const elements = networks.map((name, index) => ({
+    ...{ name, interface: interfaceName(scenario, index) },
+    ...(isGateway(name) && { "default-route": gatewaysOf(name) }),
+  }));
+  if (networks.some(isGateway)) return JSON.stringify(elements);
+  return elements.map((each) => `${each.name}@${each.interface}`).join(",");
 }
 
 /** Has the pod's annotation edited while it lives. */

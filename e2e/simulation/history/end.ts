@@ -2,6 +2,7 @@ import { tryParseJson } from "#cni/document.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { listFiles, omittedTypes, typesOf } from "../node/mesh-agent.ts";
+import { isGateway, type NetworkName, routedFamilies } from "../node/networks.ts";
 import { meshTypes } from "../node/plugins.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
@@ -37,6 +38,8 @@ export async function checkRunning(stage: Stage): Promise<void> {
   if (stage.scenario.others.mesh !== undefined) await checkMesh(stage, stage.scenario.others.mesh);
   if (kubelet.pods.length === 0) return;
   if (stage.scenario.hotPlug === "on") await checkRequested(stage);
+  const misrouted = await lastProblem(stage, () => routesProblem(stage), hotPlugUs);
+  if (misrouted !== undefined) properties.violate("default routes", misrouted);
   for (const sandbox of runningSandboxes(stage)) checkAttached(stage, sandbox);
   const check = () => inProcess(runtime.process, () => runtime.check()).catch(() => true);
   // A plugin of hot-plug that hangs keeps the sandbox until its time limit.
@@ -171,6 +174,37 @@ async function checkRequested(stage: Stage): Promise<void> {
       .find((each) => each !== undefined);
   const found = await lastProblem(stage, problem, hotPlugUs);
   if (found !== undefined) properties.violate("as requested", found);
+}
+
+/** What is wrong with the default routes of running pods. */
+function routesProblem(stage: Stage): string | undefined {
+  const { world, properties } = stage;
+  for (const sandbox of runningSandboxes(stage)) {
+    const there = world.kernel.defaultRoutes(sandbox.netns);
+    const attached = expected(stage, sandbox).map((each) => {
+      const [ifName = "", network] = each.split(" ") as [string, NetworkName];
+      return { ifName, network };
+    });
+    for (const family of [4, 6] as const) {
+      const routed = attached.filter(({ network }) => routedFamilies(network).includes(family));
+      const owner = routed.find(({ network }) => isGateway(network)) ?? routed[0];
+      if (owner === undefined || (owner.ifName !== "eth0" && !isGateway(owner.network))) continue;
+      // The plugins of an ADD decide what other networks have, unless one requests all.
+      const others = routed.filter(
+        (each) => !isGateway(owner.network) && properties.hasAdded(sandbox.id, each),
+      );
+      const isOf = ({ ifName }: { readonly ifName: string }, route: string): boolean =>
+        route.includes(` dev ${ifName} `);
+      const ofFamily = there.filter((route) => route.includes(":") === (family === 6));
+      const wrong = ofFamily.filter(
+        (route) => ![owner, ...others].some((each) => isOf(each, route)),
+      );
+      const own = ofFamily.filter((route) => isOf(owner, route));
+      if (wrong.length > 0 || own.length !== 1)
+        return `${sandbox.id} has IPv${family} default routes ${ofFamily.join(", ")}; ${owner.ifName} should`;
+    }
+  }
+  return undefined;
 }
 
 function checkAttached({ world, properties, ...stage }: Stage, sandbox: Sandbox): void {

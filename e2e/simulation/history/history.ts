@@ -237,7 +237,10 @@ function startPod(stage: Stage, plan: PodScenario, index: number): void {
     succeed(stage, plan, index);
     return;
   }
-  const pod: SimulatedPod = { namespace: "default", name, uid: `pod-uid-${index}`, annotations };
+  const pod: SimulatedPod = {
+    ...{ namespace: "default", name, uid: `pod-uid-${index}`, annotations },
+    needsDevice: plan.networks.includes("vf"),
+  };
   world.note(() => `pod ${name} is created, networks ${plan.networks.join(",")}`);
   api.putPod(pod);
   kubelet.create(pod);

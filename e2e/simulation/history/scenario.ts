@@ -1,5 +1,5 @@
 import type { EngineConfig } from "#engine/config.ts";
-import { type NetworkName, requestable } from "../node/networks.ts";
+import { isGateway, type NetworkName, requestable } from "../node/networks.ts";
 import { Random } from "../world/random.ts";
 import { drawKinds, drawMischief, type Mischief } from "./draw-mischief.ts";
 import { drawOthers, type Others } from "./others.ts";
@@ -72,7 +72,7 @@ export function drawScenario(seed: number): Scenario {
   const node = {
     runtime: random.chance(0.7) ? "containerd" : "CRI-O",
     cniVersion: random.pick(["1.1.0", "1.0.0", "0.4.0"]),
-    defaultNetwork: random.chance(0.6) ? "pods" : "pods-chained",
+    defaultNetwork: primaryOf(random.chance(0.6) ? "pods" : "pods-chained", { hotPlug, ofEdits }),
     passesAnnotations: random.chance(0.3),
     hasStandalone: random.chance(0.2),
     hasAgent: random.chance(0.15) || hotPlug === "on",
@@ -96,26 +96,63 @@ export function drawScenario(seed: number): Scenario {
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
     hasAgent: node.hasAgent || others.isAgentBlind,
     hasList: node.hasList || others.second?.isListed === true,
-    pods: others.hasDevices ? node.pods.map((pod) => withDevice(ofOthers, pod)) : node.pods,
+    pods: node.pods.map((pod) => {
+      const first = others.hasDevices ? drawDevice(ofOthers) : drawGateway(ofEdits, hotPlug);
+      return withFirst(pod, first, ofEdits);
+    }),
     mischief: [...mischief, ...others.mischief],
   };
 }
 
-/** One of a pod's networks is attached by a device. */
-function withDevice(random: Random, pod: PodScenario): PodScenario {
-  const first = random.weighted({ vf: 6, marked: 2, "": 2 });
-  return first === "" ? pod : { ...pod, networks: [first, ...pod.networks.slice(1)] };
+/** With hot-plug, the primary network often has default routes. */
+function primaryOf(
+  drawn: "pods" | "pods-chained",
+  { hotPlug, ofEdits }: Pick<Scenario, "hotPlug"> & { readonly ofEdits: Random },
+): NetworkName {
+  if (hotPlug === "off") return drawn;
+  const primary = ofEdits.weighted({ drawn: 1, "pods-routed": 2, "pods-dual": 2 });
+  return primary === "drawn" ? drawn : primary;
 }
 
-function drawNetworks(random: Random, size: Size): NetworkName[] {
-  const count = Number(random.weighted(size.networks));
-  return Array.from({ length: count }, () => random.pick(requestable));
+/** A network that is attached by a device. */
+function drawDevice(random: Random): NetworkName | "" {
+  return random.weighted({ vf: 6, marked: 2, "": 2 });
 }
+
+/** One whose element has `default-route`. */
+function drawGateway(random: Random, hotPlug: Scenario["hotPlug"]): NetworkName | "" {
+  if (hotPlug === "off") return "";
+  return random.weighted({ gateway: 2, "gateway-dual": 2, "": 4 });
+}
+
+/**
+ * Such a network is the first one of its pod, and some edits keep it. A network takes the default
+ * route of a running pod only from the one on its interface.
+ */
+function withFirst(pod: PodScenario, first: NetworkName | "", random: Random): PodScenario {
+  if (first === "") return pod;
+  let isThere = true;
+  const inTurn = pod.edits.toSorted((a, b) => a.afterMs - b.afterMs);
+  const edits = inTurn.map((edit) => {
+    isThere = random.chance(0.6) && (isThere || !isGateway(first));
+    const kept = first === "gateway" && random.chance(0.4) ? "gateway-new" : first;
+    return isThere ? { ...edit, networks: [kept, ...edit.networks.slice(1)] } : edit;
+  });
+  return { ...pod, networks: [first, ...pod.networks.slice(1)], edits };
+}
+
+function drawNetworks(random: Random, size: Size, among = requestable): NetworkName[] {
+  const count = Number(random.weighted(size.networks));
+  return Array.from({ length: count }, () => random.pick(among));
+}
+
+/** What edits request: its default routes must not become the pod's. */
+const editable: readonly NetworkName[] = [...requestable, "routed", "routed"];
 
 function drawEdits(random: Random, size: Size): Edit[] {
   return Array.from({ length: random.integer(1, 2) }, () => ({
     afterMs: random.duration(100, 12_000),
-    networks: drawNetworks(random, size),
+    networks: drawNetworks(random, size, editable),
   }));
 }
 

@@ -1,4 +1,3 @@
-import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { inProcess } from "../world/remote.ts";
 import { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
@@ -142,8 +141,8 @@ function lacksDevice(pod: SimulatedPod): boolean {
   return needsDevice(pod) && freeDevice() === undefined;
 }
 
-function needsDevice({ uid, annotations }: SimulatedPod): boolean {
-  return /\bvf\b/.test(annotations[networksAnnotation] ?? "") && !world().devices.has(uid);
+function needsDevice({ uid, needsDevice = false }: SimulatedPod): boolean {
+  return needsDevice && !world().devices.has(uid);
 }
 
 function freeDevice(): string | undefined {

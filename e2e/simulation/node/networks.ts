@@ -1,16 +1,29 @@
+import { anyDestination, type IpFamily } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { gatewayOf } from "../world/leases.ts";
 
 /** Plugins with what they need of an own network configuration. */
-function plugin(type: string, network: string): JsonObject {
+function plugin(type: string, network: NetworkName): JsonObject {
   if (type === "portmap") return { type, capabilities: { portMappings: true } };
-  if (["ptp", "bridge", "host-device", "sriov"].includes(type)) {
-    return { type, ipam: { type: "host-local", subnet: `10.${subnetOf(network)}.0.0/16` } };
-  }
+  if (["ptp", "bridge", "host-device", "sriov"].includes(type))
+    return { type, ipam: ipam(network) };
   return { type };
 }
 
-function subnetOf(network: string): number {
-  return Object.keys(networks).indexOf(network) + 1;
+function ipam(network: NetworkName): JsonObject {
+  const families = routedFamilies(network);
+  const [subnet = ""] = subnetsOf(network, [4]);
+  if (families.length === 0) return { type: "host-local", subnet };
+  return {
+    type: "host-local",
+    ranges: subnetsOf(network, families).map((each) => [{ subnet: each }]),
+    routes: families.map((family) => ({ dst: anyDestination[family] })),
+  };
+}
+
+function subnetsOf(network: NetworkName, families: readonly IpFamily[]): string[] {
+  const number = Object.keys(networks).indexOf(siblings[network] ?? network) + 1;
+  return families.map((family) => (family === 4 ? `10.${number}.0.0/16` : `fd00:${number}::/64`));
 }
 
 /** The networks of a history by their names, each with its chain of plugins. */
@@ -25,6 +38,12 @@ export const networks = {
   device: ["host-device"],
   vf: ["sriov"],
   marked: ["bridge"],
+  "pods-routed": ["ptp", "portmap"],
+  "pods-dual": ["ptp"],
+  routed: ["bridge"],
+  gateway: ["bridge"],
+  "gateway-new": ["bridge", "tuning"],
+  "gateway-dual": ["bridge"],
 } as const;
 export type NetworkName = keyof typeof networks;
 
@@ -33,6 +52,33 @@ export const resources: Partial<Record<NetworkName, string>> = {
   vf: "example.com/vf",
   marked: "bridge.network.kubevirt.io/br1",
 };
+
+/** The families of networks whose IPAM has default routes. Only histories with hot-plug have them. */
+const routed: Partial<Record<NetworkName, readonly IpFamily[]>> = {
+  "pods-routed": [4],
+  "pods-dual": [4, 6],
+  routed: [4, 6],
+  gateway: [4],
+  "gateway-new": [4],
+  "gateway-dual": [4, 6],
+};
+
+export function routedFamilies(network: NetworkName): readonly IpFamily[] {
+  return routed[network] ?? [];
+}
+
+/** Networks that have the addresses and the gateway of another one. */
+const siblings: Partial<Record<NetworkName, NetworkName>> = { "gateway-new": "gateway" };
+
+/** The gateways of a network that has the default routes of an element's `default-route`. */
+export function gatewaysOf(network: NetworkName): string[] {
+  return subnetsOf(network, routedFamilies(network)).map(gatewayOf);
+}
+
+/** Whether elements name it with `default-route`. */
+export function isGateway(network: NetworkName): boolean {
+  return network.startsWith("gateway");
+}
 
 /** The names that any pod may request. */
 export const requestable: readonly NetworkName[] = [

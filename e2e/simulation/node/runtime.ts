@@ -17,6 +17,8 @@ export interface SimulatedPod {
   readonly name: string;
   readonly uid: string;
   readonly annotations: Record<string, string>;
+  /** Whether it runs only with a device, whatever its annotation says later. */
+  readonly needsDevice?: boolean;
 }
 
 /** A pod's sandbox as the container runtime keeps it, on disk. */

@@ -107,6 +107,11 @@ export class Kernel implements Boot {
     if (isCurrentAlive()) this.#rtnetlink.addDefaultRoute(link.netns, route);
   }
 
+  /** The default routes of a namespace: `via GATEWAY dev NAME metric METRIC`. */
+  defaultRoutes(netns: string): string[] {
+    return this.#rtnetlink.hasNamespace(netns) ? this.#rtnetlink.defaultRoutes(netns) : [];
+  }
+
   /** @returns whether there was one */
   removeLink(netns: string, name: string): boolean {
     if (!isCurrentAlive() || this.#links.get(netns)?.delete(name) !== true) return false;

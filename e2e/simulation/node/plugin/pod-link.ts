@@ -75,7 +75,7 @@ export function linkResult(
   return formatResult({ cniVersion: currentVersion, interfaces, ips, routes }, cniVersion);
 }
 
-/** @throws CniError when the interface is missing, or its MAC address has changed */
+/** @throws CniError when the interface is missing, has another MAC address, or lacks a route */
 export function checkLink(call: PluginCall): void {
   requireNamespace(call);
   const { prevResult } = call.conf;
@@ -86,5 +86,20 @@ export function checkLink(call: PluginCall): void {
   for (const each of known) {
     if (!isJsonObject(each) || each.name !== call.ifName || each.sandbox !== call.netns) continue;
     if (each.mac !== link.mac) throw pluginError(`interface "${call.ifName}": MAC differs`);
+  }
+  checkRoutes(call, prevResult);
+}
+
+/** As `ValidateExpectedRoute` of the reference plugins, for default routes. @throws CniError */
+function checkRoutes({ netns, ifName }: PluginCall, { routes }: JsonObject): void {
+  const there = world().kernel.defaultRoutes(netns);
+  for (const route of Array.isArray(routes) ? routes.filter(isJsonObject) : []) {
+    const { dst, gw = "" } = route;
+    if (typeof dst !== "string" || !isDefaultRoute(dst)) continue;
+    const way = gw === "" ? new RegExp(`dev ${ifName} `) : new RegExp(`via ${gw} dev `);
+    const isThere = there.some(
+      (each) => each.includes(":") === dst.includes(":") && way.test(each),
+    );
+    if (!isThere) throw pluginError(`expected route ${dst} via ${gw} not found`);
   }
 }
