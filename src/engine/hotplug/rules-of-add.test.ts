@@ -289,7 +289,7 @@ test("a plugged network whose result also names the pod's interface leaves its d
     return exited(0, { ...result, interfaces: [...(interfaces as object[]), eth0] });
   });
   await pod.edit("a,c");
-  expect(await pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
+  expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
 });
 
 test.each([
