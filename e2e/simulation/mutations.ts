@@ -389,7 +389,6 @@ export const mutations: readonly SimulatedMutation[] = [
     find: "if (this.#unknownSandboxes.has(record))",
     replace: "if (record.bootId === record.ifName)",
     properties: ["in the end"],
-    isQuick: true,
   },
   {
     name: "containerd does not take an error of a plugin for success",
