@@ -113,7 +113,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   // Pods expect to be attached only where plexusd is the node's CNI.
   const duties = nodeConf && openDuties({ ...parts, readiness, engine, calls });
   const answers = new AdminAnswers({
-    ...{ ...parts, engine, view, nodeConf, readiness },
+    ...{ ...parts, engine, calls, view, nodeConf, readiness },
     claims: devices.claims,
     unattachedPods: () => duties?.unattachedPods.count ?? 0,
     hotPlug: duties?.hotPlug,
@@ -155,7 +155,8 @@ interface DutiesOptions extends Parts, Pick<NodeDutiesOptions, "readiness"> {
 }
 
 /** What the rest of plexusd needs of that which serves the calls. */
-interface Calls extends Pick<CallServer, "notReadyReason" | "ensureReachable" | "drain"> {
+interface Calls
+  extends Pick<CallServer, "findByAgent" | "notReadyReason" | "ensureReachable" | "drain"> {
   readonly sandboxHosts: SandboxHosts;
   /** For the log. */
   readonly started: string;
@@ -171,6 +172,7 @@ async function serveCalls(parts: Parts, engine: Engine): Promise<Calls> {
   return {
     started: "plexusd serves calls",
     sandboxHosts: calls.sandboxHosts,
+    findByAgent: calls.findByAgent,
     notReadyReason: () => calls.notReadyReason(),
     ensureReachable: () => calls.ensureReachable(),
     drain: () => calls.drain(),
@@ -179,10 +181,11 @@ async function serveCalls(parts: Parts, engine: Engine): Promise<Calls> {
 
 /** Without a socket of plexusd, the shim starts plexus-standalone. */
 function callsElsewhere(files: StandaloneFiles): Calls {
-  const nothing = async (): Promise<void> => undefined;
+  const nothing = async (): Promise<undefined> => undefined;
   return {
     started: "plexusd leaves the calls to plexus-standalone",
     sandboxHosts: noSandboxHosts,
+    findByAgent: nothing,
     notReadyReason: () => files.notReadyReason(),
     ensureReachable: nothing,
     drain: nothing,

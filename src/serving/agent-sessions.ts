@@ -7,6 +7,7 @@ import {
   type SandboxHosts,
   SandboxUnavailableError,
 } from "#engine/hotplug/sandbox-hosts.ts";
+import type { PluginLookup } from "#engine/ports.ts";
 import type { ShimSession } from "#host/shim-session.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { leftoverIntervalMs } from "./agent.ts";
@@ -63,6 +64,19 @@ export class AgentSessions implements SandboxHosts {
     } catch (error) {
       release();
       throw error;
+    }
+  }
+
+  /** Asks an agent, if one is connected, which plugins it would execute: as {@link CallHost.find}. */
+  async find(
+    ...lookup: Parameters<CallHost["find"]>
+  ): Promise<readonly PluginLookup[] | undefined> {
+    if (this.#connected === 0) return undefined;
+    const { session, release } = await this.#take();
+    try {
+      return await session.find(...lookup);
+    } finally {
+      release();
     }
   }
 

@@ -176,6 +176,8 @@ test("a shim of another release is answered 'try again later', and logged", asyn
   expect(lab.logger.at("error")).toEqual([]);
 });
 
+const foundResult = encodeFrame(FrameType.FindResult, ["found", ""]);
+
 /** An agent on a new connection that answers orders with this result; `orders` has their types. */
 async function agent(result: Buffer, env: Record<string, string> = {}) {
   const socket = await connected();
@@ -184,7 +186,9 @@ async function agent(result: Buffer, env: Record<string, string> = {}) {
   socket.on("data", (chunk: Buffer) => {
     for (const { type } of reader.push(chunk)) {
       orders.push(type);
-      if (type !== FrameType.Done) socket.write(type === FrameType.Exec ? result : noNamespace);
+      if (type === FrameType.Find) socket.write(foundResult);
+      else if (type !== FrameType.Done)
+        socket.write(type === FrameType.Exec ? result : noNamespace);
     }
   });
   const answer = answerOf(socket);
@@ -206,6 +210,24 @@ test("an agent executes the teardown of leftovers, stays connected, and ends whe
   await server.drain();
   expect(await answer).toBeUndefined();
 });
+
+test.each(["", "attach"])(
+  "findByAgent() asks an agent of kind '%s', while one is connected",
+  async (kind) => {
+    const server = await listening();
+    expect(await server.findByAgent(["/opt/cni/bin"], ["ptp"])).toBeUndefined();
+    const { orders } = await agent(execResult, { PLEXUS_AGENT: kind });
+    await eventually(async () =>
+      expect(await server.findByAgent(["/opt/cni/bin"], ["ptp"])).toMatchObject([
+        { outcome: "found" },
+      ]),
+    );
+    expect(orders[0]).toBe(FrameType.Find);
+    for (const socket of sockets) socket.destroy();
+    await eventually(() => expect(server.inFlight).toBe(0));
+    expect(await server.findByAgent(["/opt/cni/bin"], ["ptp"])).toBeUndefined();
+  },
+);
 
 test.each([
   { left: false, result: execResult, answer: /^nothing is left over\n$/, exitCode: 0 },

@@ -39,6 +39,8 @@ export class CallServer {
   readonly #options: CallServerOptions;
   readonly #calls = new Set<Promise<void>>();
   readonly #agents = new AgentSessions();
+  /** Those without `--attach`. */
+  readonly #leftoverAgents = new Set<ShimSession>();
   #server: UnixSocketServer | undefined;
   /** Aborted when the server takes no new calls: agents would stay forever. */
   readonly #stopping = new AbortController();
@@ -67,6 +69,12 @@ export class CallServer {
   get sandboxHosts(): SandboxHosts {
     return this.#agents;
   }
+
+  /** Asks an agent of either kind, if one is connected: as {@link AgentSessions.find}. */
+  findByAgent: AgentSessions["find"] = (...lookup) => {
+    const [host = this.#agents] = this.#leftoverAgents;
+    return host.find(...lookup);
+  };
 
   get inFlight(): number {
     return this.#calls.size;
@@ -131,6 +139,7 @@ export class CallServer {
         return await this.#agents.serve(engine, call, { session, stopping });
       }
       if (isAgent(call)) {
+        this.#leftoverAgents.add(session);
         return await serveAgent(engine, call, { host: session, stopping });
       }
       const { answer, afterAnswer } = await engine.handle(call, session);
@@ -143,6 +152,8 @@ export class CallServer {
       else if (error instanceof ProtocolError)
         logger.error({ err: error }, "a shim violated the protocol");
       else logger.error({ err: error }, "a call could not be served");
+    } finally {
+      this.#leftoverAgents.delete(session);
     }
   }
 }

@@ -103,13 +103,13 @@ export class HotPlugNode implements AsyncDisposable {
     });
   }
 
-  async startAgent(): Promise<void> {
+  async startAgent(...options: string[]): Promise<void> {
     const { lab, stateDir, socketPath: socket, shim } = this.node;
     const env = { ...shimEnvironment({ socket, stateDir }), CNI_PATH: this.binDir };
     const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
     this.#agent = Daemon.start({
       name: "plexus agent",
-      command: lab.command("env", ...variables, shim, "agent", "--attach"),
+      command: lab.command("env", ...variables, shim, "agent", "--attach", ...options),
       logFile: join(lab.dir, "agent.log"),
     });
   }

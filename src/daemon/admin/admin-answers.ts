@@ -1,7 +1,7 @@
 import type { Cluster } from "#daemon/cluster.ts";
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
-import { lookUpPlugin } from "#daemon/cni-conf/plugin-lookup.ts";
+import { lookUpPlugin, type PluginSearch } from "#daemon/cni-conf/plugin-lookup.ts";
 import { reasonOf } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
@@ -20,6 +20,7 @@ import { buildInfo } from "#lib/build-info.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
+import { agentPlugins, type FindByAgent } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { delegate } from "./delegate.ts";
 import type { NodeStatus } from "./node-status.ts";
@@ -28,6 +29,7 @@ import type { Refreshed } from "./refreshed.ts";
 /** What an {@link AdminAnswers} reads. */
 export interface AdminAnswersOptions {
   readonly engine: Engine;
+  readonly calls: { readonly findByAgent: FindByAgent };
   readonly records: RecordStore;
   readonly cluster: Cluster;
   /** Devices of resource claims; absent where pods have none. */
@@ -74,6 +76,7 @@ export class AdminAnswers {
       callsInFlight: await this.#options.callsInFlight(),
       requests: { rules: await this.#requestRules(), refused: engine.refusedRequests() },
       damagedRecords: listed.damaged.map(({ reason }) => reason),
+      agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
     });
   }
 
@@ -150,10 +153,13 @@ export class AdminAnswers {
 
   /** Plugins that plexusd cannot see from its container count as installed. */
   async #findPlugin(type: string): Promise<PluginLookup> {
-    const { config, confFiles: files } = this.#options;
-    const { binDirs } = config.current().nodeConf;
-    const presence = await lookUpPlugin(type, { binDirs, files });
+    const presence = await lookUpPlugin(type, this.#pluginSearch());
     return presence.kind === "missing" ? { outcome: "missing", message: "" } : { outcome: "found" };
+  }
+
+  #pluginSearch(): PluginSearch {
+    const { config, confFiles: files } = this.#options;
+    return { binDirs: config.current().nodeConf.binDirs, files };
   }
 }
 

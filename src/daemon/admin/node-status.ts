@@ -3,6 +3,7 @@ import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
 import type { RefusedRequests } from "#engine/explain/call-history.ts";
 import { adminSocketName } from "#lib/files/state-files.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
+import type { AgentPlugins } from "./agent-plugins.ts";
 
 /** The status of plexusd and its node: the answer to `/node`. */
 export interface NodeStatus {
@@ -36,6 +37,8 @@ export interface NodeStatus {
   };
   /** Records that cannot be used: why, a sentence each. */
   readonly damagedRecords: readonly string[];
+  /** Absent if no `plexus agent` answers, or plexusd sees no plugins. */
+  readonly agent?: AgentPlugins;
 }
 
 /** The socket on which plexusd answers plexusctl, beside the call socket. */

@@ -22,6 +22,7 @@ export function reportFindings(report: NodeStatus): Finding[] {
     ),
     unattachedPods(report),
     ...requests(report),
+    ...agent(report),
   ];
 }
 
@@ -116,9 +117,20 @@ function requests({ requests: { rules, refused } }: NodeStatus): Finding[] {
   });
 }
 
+/** Whether the agent, where there is one, runs what the container runtime runs. */
+function agent({ agent: found, dirs }: NodeStatus): Finding[] {
+  const check = "plexus agent";
+  if (found === undefined) return [];
+  if (found.refused.length === 0) {
+    return [{ check, verdict: "ok", text: `runs every plugin of ${dirs.binDirs.join(", ")}` }];
+  }
+  const text = `plugs and detaches nothing with ${named(found.refused)}, which the container runtime runs: ${found.why}`;
+  return [{ check, verdict: "warning", text }];
+}
+
 const namedMax = 5;
 
-function named(pods: readonly string[]): string {
-  const more = pods.length > namedMax ? `, and ${pods.length - namedMax} more` : "";
-  return `${pods.slice(0, namedMax).join(", ")}${more}`;
+function named(names: readonly string[]): string {
+  const more = names.length > namedMax ? `, and ${names.length - namedMax} more` : "";
+  return `${names.slice(0, namedMax).join(", ")}${more}`;
 }
