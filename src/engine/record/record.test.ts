@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { type AttachmentRecord, byAge, sandboxNames } from "./record.ts";
+import { type DamagedRecord, isLost } from "./record-store.ts";
+
+const record = (keys: Partial<AttachmentRecord>): AttachmentRecord => ({
+  ...{ containerId: "c".repeat(64), ifName: "eth0", netns: "", cniVersion: "1.0.0" },
+  ...{ createdAt: "2026-01-01T00:00:00Z", clockMs: 0, bootId: "b1", attachments: [], ...keys },
+});
+
+test("byAge() compares the clocks of one boot, and dates of several boots", () => {
+  const earlier = record({ clockMs: 1, createdAt: "2026-01-03T00:00:00Z" });
+  const later = record({ clockMs: 2, createdAt: "2026-01-02T00:00:00Z" });
+  const before = record({ clockMs: 9, bootId: "b0" });
+  expect([later, earlier, before].toSorted(byAge)).toEqual([before, earlier, later]);
+});
+
+test("sandboxNames() names pods, containers without a pod, and at most ten", () => {
+  const pod = (i: number) => record({ pod: { namespace: "default", name: `p${i}`, uid: "u" } });
+  const ten = Array.from({ length: 10 }, (_, i) => pod(i));
+  const names = ten.map((_, i) => `default/p${i}`).join(", ");
+  expect(sandboxNames([record({})])).toBe("1 (cccccccccccc)");
+  expect(sandboxNames(ten)).toBe(`10 (${names})`);
+  expect(sandboxNames([...ten, pod(10), pod(11)])).toBe(`12 (${names} and 2 more)`);
+});
+
+test.each<[string, isLost: boolean, ...Partial<DamagedRecord>[]]>([
+  ["this record and another one", true, { containerId: "c1" }, { containerId: "c2" }],
+  ["only another record", false, { containerId: "c2" }],
+  ["this record, which is damaged otherwise", false, { containerId: "c1", isIncomplete: false }],
+])("isLost() of a list with %s", async (_, expected, ...listed) => {
+  const damaged = listed.map((keys) => ({
+    ...{ containerId: "", ifName: "eth0", reason: "", isIncomplete: true, modifiedMs: 0 },
+    ...keys,
+  }));
+  const store = { list: async () => ({ records: [], damaged }) };
+  expect(await isLost(store, { containerId: "c1", ifName: "eth0" })).toBe(expected);
+});
