@@ -609,6 +609,16 @@ test.each([
   },
 );
 
+test("gc() collects a network that is above the limits of an ADD", async () => {
+  const lab = await pods("c1");
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const [first, second] = record.attachments;
+  const conf = v110("net-a", ...Array.from({ length: 40 }, () => "bridge"));
+  lab.records.put({ ...record, attachments: [first!, { ...second!, conf }] }, plan);
+  expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
+  expect(passedAsValid(lab)).toMatchObject({ bridge: ["c1/net1"] });
+});
+
 test("gc() runs no plugin if a running container's recorded configuration is invalid", async () => {
   const lab = await pods("c1");
   const { record, plan } = lab.records.writes.at(-1)!;

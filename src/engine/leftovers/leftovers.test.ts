@@ -333,6 +333,14 @@ test("sandboxes from before a reboot are detached without a namespace ten minute
   expect(lab.records.keys).toEqual([]);
 });
 
+test("a process for one call detaches sandboxes of an earlier boot ten minutes after the machine's start", async () => {
+  const lab = await pods(["c1"], { repeatsTeardowns: "recorded" });
+  lab.bootId = "after-the-reboot";
+  lab.kernel.removeNamespace("/run/netns/c1");
+  await lab.status();
+  expect(lab.records.keys).toEqual([]);
+});
+
 test.each(["recorded", true] as const)(
   "running sandboxes that a process with another boot ID attached stay, and are no leftovers (%s)",
   async (repeatsTeardowns) => {
@@ -419,13 +427,16 @@ test("a call looks past up to 16 sandboxes that may run, and past those without 
   const unlisted = Array.from({ length: 18 }, (_, i) => `c${i}`);
   const lab = await pods([...others, ...unlisted]);
   await listFor(lab, 6, ...others, "plexusd");
-  lab.kernel.removeNamespace("/run/netns/c15");
-  lab.kernel.removeNamespace("/run/netns/c16");
-  lab.advance(minute);
-  lab.runtimeSandboxes.make(...others, "plexusd");
-  await lab.status();
-  expect(lab.records.keys).toContain("c16@eth0");
-  expect(lab.records.keys).not.toContain("c15@eth0");
+  for (const [gone, isDetached] of [
+    ["c16", false],
+    ["c15", true],
+  ] as const) {
+    lab.kernel.removeNamespace(`/run/netns/${gone}`);
+    lab.advance(minute);
+    lab.runtimeSandboxes.make(...others, "plexusd");
+    await lab.status();
+    expect(lab.records.keys.includes(`${gone}@eth0`)).toBe(!isDetached);
+  }
 });
 
 test("a sandbox that reappears on one of the runtime's lists stays attached", async () => {
@@ -547,9 +558,12 @@ test.each<[string, (lab: EngineLab) => void]>([
     (lab) => {
       const { record, plan } = lab.records.writes.at(-1)!;
       const { teardown: _none, ...attached } = record;
-      const [first] = record.attachments;
-      const attachments = [{ ...first!, state: "attached" as const }];
-      lab.records.load = async () => ({ record: { ...attached, attachments }, plan });
+      const inState = (state: "attempted" | "attached") => ({
+        ...attached,
+        attachments: record.attachments.map((each) => ({ ...each, state })),
+      });
+      lab.records.put(inState("attempted"), plan);
+      lab.records.load = async () => ({ record: inState("attached"), plan });
     },
   ],
 ])("a leftover that another process has %s since the list is skipped", async (_, change) => {
@@ -575,14 +589,17 @@ test("the next leftover is tried in the same call if another process has tried t
 });
 
 test.each([
-  ["default/c2", ["c1@eth0"]],
-  ["other/c2", ["c1@eth0", "c2@eth0"]],
-])("a call for the pod %s retries its leftovers first, due or not", async (pod, left) => {
+  ["default/c2", 0, ["c1@eth0"]],
+  ["default/c2", 31_000, ["c1@eth0"]],
+  ["other/c2", 0, ["c1@eth0", "c2@eth0"]],
+])("a call for the pod %s retries its leftovers first, due or not (%i ms)", async (...row) => {
+  const [pod, ms, left] = row;
   const lab = await pods(["c1", "c2"]);
   lab.plugins.script("bridge DEL", failed(5, "busy"));
   await lab.del(container("c1"));
   await lab.del(container("c2"));
   lab.plugins.unscript("bridge DEL");
+  lab.advance(ms);
   await lab.del({ pod, env: { CNI_CONTAINERID: "again", CNI_NETNS: "" } });
   expect(lab.records.keys).toEqual(left);
 });
@@ -671,7 +688,7 @@ test("an ADD in flight does not count as a leftover, but a leftover whose DEL is
   lab.kernel.addNamespace("/run/netns/c2");
   lab.source.addPod({ name: "c2", uid: "uid-c2", annotations: { [networksAnnotation]: "a" } });
   const calls = [lab.del(container("c1")), lab.add(container("c2"))];
-  await new Promise(setImmediate);
+  while (!lab.records.keys.includes("c2@eth0")) await new Promise(setImmediate);
   lab.advance(minute);
   expect(await lab.engine.countLeftovers()).toBe(1);
   release.resolve();
@@ -801,6 +818,13 @@ async function withLost(modifiedMs = 0): Promise<EngineLab> {
   lab.advance(11 * minute);
   return lab;
 }
+
+test("a shim that disconnects ends the teardown of a lost record", async () => {
+  const lab = await withLost();
+  const host = lab.host();
+  host.goesAt = 0;
+  await expect(lab.status({ host })).rejects.toThrow("the shim has gone");
+});
 
 test("a record that lost its content at a time in the future is detached: the clock was set back", async () => {
   const lab = await withLost(Date.UTC(2027, 0, 1));

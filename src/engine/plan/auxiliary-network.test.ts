@@ -77,3 +77,12 @@ test("the auxiliary network also attaches sandboxes without a pod, and its failu
     msg: expect.stringMatching(/network vendor: .*"sidecar"/),
   });
 });
+
+test("an auxiliary network with a meta-plugin fails the ADD", async () => {
+  const lab = labWith({ "10-a.conf": { name: "x", type: "multus" } });
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining('"multus" is a meta-plugin'),
+  });
+  expect(lab.plugins.calls).toEqual([]);
+});

@@ -38,6 +38,17 @@ test("clusterNetwork may be a definition without a config, whose name is then se
   expect(lab.publisher.status("default/web")).toMatchObject([{ name: "kube-system/flannel" }]);
 });
 
+test("clusterNetwork names a CNI network on disk if there is no source of definitions", async () => {
+  const lab = new EngineLab({ noSource: true, conf: { clusterNetwork: "flannel" } });
+  lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "ptp"));
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+});
+
+test("an empty readinessindicatorfile is none", async () => {
+  const lab = new EngineLab({ config: { readinessindicatorfile: "" } });
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+});
+
 test("clusterNetwork may be a file, and then no definition is looked up", async () => {
   const lab = labWith({ clusterNetwork: "/etc/cni/net.d/10-flannel.conflist" });
   lab.files.write("/etc/cni/net.d/10-flannel.conflist", network("flannel", "ptp"));
@@ -47,6 +58,7 @@ test("clusterNetwork may be a file, and then no definition is looked up", async 
 
 test("clusterNetwork may be a directory, whose first valid network is used", async () => {
   const lab = labWith({ clusterNetwork: "/etc/cni/net.d" });
+  lab.files.write("/etc/cni/net.d/00-plexus.conflist", network("plexus", "plexus", "tuning"));
   lab.files.write("/etc/cni/net.d/05-broken.conflist", "{");
   lab.files.write("/etc/cni/net.d/10-first.conflist", network("first", "ptp"));
   lab.files.write("/etc/cni/net.d/20-second.conflist", network("second", "bridge"));

@@ -81,6 +81,18 @@ test("results that together exceed the record's limit fail the ADD, which is rol
   expect(lab.records.keys).toEqual([]);
 });
 
+test("a result exceeds the record's limit together with what is planned", async () => {
+  const lab = asking("a,".repeat(20).slice(0, -1));
+  const plugin = { type: "bridge", filler: "x".repeat(95_000) };
+  lab.source.addNad("default/a", { ...network("net-a"), plugins: [plugin] });
+  const long = exited(0, `{"cniVersion":"1.0.0","x":"${"x".repeat(250_000)}"}`);
+  lab.plugins.script("bridge ADD", ({ ifName }) => (ifName === "net1" ? long : undefined));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringContaining("network default/a (net1): the attachment record"),
+  });
+});
+
 test.each<[where: string, network: JsonObject, configure: (lab: EngineLab, text: string) => void]>([
   ["the configuration", { delegates: [sized("main", 140_000)] }, () => undefined],
   [

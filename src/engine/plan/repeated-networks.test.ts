@@ -94,6 +94,8 @@ test.each<[where: string, plugin: JsonObject, capabilityArgs: JsonObject]>([
   ["no port is mapped", portmap, {}],
   ["the runtime sends an empty list of ports", portmap, { portMappings: [] }],
   ["the plugin does not declare the capability", { type: "portmap" }, mapped],
+  ["another plugin has the port mappings", { ...portmap, type: "firewall" }, mapped],
+  ["another plugin has a limit", { type: "shaper", egressRate: 1 }, {}],
   ["no rate is limited", bandwidth, {}],
   ["the limit is null", { type: "bandwidth", egressRate: null }, {}],
   ["the shaper does not declare the capability", { type: "bandwidth" }, limited],

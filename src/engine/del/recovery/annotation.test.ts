@@ -58,6 +58,13 @@ test("DEL by the annotation skips networks whose interface or definition is gone
   expect(other.logger.at("warn")[0]).toContain("cannot be resolved any more");
 });
 
+test("DEL by the annotation detaches a network whose definition exceeds the limits of an ADD", async () => {
+  const lab = await lost();
+  lab.source.addNad("default/b", { ...network("net-b", "macvlan"), filler: "x".repeat(140_000) });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+});
+
 test.each<[string, (lab: EngineLab) => void]>([
   ["the pod is gone", (lab) => lab.source.removePod("default/web")],
   [

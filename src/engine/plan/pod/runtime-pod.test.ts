@@ -52,6 +52,12 @@ test("add() without a source of pods attaches only a pod that requests no networ
   expect(await lab.add({ pod, ...annotated({}) })).toMatchObject({ exitCode: 0 });
 });
 
+test("add() without a source of pods attaches a container that has only a name", async () => {
+  const lab = new EngineLab({ noSource: true });
+  const env = { CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAME=web" };
+  expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
+});
+
 test.each([
   ["without its UID", "default/web", "api"],
   ["that is static, as the API has another UID for it", pod, "file"],
