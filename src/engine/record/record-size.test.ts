@@ -20,7 +20,7 @@ test.each<[string, Partial<PlannedAttachment>, JsonObject[], times: number]>([
   ["arguments", { capabilityArgs: { filler } }, [plain, plain], 3],
   ["arguments with a release", { capabilityArgs: { filler } }, [plain, withRelease], 4],
   ["a search path", { searchPath: [filler] }, [plain], 4],
-  ["an element", { selection: { filler } }, [plain, withRelease], 1],
+  ["an element", { selection: { filler } as never }, [plain, withRelease], 1],
 ])("the planned size counts %s as often as record and plan have it", (...row) => {
   const [, keys, plugins, times] = row;
   const bytes = plannedSize([planned(keys, ...plugins)]) - plannedSize([planned({}, ...plugins)]);
