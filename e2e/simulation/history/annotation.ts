@@ -1,6 +1,7 @@
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import { gatewaysOf, isGateway, type NetworkName } from "../node/networks.ts";
+import { gatewaysOf, isGateway, isMistyped, type NetworkName } from "../node/networks.ts";
 import type { SimulatedPod } from "../node/runtime.ts";
+import type { Attached } from "../world/attached.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
 
@@ -28,6 +29,15 @@ function elementsOf(scenario: Pick<Scenario, "hotPlug">, networks: readonly Netw
   return elements.map((each) => `${each.name}@${each.interface}`).join(",");
 }
 
+/** The networks that a pod requests. */
+export function requestedBy(
+  { scenario, edited }: Pick<Stage, "scenario" | "edited">,
+  { uid }: SimulatedPod,
+): readonly NetworkName[] {
+  const atStart = scenario.pods[Number(uid.split("-").at(-1))]?.networks ?? [];
+  return edited.get(uid)?.networks ?? atStart;
+}
+
 /** Has the pod's annotation edited while it lives. */
 export function scheduleEdits(stage: Stage, pod: SimulatedPod, { edits }: PodScenario): void {
   for (const { afterMs, networks } of edits) {
@@ -41,8 +51,32 @@ function edit(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[])
   const isThere = kubelet.pods.includes(pod) && api.pod(key)?.metadata.uid === pod.uid;
   if (faults.isOver || api.isDown || !isThere) return;
   const value = annotationsOf(scenario, networks)[networksAnnotation];
-  edited.set(pod.uid, networks);
+  edited.set(pod.uid, { networks, kept: keptBy(stage, pod, networks) });
   if (value === undefined) delete pod.annotations[networksAnnotation];
   else pod.annotations[networksAnnotation] = value;
   api.annotatePod(key, { [networksAnnotation]: value ?? null });
+}
+
+/**
+ * What an edit must not remove. If an element is wrong, the networks that work stay, except those
+ * whose interface another element gets.
+ */
+function keptBy(
+  { world, api, runtime, edited, scenario }: Stage,
+  pod: SimulatedPod,
+  networks: readonly NetworkName[],
+): Attached[] {
+  if (!networks.some(isMistyped)) return [];
+  const before = requestedBy({ scenario, edited }, pod);
+  const sandbox = [...runtime.sandboxes.values()].find((each) => each.pod === pod);
+  const status = api.networkStatus(`${pod.namespace}/${pod.name}`) ?? "";
+  return world.kernel.attachedOf(sandbox?.id ?? "").filter(({ kind, ifName, network }) => {
+    const isAt = (name: NetworkName, index: number): boolean =>
+      name === network && interfaceName(scenario, index) === ifName;
+    const index = networks.findIndex((_, each) => interfaceName(scenario, each) === ifName);
+    const wanted = networks[index];
+    const mayStay = wanted === undefined || wanted === network || isMistyped(wanted);
+    const isShown = status.includes(`"${ifName}"`) && status.includes(`/${network}"`);
+    return kind === "link" && before.some(isAt) && isShown && mayStay;
+  });
 }

@@ -31,6 +31,8 @@ export type Mischief =
   | ({ readonly kind: "plexusd away" } & Window)
   | ({ readonly kind: "definition removed"; readonly network: NetworkName } & Window)
   | ({ readonly kind: "definition changed"; readonly network: NetworkName } & Window)
+  /** It names a plugin that is not installed. */
+  | ({ readonly kind: "definition mistyped"; readonly network: NetworkName } & Window)
   /** A pod is removed from the API; only later its sandbox is stopped. */
   | ({ readonly kind: "pod removed" } & Window)
   /** Just before its end, plexusd may be killed. */
@@ -56,6 +58,8 @@ type RuntimeCommand = "GC" | "STATUS" | "CHECK";
 interface Moment {
   readonly of: Victim | undefined;
   readonly event: number;
+  /** Since when they are counted. @default the beginning */
+  readonly fromMs?: number;
 }
 
 interface Window {
@@ -102,9 +106,15 @@ const outcomes: Readonly<Record<Exclude<RequestOutcome, OutageOutcome>, number>>
   old: 1,
 };
 
-/** Others are drawn by others.ts. */
+/** Others are drawn by others.ts and draw-edit-mischief.ts. */
 type Kinds = Readonly<Record<Exclude<Mischief["kind"], OthersKind>, number>>;
-type OthersKind = "DEL failing" | "PATCHes" | "plexusd away" | "suspend" | "second call";
+type OthersKind =
+  | "definition mistyped"
+  | "DEL failing"
+  | "PATCHes"
+  | "plexusd away"
+  | "suspend"
+  | "second call";
 
 const kinds: Kinds = {
   delegate: 12,

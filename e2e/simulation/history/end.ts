@@ -2,12 +2,12 @@ import { tryParseJson } from "#cni/document.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { listFiles, omittedTypes, typesOf } from "../node/mesh-agent.ts";
-import { isGateway, type NetworkName, routedFamilies } from "../node/networks.ts";
+import { isGateway, isMistyped, type NetworkName, routedFamilies } from "../node/networks.ts";
 import { meshTypes } from "../node/plugins.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
 import { inProcess } from "../world/remote.ts";
-import { interfaceName } from "./annotation.ts";
+import { interfaceName, requestedBy } from "./annotation.ts";
 import type { MeshScenario } from "./others.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
@@ -145,31 +145,35 @@ function runningSandboxes({ api, runtime, kubelet, world }: Stage): Sandbox[] {
   );
 }
 
-/** What a pod should have, each as `INTERFACE NETWORK`. */
-function expected(
-  { scenario, edited }: Pick<Stage, "scenario" | "edited">,
-  { pod }: Sandbox,
-): string[] {
-  const atStart = scenario.pods[Number(pod.uid.split("-").at(-1))]?.networks ?? [];
-  const requested = edited.get(pod.uid) ?? atStart;
+/** What a pod should have, each as `INTERFACE NETWORK`; what it has if an element of it is wrong. */
+function expected(stage: Stage, sandbox: Sandbox): string[] {
+  const { scenario } = stage;
+  const requested = requestedBy(stage, sandbox.pod);
+  if (requested.some(isMistyped)) return linksOf(stage, sandbox);
   return [
     `eth0 ${scenario.defaultNetwork}`,
     ...requested.map((name, index) => `${interfaceName(scenario, index)} ${name}`),
   ];
 }
 
+/** The interfaces that a sandbox has, each as `INTERFACE NETWORK`. */
+function linksOf({ world }: Stage, { id }: Sandbox): string[] {
+  const links = world.kernel.attachedOf(id).filter(({ kind }) => kind === "link");
+  return links.map(({ ifName, network }) => `${ifName} ${network}`);
+}
+
 /** Waits until running pods have the networks of their edited annotations. */
 async function checkRequested(stage: Stage): Promise<void> {
-  const { world, properties } = stage;
+  const { properties } = stage;
   const problem = (): string | undefined =>
     runningSandboxes(stage)
       .map((sandbox) => {
-        const links = world.kernel.attachedOf(sandbox.id).filter(({ kind }) => kind === "link");
-        const there = links.map(({ ifName, network }) => `${ifName} ${network}`).toSorted();
+        const there = linksOf(stage, sandbox).toSorted();
         const wanted = expected(stage, sandbox).toSorted();
-        return there.join() === wanted.join()
+        const lacking = lackingDespite(stage, sandbox);
+        return there.join() === wanted.join() && lacking.length === 0
           ? undefined
-          : `${sandbox.id} has ${there.join()}, its pod requests ${wanted.join()}`;
+          : `${sandbox.id} has ${there.join()}, its pod requests ${[...wanted, ...lacking].join()}`;
       })
       .find((each) => each !== undefined);
   const found = await lastProblem(stage, problem, hotPlugUs);
@@ -207,7 +211,23 @@ function routesProblem(stage: Stage): string | undefined {
   return undefined;
 }
 
-function checkAttached({ world, properties, ...stage }: Stage, sandbox: Sandbox): void {
+/** What a pod lacks although only another element is wrong: a network, or what must stay. */
+function lackingDespite(stage: Stage, sandbox: Sandbox): string[] {
+  const requested = requestedBy(stage, sandbox.pod);
+  if (!requested.some(isMistyped)) return [];
+  const there = linksOf(stage, sandbox);
+  const { kept = [] } = stage.edited.get(sandbox.pod.uid) ?? {};
+  const stay = kept
+    .filter(({ containerId }) => containerId === sandbox.id)
+    .map(({ ifName, network }) => `${ifName} ${network}`);
+  // One that should move waits on its interface until the wrong element is not there.
+  const isThere = (name: string): boolean => there.some((each) => each.endsWith(` ${name}`));
+  const absent = requested.filter((name) => !isMistyped(name) && !isThere(name));
+  return [...absent, ...stay.filter((each) => !there.includes(each))];
+}
+
+function checkAttached(stage: Stage, sandbox: Sandbox): void {
+  const { world, properties } = stage;
   const attached = world.kernel.attachedOf(sandbox.id);
   for (const each of expected(stage, sandbox)) {
     const [ifName, network] = each.split(" ");

@@ -291,6 +291,8 @@ async function repair(stage: Stage): Promise<void> {
   await schedule.until(() => schedule.nowUs > isOver, endUs, nudge);
   await checkRunning(stage);
   unmount();
+  // The plugin of a mesh that has ended is missing.
+  properties.isCalm = others.mesh === undefined;
   for (const { kubelet } of sidesOf(stage)) for (const pod of kubelet.pods) kubelet.delete(pod);
   const isEmpty = (): boolean =>
     unsettled(stage) === 0 && !isBusy() && leftovers(stage).length === 0;

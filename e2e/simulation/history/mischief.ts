@@ -20,8 +20,11 @@ export function makeMischief(stage: Stage): number {
   for (const each of scenario.mischief) {
     const { atMs, forMs } = timesOf(each);
     lastUs = Math.max(lastUs, (atMs + forMs) * 1000);
-    if ("event" in each) schedule.beforeEvent(each, (owner) => happen(stage, each, owner));
-    else if (!("nth" in each))
+    if ("event" in each) {
+      const count = (): void => schedule.beforeEvent(each, (owner) => happen(stage, each, owner));
+      if (atMs === 0) count();
+      else schedule.at(atMs * 1000, count, schedule.outside);
+    } else if (!("nth" in each))
       schedule.at(atMs * 1000, () => happen(stage, each, schedule.outside));
     // Other faults at a port, and children of plugins, may make any later call slow.
     else if (!delaysItsCallOnly(each)) stage.properties.disturb(Number.POSITIVE_INFINITY);
@@ -37,7 +40,7 @@ function delaysItsCallOnly(mischief: Mischief): boolean {
 
 function timesOf(mischief: Mischief): { atMs: number; forMs: number } {
   const forMs = "forMs" in mischief ? mischief.forMs : 0;
-  if ("fromMs" in mischief) return { atMs: mischief.fromMs, forMs };
+  if ("fromMs" in mischief) return { atMs: mischief.fromMs ?? 0, forMs };
   return { atMs: "atMs" in mischief ? mischief.atMs : 0, forMs };
 }
 
@@ -63,6 +66,7 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
     case "plugin missing":
     case "definition removed":
     case "definition changed":
+    case "definition mistyped":
     case "API down":
     case "DEL failing":
     case "PATCHes":
@@ -118,6 +122,9 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
       return () => putDefinition(api, mischief.network);
     case "definition changed":
       putDefinition(api, mischief.network, mischief.network === "storage" ? "data" : "storage");
+      return () => putDefinition(api, mischief.network);
+    case "definition mistyped":
+      putDefinition(api, mischief.network, "mistyped");
       return () => putDefinition(api, mischief.network);
     case "API down":
       api.stop();

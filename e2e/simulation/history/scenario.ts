@@ -1,6 +1,7 @@
 import type { EngineConfig } from "#engine/config.ts";
 import { isGateway, type NetworkName, requestable } from "../node/networks.ts";
 import { Random } from "../world/random.ts";
+import { drawEditMischief } from "./draw-edit-mischief.ts";
 import { drawKinds, drawMischief, type Mischief } from "./draw-mischief.ts";
 import { drawOthers, type Others } from "./others.ts";
 
@@ -91,16 +92,17 @@ export function drawScenario(seed: number): Scenario {
   const drawn = drawOthers(ofOthers, node);
   // An agent that cannot see namespaces cannot attach networks.
   const others = hotPlug === "on" ? { ...drawn, isAgentBlind: false } : drawn;
+  const pods = node.pods.map((pod) => {
+    const first = others.hasDevices ? drawDevice(ofOthers) : drawGateway(ofEdits, hotPlug);
+    return withFirst(pod, first, ofEdits);
+  });
+  const ofEdit = hotPlug === "on" ? drawEditMischief(ofEdits, pods) : [];
   return {
-    ...{ seed, ...node, hotPlug, publishStatus, others },
+    ...{ seed, ...node, pods, hotPlug, publishStatus, others },
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
     hasAgent: node.hasAgent || others.isAgentBlind,
     hasList: node.hasList || others.second?.isListed === true,
-    pods: node.pods.map((pod) => {
-      const first = others.hasDevices ? drawDevice(ofOthers) : drawGateway(ofEdits, hotPlug);
-      return withFirst(pod, first, ofEdits);
-    }),
-    mischief: [...mischief, ...others.mischief],
+    mischief: [...mischief, ...others.mischief, ...ofEdit],
   };
 }
 
@@ -146,8 +148,8 @@ function drawNetworks(random: Random, size: Size, among = requestable): NetworkN
   return Array.from({ length: count }, () => random.pick(among));
 }
 
-/** What edits request: its default routes must not become the pod's. */
-const editable: readonly NetworkName[] = [...requestable, "routed", "routed"];
+/** What edits request: default routes must not become the pod's, and a plugin may not be there. */
+const editable: readonly NetworkName[] = [...requestable, "routed", "routed", "mistyped"];
 
 function drawEdits(random: Random, size: Size): Edit[] {
   return Array.from({ length: random.integer(1, 2) }, () => ({

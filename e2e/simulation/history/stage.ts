@@ -5,6 +5,7 @@ import type { NetworkName } from "../node/networks.ts";
 import type { Plexusd } from "../node/plexusd.ts";
 import type { Runtime } from "../node/runtime.ts";
 import type { Properties } from "../properties.ts";
+import type { Attached } from "../world/attached.ts";
 import type { World } from "../world/world.ts";
 import type { PlannedFaults } from "./planned-faults.ts";
 import type { Scenario } from "./scenario.ts";
@@ -15,6 +16,12 @@ export type Side = Pick<Stage, "runtime" | "kubelet">;
 /** All runtimes of the node. */
 export function sidesOf({ runtime, kubelet, second }: Stage): readonly Side[] {
   return [{ runtime, kubelet }, ...(second === undefined ? [] : [second])];
+}
+
+interface EditedPod {
+  readonly networks: readonly NetworkName[];
+  /** What was attached and stays, as an element is wrong that may have meant it. */
+  readonly kept: readonly Attached[];
 }
 
 /** Everything that takes part in a history. */
@@ -34,8 +41,8 @@ export interface Stage {
   meshAgent: MeshAgent | undefined;
   /** Whether the agent has ended cleanly, for good. */
   isMeshGone: boolean;
-  /** By UID: the networks of pods whose annotation was edited. */
-  readonly edited: Map<string, readonly NetworkName[]>;
+  /** By UID: the networks of pods whose annotation was edited, and what the edit must not remove. */
+  readonly edited: Map<string, EditedPod>;
   /** Whether plexusd is not started. */
   isAway: boolean;
   /** Whether the machine runs. */

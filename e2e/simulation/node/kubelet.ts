@@ -1,3 +1,4 @@
+import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { inProcess } from "../world/remote.ts";
 import { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
@@ -38,7 +39,7 @@ export class Kubelet {
   get unsettled(): number {
     let count = 0;
     for (const { pod, isDeleted } of this.#wanted.values())
-      if (isDeleted || !(this.#sandboxes(pod).some(isAlive) || lacksDevice(pod))) count += 1;
+      if (isDeleted || !(this.#sandboxes(pod).some(isAlive) || cannotStart(pod))) count += 1;
     return count;
   }
 
@@ -134,6 +135,11 @@ function allocateDevice(pod: SimulatedPod): void {
   if (lacksDevice(pod)) throw new Error("no device is free");
   const free = freeDevice();
   if (needsDevice(pod) && free !== undefined) world().devices.set(pod.uid, free);
+}
+
+/** Whether it needs a device that others have, or a plugin that is not installed. */
+function cannotStart(pod: SimulatedPod): boolean {
+  return lacksDevice(pod) || /\bmistyped\b/.test(pod.annotations[networksAnnotation] ?? "");
 }
 
 /** Whether it needs a device while other pods have all of them: nothing but their end helps. */

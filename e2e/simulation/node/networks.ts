@@ -44,6 +44,7 @@ export const networks = {
   gateway: ["bridge"],
   "gateway-new": ["bridge", "tuning"],
   "gateway-dual": ["bridge"],
+  mistyped: ["brigde"],
 } as const;
 export type NetworkName = keyof typeof networks;
 
@@ -78,6 +79,11 @@ export function gatewaysOf(network: NetworkName): string[] {
 /** Whether elements name it with `default-route`. */
 export function isGateway(network: NetworkName): boolean {
   return network.startsWith("gateway");
+}
+
+/** Whether a plugin of the network is not installed, for good. */
+export function isMistyped(network: NetworkName): boolean {
+  return network === "mistyped";
 }
 
 /** The names that any pod may request. */
