@@ -7,6 +7,7 @@ import {
   giveBackRoutes,
   restoreRoutes,
   routePlugged,
+  routesAhead,
   routesOfSandbox,
 } from "#engine/add/default-route/running-routes.ts";
 import { emitAttached } from "#engine/add/events.ts";
@@ -197,7 +198,7 @@ class RunningNetworks {
   }
 
   async #detach(removed: RecordedAttachment): Promise<void> {
-    const { ifName, defaultRoute } = removed;
+    const { ifName } = removed;
     const { path } = this.#sandbox;
     const { record, ...stored } = await this.load();
     const all = detachables({ record, ...stored });
@@ -210,11 +211,9 @@ class RunningNetworks {
       throw error;
     }
     const left = all.filter((each) => !own.includes(each));
-    const attached = this.#attachedOf(left.map(({ attachment }) => attachment));
-    const routed =
-      defaultRoute === undefined
-        ? []
-        : await giveBackRoutes(this.#ctx, record.netns, { attached, requested: defaultRoute });
+    const recorded = left.map(({ attachment }) => attachment);
+    const attached = this.#attachedOf(recorded);
+    const routed = await giveBackRoutes(this.#ctx, record.netns, { attached, recorded });
     const routes = { changed: routed, timeoutMs: this.#ctx.config.delegateTimeoutMs };
     const changed = left.map((each) => withRoutes(record, each, routes));
     const attachments = changed.map(({ attachment }) => attachment);
@@ -237,9 +236,10 @@ class RunningNetworks {
       attachments: [planned],
       earlier: detachables(stored),
     });
+    const before = await routesOfSandbox(ctx, netns);
+    record.noteRoutes(routesAhead(before, earlier));
     await record.updateAhead();
     await ctx.deps.records.flush();
-    const before = await routesOfSandbox(ctx, netns);
     try {
       await claimDevices(ctx, own, [planned]);
       const networks = { attachments: [planned], recordBytes };

@@ -481,7 +481,8 @@ test("hotPlug() continues after any write of the record that failed, also if the
 
 test("an interrupted hot-plug operation does not make the sandbox a leftover", async () => {
   const pod = await hotPlugLab("a", {}, { repeatsTeardowns: true });
-  pod.hosts.goesAt = 1;
+  // The plugin's ADD, after its executable was looked up and the routes were read.
+  pod.hosts.goesAt = 5;
   expect(await pod.edit("a,b")).toMatchObject({ state: "failed" });
   expect((await pod.attachments()).at(-1)).toMatchObject({ state: "attempted" });
   pod.lab.advance(3_600_000);

@@ -4,6 +4,8 @@ import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { missing, web } from "#engine/testing/pod-lab.ts";
+import { execute } from "#netlink/codec.ts";
+import { deleteRoute, isDefault, listRoutes } from "#netlink/routes.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 /*
@@ -259,6 +261,13 @@ function routed({ kernel }: EngineLab, ...gateways: string[]) {
   };
 }
 
+async function removeDefaultRoutes({ kernel: { transport } }: EngineLab): Promise<void> {
+  for (const family of [4, 6] as const) {
+    const all = await listRoutes(transport, netns, family);
+    await execute(transport, netns, all.filter(isDefault).map(deleteRoute));
+  }
+}
+
 const viaEth0 = ["via 10.9.0.1 dev eth0 metric 100", "via fd09::1 dev eth0 metric 1124"];
 
 /** A pod whose primary network and `b` have default routes of both families. */
@@ -330,6 +339,33 @@ test("a healed interface with default-route gets the default route again [H-39]"
   expect(lab.kernel.defaultRoutes(netns)).toEqual(before);
   await pod.edit("");
   expect(lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
+});
+
+test.each([
+  { what: "a refreshed network with default-route", from: [{ name: "b", "default-route": [] }] },
+  { what: "a plugged network whose plugin removes it", from: [{ name: "a" }] },
+])("$what costs the pod none, wherever it is interrupted", async ({ from }) => {
+  const isRefresh = from[0]?.name === "b";
+  const start = async (): Promise<HotPlugLab> => {
+    const pod = await routedPod(from);
+    pod.lab.plugins.script("ipvlan ADD", async (call) => {
+      await removeDefaultRoutes(pod.lab);
+      return pod.lab.plugins.work(call);
+    });
+    return pod;
+  };
+  const change = (pod: HotPlugLab) => (isRefresh ? pod.again("net1") : pod.edit("a,c"));
+  const whole = await start();
+  await change(whole);
+  for (let goesAt = 0; goesAt < whole.hosts.orders; goesAt++) {
+    const pod = await start();
+    pod.hosts.goesAt = goesAt;
+    await change(pod);
+    pod.hosts.goesAt = Number.POSITIVE_INFINITY;
+    expect(await pod.edit("")).toMatchObject({ state: "settled" });
+    const left = await pod.lab.kernel.defaultRoutes(netns);
+    expect(left.toSorted(), `interrupted at order ${goesAt}`).toEqual(viaEth0.toSorted());
+  }
 });
 
 test("a network that fails after it has taken the default route gives it back", async () => {

@@ -1,4 +1,4 @@
-import { FlagsGet, FlagsNew } from "netlink/dist/constants.js";
+import { FlagsGet } from "netlink/dist/constants.js";
 import { __LENGTH_Link, __LENGTH_Route, MessageType } from "netlink/dist/rt/gen_structs.js";
 import { type NetlinkMessage, readU32 } from "netlink/dist/structs.js";
 import { decodeAttributes, findAttribute } from "#netlink/codec.ts";
@@ -110,9 +110,9 @@ export class FakeNamespace {
     return acknowledgement(request, isThere ? 0 : errno.ENODEV);
   }
 
-  #addRoute({ flags, data }: NetlinkMessage): number {
+  #addRoute({ data }: NetlinkMessage): number {
     const exists = this.#allRoutes().some((route) => route.equals(data));
-    if (exists && (flags & FlagsNew.EXCL) !== 0) return errno.EEXIST;
+    if (exists) return errno.EEXIST;
     this.#routes.push(Buffer.from(data));
     return 0;
   }

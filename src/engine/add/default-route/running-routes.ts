@@ -3,14 +3,15 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import { HostGoneError } from "#engine/ports.ts";
-import type { IpFamily } from "#lib/ip.ts";
+import type { RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
+import { type IpFamily, ipFamily } from "#lib/ip.ts";
 import type { KernelRoute } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { changeRoutes, readRoutes } from "./apply.ts";
 import { applyDefaultRoutes, routedAttachment, withRoutesAfter } from "./default-routes.ts";
 import { type RoutePlan, withoutHops } from "./plan.ts";
 import { defaultsOf, indexesOf, type RoutedAttachment, type RouteState } from "./route-state.ts";
-import { planGivenBack } from "./yielded-routes.ts";
+import { planGivenBack, routesToYield } from "./yielded-routes.ts";
 
 /*
  * The default route of a running pod: its connections and the kubelet's probes use it, so a network
@@ -105,8 +106,22 @@ function hasHops(routes: readonly KernelRoute[], { metric, hops }: KernelRoute):
 }
 
 /**
- * Gives the default routes of an attachment that was unplugged back to those that it took them from.
- * @param requested the gateways of its element's `default-route`
+ * The attachments with the default routes that they would get back if the plugging of another
+ * network were interrupted: its plugins, or its element, may take them.
+ */
+export function routesAhead(before: RouteState, attached: readonly Attached[]): Attached[] {
+  return attached.map((each) => ({
+    ...each,
+    yieldedRoutes: routesToYield(before, routedAttachment(each), each.yieldedRoutes ?? []),
+  }));
+}
+
+/** What of an attachment says that it has the default route. */
+type RouteHolder = Pick<RecordedAttachment, "ifName" | "defaultRoute">;
+
+/**
+ * Gives the default routes that attachments yielded back to them, after another one was unplugged.
+ * @param recorded all attachments that are left, of which some may still hold the default route
  * @returns the attachments that have got some, with their results as the kernel's routes are
  * @throws CniError 5
  */
@@ -115,14 +130,16 @@ export async function giveBackRoutes(
   netns: string,
   {
     attached,
-    requested,
-  }: { readonly attached: readonly Attached[]; readonly requested: readonly string[] },
+    recorded,
+  }: { readonly attached: readonly Attached[]; readonly recorded: readonly RouteHolder[] },
 ): Promise<readonly Attached[]> {
-  const families = defaultRouteFamilies(requested);
-  const isBack = ({ dst }: { readonly dst: string }): boolean =>
-    families.includes(dst === "::/0" ? 6 : 4);
-  const yielding = attached.filter(({ yieldedRoutes = [] }) => yieldedRoutes.some(isBack));
-  const yielded = yielding.flatMap(({ yieldedRoutes = [] }) => yieldedRoutes.filter(isBack));
+  const back = (each: Attached): YieldedRoute[] => {
+    const others = recorded.filter(({ ifName }) => ifName !== each.planned.ifName);
+    const held = others.flatMap(({ defaultRoute }) => defaultRouteFamilies(defaultRoute));
+    return (each.yieldedRoutes ?? []).filter(({ dst }) => !held.includes(ipFamily(dst)));
+  };
+  const yielding = attached.filter((each) => back(each).length > 0);
+  const yielded = yielding.flatMap(back);
   if (yielded.length === 0) return [];
   const changed = await asIoFailure(() =>
     changeRoutes({ netns, transport: netlinkTransport(ctx) }, (state) =>
@@ -130,8 +147,9 @@ export async function giveBackRoutes(
     ),
   );
   if (changed === undefined) return [];
-  return yielding.map(({ yieldedRoutes = [], ...each }) => ({
-    ...withRoutesAfter(each, changed.after),
-    yieldedRoutes: yieldedRoutes.filter((route) => !isBack(route)),
-  }));
+  return yielding.map((each) => {
+    const given = back(each);
+    const yieldedRoutes = (each.yieldedRoutes ?? []).filter((route) => !given.includes(route));
+    return { ...withRoutesAfter(each, changed.after), yieldedRoutes };
+  });
 }

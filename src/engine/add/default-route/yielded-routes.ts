@@ -31,16 +31,29 @@ export function yieldedRoutes(
   return routesIn(before).filter((route) => !left.some((each) => isSame(each, route)));
 }
 
-/** Adds the routes that attachments yielded, as far as their interfaces are there. */
-export function planGivenBack({ links }: RouteState, yielded: readonly YieldedRoute[]): RoutePlan {
-  const edits = yielded.flatMap(({ dst, gw: gateway, dev, metric, onlink }) => {
+/** The default routes that an attachment may lose to another one, and those that it has lost. */
+export function routesToYield(
+  state: RouteState,
+  attachment: RoutedAttachment,
+  lost: readonly YieldedRoute[],
+): YieldedRoute[] {
+  const present = ([4, 6] as const).flatMap((family) => routesOf(state, attachment, family));
+  return [...lost, ...present.filter((route) => !lost.some((each) => isSame(each, route)))];
+}
+
+/** Adds the routes that attachments yielded, as far as they lack them and have their interfaces. */
+export function planGivenBack(state: RouteState, yielded: readonly YieldedRoute[]): RoutePlan {
+  const { links } = state;
+  const edits = yielded.flatMap((route) => {
+    const { dst, gw: gateway, dev, metric, onlink } = route;
     const link = links.find(({ name }) => name === dev);
-    if (link === undefined) return [];
+    const present = routesOf(state, { ifName: dev }, ipFamily(dst));
+    if (link === undefined || present.some((each) => isSame(each, route))) return [];
     const ifIndex = link.index;
-    const route = newDefaultRoute({ family: ipFamily(dst), ifIndex, gateway, metric, onlink });
-    return [{ op: "add", route, append: true } as const];
+    const added = newDefaultRoute({ family: ipFamily(dst), ifIndex, gateway, metric, onlink });
+    return [{ op: "add", route: added, append: true } as const];
   });
-  return { edits, families: [...new Set(edits.map(({ route }) => route.family))] };
+  return { edits, families: [...new Set(yielded.map(({ dst }) => ipFamily(dst)))] };
 }
 
 function routesOf(
