@@ -55,3 +55,10 @@ test("keepDefaultPlan() keeps the plan if it cannot resolve the default network"
   );
   expect(kept(lab)).toEqual(["ptp"]);
 });
+
+test("keepDefaultPlan() keeps a network above the limits of an ADD, which a DEL has not", async () => {
+  const lab = new EngineLab();
+  const delegates = [{ ...network("n", "ptp"), filler: "x".repeat(140_000) }];
+  await lab.engine.keepDefaultPlan({ delegates });
+  expect(kept(lab)).toEqual(["ptp"]);
+});

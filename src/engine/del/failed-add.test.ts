@@ -37,6 +37,13 @@ test("add() leaves no record and releases the address if the plugin refuses its 
   ]);
 });
 
+test("add() records at most 1024 characters of a plugin's error", async () => {
+  const lab = labOf(withIpam("bridge"), { add: failed(999, "x".repeat(5000)), del: mistake });
+  await lab.add(web);
+  const { failedAdd } = lab.records.writes.at(-1)!.record.attachments[0]!;
+  expect(failedAdd?.message).toBe("x".repeat(1024));
+});
+
 test.each(["at once", "after the grace period"])(
   "del() that gives up a failed ADD $0 keeps its record while the interface may exist",
   async (when) => {
@@ -211,4 +218,27 @@ test("add() refuses a pod that has four records which cannot be detached, until 
   expect(await lab.del(inSandbox(7))).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toHaveLength(before - 1);
   expect(await lab.add(inSandbox(9))).toMatchObject({ exitCode: 0 });
+});
+
+test("del() fails while an earlier plugin of a chain fails whose later one ended the ADD", async () => {
+  const lab = labOf(network("default-net", "ptp", "bridge"), { add: mistake });
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  expect((await lab.add(web)).json).toMatchObject({ code: 999 });
+  expect((await lab.del(web)).json).toMatchObject({ code: 5 });
+  lab.plugins.unscript("ptp DEL");
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(forgotten(lab)).toHaveLength(1);
+});
+
+test("del() after the grace period leaves time for the IPAM plugin of a plugin that hangs", async () => {
+  const lab = labOf(withIpam("bridge"), { add: mistake, del: failed(5, "busy") });
+  await lab.add(web);
+  lab.config = { failedAddGraceMs: 0 };
+  lab.plugins.script("bridge DEL", ({ timeoutMs }) => {
+    lab.advance(timeoutMs);
+    return ended("timeout");
+  });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
+  expect(lab.records.keys).toEqual([]);
 });

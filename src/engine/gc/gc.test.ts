@@ -372,6 +372,21 @@ test("gc() passes delegates the namespace of a sandbox that a process with anoth
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual(["/run/netns/c1"]);
 });
 
+test("gc() passes delegates a namespace without the recorded interfaces, but after a reboot none", async () => {
+  for (const [boot, expected] of [
+    [undefined, "/run/netns/c1"],
+    ["another", ""],
+  ] as const) {
+    const lab = await pods("c1", "kept");
+    lab.bootId = boot ?? lab.bootId;
+    const { record, plan } = lab.records.writes.find((each) => each.record.containerId === "c1")!;
+    const attachments = record.attachments.map(({ result: _none, ...each }) => each);
+    lab.records.put({ ...record, attachments }, plan);
+    await lab.gc(["kept"]);
+    expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([expected]);
+  }
+});
+
 /** Has a plugin hang until it is killed. */
 function hang(lab: EngineLab, which: string): void {
   lab.plugins.script(which, ({ timeoutMs }) => {

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { EngineLab } from "#engine/testing/engine-lab.ts";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
+import { missing } from "#engine/testing/pod-lab.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 /*
@@ -68,6 +69,44 @@ test("del() that is late leaves a device that another pod has now, also without 
   lab.records.damage({ containerId: "c1", ifName: "eth0" }, "record");
   expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(released);
+});
+
+test("del() that leaves a device to another pod fails while its address cannot be released", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  await moved(lab);
+  lab.plugins.script("host-local DEL", failed(11, "store is locked"));
+  expect((await lab.del(callOf("c1"))).json).toMatchObject({ code: 11 });
+  lab.plugins.unscript("host-local DEL");
+  lab.plugins.setLookup("host-local", missing);
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+});
+
+test("del() by the teardown plan releases a device that only its own damaged record names", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.kernel.removeLink("/run/netns/c1", "net1");
+  lab.records.damage({ containerId: "c1", ifName: "eth0" }, "record");
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toContain("sriov DEL net1");
+});
+
+test("del() releases a device that another pod's record only mentions", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.kernel.removeLink("/run/netns/c1", "net1");
+  lab.source.addNad("default/s", network("net-t", "macvlan"));
+  await lab.add(callOf("c2"));
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const attachments = record.attachments.map((each) => ({
+    ...each,
+    conf: { ...each.conf, comment: pci },
+  }));
+  lab.records.put({ ...record, attachments }, plan);
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
 });
 
 test("del() leaves a device that a damaged record of another sandbox names", async () => {

@@ -44,6 +44,7 @@ test("del() repeats host-device without a namespace if its interface is gone, an
 
 test("del() fails if it cannot release the address, and succeeds when retried", async () => {
   const lab = await attached("host-device");
+  lab.config = { missingPluginGraceMs: 0 };
   lab.plugins.script("host-local DEL", failed(11, "store is locked"));
   expect((await lab.del(gone)).json).toMatchObject({
     code: 11,

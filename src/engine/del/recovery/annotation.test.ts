@@ -74,6 +74,12 @@ test.each<[string, (lab: EngineLab) => void]>([
     },
   ],
   ["the namespace is gone", (lab) => lab.kernel.removeNamespace(netns)],
+  [
+    "its interfaces cannot be listed",
+    ({ kernel }) => {
+      kernel.refuse = () => 13;
+    },
+  ],
   ["the pod requests no networks", (lab) => void lab.source.addPod({ name: "web" })],
 ])("DEL without record and plan runs only the default network if %s", async (_, change) => {
   const lab = await lost();
@@ -102,4 +108,12 @@ test("a second DEL of a detached sandbox runs only the default network, even if 
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
   expect(lab.events.reasons).toEqual([]);
+});
+
+test("DEL by the annotation ends if the shim disconnects before it lists the interfaces", async () => {
+  const lab = await lost();
+  const host = lab.host();
+  host.goesAt = 0;
+  await expect(lab.del({ ...web, host })).rejects.toThrow("the shim has gone");
+  expect(lab.source.asked).toEqual([]);
 });

@@ -59,6 +59,14 @@ test("DEL detaches all networks with Multus's cached data, removes its files, an
   expect(lab.plugins.of("ptp", "DEL")[0]?.conf).toMatchObject({
     ipam: { type: "host-local", subnet: "10.20.0.0/24" },
   });
+  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([netns]));
+  const { record } = lab.records.writes[0]!;
+  expect(record.pod).toEqual({ namespace: "default", name: "web", uid: "u1" });
+  expect(record.attachments).toMatchObject([
+    { isDefault: true, state: "attached" },
+    { isDefault: false, state: "attached" },
+    { isDefault: false, state: "attached" },
+  ]);
   expect(lab.source.asked).toEqual([]);
   expect(lab.records.keys).toEqual([]);
   lab.plugins.calls.length = 0;
@@ -100,6 +108,7 @@ test("DEL without cached results passes no prevResult and uses the configuration
   expect(lab.plugins.log()).toEqual(everything);
   const [macvlan] = lab.plugins.of("macvlan", "DEL");
   expect(macvlan?.conf).not.toHaveProperty("prevResult");
+  expect(lab.records.writes[0]?.record.attachments[0]?.state).toBe("attempted");
   expect(macvlan?.conf.runtimeConfig).toMatchObject({ mac: "02:00:00:00:00:77" });
 });
 
@@ -154,4 +163,61 @@ test("GC keeps the attachments of sandboxes that Multus attached, also if anothe
   lab.plugins.calls.length = 0;
   await lab.gc(["c1", "c2"]);
   expect(lab.plugins.log("GC")).toEqual([]);
+});
+
+test.each([
+  ["that is no pod", {}],
+  ["of a pod without a UID", { pod: "default/web" }],
+])("DEL of a sandbox %s records no pod", async (_, options) => {
+  const lab = labAfterMultus();
+  expect(await lab.del(options)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+  expect(lab.records.writes[0]?.record).not.toHaveProperty("pod");
+});
+
+test("DEL detaches by Multus's files although no record can be created", async () => {
+  const lab = labAfterMultus();
+  lab.records.create = () => Promise.reject(new Error("ENOSPC"));
+  await lab.del(web);
+  expect(lab.plugins.log()).toEqual(everything);
+});
+
+const bytes = (conf: object): string => Buffer.from(JSON.stringify(conf)).toString("base64");
+
+/** As {@link labAfterMultus}, with one network, of whose list Multus has stored the first plugin. */
+function labWithPart(stored: object, cached?: object): EngineLab {
+  const lab = new EngineLab({ conf: { delegates: [network("main", "ptp")] } });
+  const part = { ConfList: { plugins: [{}] }, Bytes: bytes(stored) };
+  lab.multusFiles.sandboxes.set(sandbox.containerId, JSON.stringify([part]));
+  const key = { networkName: "n", containerId: sandbox.containerId, ifName: "eth0" };
+  const add = { kind: "cniCacheV1", ...key, ...(cached && { config: bytes(cached) }) };
+  const name = cachedAddFileName({ network: "n", ...key });
+  lab.multusFiles.cached.set(name, JSON.stringify(add));
+  return lab;
+}
+
+const stored = { name: "n", plugins: [{ type: "vlan" }] };
+const types = (...plugins: string[]) => ({ name: "n", plugins: plugins.map((type) => ({ type })) });
+
+test.each<[string, cached: object | undefined, deleted: string[]]>([
+  ["nothing cached", undefined, ["vlan"]],
+  ["the whole list cached", types("vlan", "tuning"), ["tuning", "vlan"]],
+  [
+    "a list above the limits of an ADD",
+    types(...new Array(40).fill("vlan")),
+    new Array(40).fill("vlan"),
+  ],
+  ["an invalid list cached", types("../sh"), ["vlan"]],
+  ["a list with a meta-plugin cached", types("vlan", "multus-shim"), ["vlan"]],
+])("DEL of a list of which Multus has stored a part, with %s", async (_, cached, deleted) => {
+  const lab = labWithPart(stored, cached);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.calls.map(({ type }) => type)).toEqual(deleted);
+  expect(lab.plugins.calls[0]?.conf.cniVersion).toBe("1.0.0");
+});
+
+test("DEL never executes a meta-plugin that Multus has stored", async () => {
+  const lab = labWithPart({ name: "n", type: "multus-shim" });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
