@@ -174,8 +174,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a rollback that fails keeps what is left",
     file: "src/engine/add/roll-back.ts",
-    find: "if (failures.length === 0 && !isRunning) return await",
-    replace: "if (failures.length < 99 && !isRunning) return await",
+    find: "if (errors.length === 0 && !isRunning) {",
+    replace: "if (errors.length < 99 && !isRunning) {",
     properties: ["detached at once"],
     isQuick: true,
   },

@@ -50,6 +50,7 @@ export const reasonCodes = {
   ApiUnavailable: CniErrorCode.TryAgainLater,
   DaemonUnavailable: CniErrorCode.TryAgainLater,
   DevicesUnknown: CniErrorCode.TryAgainLater,
+  AgentUnavailable: CniErrorCode.TryAgainLater,
   PodReplaced: CniErrorCode.TryAgainLater,
   PrimaryNotReady: CniErrorCode.TryAgainLater,
   RepeatedFailures: CniErrorCode.TryAgainLater,
@@ -142,6 +143,12 @@ export class CniError extends Error {
 /** How the message of an error begins that names its subject. */
 export function subjectPrefix(subject: string): string {
   return `network ${subject}: `;
+}
+
+/** The message of an error about a subject, without its beginning that names it. */
+export function withoutSubject(message: string, subject: string): string {
+  const prefix = subjectPrefix(subject);
+  return message.startsWith(prefix) ? message.slice(prefix.length) : message;
 }
 
 function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | undefined {

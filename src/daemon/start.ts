@@ -115,7 +115,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const answers = new AdminAnswers({
     ...{ ...parts, engine, calls, view, nodeConf, readiness },
     claims: devices.claims,
-    unattachedPods: () => duties?.unattachedPods.count ?? 0,
+    unattachedPods: () => duties?.unattachedPods.names ?? [],
     hotPlug: duties?.hotPlug,
     callsInFlight: metrics.engine.callsInFlight,
   });

@@ -112,7 +112,9 @@ test("open() tells the agent that a sandbox is only read", async () => {
 async function untilNoAgentIsExpected(): Promise<void> {
   for (let ms = 0; ms < 30_000; ms += 2000) {
     expect(agents.isAvailable()).toBe(true);
-    const opening = expect(agents.open(sandbox)).rejects.toMatchObject({ why: "busy" });
+    const opening = expect(agents.open(sandbox)).rejects.toMatchObject({
+      ...{ why: "busy", message: "plexus agent is restarting, or plexusd is" },
+    });
     await vi.advanceTimersByTimeAsync(2000);
     await opening;
   }

@@ -3,6 +3,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { type Call, type CallHost, linkNames } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
 import {
+  noAgentError,
   type SandboxHost,
   type SandboxHosts,
   SandboxUnavailableError,
@@ -151,7 +152,7 @@ export class AgentSessions implements SandboxHosts {
     idle?.take();
     if (idle !== undefined) return idle;
     if (this.isAvailable()) return await this.#next();
-    throw new SandboxUnavailableError("noAgent", "no `plexus agent --attach` is connected");
+    throw noAgentError();
   }
 
   /** Takes the next session that is idle. @throws SandboxUnavailableError when none is in time */
@@ -165,7 +166,11 @@ export class AgentSessions implements SandboxHosts {
     };
     const timer = setTimeout(() => {
       this.#waiting.delete(give);
-      reject(new SandboxUnavailableError("busy", "every session of plexus agent has a task"));
+      const why =
+        this.#connected === 0
+          ? "plexus agent is restarting, or plexusd is"
+          : "every session of plexus agent has a task";
+      reject(new SandboxUnavailableError("busy", why));
     }, connectionMs);
     this.#waiting.add(give);
     return promise;

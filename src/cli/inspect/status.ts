@@ -23,7 +23,8 @@ function linesOf(status: NodeStatus): string[] {
     ...(conf?.chained === undefined ? [] : [`plugins after Plexus: ${conf.chained.join(", ")}`]),
     `attachments: ${status.attachments}`,
     `leftovers: ${status.leftovers}`,
-    `pods not attached: ${status.unattachedPods}`,
+    `pods not attached: ${status.unattachedPods.length}`,
+    `pods with networks that could not be changed: ${status.hotPlugProblems.length}`,
     `calls being served: ${status.callsInFlight}`,
     ...(notReady.length === 0 ? ["ready"] : notReady.map((reason) => `not ready: ${reason}`)),
   ];

@@ -24,7 +24,7 @@ import { agentPlugins, type FindByAgent } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { delegate } from "./delegate.ts";
 import type { NodeStatus } from "./node-status.ts";
-import type { Refreshed } from "./refreshed.ts";
+import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
 /** What an {@link AdminAnswers} reads. */
 export interface AdminAnswersOptions {
@@ -41,9 +41,11 @@ export interface AdminAnswersOptions {
   readonly nodeName: string;
   readonly flags: DaemonFlags;
   readonly readiness: () => readonly string[];
-  readonly unattachedPods: () => number;
+  readonly unattachedPods: () => readonly string[];
   /** Absent where plexusd changes no networks of running pods. */
-  readonly hotPlug: Pick<HotPlugQueue, "refresh" | "settle"> | undefined;
+  readonly hotPlug:
+    | Pick<HotPlugQueue, "refresh" | "settle" | "lastAttempt" | "problems">
+    | undefined;
   readonly callsInFlight: () => Promise<number>;
 }
 
@@ -73,6 +75,7 @@ export class AdminAnswers {
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
       unattachedPods: this.#options.unattachedPods(),
+      hotPlugProblems: this.#options.hotPlug?.problems() ?? [],
       callsInFlight: await this.#options.callsInFlight(),
       requests: { rules: await this.#requestRules(), refused: engine.refusedRequests() },
       damagedRecords: listed.damaged.map(({ reason }) => reason),
@@ -93,6 +96,7 @@ export class AdminAnswers {
         confReason: status && reasonOf(status),
       }),
       conf: await readPlexusConf(cniConfDir, confFiles),
+      lastAttempt: this.#options.hotPlug?.lastAttempt(name),
       searchPath: binDirs,
       findPlugin: (type) => this.#findPlugin(type),
     });
@@ -116,8 +120,7 @@ export class AdminAnswers {
    * @throws Error when the pod is not on this node, or it is not known
    */
   async refresh(pod: PodName, ifName: string): Promise<Refreshed> {
-    const { operations, ...outcome } = await this.#hotPlug.refresh(pod, ifName);
-    return { ...outcome, operations: operations.map(({ published: _, ...each }) => each) };
+    return refreshedAnswer(await this.#hotPlug.refresh(pod, ifName));
   }
 
   /** Serves a controller that drives Multus. @throws CniError as {@link delegate} */

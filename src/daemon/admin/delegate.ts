@@ -6,7 +6,8 @@ import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
-import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
+import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
+import { problemText } from "#engine/hotplug/problem-texts.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -155,11 +156,11 @@ function notDone(
   outcome: HotPlugOutcome | undefined,
   state: string,
 ): CniError {
-  const failures = outcome?.operations.flatMap(({ message }) => message ?? []) ?? [];
+  const [problem] = outcome === undefined ? [] : problemsOf(outcome);
   const why =
-    outcome?.problem ??
-    failures[0] ??
-    "Plexus attaches what the pod's networks annotation requests";
+    problem === undefined
+      ? "Plexus attaches what the pod's networks annotation requests"
+      : problemText(problem);
   const name = `network ${network}${ifName === "" ? "" : ` (${ifName})`}`;
   const message = `${name} of pod ${pod.namespace}/${pod.name} ${state}: ${why}`;
   return new CniError("TryAgainLater", message);

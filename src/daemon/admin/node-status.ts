@@ -29,7 +29,10 @@ export interface NodeStatus {
   };
   readonly attachments: number;
   readonly leftovers: number;
-  readonly unattachedPods: number;
+  /** Running pods that Plexus did not attach, and the networks that they lack, a text each. */
+  readonly unattachedPods: readonly string[];
+  /** Running pods whose networks are not those of their annotation (`hotPlug: on`). */
+  readonly hotPlugProblems: readonly PodProblem[];
   readonly callsInFlight: number;
   readonly requests: {
     readonly rules: RequestRules;
@@ -39,6 +42,13 @@ export interface NodeStatus {
   readonly damagedRecords: readonly string[];
   /** Absent if no `plexus agent` answers, or plexusd sees no plugins. */
   readonly agent?: AgentPlugins;
+}
+
+/** What keeps a running pod from the networks of its annotation. */
+export interface PodProblem {
+  /** `namespace/name`. */
+  readonly pod: string;
+  readonly problem: string;
 }
 
 /** The socket on which plexusd answers plexusctl, beside the call socket. */

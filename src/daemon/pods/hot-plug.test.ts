@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import { asCniError } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
 import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
@@ -492,4 +493,66 @@ test("operations are counted, and timed from the delivery to the written status 
   await deliver("web", "b");
   await vi.advanceTimersByTimeAsync(200);
   expect(measured).toEqual(["add success", "remove error", "120 ms"]);
+});
+
+test("lastAttempt() says how the last attempt ended and when the next one is due; problems() names the pods", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(1);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const { deliver, answers, queue, state } = makeQueue();
+  const web = { namespace: "default", name: "web" };
+  const [noVlan, busy] = [new Error("no such VLAN"), new Error("busy")].map(asCniError);
+  const remove = { op: "remove", result: "error", network: "default/b", ifName: "net2" } as const;
+  answers.push({
+    state: "failed",
+    operations: [{ ...remove, error: busy!, published: Promise.resolve() }],
+    problems: [{ error: noVlan!, network: "default/a", ifName: "net1" }],
+  });
+  expect(queue.lastAttempt(web)).toBeUndefined();
+  await deliver("web", "a");
+  expect(queue.lastAttempt(web)).toMatchObject({
+    ...{ state: "failed", nextMs: 1000, at: new Date().toISOString() },
+    problems: [{ network: "default/a" }, { network: "default/b", isRemoval: true }],
+  });
+  const problem = "network default/a (net1): no such VLAN; network default/b (net2): busy";
+  expect(queue.problems()).toEqual([{ pod: "default/web", problem }]);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(queue.lastAttempt(web)).toEqual({
+    ...{ state: "settled", problems: [] },
+    at: expect.any(String),
+  });
+  expect(queue.problems()).toEqual([]);
+  state.isOn = false;
+  await queue.compareAll();
+  expect(queue.lastAttempt(web)).toBeUndefined();
+});
+
+test.each<{ what: string; answer: Answer; problems: string[] }>([
+  { what: "an error of an attempt", answer: new Error("no records"), problems: ["no records"] },
+  {
+    what: "an invalid annotation",
+    answer: {
+      state: "settled",
+      operations: [],
+      problems: [{ error: asCniError(new Error("no JSON")) }],
+    },
+    problems: ["no JSON"],
+  },
+  {
+    what: "not a refresh that failed, while the pod has all its networks",
+    answer: {
+      ...{ state: "settled", operations: [] },
+      problems: [{ error: asCniError(new Error("gone")), network: "default/a" }],
+    },
+    problems: [],
+  },
+  {
+    what: "not what another operation delays",
+    answer: { state: "busy", operations: [], problems: [{ error: asCniError(new Error("busy")) }] },
+    problems: [],
+  },
+])("problems() has $what", async ({ answer, problems }) => {
+  const { deliver, answers, queue } = makeQueue();
+  answers.push(answer);
+  await deliver("web", "a");
+  expect(queue.problems().map(({ problem }) => problem)).toEqual(problems);
 });

@@ -1,9 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { asCniError } from "#cni/error.ts";
+import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { HotPlugOperation } from "#engine/hotplug/change-networks.ts";
-import type { HotPlugOptions, HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
+import type { HotPlugOptions, HotPlugOutcome, LastAttempt } from "#engine/hotplug/hot-plug.ts";
+import { problemsText } from "#engine/hotplug/problem-texts.ts";
 import type { Logger, Pod } from "#engine/ports.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
@@ -86,6 +89,21 @@ export class HotPlugQueue {
   async countOutdated(): Promise<void> {
     const { engine, conf } = this.#options;
     this.#outdated = await engine.countOutdated(await conf());
+  }
+
+  /** The last attempt for a pod; undefined before the first one, and while hot-plug is off. */
+  lastAttempt({ namespace, name }: PodName): LastAttempt | undefined {
+    return this.#pods.get(this.#uids.get(`${namespace}/${name}`) ?? "")?.lastAttempt;
+  }
+
+  /** The pods whose last attempt left something undone, and why. */
+  problems(): PodProblem[] {
+    return [...this.#pods.values()].flatMap(({ pod, lastAttempt }) => {
+      const { problems = [], state } = lastAttempt ?? {};
+      // What is busy is tried again within seconds.
+      if (problems.length === 0 || state === "busy") return [];
+      return { pod: `${pod.namespace}/${pod.name}`, problem: problemsText(problems) };
+    });
   }
 
   /** Takes a pod as the watch delivers it; undefined when it is gone. */
@@ -231,6 +249,9 @@ export class HotPlugQueue {
       for (const operation of outcome.operations) metrics.operationEnded(operation);
       if (outcome.operations.length > 0) guard.note(watched.pod);
       return outcome;
+    } catch (error) {
+      outcome = { ...failed, problems: [{ error: asCniError(error) }] };
+      throw error;
     } finally {
       this.#attempts.delete(running);
       const lacksAgent = outcome.state === "busy" || !tasks.isAvailable();

@@ -66,6 +66,7 @@ test("an unattached pod is reported once, and counted until it is deleted", asyn
   for (const at of [late, late + 15_000, late + 900_000]) {
     await node.checkAt(at);
     expect(node.unattached.count).toBe(1);
+    expect(node.unattached.names).toEqual(["default/web (default/red)"]);
   }
   expect(node.events).toEqual([
     expect.stringMatching(

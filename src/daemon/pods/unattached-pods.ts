@@ -21,6 +21,8 @@ export interface UnattachedPodsOptions {
 
 /** A pod that requests networks and has no record. */
 interface Observation {
+  /** `namespace/name`. */
+  readonly name: string;
   readonly since: number;
   readonly hasEvent: boolean;
   /** The pod as the watch had delivered it when it was last read. The watch delivers each change anew. */
@@ -44,7 +46,14 @@ export class UnattachedPods {
 
   /** How many pods of this node lack networks that they request. */
   get count(): number {
-    return [...this.#observations.values()].filter(({ missing }) => missing.length > 0).length;
+    return this.names.length;
+  }
+
+  /** These pods, with the networks: `shop/web (shop/storage)`. */
+  get names(): readonly string[] {
+    return [...this.#observations.values()].flatMap(({ name, missing }) =>
+      missing.length === 0 ? [] : `${name} (${missing.join(", ")})`,
+    );
   }
 
   /** Call this regularly. @throws Error when a pod or the records cannot be read */
@@ -61,13 +70,14 @@ export class UnattachedPods {
     const { clock, nodePods } = this.#options;
     const since = clock();
     const before = this.#observations.get(pod.uid);
-    if (before === undefined) return { since, hasEvent: false, missing: [] };
+    const name = `${pod.namespace}/${pod.name}`;
+    if (before === undefined) return { name, since, hasEvent: false, missing: [] };
     if (since < before.since + notAttachedGraceMs || pod === before.read) return before;
     const state = await nodePods.read(pod);
     const missing = state === undefined ? [] : await this.#missing(state, before);
     if (missing.length > 0 && !before.hasEvent) this.#recordEvent(pod, missing);
     const hasEvent = before.hasEvent || missing.length > 0;
-    return { since: before.since, hasEvent, read: pod, missing };
+    return { name, since: before.since, hasEvent, read: pod, missing };
   }
 
   /** Reads the record after the pod: a pod that runs was recorded before, if Plexus attached it. */

@@ -1,4 +1,5 @@
-import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
+import { type HotPlugOutcome, type LastAttempt, problemsOf } from "#engine/hotplug/hot-plug.ts";
+import type { HotPlugProblem } from "#engine/hotplug/problem-texts.ts";
 import type { Pod } from "#engine/ports.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
@@ -41,6 +42,7 @@ export class WatchedPod {
   /** The networks (`namespace/name`) of its annotation, and those before until an attempt settles. */
   #networks: ReadonlySet<string>;
   #state: "new" | "settled" | "waiting" | "busy" | "failed" = "new";
+  #last: Omit<LastAttempt, "nextMs"> | undefined;
   #isRunning = false;
   #isGone = false;
   /** Whether the watch delivered the pod while an attempt was running. */
@@ -92,6 +94,14 @@ export class WatchedPod {
   /** Milliseconds until its limit lets an attempt begin. */
   get waitMs(): number {
     return this.#rate.waitMs;
+  }
+
+  /** The last attempt, and in how many milliseconds the next one is due. */
+  get lastAttempt(): LastAttempt | undefined {
+    if (this.#last === undefined) return undefined;
+    const dueMs = Math.max(this.#dueAt - this.#options.clock(), this.#rate.waitMs);
+    const nextMs = this.#isRunning ? 0 : dueMs;
+    return { ...this.#last, ...(nextMs !== Number.POSITIVE_INFINITY && { nextMs }) };
   }
 
   get #isRetrying(): boolean {
@@ -149,9 +159,11 @@ export class WatchedPod {
     this.#isSeenAgain = false;
   }
 
-  end({ state, operations }: HotPlugOutcome, { lacksAgent }: { lacksAgent: boolean }): void {
+  end(outcome: HotPlugOutcome, { lacksAgent }: { lacksAgent: boolean }): void {
+    const { state, operations } = outcome;
     const now = this.#options.clock();
     this.#state = state;
+    this.#last = { state, at: new Date().toISOString(), problems: lastingOf(outcome) };
     this.#lacksAgent = this.#isRetrying && lacksAgent;
     if (state === "failed" || operations.length > 0) this.#rate.take();
     if (state !== "busy") this.#busy.reset();
@@ -176,6 +188,7 @@ export class WatchedPod {
     clearTimeout(this.#timer);
     this.#dueAt = Number.POSITIVE_INFINITY;
     this.#state = "new";
+    this.#last = undefined;
   }
 
   /** Nothing is attempted any more. */
@@ -204,6 +217,13 @@ export class WatchedPod {
     if (this.#dueAt >= this.#retryAt) this.#retryAt = 0;
     this.#options.onDue(this);
   }
+}
+
+/** A pod that is settled has its networks, although one of them may not have been refreshed. */
+function lastingOf(outcome: HotPlugOutcome): HotPlugProblem[] {
+  const isLasting = ({ network }: HotPlugProblem): boolean =>
+    outcome.state !== "settled" || network === undefined;
+  return problemsOf(outcome).filter(isLasting);
 }
 
 /** The annotations that say what a pod is attached to, as one text. */

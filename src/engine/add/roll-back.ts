@@ -1,3 +1,4 @@
+import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { detachAll, detachRunning } from "#engine/del/detach.ts";
 import { emitLeftover, failedTeardown } from "#engine/del/failed-teardown.ts";
@@ -6,11 +7,11 @@ import type { AddRecord } from "./add-record.ts";
 
 /**
  * Detaches what an ADD has attempted, last first, and finishes the record, or keeps what is left
- * for a later DEL. In a running sandbox, what is left is owed. Failures are only logged: the caller
- * gets the error of the ADD.
+ * for a later DEL. In a running sandbox, what is left is owed. Failures are only logged and returned:
+ * the caller gets the error of the ADD.
  * @throws HostGoneError when the shim has gone: the record then still names every attachment
  */
-export async function rollBack(ctx: CallContext, record: AddRecord): Promise<void> {
+export async function rollBack(ctx: CallContext, record: AddRecord): Promise<readonly CniError[]> {
   const { attempted, sandbox, isRunning } = record;
   const { deps, logger } = ctx;
   record.keepOnly(attempted);
@@ -20,17 +21,25 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<voi
     const fields = { err: error, network: item.attachment.displayName };
     logger.error(fields, "cannot roll back the attachment, which stays recorded");
   }
+  const errors = failures.map(({ error }) => error);
   try {
-    if (failures.length === 0 && !isRunning) return await deps.records.finish(sandbox);
+    if (errors.length === 0 && !isRunning) {
+      await deps.records.finish(sandbox);
+      return errors;
+    }
     record.keepOnly(failures.map(({ item }) => item));
-    if (isRunning) return await record.update();
-    const message = failures.map(({ error }) => error.message).join("; ");
+    if (isRunning) {
+      await record.update();
+      return errors;
+    }
+    const message = errors.map((error) => error.message).join("; ");
     emitLeftover(ctx, sandbox, message);
-    const { reason } = failures[0]?.error ?? {};
+    const { reason } = errors[0] ?? {};
     await record.update({ teardown: failedTeardown(deps, sandbox, { message, reason }) });
   } catch (error) {
     logger.error({ err: error }, "cannot update the attachment record after a rollback");
   }
+  return errors;
 }
 
 /** Records the ADD's error first: otherwise later DELs cannot tell it from a partial attachment. */

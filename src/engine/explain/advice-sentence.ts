@@ -1,4 +1,4 @@
-import { subjectPrefix } from "#cni/error.ts";
+import { withoutSubject } from "#cni/error.ts";
 import { explainError, type Failure } from "./explain-error.ts";
 import type { Advice } from "./explanation.ts";
 
@@ -14,11 +14,9 @@ export function couldNot(what: string, failure: Failure, consequence = ""): Advi
 export function explained(what: string, failure: Failure, consequence = ""): Advice {
   const { finding, step } = explainError(failure);
   const { subject = "", message } = failure;
-  const prefix = subjectPrefix(subject);
-  const reason = quoted(message.startsWith(prefix) ? message.slice(prefix.length) : message);
+  const reason = quoted(withoutSubject(message, subject));
   const end = /[.?]$/.test(reason) ? "" : ".";
-  const doThis = `${step.charAt(0).toUpperCase()}${step.slice(1)}`;
-  return problem(finding, `${what}: ${reason}${end} ${doThis}${consequence}.`);
+  return problem(finding, `${what}: ${reason}${end} ${capitalized(step)}${consequence}.`);
 }
 
 /** Something is wrong. */
@@ -29,6 +27,10 @@ export function problem(finding: string, sentence: string): Advice {
 /** Nothing is wrong. */
 export function fine(finding: string, sentence: string): Advice {
   return { finding, sentence, ok: true };
+}
+
+export function capitalized(sentence: string): string {
+  return `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}`;
 }
 
 function quoted(message: string): string {

@@ -1,7 +1,9 @@
 import { CniErrorCode } from "#cni/error.ts";
+import { unknownText } from "#engine/hotplug/problem-texts.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
-import { couldNot, explained, fine, problem } from "./advice-sentence.ts";
+import { capitalized, couldNot, explained, fine, problem } from "./advice-sentence.ts";
+import type { Failure } from "./explain-error.ts";
 import type { Advice, CallRecord, Explanation } from "./explanation.ts";
 
 /** Everything of an explanation but its conclusion. */
@@ -11,6 +13,8 @@ export type Facts = Omit<Explanation, "advice"> & {
   readonly missing: readonly string[];
   /** Whether edits of the pod's annotation change its networks while it runs. */
   readonly isHotPluggable: boolean;
+  /** Why an edit of the default-network annotation has no effect. */
+  readonly defaultNetworkEdit?: string;
 };
 
 type Rule = (facts: Facts) => Advice | undefined;
@@ -32,14 +36,18 @@ const rules: readonly Rule[] = [
   addFailed,
   nodeNotServed,
   sourceNotReady,
+  notPlugged,
+  notManaged,
+  defaultNetworkChanged,
   willNotStartAgain,
   unusable,
   unattached,
-  annotationChanged,
+  networkAdded,
   statusPending,
   requestIgnored,
   keyUnknown,
   definitionChanged,
+  networkRemoved,
 ];
 
 function notHere({ pod, node, sourceProblem }: Facts): Advice | undefined {
@@ -85,10 +93,26 @@ function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
   return couldNot("Could not detach", { ...failure, message }, "; the runtime retries the DEL");
 }
 
-function annotationInvalid({ problems }: Facts): Advice | undefined {
-  const invalid = problems.find(({ reason }) => reason === "InvalidAnnotation");
+function annotationInvalid(facts: Facts): Advice | undefined {
+  const invalid = facts.problems.find(({ reason }) => reason === "InvalidAnnotation");
   if (invalid === undefined) return undefined;
-  return couldNot("Could not use", { ...invalid, subject: "the annotation" });
+  const failure = { ...invalid, subject: "the annotation" };
+  if (!isRunning(facts)) return couldNot("Could not use", failure);
+  return couldNot(
+    "Could not use",
+    retried(facts, failure),
+    "; the pod keeps its networks until then",
+  );
+}
+
+/** Attached, and not by another meta-plugin alone. */
+function isRunning({ pod, record }: Facts): boolean {
+  return pod.phase === "Running" && pod.isTerminating !== true && record !== undefined;
+}
+
+/** A failure about the running pod, for which hot-plug may try again. */
+function retried(facts: Facts, failure: Failure): Failure {
+  return facts.isHotPluggable && isRunning(facts) ? { ...failure, retriedBy: "plexusd" } : failure;
 }
 
 function addFailed({ calls, record }: Facts): Advice | undefined {
@@ -181,15 +205,54 @@ function unattached({ pod, record, networks, missing }: Facts): Advice | undefin
   );
 }
 
-function annotationChanged({ networks, isHotPluggable }: Facts): Advice | undefined {
+/** What the last attempt of hot-plug could not do, or what the next one is to do. */
+function notPlugged(facts: Facts): Advice | undefined {
+  const { networks, hotPlug, isHotPluggable } = facts;
+  if (!isHotPluggable || !isRunning(facts)) return undefined;
+  const next = nextAttempt(facts);
+  const changes = networks.filter(({ pending }) =>
+    ["plug", "unplug"].includes(pending?.change ?? ""),
+  );
+  const general = hotPlug?.problems.find(({ network }) => network === undefined);
+  if (general !== undefined && (changes.length > 0 || hotPlug?.state !== "busy")) {
+    return couldNot("Could not change the networks of", { ...general, retriedBy: "plexusd" }, next);
+  }
+  const failed = changes.find(({ pending }) => pending?.failure !== undefined);
+  const { network, ifName, pending } = failed ?? changes[0] ?? {};
+  if (network === undefined || pending === undefined) return undefined;
+  const name = ifName === undefined ? network : `${network} (${ifName})`;
+  if (pending.failure === undefined) {
+    const done = pending.change === "plug" ? "plugged" : "unplugged";
+    return problem("HotPlugPending", `Network ${name} is not ${done} yet${next}.`);
+  }
+  const failure = { subject: name, ...pending.failure, retriedBy: "plexusd" } as const;
+  const later = pending.isPaused === true ? "; plexusd tries again in some minutes" : next;
+  return couldNot(`Could not ${pending.change}`, failure, later);
+}
+
+function nextAttempt({ hotPlug }: Facts): string {
+  const { nextMs, at } = hotPlug ?? {};
+  if (at === undefined) return "; plexusd has not compared the pod with its annotation yet";
+  if (nextMs === undefined) return "";
+  return nextMs <= 0
+    ? "; plexusd is trying again now"
+    : `; plexusd tries again in ${Math.ceil(nextMs / 1000)} s`;
+}
+
+function notManaged({ networks, isHotPluggable }: Facts): Advice | undefined {
+  const unmanaged = networks.filter(({ pending }) => pending?.change === "unmanaged");
+  if (!isHotPluggable || unmanaged.length === 0) return undefined;
+  const names = unmanaged.map(({ network, ifName = "" }) => ({ displayName: network, ifName }));
+  return problem("NotManaged", `${capitalized(unknownText(names))}.`);
+}
+
+function defaultNetworkChanged({ defaultNetworkEdit: edit }: Facts): Advice | undefined {
+  return edit === undefined ? undefined : problem("AnnotationChanged", `${capitalized(edit)}.`);
+}
+
+function networkAdded({ networks }: Facts): Advice | undefined {
   const added = networks.find(({ ifName }) => ifName === undefined);
   if (added === undefined) return undefined;
-  if (isHotPluggable) {
-    return problem(
-      "HotPlugPending",
-      `Network ${added.network} is not plugged yet, and plexusd tries again: see the pod's events FailedAddingInterface, FailedRemovingInterface and InterfaceAddRejected (kubectl describe pod) for the reason.`,
-    );
-  }
   return problem(
     "AnnotationChanged",
     `The pod was attached without network ${added.network}, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again.`,
@@ -214,9 +277,11 @@ function requestIgnored({ networks }: Facts): Advice | undefined {
   );
 }
 
-function keyUnknown({ problems }: Facts): Advice | undefined {
-  const unknown = problems.find(({ reason }) => reason === "UnknownKey");
-  return unknown && explained("All networks are attached, but not as the annotation says", unknown);
+function keyUnknown(facts: Facts): Advice | undefined {
+  const unknown = facts.problems.find(({ reason }) => reason === "UnknownKey");
+  if (unknown === undefined) return undefined;
+  const what = "All networks are attached, but not as the annotation says";
+  return explained(what, retried(facts, unknown));
 }
 
 function definitionChanged({ networks, pod, isHotPluggable }: Facts): Advice | undefined {
@@ -226,6 +291,16 @@ function definitionChanged({ networks, pod, isHotPluggable }: Facts): Advice | u
   return fine(
     "DefinitionChanged",
     `All networks are attached: ${listOf(networks)}. The definition of ${outdated.network} has changed since: to apply it, ${isHotPluggable ? refresh : ""}create the pod again.`,
+  );
+}
+
+/** Without hot-plug: with it, the network is to be unplugged. */
+function networkRemoved({ networks }: Facts): Advice | undefined {
+  const removed = networks.find(({ isUnrequested }) => isUnrequested === true);
+  if (removed === undefined) return undefined;
+  return fine(
+    "AnnotationChanged",
+    `All networks are attached: ${listOf(networks)}. Neither annotation nor configuration name ${removed.network} (${removed.ifName}) any more: to detach it, create the pod again.`,
   );
 }
 

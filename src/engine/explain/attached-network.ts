@@ -11,6 +11,8 @@ export interface AttachedNetwork {
   readonly name: string;
   readonly isDefault: boolean;
   readonly explained: Omit<ExplainedNetwork, "network">;
+  /** Absent where another meta-plugin attached it. */
+  readonly recorded?: RecordedAttachment;
 }
 
 /** The pod's networks by its record, or else by the status that another meta-plugin wrote. */
@@ -29,11 +31,12 @@ export async function attachedTo(
 function fromRecord(recorded: RecordedAttachment): AttachedNetwork {
   const { displayName: name, isDefault, state, ifName, device } = recorded;
   const requests = requestsOf(recorded);
-  if (state !== "attached") return { name, isDefault, explained: { isDefault, ...requests } };
+  if (state !== "attached")
+    return { name, isDefault, recorded, explained: { isDefault, ...requests } };
   const addresses = addressesOf(recorded);
   const ignored = recorded.ignoredRequests;
   const seen = omitUndefined({ ifName, addresses, device: device?.id, ignored });
-  return { name, isDefault, explained: { isDefault, ...seen, ...requests } };
+  return { name, isDefault, recorded, explained: { isDefault, ...seen, ...requests } };
 }
 
 function fromStatus(attachedBy: string): (entry: JsonObject) => AttachedNetwork {

@@ -1,5 +1,5 @@
 import { type Reason, reasonCodes } from "#cni/error.ts";
-import { reasonSteps } from "./reason-steps.ts";
+import { hotPlugSteps, reasonSteps } from "./reason-steps.ts";
 
 /** A failed call or network. */
 export interface Failure {
@@ -10,6 +10,8 @@ export interface Failure {
   readonly code?: number;
   /** Absent where a plugin gave the error. */
   readonly reason?: Reason;
+  /** Who tries again: plexusd changes the running pod. @default the kubelet, with a new sandbox */
+  readonly retriedBy?: "plexusd";
 }
 
 /** An error of plugins that users meet, recognized by its words. */
@@ -75,11 +77,14 @@ export const pluginErrors: readonly PluginError[] = [
 const sharedReasons: readonly Reason[] = ["IncompatibleCniVersion", "InvalidNetns"];
 
 /** What an error is, and what to do: by its reason, or by the words of the plugin that gave it. */
-export function explainError({ message, code, reason }: Failure): {
+export function explainError({ message, code, reason, retriedBy }: Failure): {
   finding: string;
   step: string;
 } {
-  if (reason !== undefined) return { finding: reason, step: reasonSteps[reason] };
+  if (reason !== undefined) {
+    const hotPlugStep = retriedBy === "plexusd" ? hotPlugSteps[reason] : undefined;
+    return { finding: reason, step: hotPlugStep ?? reasonSteps[reason] };
+  }
   const known = pluginErrors.find(({ words }) => words.some((phrase) => says(message, phrase)));
   if (known !== undefined) return known;
   const shared = sharedReasons.find((each) => reasonCodes[each] === code);

@@ -1,5 +1,7 @@
 import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import { changesOf, mayHotPlug, usableRecord } from "#engine/hotplug/desired-networks.ts";
+import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { pluginProblems } from "#engine/plan/find-plugins.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
@@ -9,15 +11,18 @@ import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { type AttachedNetwork, requestsOf } from "./attached-network.ts";
-import type { ExplainedNetwork, ExplainedProblem } from "./explanation.ts";
+import { explainedProblem } from "./explained-problem.ts";
+import type { ExplainedNetwork, ExplainedProblem, PendingChange } from "./explanation.ts";
+import { PendingChanges } from "./pending-changes.ts";
 
 interface ExplainInput {
   readonly pod: Pod;
   /** The networks that the pod has. */
   readonly attached: readonly AttachedNetwork[];
   readonly record: AttachmentRecord | undefined;
+  readonly lastAttempt: LastAttempt | undefined;
   readonly searchPath: readonly string[];
   readonly conf: JsonObject;
 }
@@ -31,7 +36,7 @@ export interface ExplainedNetworks {
 /** Plans an ADD of the pod, collects its problems, and compares the networks with those it has. */
 export async function explainNetworks(
   ctx: CallContext,
-  { pod, attached, record, searchPath, conf }: ExplainInput,
+  { pod, attached, record, lastAttempt, searchPath, conf }: ExplainInput,
 ): Promise<ExplainedNetworks> {
   const { config } = ctx;
   const found: PlanProblem[] = [];
@@ -59,7 +64,12 @@ export async function explainNetworks(
     ({ error }) => isDefaultKnown || error.reason !== "MissingDefaultNetwork",
   );
   const outdated = record === undefined ? [] : await outdatedOf(ctx, record);
-  const networks = compared(attachments, problems, attached).map((each) =>
+  const isHotPlugged =
+    record !== undefined && usableRecord(record) && mayHotPlug(config, pod.namespace);
+  const pending = isHotPlugged
+    ? new PendingChanges(changesOf(config, record, pod), lastAttempt)
+    : undefined;
+  const networks = compared(attachments, problems, { attached, pending }).map((each) =>
     outdated.includes(each.ifName) ? { ...each, isOutdated: true } : each,
   );
   return { networks, problems: problems.map(explainedProblem) };
@@ -77,13 +87,21 @@ function versionOf({ cniVersion }: JsonObject): string {
   return typeof cniVersion === "string" ? cniVersion : currentVersion;
 }
 
-/** The planned networks and those that cannot be planned, with what the pod has of each. */
+/**
+ * The planned networks and those that cannot be planned, with what the pod has of each; then what
+ * else the pod has.
+ */
 function compared(
   planned: readonly PlannedAttachment[],
   problems: readonly PlanProblem[],
-  attached: readonly AttachedNetwork[],
+  {
+    attached,
+    pending,
+  }: { attached: readonly AttachedNetwork[]; pending: PendingChanges | undefined },
 ): ExplainedNetwork[] {
-  const left = [...attached];
+  const isReadable = problems.every(({ error }) => error.reason !== "InvalidAnnotation");
+  const removed = attached.filter(({ recorded }) => pending?.isRemoved(recorded));
+  const left = attached.filter((each) => !removed.includes(each));
   // A pod may have a network several times.
   const take = (isWanted: (each: AttachedNetwork) => boolean): AttachedNetwork[] => {
     const index = left.findIndex(isWanted);
@@ -91,6 +109,8 @@ function compared(
   };
   const taken = (network: string, isDefault = false) =>
     take((each) => each.name === network || (isDefault && isDefaultOfOther(each)))[0]?.explained;
+  const present = (network: string, selection?: NetworkSelection) =>
+    taken(network) ?? pendingOf(pending?.ofElement(network, selection?.ifName));
   const names = new Set(planned.map(({ displayName }) => displayName));
   const unplanned = new Set(problems.flatMap(({ network }) => network ?? []));
   const unknownDefault = planned.some(({ isDefault }) => isDefault)
@@ -101,20 +121,31 @@ function compared(
     ...planned.map((each) => {
       const { displayName: network, isDefault, list } = each;
       const plugins = list.plugins.map(({ type }) => type);
-      return { network, isDefault, plugins, ...requestsOf(each), ...taken(network, isDefault) };
+      const has = isDefault ? taken(network, isDefault) : present(network, each.selection);
+      return { network, isDefault, plugins, ...requestsOf(each), ...has };
     }),
     ...[...unplanned]
       .filter((network) => !names.has(network))
-      .map((network) => ({ network, isDefault: false, ...taken(network) })),
+      .map((network) => ({ network, isDefault: false, ...present(network) })),
+    ...left
+      .filter(({ explained }) => explained.ifName !== undefined)
+      .map(({ name: network, explained, recorded }) => ({
+        ...{ network, ...explained, ...(isReadable && { isUnrequested: true }) },
+        ...pendingOf(recorded && pending?.ofAttachment(recorded)),
+      })),
+    ...removed.flatMap(({ name: network, explained, recorded }) => {
+      if (recorded === undefined) return [];
+      const { ifName } = recorded;
+      return { network, ...explained, ifName, ...pendingOf(pending?.ofAttachment(recorded)) };
+    }),
   ];
+}
+
+function pendingOf(pending: PendingChange | undefined): Pick<ExplainedNetwork, "pending"> {
+  return pending === undefined ? {} : { pending };
 }
 
 /** Another meta-plugin may call the default network by another name. */
 function isDefaultOfOther({ isDefault, explained }: AttachedNetwork): boolean {
   return isDefault && explained.attachedBy !== undefined;
-}
-
-function explainedProblem({ error, network, isTolerated }: PlanProblem): ExplainedProblem {
-  const { reason, code, subject = network, text: message } = error;
-  return omitUndefined({ network, subject, isTolerated, reason, code, message });
 }

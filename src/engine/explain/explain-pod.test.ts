@@ -246,7 +246,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
       pod: { phase: "Running", annotations: { [networksAnnotation]: "net-a,net-b" } },
     },
     "Network default/net-b is not plugged yet",
-    "InterfaceAddRejected",
+    "plexusd has not compared the pod",
   ],
   [
     "a status that could not be written",

@@ -2,18 +2,21 @@ import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/call/deps.ts";
 import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
-import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
+import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
+import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
 import type { PluginLookup, Pod } from "#engine/ports.ts";
 import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import { advise, type Facts } from "./advice.ts";
+import { advise } from "./advice.ts";
 import { type AttachedNetwork, attachedTo } from "./attached-network.ts";
 import type { CallHistory } from "./call-history.ts";
 import { type ExplainedNetworks, explainNetworks } from "./explain-networks.ts";
+import { explainedProblem } from "./explained-problem.ts";
 import type {
+  ExplainedHotPlug,
   ExplainedRecord,
   Explanation,
   NodeFacts,
@@ -25,6 +28,8 @@ import type {
 export interface ExplainOptions {
   readonly pods: PodStates;
   readonly node: NodeFacts;
+  /** The last attempt to give the running pod the networks of its annotation, if there was one. */
+  readonly lastAttempt?: LastAttempt | undefined;
   /** The conf with which the container runtime calls Plexus; empty when it is not known. */
   readonly conf: JsonObject;
   /** Where plugins are looked up on the node: only calls have the container runtime's CNI_PATH. */
@@ -55,20 +60,39 @@ export async function explainPod(
         options,
       })
     : { networks: [], problems: [] };
-  const facts: Facts = omitUndefined({
+  const config = { ...defaultEngineConfig, ...deps.config() };
+  const isHotPluggable = mayHotPlug(config, name.namespace);
+  const explanation = omitUndefined({
     pod: { ...name, ...(pod && shown(pod)) },
     node: options.node,
     annotation: pod?.annotations[networksAnnotation],
     ...explained,
-    isHotPluggable: mayHotPlug({ ...defaultEngineConfig, ...deps.config() }, name.namespace),
-    missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
     record: record && explainedRecord(record),
+    hotPlug: isHotPluggable ? explainedHotPlug(options.lastAttempt) : undefined,
     published: publishedBy(pod),
     calls: deps.history.of(name),
+  });
+  const facts = omitUndefined({
+    ...explanation,
+    isHotPluggable,
+    defaultNetworkEdit: pod && record && defaultEdit(config, record, pod),
+    missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
     sourceProblem,
   });
-  const { sourceProblem: _, missing: __, isHotPluggable: ___, ...explanation } = facts;
   return { ...explanation, advice: advise(facts) };
+}
+
+function explainedHotPlug(last: LastAttempt | undefined): ExplainedHotPlug | undefined {
+  return last && { ...last, problems: last.problems.map(explainedProblem) };
+}
+
+/** Undefined for an annotation that cannot be read: the problems then say why. */
+function defaultEdit(...args: Parameters<typeof defaultNetworkEdit>): string | undefined {
+  try {
+    return defaultNetworkEdit(...args);
+  } catch {
+    return undefined;
+  }
 }
 
 function publishedBy(pod: PodState | undefined): readonly string[] | undefined {
@@ -136,7 +160,7 @@ function networksOf(
   pod: Pod,
   { attached, record, options }: NetworksOfPod,
 ): Promise<ExplainedNetworks> {
-  const { searchPath, conf, findPlugin } = options;
+  const { searchPath, conf, findPlugin, lastAttempt } = options;
   const ctx = contextWithoutCall(deps, conf, (_, types) => Promise.all(types.map(findPlugin)));
-  return explainNetworks(ctx, { pod, attached, record, searchPath, conf });
+  return explainNetworks(ctx, { pod, attached, record, lastAttempt, searchPath, conf });
 }

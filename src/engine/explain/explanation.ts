@@ -1,6 +1,8 @@
 import type { CniArgs } from "#cni/args.ts";
 import type { Reason } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
+import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { Failure } from "./explain-error.ts";
@@ -28,8 +30,37 @@ export interface ExplainedNetwork {
   readonly cniArgs?: CniArgs;
   /** Whether its definition has changed since it was attached. @default false, or not known */
   readonly isOutdated?: boolean;
+  /** Whether the pod has it although neither annotation nor configuration request it. @default false */
+  readonly isUnrequested?: boolean;
+  /** What hot-plug has not done yet of it; absent when nothing is to be done. */
+  readonly pending?: PendingChange;
   /** The requests of the pod that it was attached without. */
   readonly ignored?: readonly IgnoredRequest[];
+}
+
+/** A change of a running pod's network that an attempt has not made yet, or could not make. */
+export interface PendingChange {
+  /**
+   * `unmanaged`: it is not known whether an element of the annotation requested it, so only the end
+   * of the pod detaches it.
+   */
+  readonly change: "plug" | "unplug" | "unmanaged";
+  /** Of what is to be unplugged. */
+  readonly state?: RecordedAttachment["state"];
+  /** It stays until all elements can be attached: the one that cannot may have meant it. @default false */
+  readonly isKept?: boolean;
+  /** The network works as it was before, and the next attempt waits for some minutes. @default false */
+  readonly isPaused?: boolean;
+  /** Why the last attempt failed; absent when it is not known. */
+  readonly failure?: Failure;
+  /** Of what could not be detached: since when (ISO 8601), and how many attempts have failed. */
+  readonly failingSince?: string;
+  readonly attempts?: number;
+}
+
+/** How hot-plug works on the running pod. */
+export interface ExplainedHotPlug extends Omit<LastAttempt, "problems"> {
+  readonly problems: readonly ExplainedProblem[];
 }
 
 /** What an ADD would find wrong with the pod now. */
@@ -88,6 +119,8 @@ export interface Explanation {
   /** The first is the one for which an ADD would fail, unless it is tolerated. */
   readonly problems: readonly ExplainedProblem[];
   readonly record?: ExplainedRecord;
+  /** Absent where `hotPlug` is off for the pod, and before the first attempt. */
+  readonly hotPlug?: ExplainedHotPlug;
   /** The interfaces in the pod's network-status; absent when it has none that can be read. */
   readonly published?: readonly string[];
   /** The last ADD and the last DEL of the pod since plexusd started. */

@@ -29,6 +29,7 @@ export const reasonSteps: Readonly<Record<Reason, string>> = {
   DaemonUnavailable: "check plexusd's pod on this node; the kubelet retries until plexusd runs",
   DevicesUnknown:
     "check that the kubelet runs and that plexusd's pod mounts its pod-resources directory; the kubelet retries",
+  AgentUnavailable: "install `plexus agent --attach` on this node: docs/user/hot-plug.md says how",
   PodReplaced: "do nothing: the kubelet removes this sandbox",
   PrimaryNotReady: "check the primary CNI's pod on this node",
   RepeatedFailures:
@@ -67,4 +68,16 @@ export const reasonSteps: Readonly<Record<Reason, string>> = {
   PluginTimeout:
     "check what the plugin waits for (its daemon, a DHCP server, a lock); delegateTimeoutMs limits its time",
   PluginCrashed: "check the kernel's log for a crash of the plugin or a lack of memory",
+};
+
+/** What differs for a running pod with `hotPlug: on`; the same page has them, too. */
+export const hotPlugSteps: Readonly<Partial<Record<Reason, string>>> = {
+  TryAgainLater: "wait",
+  ApiUnavailable:
+    "check that this node reaches the API server, and the permissions of plexusd's service account",
+  DevicesUnknown:
+    "check that the kubelet runs and that plexusd's pod mounts its pod-resources directory",
+  InvalidAnnotation: "correct the annotation",
+  UnknownKey: "correct or remove the key in the annotation; Plexus ignores it, as Multus does",
+  NoNetworkFound: "create the definition, or correct name and namespace in the annotation",
 };

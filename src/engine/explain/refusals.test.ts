@@ -11,6 +11,7 @@ import type { Explanation } from "./explanation.ts";
 
 /** Reasons that depend on the call or on a plugin: `explain` knows them only from the error of the ADD. */
 type CallReason =
+  | "AgentUnavailable"
   | "AlreadyAttached"
   | "DecodingFailure"
   | "IgnoredRequest"

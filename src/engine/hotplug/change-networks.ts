@@ -27,7 +27,16 @@ import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts"
 import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { changesOf, isSettled, usableRecord } from "./desired-networks.ts";
+import { FailedSwapError } from "./failed-swaps.ts";
 import { type PlannedAddition, planChanges, stays } from "./plan-changes.ts";
+import {
+  type HotPlugProblem,
+  notPluggedText,
+  notUnpluggedText,
+  swapFailedText,
+  swapLostText,
+  swapPausedText,
+} from "./problem-texts.ts";
 import { type LockedSandbox, markDetaching, saveAttachments } from "./running-sandboxes.ts";
 import { SandboxUnavailableError } from "./sandbox-hosts.ts";
 
@@ -37,8 +46,7 @@ export interface HotPlugOperation {
   readonly result: "success" | "error";
   readonly network: string;
   readonly ifName: string;
-  /** Of the error. */
-  readonly message?: string;
+  readonly error?: CniError;
   /** Resolves when the pod's status shows it, or the status is left to a later attempt. */
   readonly published: Promise<void>;
 }
@@ -47,7 +55,7 @@ export interface HotPlugOperation {
 export interface NetworkChangesMade {
   readonly operations: readonly HotPlugOperation[];
   /** Why elements, or the whole annotation, cannot be attached. */
-  readonly problems: readonly CniError[];
+  readonly problems: readonly HotPlugProblem[];
   /** Whether the pod has what its annotation requests. */
   readonly isComplete: boolean;
 }
@@ -71,7 +79,7 @@ export async function changeNetworks(
   for (const each of plan.removals) await networks.detach(each);
   await networks.attachAll(plan.additions);
   const left = changesOf(ctx.config, (await networks.load()).record, pod);
-  const problems = [...(changes.invalid ? [changes.invalid] : []), ...plan.problems];
+  const problems = [...(changes.invalid ? [{ error: changes.invalid }] : []), ...plan.problems];
   return { operations: networks.operations, problems, isComplete: isSettled(left) };
 }
 
@@ -114,7 +122,8 @@ class RunningNetworks {
    */
   async detach(removed: RecordedAttachment): Promise<void> {
     const failure = await this.#try(() => this.#detach(removed));
-    if (failure !== undefined) this.#failed("remove", removed, failure);
+    if (failure === undefined) return;
+    this.#failed("remove", removed, { error: failure, text: notUnpluggedText(failure) });
   }
 
   /** Attaches networks in order, each in the first way that works. @throws as {@link detach} */
@@ -136,9 +145,26 @@ class RunningNetworks {
       if (moved !== undefined) this.#moved.add(moved);
       return;
     }
-    const isBack = await this.#bringBack(addition);
-    if (isBack && !isStuck) this.#noteSwap(first, failure);
-    this.#failed("add", first, failure);
+    await this.#notPlugged(addition, { failure, isStuck });
+  }
+
+  async #notPlugged(
+    addition: PlannedAddition,
+    { failure, isStuck }: { readonly failure: CniError; readonly isStuck: boolean },
+  ): Promise<void> {
+    const [first] = addition.ways as [PlannedAttachment];
+    const former = await this.#bringBack(addition);
+    if (former?.error !== undefined) {
+      const text = swapLostText(failure, former.planned, former.error);
+      this.#failed("add", first, { error: failure, text });
+    } else if (former === undefined || isStuck) {
+      this.#failed("add", first, { error: failure, text: notPluggedText(failure) });
+    } else {
+      const { pod, failedSwaps } = this.#sandbox;
+      const swap = new FailedSwapError(failure, swapFailedText(failure, former.planned));
+      failedSwaps.note(pod, first, swap);
+      this.#failed("add", first, { error: swap, text: swapPausedText(swap) });
+    }
   }
 
   /** @returns why the last way has failed, if no one works @throws as {@link detach} */
@@ -159,14 +185,19 @@ class RunningNetworks {
     return failure;
   }
 
-  /** Attaches what an element should have replaced, unless the edit has moved it. @throws as {@link detach} */
-  async #bringBack(addition: PlannedAddition): Promise<boolean> {
-    const { former, replaced } = addition;
-    if (former === undefined || replaced === undefined || this.#moved.has(replaced)) return false;
-    if (await this.#isRecorded(former.ifName)) return false;
-    const failure = await this.#try(() => this.#attach({ ...addition, planned: former }));
-    if (failure === undefined) this.#back.add(replaced);
-    return failure === undefined;
+  /**
+   * Attaches what an element should have replaced, unless the edit has moved it.
+   * @returns that, with the error if it failed; undefined if there is nothing to attach
+   * @throws as {@link detach}
+   */
+  async #bringBack(addition: PlannedAddition): Promise<FormerNetwork | undefined> {
+    const { former: planned, replaced } = addition;
+    if (planned === undefined || replaced === undefined || this.#moved.has(replaced))
+      return undefined;
+    if (await this.#isRecorded(planned.ifName)) return undefined;
+    const error = await this.#try(() => this.#attach({ ...addition, planned }));
+    if (error === undefined) this.#back.add(replaced);
+    return { planned, error };
   }
 
   /** The interfaces in the sandbox, with those that plugins have just made. @throws CniError 5 */
@@ -257,7 +288,8 @@ class RunningNetworks {
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
       record.noteRoutes(earlier);
-      await rollBack(ctx, record);
+      const owed = await rollBack(ctx, record);
+      for (const each of owed) this.#warn("remove", notUnpluggedText(each));
       await restoreRoutes(ctx, netns, before);
       throw error;
     }
@@ -298,23 +330,26 @@ class RunningNetworks {
   #failed(
     op: HotPlugOperation["op"],
     { displayName: network, ifName }: Subject,
-    err: CniError,
+    { error, text }: { readonly error: CniError; readonly text: string },
   ): void {
-    const { deps, logger } = this.#ctx;
-    const { message } = err;
     const published = this.#publish();
-    this.operations.push({ op, result: "error", network, ifName, message, published });
-    logger.error({ network, ifName, err }, `cannot ${op} the network of a running pod: ${message}`);
-    const reason = failureReasons[op];
-    deps.events.record(this.#sandbox.pod, { type: "Warning", reason, message });
+    this.operations.push({ op, result: "error", network, ifName, error, published });
+    const fields = { network, ifName, err: error };
+    this.#ctx.logger.error(fields, `cannot ${op} the network of a running pod: ${text}`);
+    this.#warn(op, text);
   }
 
-  /** The attachment that it should have replaced is back. */
-  #noteSwap(planned: PlannedAttachment, { message }: CniError): void {
-    const { pod, failedSwaps } = this.#sandbox;
-    const text = `${message}; the former attachment is back, and the next attempt is in some minutes`;
-    failedSwaps.note(pod, planned, text);
+  #warn(op: HotPlugOperation["op"], message: string): void {
+    const reason = failureReasons[op];
+    this.#ctx.deps.events.record(this.#sandbox.pod, { type: "Warning", reason, message });
   }
+}
+
+/** What an element should have replaced. */
+interface FormerNetwork {
+  readonly planned: PlannedAttachment;
+  /** Why it could not be attached again. */
+  readonly error: CniError | undefined;
 }
 
 interface NetworkToAttach extends Pick<PlannedAddition, "recordBytes" | "replaced"> {

@@ -12,9 +12,19 @@ const pauseMs = 240_000;
 
 interface FailedSwap {
   readonly network: string;
-  readonly problem: string;
+  readonly problem: FailedSwapError;
   /** Until when it is not tried again, by the clock. */
   readonly until: number;
+}
+
+/** A network could not take the place of one that works, which pods' events have said. */
+export class FailedSwapError extends CniError {
+  override readonly name = "FailedSwapError";
+
+  constructor(error: CniError, message: string) {
+    const { code, reason, details, subject } = error;
+    super(code, message, { reason, details, subject, cause: error });
+  }
 }
 
 /**
@@ -31,12 +41,12 @@ export class FailedSwaps {
     this.#clock = clock;
   }
 
-  note(pod: Pick<Pod, "uid">, planned: PlannedAttachment, problem: string): void {
+  note(pod: Pick<Pod, "uid">, planned: PlannedAttachment, problem: FailedSwapError): void {
     const until = this.#clock() + pauseMs;
     this.#failed.set(keyOf(pod, planned), { network: identityOf(planned), problem, until });
   }
 
-  /** @throws CniError 100 when the network has just failed to replace an attached one */
+  /** @throws FailedSwapError when the network has just failed to replace an attached one */
   refuse(
     pod: Pick<Pod, "uid">,
     planned: PlannedAttachment,
@@ -45,7 +55,7 @@ export class FailedSwaps {
     const failed = this.#failed.peek(keyOf(pod, planned));
     if (replaced?.state !== "attached" || failed?.network !== identityOf(planned)) return;
     if (this.#clock() >= failed.until) return;
-    throw new CniError("InvalidRequest", failed.problem);
+    throw failed.problem;
   }
 
   /** Somebody wants another attempt. */

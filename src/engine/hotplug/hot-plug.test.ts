@@ -348,13 +348,20 @@ test.each([
 );
 
 test.each([
-  { why: "the agent refuses the sandbox", code: 5, events: ["InterfaceAddRejected: no lock"] },
+  {
+    why: "the agent refuses the sandbox",
+    code: 5,
+    events: [expect.stringMatching(/^InterfaceAddRejected: no lock; Plexus tries again/)],
+  },
   { why: "a definition cannot be read at the moment", code: 11, events: [] },
 ])("hotPlug() tries again if $why", async ({ code, events }) => {
   const pod = await hotPlugLab("a");
   pod.hosts.refusal = new CniError(code, "no lock");
   for (const attempt of [pod.edit("b"), pod.again()]) {
-    expect(await attempt).toMatchObject({ state: "failed", problem: "no lock" });
+    expect(await attempt).toMatchObject({
+      state: "failed",
+      problems: [{ error: { message: "no lock" } }],
+    });
   }
   expect([pod.newEvents(), pod.lab.journal]).toEqual([events, []]);
 });

@@ -1,4 +1,4 @@
-import { asCniError, CniErrorCode } from "#cni/error.ts";
+import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { EngineDeps } from "#engine/call/deps.ts";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
@@ -7,14 +7,22 @@ import { HostGoneError, type Pod } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { changeNetworks, type HotPlugOperation } from "./change-networks.ts";
-import type { NetworkChanges } from "./changes.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
-import { FailedSwaps } from "./failed-swaps.ts";
+import { FailedSwapError, FailedSwaps } from "./failed-swaps.ts";
 import type { PodReports } from "./pod-reports.ts";
+import { type HotPlugProblem, noAgentText, rejectedText, unknownText } from "./problem-texts.ts";
 import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
-import { type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
+import { noAgentError, type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
+
+/** The last attempt for a pod. */
+export interface LastAttempt extends Pick<HotPlugOutcome, "state"> {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly problems: readonly HotPlugProblem[];
+  /** In how many milliseconds the next one is due: 0 while it runs; absent when none is. */
+  readonly nextMs?: number;
+}
 
 /** How an attempt ended to give a pod the networks of its annotation. */
 export interface HotPlugOutcome {
@@ -24,8 +32,16 @@ export interface HotPlugOutcome {
    */
   readonly state: "settled" | "waiting" | "busy" | "failed";
   readonly operations: readonly HotPlugOperation[];
-  /** Why nothing was done, or not everything. */
-  readonly problem?: string;
+  /** Why nothing was done, or not everything, besides the errors of operations. */
+  readonly problems?: readonly HotPlugProblem[];
+}
+
+/** All problems of an attempt, those of its operations included. */
+export function problemsOf({ operations, problems = [] }: HotPlugOutcome): HotPlugProblem[] {
+  const failures = operations.flatMap(({ op, error, network, ifName }) =>
+    error === undefined ? [] : { error, network, ifName, isRemoval: op === "remove" },
+  );
+  return [...problems, ...failures];
 }
 
 /** What an attempt needs beside the engine's own dependencies. */
@@ -48,14 +64,12 @@ export interface HotPlugOptions {
 const maxUnrecorded = 1000;
 const settled: HotPlugOutcome = { state: "settled", operations: [] };
 const waiting: HotPlugOutcome = { state: "waiting", operations: [] };
-const busy: HotPlugOutcome = { state: "busy", operations: [] };
 const failed: HotPlugOutcome = { state: "failed", operations: [] };
+const onHostNetwork =
+  "the pod uses the network of its node (hostNetwork: true), so its networks annotation has no effect";
 const notManaged =
   "the annotation was edited, but Plexus has no record that it attached this pod, so it changes " +
   "none of its networks; delete the pod, so that it starts anew with them (docs/user/hot-plug.md)";
-const noAgent =
-  "the annotation was edited, but no agent on this node may attach networks: " +
-  "install `plexus agent --attach` (docs/user/hot-plug.md)";
 
 /** Plugs and unplugs networks of running pods whose annotation was edited. */
 export class HotPlug {
@@ -90,7 +104,7 @@ export class HotPlug {
     const pod = await options.read(watched);
     if (pod === undefined || pod.isTerminating) return settled;
     if (pod.phase !== "Running") return waiting;
-    if (pod.hostNetwork) return this.#reject(pod, "the pod uses the network of its node");
+    if (pod.hostNetwork) return this.#rejectHostNetwork(pod);
     if (record === undefined) return this.#reportUnrecorded(pod);
     this.#unrecorded.delete(pod.uid);
     try {
@@ -105,16 +119,17 @@ export class HotPlug {
     const edit = defaultNetworkEdit(config, record, pod);
     if (edit !== undefined) this.#reports.report(pod, edit, "default");
     const changes = changesOf(config, record, { ...pod, refreshed });
-    if (changes.unknown.length > 0) this.#reports.report(pod, unknownText(changes), "unknown");
+    if (changes.unknown.length > 0)
+      this.#reports.report(pod, unknownText(changes.unknown), "unknown");
     if (isSettled(changes)) return this.#settle(pod);
     const { additions, removals, invalid } = changes;
     const hasChanges = additions.length + removals.length > 0;
     if (hasChanges || invalid === undefined) return this.#change(config, sandbox);
-    return this.#reject(pod, invalid.message);
+    return this.#reject(pod, [{ error: invalid }]);
   }
 
   async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
-    if (!sandbox.hosts.isAvailable()) throw new SandboxUnavailableError("noAgent", noAgent);
+    if (!sandbox.hosts.isAvailable()) throw noAgentError();
     const { pod, refreshed, isStopping } = sandbox;
     const change = { pod, refreshed, isStopping, failedSwaps: this.#failedSwaps };
     const { problems, isComplete, operations } = await this.#sandboxes.run(
@@ -122,28 +137,32 @@ export class HotPlug {
       sandbox,
       (ctx, at) => changeNetworks(ctx, { ...at, ...change }),
     );
-    const problem = problems.map(({ message }) => message).join("; ") || undefined;
-    const outcome = omitUndefined({ operations, problem });
+    const outcome = { operations, problems };
     if (isComplete) return { ...this.#settle(pod), ...outcome };
-    const lasting = problems.filter(({ code }) => code !== CniErrorCode.TryAgainLater);
-    const text = lasting.map(({ message }) => message).join("; ");
-    if (text !== "") this.#reports.report(pod, text);
+    const lasting = problems.filter(
+      ({ error }) =>
+        error.code !== CniErrorCode.TryAgainLater && !(error instanceof FailedSwapError),
+    );
+    if (lasting.length > 0) this.#reports.report(pod, rejectedText(lasting));
     return { ...failed, ...outcome };
   }
 
   /** What does not end by itself becomes an event, for people to act. */
   #fail(pod: Pod, record: AttachmentRecord, error: unknown): HotPlugOutcome {
-    if (error instanceof HostGoneError) return failed;
+    const problem = asCniError(error);
+    const problems = [{ error: problem }];
+    if (error instanceof HostGoneError) return { ...failed, problems };
     const why = error instanceof SandboxUnavailableError ? error.why : undefined;
-    if (why === "busy") return busy;
+    if (why === "busy") return { state: "busy", operations: [], problems };
     if (why === "gone") return waiting;
-    const { code, message } = asCniError(error);
+    const { code } = problem;
     const fields = { ...sandboxFields(record), err: error };
     this.#deps.logger.warn(fields, "cannot change the networks of a running pod");
     const isTemporary = code === CniErrorCode.TryAgainLater && why !== "noAgent";
-    if (!isTemporary) this.#reports.report(pod, message);
+    if (!isTemporary)
+      this.#reports.report(pod, why === "noAgent" ? noAgentText(problem) : rejectedText(problems));
     const isInvalid = code === CniErrorCode.InvalidRequest;
-    return { ...(isInvalid ? settled : failed), problem: message };
+    return { ...(isInvalid ? settled : failed), problems };
   }
 
   /** A running pod has no record while its sandbox is made anew, so the event comes later. */
@@ -159,20 +178,19 @@ export class HotPlug {
     return settled;
   }
 
-  #reject(pod: Pod, problem: string): HotPlugOutcome {
-    this.#reports.report(pod, problem);
-    return { ...settled, problem };
+  #rejectHostNetwork(pod: Pod): HotPlugOutcome {
+    this.#reports.report(pod, onHostNetwork);
+    return { ...settled, problems: [{ error: new CniError("InvalidRequest", onHostNetwork) }] };
+  }
+
+  #reject(pod: Pod, problems: readonly HotPlugProblem[]): HotPlugOutcome {
+    this.#reports.report(pod, rejectedText(problems));
+    return { ...settled, problems };
   }
 }
 
 interface SandboxToOpen extends SandboxToRun, Pick<HotPlugOptions, "refreshed" | "isStopping"> {
   readonly pod: Pod;
-}
-
-/** Its record has no element: an earlier release attached it, or the configuration had it. */
-function unknownText({ unknown }: NetworkChanges): string {
-  const names = unknown.map(({ displayName, ifName }) => `${displayName} (${ifName})`).join(", ");
-  return `no element of the annotation requests ${names}, and it is not known that one did: delete the pod to detach it`;
 }
 
 /** False for an annotation that cannot be read. */

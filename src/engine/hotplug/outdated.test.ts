@@ -50,7 +50,7 @@ test.each([
   expect(await pod.again("net1")).toMatchObject({
     state: "settled",
     operations: [],
-    problem: expect.stringContaining("default/a"),
+    problems: [{ network: "default/a", ifName: "net1" }],
   });
   expect(pod.lab.plugins.log()).toEqual([]);
 });
@@ -68,7 +68,7 @@ test("a network that cannot be plugged anew is plugged by a later attempt", asyn
     state: "failed",
     operations: [
       { result: "success" },
-      { result: "error", message: expect.stringContaining("no") },
+      { result: "error", error: { message: expect.stringContaining("no") } },
     ],
   });
   pod.lab.plugins.unscript("bridge ADD");

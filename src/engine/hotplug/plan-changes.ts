@@ -12,6 +12,7 @@ import { resolveSelection } from "#engine/plan/requested-networks.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
 import type { Addition, NetworkChanges } from "./changes.ts";
+import type { HotPlugProblem } from "./problem-texts.ts";
 import type { LockedSandbox } from "./running-sandboxes.ts";
 
 /** An element that can be attached, as far as that can be known. */
@@ -30,7 +31,7 @@ export interface ChangePlan {
   readonly removals: readonly RecordedAttachment[];
   readonly additions: readonly PlannedAddition[];
   /** Why other elements cannot be attached. */
-  readonly problems: readonly CniError[];
+  readonly problems: readonly HotPlugProblem[];
 }
 
 interface ToPlan {
@@ -81,7 +82,7 @@ export async function planChanges(
   return {
     removals: changes.removals.filter(mayGo),
     additions,
-    problems: failures.map(({ error }) => error),
+    problems: failures.map(problemOf),
   };
 }
 
@@ -170,6 +171,11 @@ function nameOf({ selection, replaced }: Addition): string | undefined {
 export function stays({ displayName, ifName }: RecordedAttachment): CniError {
   const message = `network ${displayName} stays on ${ifName}, because the network that was to take its place there cannot be attached`;
   return new CniError(CniErrorCode.TryAgainLater, message);
+}
+
+function problemOf({ addition, error }: { addition: Addition; error: CniError }): HotPlugProblem {
+  const { namespace, name } = addition.selection;
+  return { error, network: `${namespace}/${name}`, ifName: nameOf(addition) };
 }
 
 function isTemporary({ code }: CniError): boolean {

@@ -94,7 +94,7 @@ test.each([
     state: "failed",
     operations: [
       { op: "remove", result: "success" },
-      { op: "add", result: "error", message: expect.stringMatching(/no such VLAN/) },
+      { op: "add", result: "error", error: { message: expect.stringMatching(/no such VLAN/) } },
     ],
   });
   expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/a"]);
@@ -102,7 +102,13 @@ test.each([
   pod.lab.plugins.calls.length = 0;
   expect(await pod.again()).toMatchObject({
     state: "failed",
-    problem: expect.stringMatching(/no such VLAN.*the former attachment is back/),
+    problems: [
+      {
+        error: {
+          message: expect.stringMatching(/no such VLAN.*default\/a \(x1\) is attached again/),
+        },
+      },
+    ],
   });
   expect(pod.lab.plugins.log()).toEqual([]);
   pod.lab.plugins.unscript("macvlan ADD");
@@ -239,7 +245,7 @@ test("an annotation that became invalid keeps no lost interface from healing", a
   await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
   await pod.edit("[");
   expect(lab.kernel.linkNames(netns)).toEqual(["eth0", "net1", "net2"]);
-  expect(await pod.again()).toMatchObject({ state: "settled", problem: expect.any(String) });
+  expect(await pod.again()).toMatchObject({ state: "settled", problems: [{}] });
 });
 
 /** An ADD of an interface with a default route by each gateway, in the kernel and in the result. */

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallHost } from "#engine/call/call.ts";
 import type { RecordKey } from "#engine/record/record.ts";
 
@@ -11,9 +11,15 @@ export class SandboxUnavailableError extends CniError {
   readonly why: "noAgent" | "busy" | "gone";
 
   constructor(why: SandboxUnavailableError["why"], message: string) {
-    super(CniErrorCode.TryAgainLater, message);
+    super(why === "noAgent" ? "AgentUnavailable" : "TryAgainLater", message);
     this.why = why;
   }
+}
+
+/** No agent that may attach networks is connected, or expected. */
+export function noAgentError(): SandboxUnavailableError {
+  const message = "no agent that may attach networks is connected to plexusd";
+  return new SandboxUnavailableError("noAgent", message);
 }
 
 /** A sandbox to lock. */
@@ -50,6 +56,6 @@ export const noSandboxHosts: SandboxHosts = {
   isAvailable: () => false,
   onAvailable: () => undefined,
   open: async () => {
-    throw new SandboxUnavailableError("noAgent", "no agent is connected");
+    throw noAgentError();
   },
 };

@@ -20,7 +20,7 @@ export function reportFindings(report: NodeStatus): Finding[] {
         text: `${text}: what it held may have to be released by hand`,
       }),
     ),
-    unattachedPods(report),
+    ...runningPods(report),
     ...requests(report),
     ...agent(report),
   ];
@@ -98,11 +98,23 @@ function leftovers({ leftovers: count, attachments, node }: NodeStatus): Finding
   };
 }
 
-function unattachedPods({ unattachedPods: count }: NodeStatus): Finding {
+function runningPods({ unattachedPods: unattached, hotPlugProblems }: NodeStatus): Finding[] {
   const check = "running pods";
-  if (count === 0) return { check, verdict: "ok", text: "none lacks a network that it asks for" };
-  const text = `without networks that they ask for: ${count}, because they started when the container runtime did not call Plexus; the events NotAttached name them; delete them, so that their replacements are attached`;
-  return { check, verdict: "warning", text };
+  if (unattached.length + hotPlugProblems.length === 0) {
+    return [{ check, verdict: "ok", text: "none lacks a network that it asks for" }];
+  }
+  const texts = hotPlugProblems
+    .slice(0, namedMax)
+    .map(({ pod, problem }) => `${pod}: ${problem}; kubectl plexus explain ${pod} says what to do`);
+  if (hotPlugProblems.length > namedMax)
+    texts.push(
+      `networks could not be changed: ${hotPlugProblems.length - namedMax} more pods; the events FailedAddingInterface, FailedRemovingInterface and InterfaceAddRejected name them`,
+    );
+  if (unattached.length > 0)
+    texts.push(
+      `without networks that they ask for: ${unattached.length} (${named(unattached)}), because they started when the container runtime did not call Plexus; delete them, so that their replacements are attached`,
+    );
+  return texts.map((text) => ({ check, verdict: "warning", text }));
 }
 
 function requests({ requests: { rules, refused } }: NodeStatus): Finding[] {

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { adminSocketPath, type NodeStatus } from "#daemon/admin/node-status.ts";
-import type { Explanation } from "#engine/explain/explanation.ts";
+import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 
 const explanation: Explanation = {
@@ -36,7 +36,8 @@ const report: NodeStatus = {
   conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
   unseenPaths: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
-  ...{ attachments: 4, leftovers: 0, unattachedPods: 0, callsInFlight: 1, damagedRecords: [] },
+  ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [] },
+  ...{ unattachedPods: [], hotPlugProblems: [] },
   requests: { rules: { undeclaredRequests: "fail", ignoredRequests: "warn" }, refused: [] },
 };
 
@@ -106,6 +107,61 @@ test("explain shows the requests that a network ignored in its state", async () 
   expect(out).toContain("attached, ignored mac (asked 02:00:00:00:00:01, got 02:00:00:00:00:02)");
 });
 
+test("explain shows how hot-plug works on the pod, and why networks are not changed", async () => {
+  const failure = { message: "network shop/b (net2): no such VLAN", subject: "shop/b (net2)" };
+  const since = "2026-01-01T00:00:00Z";
+  const base = { isDefault: false, ifName: "net1" };
+  const unplug = { change: "unplug", state: "attached" } as const;
+  const networks: ExplainedNetwork[] = [
+    { network: "shop/b", isDefault: false, pending: { change: "plug", failure } },
+    { network: "shop/c", isDefault: false, pending: { change: "plug" } },
+    { network: "shop/d", ...base, pending: unplug },
+    { network: "shop/e", ...base, pending: { ...unplug, isKept: true } },
+    { network: "shop/f", ...base, pending: { ...unplug, state: "detaching" } },
+    { network: "shop/g", ...base, pending: { ...unplug, state: "attempted" } },
+    {
+      ...{ network: "shop/h", ...base },
+      pending: { ...unplug, state: "owed", attempts: 3, failingSince: since, failure },
+    },
+    { network: "shop/i", ...base, isUnrequested: true, pending: { change: "unmanaged" } },
+    { network: "shop/j", ...base, isUnrequested: true },
+  ];
+  const general = { message: "no agent" };
+  const hotPlug = { at: since, state: "failed", problems: [general], nextMs: 2500 } as const;
+  const problems = explanation.problems.map((each) => ({ ...each, network: "shop/j" }));
+  const { socket } = await plexusd({
+    explanation: { ...explanation, networks, problems, hotPlug },
+  });
+  const { out } = await run("explain", "--socket", socket, "shop/web");
+  expect(out).toContain(`hot-plug:    ${since} failed: no agent; next attempt in 3 s\n`);
+  const states = out
+    .split("\n")
+    .slice(-networks.length)
+    .map((line) => line.split(/ {2,}/).at(-1));
+  expect(states).toEqual([
+    "not plugged: no such VLAN",
+    "not plugged yet",
+    "attached, to be unplugged",
+    "attached, kept until all elements can be attached",
+    "being unplugged",
+    "being plugged",
+    `not detached since ${since} (attempts: 3): no such VLAN`,
+    "attached, not known by whom it was requested",
+    "attached, not requested any more; there is no such definition",
+  ]);
+});
+
+test.each([
+  [{ state: "settled" }, "done"],
+  [{ state: "settled", problems: [{ message: "no JSON" }] }, "waits for an edit: no JSON"],
+  [{ state: "busy", nextMs: 0 }, "busy; the next attempt runs"],
+] as const)("explain prints the attempt %j", async (attempt, text) => {
+  const hotPlug = { at: "T", problems: [], ...attempt };
+  const { socket } = await plexusd({ explanation: { ...explanation, hotPlug } });
+  const { out } = await run("explain", "--socket", socket, "shop/web");
+  expect(out).toContain(`hot-plug:    T ${text}\n`);
+});
+
 test("explain shows what plugins are asked for, and who attached a network", async () => {
   const networks = [
     { network: "cbr0", isDefault: true, ifName: "eth0", attachedBy: "Multus" },
@@ -161,7 +217,8 @@ test("status prints the counts of plexusd, and why it is not ready", async () =>
   const { socket } = await plexusd({ report: { ...report, notReady: ["it stops", "no CNI"] } });
   const lines = [
     ...["plexusd 1.2.3 (abc)", "node configuration: active", "attachments: 4", "leftovers: 0"],
-    ...["pods not attached: 0", "calls being served: 1"],
+    ...["pods not attached: 0", "pods with networks that could not be changed: 0"],
+    "calls being served: 1",
   ];
   expect(await run("status", "--socket", socket)).toEqual({
     code: 1,
@@ -261,7 +318,21 @@ test.each([
     "problem",
     "c1 is unusable",
   ],
-  ["with unattached pods", { unattachedPods: 3 }, "running pods", "warning", "NotAttached"],
+  [
+    "with unattached pods",
+    { unattachedPods: ["shop/web (shop/a, shop/b)"] },
+    "running pods",
+    "warning",
+    "without networks that they ask for: 1 (shop/web (shop/a, shop/b)), because",
+  ],
+  [
+    "with a network that could not be plugged",
+    { hotPlugProblems: [{ pod: "shop/web", problem: "network shop/a (net1): no such VLAN" }] },
+    "running pods",
+    "warning",
+    "shop/web: network shop/a (net1): no such VLAN; kubectl plexus explain shop/web says what to do",
+  ],
+  ["without pods that lack a network", {}, "running pods", "ok", "none lacks a network"],
   [
     "with pods that request undeclared capabilities",
     {

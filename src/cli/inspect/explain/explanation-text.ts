@@ -1,20 +1,25 @@
 import { columns, table } from "#cli/table.ts";
+import { withoutSubject } from "#cni/error.ts";
+import type { Failure } from "#engine/explain/explain-error.ts";
 import type {
+  ExplainedHotPlug,
   ExplainedNetwork,
   ExplainedProblem,
   Explanation,
+  PendingChange,
 } from "#engine/explain/explanation.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 
 /** An explanation for people: the sentence first, then what it is concluded from. */
 export function explanationText(explanation: Explanation): string[] {
-  const { advice, pod, node, annotation, record, calls, networks, problems } = explanation;
+  const { advice, pod, node, annotation, record, calls, networks, problems, hotPlug } = explanation;
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["pod", podText(pod)],
     ["node", nodeText(node)],
     ["annotation", annotation === undefined ? "none" : shortened(annotation)],
     ...problems.filter(isGeneral).map(({ message }) => ["problem", message] as const),
     ["record", record && `since ${record.createdAt}, container ${record.containerId.slice(0, 12)}`],
+    ["hot-plug", hotPlug && hotPlugText(hotPlug)],
     ["status", explanation.published && `lists ${explanation.published.join(", ")}`],
     ...calls.map(
       ({ command, at, code, message }) =>
@@ -44,6 +49,27 @@ function nodeText({ name, confState, confReason }: Explanation["node"]): string 
   return confState === undefined ? name : `${name}: ${confState}, ${confReason}`;
 }
 
+function hotPlugText({ at, state, problems, nextMs }: ExplainedHotPlug): string {
+  const [general] = problems.filter(isGeneral);
+  const words = state === "settled" && general !== undefined ? "waits for an edit" : ends[state];
+  const ended = general === undefined ? words : `${words}: ${general.message}`;
+  if (nextMs === undefined) return `${at} ${ended}`;
+  const next = nextMs <= 0 ? "the next attempt runs" : `next attempt in ${seconds(nextMs)} s`;
+  return `${at} ${ended}; ${next}`;
+}
+
+/** How the last attempt ended; the table has what it says of networks. */
+const ends: Readonly<Record<ExplainedHotPlug["state"], string>> = {
+  settled: "done",
+  waiting: "waits for a change of the pod",
+  busy: "busy",
+  failed: "failed",
+};
+
+function seconds(milliseconds: number): number {
+  return Math.ceil(milliseconds / 1000);
+}
+
 function isGeneral({ network }: ExplainedProblem): boolean {
   return network === undefined;
 }
@@ -52,8 +78,13 @@ function networkTable(
   networks: readonly ExplainedNetwork[],
   problems: readonly ExplainedProblem[],
 ): string[] {
-  const stateOf = (network: ExplainedNetwork): string =>
-    problems.find((problem) => problem.network === network.network)?.message ?? stateText(network);
+  const stateOf = (each: ExplainedNetwork): string => {
+    if (each.pending !== undefined) return pendingText(each.pending);
+    const problem = problems.find(({ network }) => network === each.network);
+    const found = problem && reasonOf(problem);
+    if (each.ifName === undefined) return found ?? "not attached";
+    return found === undefined ? stateText(each) : `${stateText(each)}; ${found}`;
+  };
   const shown: readonly (readonly [head: string, cell: (network: ExplainedNetwork) => string])[] = [
     ["NETWORK", ({ network }) => network],
     ["INTERFACE", ({ ifName }) => ifName ?? ""],
@@ -85,10 +116,32 @@ function askedFor({ runtimeConfig = {}, cniArgs = [] }: ExplainedNetwork): strin
   return [...capabilities, ...(args.length > 0 ? [`CNI_ARGS=${args.join(";")}`] : [])].join(" ");
 }
 
-function stateText({ ifName, attachedBy, isOutdated, ignored = [] }: ExplainedNetwork): string {
-  if (ifName === undefined) return "not attached";
+/** What hot-plug has not done, and why. */
+function pendingText({ change, state, isKept, failure, ...pending }: PendingChange): string {
+  if (change === "unmanaged") return "attached, not known by whom it was requested";
+  const why = failure === undefined ? "" : `: ${reasonOf(failure)}`;
+  if (change === "plug") return `not plugged${why === "" ? " yet" : why}`;
+  if (pending.failingSince !== undefined)
+    return `not detached since ${pending.failingSince} (attempts: ${pending.attempts})${why}`;
+  if (state === "detaching") return `being unplugged${why}`;
+  if (state !== "attached") return "being plugged";
+  return `attached, ${isKept === true ? "kept until all elements can be attached" : "to be unplugged"}${why}`;
+}
+
+/** The table names the network. */
+function reasonOf({ message, subject = "" }: Failure): string {
+  return withoutSubject(message, subject);
+}
+
+function stateText({
+  attachedBy,
+  isOutdated,
+  isUnrequested,
+  ignored = [],
+}: ExplainedNetwork): string {
   if (attachedBy !== undefined) return `attached by ${attachedBy}`;
   if (isOutdated === true) return "attached before its definition changed";
+  if (isUnrequested === true) return "attached, not requested any more";
   return ignored.length === 0 ? "attached" : `attached, ${ignoredWords(ignored)}`;
 }
 

@@ -1,0 +1,242 @@
+import { expect, test } from "vitest";
+import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
+import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
+import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
+import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+import { missing } from "#engine/testing/pod-lab.ts";
+import type { Json } from "#lib/json.ts";
+import type { Explanation } from "./explanation.ts";
+
+const podName = { namespace: "default", name: "web" };
+
+/** What is explained of the pod, with an attempt that ended so; the next one is due in 37 s. */
+function explain({ lab, pod }: HotPlugLab, outcome: HotPlugOutcome): Promise<Explanation> {
+  const lastAttempt = {
+    ...{ at: "2026-01-01T00:00:00Z", state: outcome.state, problems: problemsOf(outcome) },
+    ...(outcome.state !== "settled" && { nextMs: 36_500 }),
+  };
+  return lab.engine.explain(podName, {
+    pods: { find: async () => ({ ...pod(), node: "n1" }) },
+    node: { name: "n1", confState: "active" },
+    ...{ conf: lab.conf, searchPath: ["/opt/cni/bin"], lastAttempt },
+    findPlugin: async (type) => lab.plugins.find(type),
+  });
+}
+
+/** `interface network: what is pending` of each network but the default one. */
+function rows({ networks }: Explanation): string[] {
+  return networks.slice(1).map(({ ifName = "-", network: name, pending, isUnrequested }) => {
+    const { change, state = "", isKept, isPaused, failure } = pending ?? {};
+    const words = [change, state, isKept && "kept", isPaused && "paused", failure && "failed"];
+    const text = [...words, isUnrequested && "unrequested"].filter(Boolean).join(" ");
+    return `${ifName} ${name}: ${text}`;
+  });
+}
+
+interface Scene {
+  readonly start: Json;
+  readonly edit: Json;
+  readonly prepare?: (lab: EngineLab, pod: HotPlugLab) => void | Promise<void>;
+  /** Attempts after the edit. @default 1 */
+  readonly attempts?: number;
+  readonly isOff?: boolean;
+  readonly finding: string;
+  readonly says: string | RegExp;
+  readonly shows: readonly string[];
+}
+
+const refusesVlan = ({ plugins }: EngineLab): void =>
+  plugins.script("macvlan ADD", failed(7, "no such VLAN"));
+
+test.each<[title: string, Scene]>([
+  [
+    "a mistyped plugin",
+    {
+      ...{ start: "a", edit: "a,b", finding: "PluginMissing" },
+      prepare: ({ plugins }) => plugins.setLookup("macvlan", missing),
+      says: /^Could not plug default\/b: failed to find plugin "macvlan".*\. Install the plugin.*; plexusd tries again in 37 s\.$/,
+      shows: ["net1 default/a: ", "- default/b: plug failed"],
+    },
+  ],
+  [
+    "a mistyped definition, which keeps a network that no element names",
+    {
+      ...{ start: "a,b", edit: "b,bb@x1", finding: "NoNetworkFound" },
+      says: "Could not plug default/bb (x1): there is no NetworkAttachmentDefinition default/bb, which the pod asks for. Create the definition, or correct name and namespace in the annotation; plexusd tries again in 37 s.",
+      shows: [
+        "net2 default/b: ",
+        "- default/bb: plug failed",
+        "net1 default/a: unplug attached kept",
+      ],
+    },
+  ],
+  [
+    "an annotation that is no JSON",
+    {
+      ...{ start: "a,b", edit: "[{", finding: "InvalidAnnotation" },
+      says: /^Could not use the annotation: .*\. Correct the annotation; the pod keeps its networks until then\.$/,
+      shows: ["net1 default/a: ", "net2 default/b: "],
+    },
+  ],
+  [
+    "an annotation that is no JSON, without hot-plug",
+    {
+      ...{ start: "a,b", edit: "[{", finding: "InvalidAnnotation", isOff: true },
+      says: /Correct the annotation and create the pod again; the pod keeps its networks until then\.$/,
+      shows: ["net1 default/a: ", "net2 default/b: "],
+    },
+  ],
+  [
+    "two elements with one interface",
+    {
+      ...{ start: "a", edit: "a@x1,b@x1", finding: "InterfaceNameTaken" },
+      says: /^Could not change the networks of the pod: .*elements 1 and 2 request interface x1\. Give each network[^;]*\.$/,
+      shows: ["net1 default/a: ", "- default/b: "],
+    },
+  ],
+  [
+    "an unknown key",
+    {
+      ...{ start: "a", edit: [{ name: "a", mtu: 9000 }], finding: "UnknownKey" },
+      says: /Correct or remove the key in the annotation; Plexus ignores it, as Multus does\.$/,
+      shows: ["net1 default/a: "],
+    },
+  ],
+  [
+    "a network that cannot take the place of one that works",
+    {
+      ...{ start: "a@x1", edit: "b@x1", finding: "PluginFailed", prepare: refusesVlan },
+      says: /^Could not plug default\/b \(x1\): .*no such VLAN; default\/a \(x1\) is attached again as before\. .*; plexusd tries again in some minutes\.$/,
+      shows: ["- default/b: plug paused failed", "x1 default/a: unplug attached kept"],
+    },
+  ],
+  [
+    "the same at a later attempt",
+    {
+      ...{ start: "a@x1", edit: "b@x1", finding: "PluginFailed", prepare: refusesVlan },
+      attempts: 2,
+      says: /no such VLAN; default\/a \(x1\) is attached again as before\. .*; plexusd tries again in some minutes\.$/,
+      shows: ["- default/b: plug paused failed", "x1 default/a: unplug attached kept"],
+    },
+  ],
+  [
+    "a network that can be neither plugged nor detached",
+    {
+      ...{ start: "", edit: "b", finding: "PluginFailed", attempts: 2 },
+      prepare: (lab) => {
+        refusesVlan(lab);
+        lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
+      },
+      says: /^Could not plug default\/b \(net1\): .*no server answers\. .*; plexusd tries again in 37 s\.$/,
+      shows: ["- default/b: plug failed", "net1 default/b: unplug owed failed"],
+    },
+  ],
+  [
+    "a network that cannot be unplugged",
+    {
+      ...{ start: "a,b", edit: "b", finding: "PluginFailed" },
+      prepare: ({ plugins }) => plugins.script("bridge DEL", failed(7, "busy")),
+      says: /^Could not unplug default\/a \(net1\): .*busy\. .*; plexusd tries again in 37 s\.$/,
+      shows: ["net2 default/b: ", "net1 default/a: unplug owed failed"],
+    },
+  ],
+  [
+    "a default route that the running pod cannot get",
+    {
+      ...{ start: "a", edit: [{ name: "a" }, { name: "b", "default-route": ["10.0.0.1"] }] },
+      finding: "InvalidRequest",
+      says: /^Could not plug default\/b: a running pod keeps its default route/,
+      shows: ["net1 default/a: ", "- default/b: plug failed"],
+    },
+  ],
+  [
+    "no agent",
+    {
+      ...{ start: "a", edit: "a,b", finding: "AgentUnavailable" },
+      prepare: (_, { hosts }) => {
+        hosts.isConnected = false;
+      },
+      says: /^Could not change the networks of the pod: no agent .*\. Install `plexus agent --attach` on this node.*; plexusd tries again in 37 s\.$/,
+      shows: ["net1 default/a: ", "- default/b: plug"],
+    },
+  ],
+  [
+    "an agent that restarts",
+    {
+      ...{ start: "a", edit: "a,b", finding: "TryAgainLater" },
+      prepare: (_, { hosts }) => {
+        hosts.refusal = new SandboxUnavailableError("busy", "plexus agent is restarting");
+      },
+      says: "Could not change the networks of the pod: plexus agent is restarting. Wait; plexusd tries again in 37 s.",
+      shows: ["net1 default/a: ", "- default/b: plug"],
+    },
+  ],
+  [
+    "a network of which the record does not say who requested it",
+    {
+      ...{ start: "a,b", edit: "b", finding: "NotManaged" },
+      prepare: async ({ records }) => {
+        const { record, plan } = (await records.load(sandbox)) ?? (undefined as never);
+        const attachments = record.attachments.map(({ selection: _, ...each }) => each);
+        await records.update({ ...record, attachments }, plan);
+      },
+      says: "No element of the annotation requests default/a (net1), and it is not known that one did: delete the pod to detach it.",
+      shows: ["net2 default/b: ", "net1 default/a: unmanaged unrequested"],
+    },
+  ],
+  [
+    "a network that an edit removed, without hot-plug",
+    {
+      ...{ start: "a,b", edit: "b", finding: "AnnotationChanged", isOff: true },
+      says: /Neither annotation nor configuration name default\/a \(net1\) any more: to detach it, create the pod again\.$/,
+      shows: ["net2 default/b: ", "net1 default/a: unrequested"],
+    },
+  ],
+  [
+    "an edit that is in effect",
+    {
+      ...{ start: "a", edit: "a,b", finding: "Attached" },
+      says: "All networks are attached: eth0=default-net, net1=default/a, net2=default/b.",
+      shows: ["net1 default/a: ", "net2 default/b: "],
+    },
+  ],
+])("explain shows %s of a running pod", async (_, scene) => {
+  const pod = await hotPlugLab(scene.start);
+  await scene.prepare?.(pod.lab, pod);
+  if (scene.isOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: "off" };
+  let outcome = await pod.edit(scene.edit);
+  for (let n = 1; n < (scene.attempts ?? 1); n++) outcome = await pod.again();
+  const explanation = await explain(pod, outcome);
+  const { finding, sentence } = explanation.advice;
+  expect({ finding, sentence, shows: rows(explanation) }).toEqual({
+    finding: scene.finding,
+    sentence: typeof scene.says === "string" ? scene.says : expect.stringMatching(scene.says),
+    shows: scene.shows,
+  });
+});
+
+test("explain says since when a network cannot be detached, and how often that failed", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.plugins.script("bridge DEL", failed(7, "busy"));
+  for (let n = 0; n < 2; n++) await pod.edit("");
+  const { networks } = await explain(pod, await pod.again());
+  expect(networks[1]?.pending).toMatchObject({
+    ...{ state: "owed", attempts: 3, failingSince: expect.stringMatching(/^\d{4}-/) },
+    failure: { message: expect.stringContaining("busy") },
+  });
+  expect(pod.lab.kernel.linkNames(netns)).toContain("net1");
+});
+
+test("explain says that a running pod keeps its default network", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.source.addNad("kube-system/other", network("other", "bridge"));
+  const annotations = { ...pod.pod().annotations, "v1.multus-cni.io/default-network": "other" };
+  pod.state = { annotations };
+  const { advice } = await explain(pod, await pod.again());
+  expect(advice).toEqual({
+    ...{ finding: "AnnotationChanged", ok: false },
+    sentence:
+      "A running pod keeps its default network default-net: create the pod again to attach it to kube-system/other.",
+  });
+});

@@ -1,0 +1,73 @@
+import type { PodChanges } from "#engine/hotplug/desired-networks.ts";
+import { FailedSwapError } from "#engine/hotplug/failed-swaps.ts";
+import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
+import type { HotPlugProblem } from "#engine/hotplug/problem-texts.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { explainedProblem } from "./explained-problem.ts";
+import type { PendingChange } from "./explanation.ts";
+
+/** What hot-plug has to change of a running pod, with the reasons that its last attempt found. */
+export class PendingChanges {
+  readonly #changes: PodChanges;
+  readonly #problems: readonly HotPlugProblem[];
+
+  constructor(changes: PodChanges, { problems = [] }: Partial<LastAttempt> = {}) {
+    this.#changes = changes;
+    this.#problems = problems;
+  }
+
+  /** Whether an attachment is to go, or has to come anew. */
+  isRemoved(recorded: RecordedAttachment | undefined): boolean {
+    return recorded !== undefined && this.#changes.removals.includes(recorded);
+  }
+
+  /** Of a network that the pod is to get; undefined if no element of the annotation requests it. */
+  ofElement(network: string, ifName?: string): PendingChange | undefined {
+    const isAdded = this.#changes.additions.some(
+      ({ selection }) => `${selection.namespace}/${selection.name}` === network,
+    );
+    if (!isAdded) return undefined;
+    const isElement = (each: HotPlugProblem): boolean => isAbout(each, network, ifName);
+    // The reason may be that what it replaces could not be detached.
+    const found =
+      this.#problems.find((each) => each.isRemoval !== true && isElement(each)) ??
+      this.#problems.find(isElement);
+    const isPaused = found?.error instanceof FailedSwapError || undefined;
+    return omitUndefined({
+      ...{ change: "plug" as const, isPaused },
+      failure: found && explainedProblem(found),
+    });
+  }
+
+  /** Of an attachment that no element of the annotation requests as it is. */
+  ofAttachment(recorded: RecordedAttachment): PendingChange | undefined {
+    if (this.#changes.unknown.includes(recorded)) return { change: "unmanaged" };
+    if (!this.isRemoved(recorded)) return undefined;
+    const { displayName, ifName, state, teardown } = recorded;
+    if (teardown !== undefined) {
+      const { firstFailedAt: failingSince, attempts, lastError: message, reason } = teardown;
+      const failure = omitUndefined({ message, reason });
+      return { change: "unplug", state, failure, failingSince, attempts };
+    }
+    const found = this.#problems.find(
+      (each) => each.isRemoval === true && isAbout(each, displayName, ifName),
+    );
+    const isWrong = this.#problems.some(({ isRemoval }) => isRemoval !== true);
+    return omitUndefined({
+      ...{ change: "unplug" as const, state },
+      isKept: (state === "attached" && isWrong) || undefined,
+      failure: found && explainedProblem(found),
+    });
+  }
+}
+
+/** Names of interfaces count only if both are known. */
+function isAbout(
+  { network, ifName }: HotPlugProblem,
+  name: string,
+  ownIfName: string | undefined,
+): boolean {
+  const isSameInterface = ifName === undefined || ownIfName === undefined || ifName === ownIfName;
+  return network === name && isSameInterface;
+}

@@ -1,0 +1,89 @@
+import { expect, test } from "vitest";
+import type { EngineLab } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+import { missing } from "#engine/testing/pod-lab.ts";
+import { hotPlugLab } from "./testing/hot-plug-lab.ts";
+
+const again =
+  "Plexus tries again with backoff, and at once when the annotation or the definition changes";
+
+interface Scene {
+  readonly title: string;
+  readonly edit: readonly [from: string, to: string];
+  readonly prepare?: (lab: EngineLab) => void;
+  /** The warnings of two attempts. */
+  readonly warnings: readonly RegExp[];
+}
+
+const macvlan =
+  (outcome: Record<string, string>) =>
+  (lab: EngineLab): void => {
+    for (const [command, message] of Object.entries(outcome))
+      lab.plugins.script(`macvlan ${command}`, failed(7, message));
+  };
+
+test.each<Scene>([
+  {
+    title: "a network that cannot be plugged",
+    ...{ edit: ["a", "a,b"], prepare: macvlan({ ADD: "no such VLAN" }) },
+    warnings: [
+      ...[1, 2].map(() => new RegExp(`^Failed.* default/b \\(net2\\): .*no such VLAN; ${again}$`)),
+    ],
+  },
+  {
+    title: "a network that can be neither plugged nor detached",
+    ...{ edit: ["a", "a,b"], prepare: macvlan({ ADD: "no such VLAN", DEL: "no answer" }) },
+    warnings: [
+      /^FailedRemovingInterface: .* default\/b \(net2\): .*no answer; Plexus keeps its record and tries again with backoff$/,
+      /^FailedAddingInterface: .* default\/b \(net2\): .*no such VLAN; Plexus tries again/,
+      /^FailedRemovingInterface: .* default\/b \(net2\): .*no answer; Plexus keeps its record/,
+    ],
+  },
+  {
+    title: "a failed swap, once",
+    ...{ edit: ["a@x1", "b@x1"], prepare: macvlan({ ADD: "no such VLAN" }) },
+    warnings: [
+      /^FailedAddingInterface: .* default\/b \(x1\): .*no such VLAN; default\/a \(x1\) is attached again as before; Plexus tries again in about five minutes, and at once when the element or the definition changes$/,
+    ],
+  },
+  {
+    title: "a failed swap of which the former network is lost, too",
+    ...{ edit: ["a@x1", "b@x1"] },
+    prepare: (lab) => {
+      macvlan({ ADD: "no such VLAN" })(lab);
+      lab.plugins.script("bridge ADD", failed(7, "no address"));
+    },
+    warnings: [
+      /no such VLAN; Plexus tries again .*; default\/a \(x1\), which it replaces, could not be attached again: .*no address$/,
+      /^FailedAddingInterface: .*default\/b \(x1\): .*no such VLAN; Plexus tries again/,
+    ],
+  },
+  {
+    title: "elements that are rejected, with their interfaces",
+    ...{ edit: ["", "typo@x1,b"] },
+    prepare: ({ plugins }) => plugins.setLookup("macvlan", missing),
+    warnings: [
+      new RegExp(
+        `^InterfaceAddRejected: network default/typo \\(x1\\): there is no .*; network default/b: failed to find .*; ${again}$`,
+      ),
+    ],
+  },
+  {
+    title: "an annotation that is invalid",
+    ...{ edit: ["a", "["] },
+    warnings: [
+      /^InterfaceAddRejected: .*; the pod keeps its networks until the annotation is corrected$/,
+    ],
+  },
+])(
+  "events say what fails, of which interface, and what Plexus does next: $title",
+  async (scene) => {
+    const { edit, prepare, warnings } = scene;
+    const pod = await hotPlugLab(edit[0]);
+    prepare?.(pod.lab);
+    await pod.edit(edit[1]);
+    await pod.again();
+    const seen = pod.newEvents().filter((event) => /Failed|Rejected/.test(event));
+    expect(seen).toEqual(warnings.map((each) => expect.stringMatching(each)));
+  },
+);
