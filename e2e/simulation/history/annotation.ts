@@ -1,7 +1,14 @@
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import { gatewaysOf, isGateway, isMistyped, type NetworkName } from "../node/networks.ts";
+import {
+  gatewaysOf,
+  isGateway,
+  isMistyped,
+  isRefused,
+  type NetworkName,
+} from "../node/networks.ts";
 import type { SimulatedPod } from "../node/runtime.ts";
 import type { Attached } from "../world/attached.ts";
+import type { Mischief } from "./draw-mischief.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
 
@@ -57,26 +64,33 @@ function edit(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[])
   api.annotatePod(key, { [networksAnnotation]: value ?? null });
 }
 
+/** What interrupts no attempt to attach a network. */
+const harmless: ReadonlySet<Mischief["kind"]> = new Set([
+  ...(["request", "watch", "API restart", "PATCHes", "call", "suspend", "clock step"] as const),
+  ...(["definition removed", "definition changed", "definition mistyped"] as const),
+]);
+
 /**
- * What an edit must not remove. If an element is wrong, the networks that work stay, except those
- * whose interface another element gets.
+ * What an edit must not remove: what has the interface of an element that cannot be attached. If
+ * that is known before, what no element requests stays, too; otherwise the network must come back,
+ * unless something interrupts that.
  */
 function keptBy(
   { world, api, runtime, edited, scenario }: Stage,
   pod: SimulatedPod,
   networks: readonly NetworkName[],
 ): Attached[] {
-  if (!networks.some(isMistyped)) return [];
+  const hasMistyped = networks.some(isMistyped);
+  const isUndisturbed = scenario.mischief.every(({ kind }) => harmless.has(kind));
   const before = requestedBy({ scenario, edited }, pod);
   const sandbox = [...runtime.sandboxes.values()].find((each) => each.pod === pod);
   const status = api.networkStatus(`${pod.namespace}/${pod.name}`) ?? "";
   return world.kernel.attachedOf(sandbox?.id ?? "").filter(({ kind, ifName, network }) => {
-    const isAt = (name: NetworkName, index: number): boolean =>
-      name === network && interfaceName(scenario, index) === ifName;
-    const index = networks.findIndex((_, each) => interfaceName(scenario, each) === ifName);
-    const wanted = networks[index];
-    const mayStay = wanted === undefined || wanted === network || isMistyped(wanted);
+    const index = before.findIndex((_, each) => interfaceName(scenario, each) === ifName);
     const isShown = status.includes(`"${ifName}"`) && status.includes(`/${network}"`);
-    return kind === "link" && before.some(isAt) && isShown && mayStay;
+    if (kind !== "link" || before[index] !== network || !isShown) return false;
+    const wanted = networks[index];
+    if (wanted === undefined || wanted === network) return hasMistyped;
+    return isMistyped(wanted) || (isRefused(wanted) && isUndisturbed);
   });
 }

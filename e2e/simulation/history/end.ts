@@ -2,7 +2,13 @@ import { tryParseJson } from "#cni/document.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { listFiles, omittedTypes, typesOf } from "../node/mesh-agent.ts";
-import { isGateway, isMistyped, type NetworkName, routedFamilies } from "../node/networks.ts";
+import {
+  isGateway,
+  isMistyped,
+  isRefused,
+  type NetworkName,
+  routedFamilies,
+} from "../node/networks.ts";
 import { meshTypes } from "../node/plugins.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
@@ -149,11 +155,15 @@ function runningSandboxes({ api, runtime, kubelet, world }: Stage): Sandbox[] {
 function expected(stage: Stage, sandbox: Sandbox): string[] {
   const { scenario } = stage;
   const requested = requestedBy(stage, sandbox.pod);
-  if (requested.some(isMistyped)) return linksOf(stage, sandbox);
+  if (requested.some(isWrong)) return linksOf(stage, sandbox);
   return [
     `eth0 ${scenario.defaultNetwork}`,
     ...requested.map((name, index) => `${interfaceName(scenario, index)} ${name}`),
   ];
+}
+
+function isWrong(network: NetworkName): boolean {
+  return isMistyped(network) || isRefused(network);
 }
 
 /** The interfaces that a sandbox has, each as `INTERFACE NETWORK`. */
@@ -214,7 +224,7 @@ function routesProblem(stage: Stage): string | undefined {
 /** What a pod lacks although only another element is wrong: a network, or what must stay. */
 function lackingDespite(stage: Stage, sandbox: Sandbox): string[] {
   const requested = requestedBy(stage, sandbox.pod);
-  if (!requested.some(isMistyped)) return [];
+  if (!requested.some(isWrong)) return [];
   const there = linksOf(stage, sandbox);
   const { kept = [] } = stage.edited.get(sandbox.pod.uid) ?? {};
   const stay = kept
@@ -222,7 +232,7 @@ function lackingDespite(stage: Stage, sandbox: Sandbox): string[] {
     .map(({ ifName, network }) => `${ifName} ${network}`);
   // One that should move waits on its interface until the wrong element is not there.
   const isThere = (name: string): boolean => there.some((each) => each.endsWith(` ${name}`));
-  const absent = requested.filter((name) => !isMistyped(name) && !isThere(name));
+  const absent = requested.filter((name) => !isWrong(name) && !isThere(name));
   return [...absent, ...stay.filter((each) => !there.includes(each))];
 }
 

@@ -148,8 +148,14 @@ function drawNetworks(random: Random, size: Size, among = requestable): NetworkN
   return Array.from({ length: count }, () => random.pick(among));
 }
 
-/** What edits request: default routes must not become the pod's, and a plugin may not be there. */
-const editable: readonly NetworkName[] = [...requestable, "routed", "routed", "mistyped"];
+/** What edits request: default routes must not become the pod's, and a plugin may not be there, or fail. */
+const editable: readonly NetworkName[] = [
+  ...requestable,
+  "routed",
+  "routed",
+  "mistyped",
+  "masterless",
+];
 
 function drawEdits(random: Random, size: Size): Edit[] {
   return Array.from({ length: random.integer(1, 2) }, () => ({

@@ -137,9 +137,11 @@ function allocateDevice(pod: SimulatedPod): void {
   if (needsDevice(pod) && free !== undefined) world().devices.set(pod.uid, free);
 }
 
-/** Whether it needs a device that others have, or a plugin that is not installed. */
+/** Whether it needs a device that others have, or a plugin that never attaches it. */
 function cannotStart(pod: SimulatedPod): boolean {
-  return lacksDevice(pod) || /\bmistyped\b/.test(pod.annotations[networksAnnotation] ?? "");
+  return (
+    lacksDevice(pod) || /\b(mistyped|masterless)\b/.test(pod.annotations[networksAnnotation] ?? "")
+  );
 }
 
 /** Whether it needs a device while other pods have all of them: nothing but their end helps. */

@@ -45,6 +45,7 @@ export const networks = {
   "gateway-new": ["bridge", "tuning"],
   "gateway-dual": ["bridge"],
   mistyped: ["brigde"],
+  masterless: ["vlan"],
 } as const;
 export type NetworkName = keyof typeof networks;
 
@@ -84,6 +85,11 @@ export function isGateway(network: NetworkName): boolean {
 /** Whether a plugin of the network is not installed, for good. */
 export function isMistyped(network: NetworkName): boolean {
   return network === "mistyped";
+}
+
+/** Whether its plugin is installed, and can never attach it. */
+export function isRefused(network: NetworkName): boolean {
+  return network === "masterless";
 }
 
 /** The names that any pod may request. */

@@ -5,7 +5,7 @@ import { world } from "../world/world.ts";
 import { type Plugin, type PluginWork, readPluginCall } from "./plugin/call.ts";
 import { hostLocal, hostRoute, mesh, portmap, sbr, tuning } from "./plugin/chained-plugins.ts";
 import { collectAddresses } from "./plugin/host-local.ts";
-import { bridge, hostDevice, macvlan, ptp, sriov } from "./plugin/interface-plugins.ts";
+import { bridge, hostDevice, macvlan, ptp, sriov, vlan } from "./plugin/interface-plugins.ts";
 
 const plugins: Readonly<Record<string, Plugin>> = {
   ptp,
@@ -20,6 +20,7 @@ const plugins: Readonly<Record<string, Plugin>> = {
   "host-route": hostRoute,
   tuning,
   sbr,
+  vlan,
 };
 
 const pluginTypes: ReadonlySet<string> = new Set(Object.keys(plugins));

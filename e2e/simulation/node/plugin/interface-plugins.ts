@@ -129,3 +129,13 @@ export const hostDevice: Plugin = {
   del: delInsisting,
   check: checkInterface,
 };
+
+/** Its configuration names a master that the node has not. */
+export const vlan: Plugin = {
+  // biome-ignore lint/correctness/useYield: it has no second step.
+  *add() {
+    throw pluginError('failed to lookup master index "eth9": Link not found');
+  },
+  del: delLinkFirst,
+  check: checkLink,
+};
