@@ -115,8 +115,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   const answers = new AdminAnswers({
     ...{ ...parts, engine, calls, view, nodeConf, readiness },
     claims: devices.claims,
-    unattachedPods: () => duties?.unattachedPods.names ?? [],
-    hotPlug: duties?.hotPlug,
+    duties,
     callsInFlight: metrics.engine.callsInFlight,
   });
   const socketPath = adminSocketPath(flags.socket);

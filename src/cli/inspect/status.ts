@@ -24,7 +24,7 @@ function linesOf(status: NodeStatus): string[] {
     `attachments: ${status.attachments}`,
     `leftovers: ${status.leftovers}`,
     `pods not attached: ${status.unattachedPods.length}`,
-    `pods with networks that could not be changed: ${status.hotPlugProblems.length}`,
+    `pods with other networks than requested: ${status.podProblems.length}`,
     `calls being served: ${status.callsInFlight}`,
     ...(notReady.length === 0 ? ["ready"] : notReady.map((reason) => `not ready: ${reason}`)),
   ];

@@ -6,6 +6,7 @@ import { reasonOf } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import type { DaemonFlags } from "#daemon/flags.ts";
+import type { NodeDuties } from "#daemon/pods/duties.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
@@ -41,11 +42,8 @@ export interface AdminAnswersOptions {
   readonly nodeName: string;
   readonly flags: DaemonFlags;
   readonly readiness: () => readonly string[];
-  readonly unattachedPods: () => readonly string[];
-  /** Absent where plexusd changes no networks of running pods. */
-  readonly hotPlug:
-    | Pick<HotPlugQueue, "refresh" | "settle" | "lastAttempt" | "problems">
-    | undefined;
+  /** Absent where plexusd watches no pods. */
+  readonly duties: Pick<NodeDuties, "unattachedPods" | "hotPlug" | "lostInterfaces"> | undefined;
   readonly callsInFlight: () => Promise<number>;
 }
 
@@ -59,7 +57,7 @@ export class AdminAnswers {
 
   /** The status of plexusd and its node. @throws CniError when the records cannot be listed */
   async node(): Promise<NodeStatus> {
-    const { config, cluster, nodeConf, view, records, engine, flags } = this.#options;
+    const { config, cluster, nodeConf, view, records, engine, flags, duties } = this.#options;
     const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
     const listed = await records.list();
     return omitUndefined({
@@ -74,8 +72,11 @@ export class AdminAnswers {
       dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
-      unattachedPods: this.#options.unattachedPods(),
-      hotPlugProblems: this.#options.hotPlug?.problems() ?? [],
+      unattachedPods: duties?.unattachedPods.names ?? [],
+      podProblems: [
+        ...(duties?.hotPlug.problems() ?? []),
+        ...(duties?.lostInterfaces.problems() ?? []),
+      ],
       callsInFlight: await this.#options.callsInFlight(),
       requests: { rules: await this.#requestRules(), refused: engine.refusedRequests() },
       damagedRecords: listed.damaged.map(({ reason }) => reason),
@@ -85,7 +86,7 @@ export class AdminAnswers {
 
   /** What happened to a pod, and why. @throws CniError when the records cannot be listed */
   async pod(name: PodName): Promise<Explanation> {
-    const { engine, nodeConf, nodeName, config, confFiles } = this.#options;
+    const { engine, nodeConf, nodeName, config, confFiles, duties } = this.#options;
     const status = nodeConf?.status();
     const { cniConfDir, binDirs } = config.current().nodeConf;
     return engine.explain(name, {
@@ -96,7 +97,8 @@ export class AdminAnswers {
         confReason: status && reasonOf(status),
       }),
       conf: await readPlexusConf(cniConfDir, confFiles),
-      lastAttempt: this.#options.hotPlug?.lastAttempt(name),
+      lastAttempt: duties?.hotPlug.lastAttempt(name),
+      lostInterfaces: duties?.lostInterfaces.problemsOf(name),
       searchPath: binDirs,
       findPlugin: (type) => this.#findPlugin(type),
     });
@@ -128,8 +130,8 @@ export class AdminAnswers {
     return delegate(body, { hotPlug: this.#hotPlug, records: this.#options.records });
   }
 
-  get #hotPlug(): NonNullable<AdminAnswersOptions["hotPlug"]> {
-    const { hotPlug } = this.#options;
+  get #hotPlug(): HotPlugQueue {
+    const hotPlug = this.#options.duties?.hotPlug;
     if (hotPlug === undefined) throw new Error("this plexusd does not change running pods");
     return hotPlug;
   }

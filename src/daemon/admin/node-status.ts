@@ -31,8 +31,8 @@ export interface NodeStatus {
   readonly leftovers: number;
   /** Running pods that Plexus did not attach, and the networks that they lack, a text each. */
   readonly unattachedPods: readonly string[];
-  /** Running pods whose networks are not those of their annotation (`hotPlug: on`). */
-  readonly hotPlugProblems: readonly PodProblem[];
+  /** Attached pods whose networks are not those of their annotation: by hot-plug, and lost ones. */
+  readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
   readonly requests: {
     readonly rules: RequestRules;
@@ -44,7 +44,7 @@ export interface NodeStatus {
   readonly agent?: AgentPlugins;
 }
 
-/** What keeps a running pod from the networks of its annotation. */
+/** Why a running pod has not the networks of its annotation. */
 export interface PodProblem {
   /** `namespace/name`. */
   readonly pod: string;

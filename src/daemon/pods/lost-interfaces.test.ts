@@ -14,7 +14,7 @@ function makeNode(found: Readonly<Record<string, Found | Promise<Found>>>) {
   const healed: string[] = [];
   const looks: string[] = [];
   const time = { ms: 0 };
-  const pods = Object.keys(found).map((name) => ({ name, uid: name }) as Pod);
+  const pods = Object.keys(found).map((name) => ({ namespace: "default", name, uid: name }) as Pod);
   const tasks = new AgentTasks(noSandboxHosts);
   const lost = new LostInterfaces({
     engine: {
@@ -35,32 +35,37 @@ function makeNode(found: Readonly<Record<string, Found | Promise<Found>>>) {
   return { lost, healed, looks, logger, pods, tasks, time };
 }
 
-const intact = { lost: 0, willHeal: false };
+const intact = { lost: [], willHeal: false };
 
 test("lost interfaces of all pods are counted, whatever happens to one of them", async () => {
   const { lost, healed, logger, pods } = makeNode({
-    a: { lost: 2, willHeal: false },
+    a: { lost: ["net1 is lost", "net2 is lost"], willHeal: false },
     busy: new SandboxUnavailableError("busy", "another operation runs"),
     broken: new Error("the record is damaged"),
-    b: { lost: 1, willHeal: false },
+    b: { lost: ["net1 is lost"], willHeal: false },
   });
   await lost.check();
   expect([lost.count, healed]).toEqual([3, []]);
   expect(logger.at("warn")).toEqual(["cannot look for lost interfaces"]);
   pods.length = 1;
   await lost.check();
+  const problem = "net1 is lost; net2 is lost";
+  expect(lost.problems()).toEqual([{ pod: "default/a", problem }]);
+  expect(lost.problemsOf({ namespace: "default", name: "a" })).toHaveLength(2);
+  expect(lost.problemsOf({ namespace: "other", name: "a" })).toEqual([]);
   expect(lost.count).toBe(2);
 });
 
 test("a pod whose network is to be attached again does not wait for looks into others [H-39]", async () => {
   const { lost, healed } = makeNode({
     slow: new Promise(() => undefined),
-    a: { lost: 1, willHeal: true },
-    b: { lost: 1, willHeal: false },
+    a: { lost: ["net1 is lost"], willHeal: true },
+    b: { lost: ["net1 is lost"], willHeal: false },
   });
   void lost.check();
   await new Promise(setImmediate);
   expect([lost.count, healed]).toEqual([2, ["a"]]);
+  expect(lost.problems().map(({ pod }) => pod)).toEqual(["default/b"]);
 });
 
 test("a look that takes long delays no other pod's, and is not repeated meanwhile", async () => {

@@ -1,4 +1,6 @@
+import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { Engine } from "#engine/engine.ts";
+import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { Inspection } from "#engine/hotplug/inspection/inspector.ts";
 import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
@@ -25,7 +27,10 @@ export interface LostInterfacesOptions extends Pick<HotPlugOptions, "conf"> {
 
 /** What was found at the last look into a pod, and how long the look took. */
 interface Look {
-  readonly lost: number;
+  readonly pod: PodName;
+  readonly lost: readonly string[];
+  /** Those that stay lost: hot-plug attaches the others again. */
+  readonly problems: readonly string[];
   readonly milliseconds: number;
 }
 
@@ -44,7 +49,22 @@ export class LostInterfaces {
 
   /** How many networks of this node's pods lack an interface. */
   get count(): number {
-    return [...this.#looks.values()].reduce((sum, { lost }) => sum + lost, 0);
+    return [...this.#looks.values()].reduce((sum, { lost }) => sum + lost.length, 0);
+  }
+
+  /** The pods with such networks, unless these are about to be attached again. */
+  problems(): PodProblem[] {
+    return [...this.#looks.values()].flatMap(({ pod: { namespace, name }, problems }) =>
+      problems.length === 0 ? [] : { pod: `${namespace}/${name}`, problem: problems.join("; ") },
+    );
+  }
+
+  /** Of one pod: a text for each network. */
+  problemsOf({ namespace, name }: PodName): readonly string[] {
+    const looks = [...this.#looks.values()];
+    return (
+      looks.findLast(({ pod }) => pod.namespace === namespace && pod.name === name)?.problems ?? []
+    );
   }
 
   /**
@@ -68,7 +88,9 @@ export class LostInterfaces {
       using _slot = await this.#slots.acquire(tasks.stopping);
       const startedAt = clock();
       const found = await this.#inspect(pod);
-      this.#looks.set(pod.uid, { lost: found?.lost ?? 0, milliseconds: clock() - startedAt });
+      const { lost = [], willHeal = false } = found ?? {};
+      const problems = willHeal ? [] : lost;
+      this.#looks.set(pod.uid, { pod, lost, problems, milliseconds: clock() - startedAt });
       if (found?.willHeal === true) hotPlug.heal(pod);
     } catch {
       // plexusd stops.

@@ -13,6 +13,8 @@ export type Facts = Omit<Explanation, "advice"> & {
   readonly missing: readonly string[];
   /** Whether edits of the pod's annotation change its networks while it runs. */
   readonly isHotPluggable: boolean;
+  /** Networks of the running pod without their interface, a text each. */
+  readonly lostInterfaces: readonly string[];
   /** Why an edit of the default-network annotation has no effect. */
   readonly defaultNetworkEdit?: string;
 };
@@ -37,6 +39,7 @@ const rules: readonly Rule[] = [
   nodeNotServed,
   sourceNotReady,
   notPlugged,
+  interfaceLost,
   notManaged,
   defaultNetworkChanged,
   willNotStartAgain,
@@ -237,6 +240,12 @@ function nextAttempt({ hotPlug }: Facts): string {
   return nextMs <= 0
     ? "; plexusd is trying again now"
     : `; plexusd tries again in ${Math.ceil(nextMs / 1000)} s`;
+}
+
+function interfaceLost(facts: Facts): Advice | undefined {
+  const { lostInterfaces } = facts;
+  if (lostInterfaces.length === 0 || !isRunning(facts)) return undefined;
+  return problem("InterfaceLost", `${capitalized(lostInterfaces.join("; "))}.`);
 }
 
 function notManaged({ networks, isHotPluggable }: Facts): Advice | undefined {

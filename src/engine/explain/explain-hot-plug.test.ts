@@ -6,12 +6,17 @@ import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { missing } from "#engine/testing/pod-lab.ts";
 import type { Json } from "#lib/json.ts";
+import type { ExplainOptions } from "./explain-pod.ts";
 import type { Explanation } from "./explanation.ts";
 
 const podName = { namespace: "default", name: "web" };
 
 /** What is explained of the pod, with an attempt that ended so; the next one is due in 37 s. */
-function explain({ lab, pod }: HotPlugLab, outcome: HotPlugOutcome): Promise<Explanation> {
+function explain(
+  { lab, pod }: HotPlugLab,
+  outcome: HotPlugOutcome,
+  options: Partial<ExplainOptions> = {},
+): Promise<Explanation> {
   const lastAttempt = {
     ...{ at: "2026-01-01T00:00:00Z", state: outcome.state, problems: problemsOf(outcome) },
     ...(outcome.state !== "settled" && { nextMs: 36_500 }),
@@ -21,6 +26,7 @@ function explain({ lab, pod }: HotPlugLab, outcome: HotPlugOutcome): Promise<Exp
     node: { name: "n1", confState: "active" },
     ...{ conf: lab.conf, searchPath: ["/opt/cni/bin"], lastAttempt },
     findPlugin: async (type) => lab.plugins.find(type),
+    ...options,
   });
 }
 
@@ -226,6 +232,16 @@ test("explain says since when a network cannot be detached, and how often that f
     failure: { message: expect.stringContaining("busy") },
   });
   expect(pod.lab.kernel.linkNames(netns)).toContain("net1");
+});
+
+test("explain says that an interface of a running pod has disappeared", async () => {
+  const pod = await hotPlugLab("a");
+  const lostInterfaces = ["interface net1 of network default/a has disappeared: delete the pod"];
+  const { advice } = await explain(pod, await pod.again(), { lostInterfaces });
+  expect(advice).toEqual({
+    ...{ finding: "InterfaceLost", ok: false },
+    sentence: "Interface net1 of network default/a has disappeared: delete the pod.",
+  });
 });
 
 test("explain says that a running pod keeps its default network", async () => {

@@ -32,6 +32,8 @@ export interface ExplainOptions {
   readonly lastAttempt?: LastAttempt | undefined;
   /** The conf with which the container runtime calls Plexus; empty when it is not known. */
   readonly conf: JsonObject;
+  /** What of the running pod has lost its interface, a text each. @default nothing that is known */
+  readonly lostInterfaces?: readonly string[] | undefined;
   /** Where plugins are looked up on the node: only calls have the container runtime's CNI_PATH. */
   readonly searchPath: readonly string[];
   readonly findPlugin: (type: string) => Promise<PluginLookup>;
@@ -75,6 +77,7 @@ export async function explainPod(
   const facts = omitUndefined({
     ...explanation,
     isHotPluggable,
+    lostInterfaces: options.lostInterfaces ?? [],
     defaultNetworkEdit: pod && record && defaultEdit(config, record, pod),
     missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
     sourceProblem,

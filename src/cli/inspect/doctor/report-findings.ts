@@ -98,17 +98,17 @@ function leftovers({ leftovers: count, attachments, node }: NodeStatus): Finding
   };
 }
 
-function runningPods({ unattachedPods: unattached, hotPlugProblems }: NodeStatus): Finding[] {
+function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): Finding[] {
   const check = "running pods";
-  if (unattached.length + hotPlugProblems.length === 0) {
+  if (unattached.length + podProblems.length === 0) {
     return [{ check, verdict: "ok", text: "none lacks a network that it asks for" }];
   }
-  const texts = hotPlugProblems
+  const texts = podProblems
     .slice(0, namedMax)
     .map(({ pod, problem }) => `${pod}: ${problem}; kubectl plexus explain ${pod} says what to do`);
-  if (hotPlugProblems.length > namedMax)
+  if (podProblems.length > namedMax)
     texts.push(
-      `networks could not be changed: ${hotPlugProblems.length - namedMax} more pods; the events FailedAddingInterface, FailedRemovingInterface and InterfaceAddRejected name them`,
+      `with other networks than requested: ${podProblems.length - namedMax} more pods; the events FailedAddingInterface, FailedRemovingInterface, InterfaceAddRejected and InterfaceLost name them`,
     );
   if (unattached.length > 0)
     texts.push(

@@ -37,7 +37,7 @@ const report: NodeStatus = {
   unseenPaths: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [] },
-  ...{ unattachedPods: [], hotPlugProblems: [] },
+  ...{ unattachedPods: [], podProblems: [] },
   requests: { rules: { undeclaredRequests: "fail", ignoredRequests: "warn" }, refused: [] },
 };
 
@@ -217,7 +217,7 @@ test("status prints the counts of plexusd, and why it is not ready", async () =>
   const { socket } = await plexusd({ report: { ...report, notReady: ["it stops", "no CNI"] } });
   const lines = [
     ...["plexusd 1.2.3 (abc)", "node configuration: active", "attachments: 4", "leftovers: 0"],
-    ...["pods not attached: 0", "pods with networks that could not be changed: 0"],
+    ...["pods not attached: 0", "pods with other networks than requested: 0"],
     "calls being served: 1",
   ];
   expect(await run("status", "--socket", socket)).toEqual({
@@ -327,7 +327,7 @@ test.each([
   ],
   [
     "with a network that could not be plugged",
-    { hotPlugProblems: [{ pod: "shop/web", problem: "network shop/a (net1): no such VLAN" }] },
+    { podProblems: [{ pod: "shop/web", problem: "network shop/a (net1): no such VLAN" }] },
     "running pods",
     "warning",
     "shop/web: network shop/a (net1): no such VLAN; kubectl plexus explain shop/web says what to do",

@@ -16,13 +16,13 @@ import { findLostInterfaces } from "./heal.ts";
 
 /** What was found in a running pod. */
 export interface Inspection {
-  /** How many networks lack an interface. */
-  readonly lost: number;
+  /** One text for each network that lacks an interface. */
+  readonly lost: readonly string[];
   /** Whether the next attempt of hot-plug attaches some of them again. */
   readonly willHeal: boolean;
 }
 
-const intact: Inspection = { lost: 0, willHeal: false };
+const intact: Inspection = { lost: [], willHeal: false };
 
 /** Looks into the network namespaces of running pods. */
 export class Inspector {
@@ -39,7 +39,7 @@ export class Inspector {
   /**
    * Looks for interfaces that have disappeared from a running pod, which become an event, and for
    * addresses that have changed, which its status then shows.
-   * @returns how many networks lack theirs, and whether hot-plug is to attach some again
+   * @returns the networks that lack theirs, and whether hot-plug is to attach some again
    * @throws CniError when the record or the configuration cannot be read, or the sandbox is in use;
    *   HostGoneError when the agent has gone
    */
@@ -59,7 +59,7 @@ export class Inspector {
       const { problems, willHeal } = await findLostInterfaces(ctx, stored, at.links);
       if (problems.length > 0) this.#reports.report(pod, problems.join("; "), "lost");
       else this.#reports.forget(pod.uid, "lost");
-      return { lost: problems.length, willHeal };
+      return { lost: problems, willHeal };
     });
   }
 
