@@ -97,8 +97,8 @@ class RunningNetworks {
   readonly #sandbox: LockedSandbox;
   /** Whether a plugin may have made interfaces. */
   #mayHaveMade = false;
-  /** Attachments that could not be replaced, and are back. */
-  readonly #back = new Set<RecordedAttachment>();
+  /** Attachments that could not be removed, or not be replaced and are back. */
+  readonly #left = new Set<RecordedAttachment>();
   /** Attachments whose element is on another interface now. */
   readonly #moved = new Set<RecordedAttachment>();
 
@@ -123,6 +123,7 @@ class RunningNetworks {
   async detach(removed: RecordedAttachment): Promise<void> {
     const failure = await this.#try(() => this.#detach(removed));
     if (failure === undefined) return;
+    this.#left.add(removed);
     this.#failed("remove", removed, { error: failure, text: notUnpluggedText(failure) });
   }
 
@@ -133,31 +134,31 @@ class RunningNetworks {
   }
 
   async #attachPlanned(addition: PlannedAddition, reserved: readonly string[]): Promise<void> {
-    const [first] = addition.ways as [PlannedAttachment];
+    const { ways, replaced, moved } = addition;
+    if (replaced !== undefined && this.#left.has(replaced)) return;
+    const [first] = ways as [PlannedAttachment];
     const links = await this.#links();
     const isMade = links.has(first.ifName) && !this.#sandbox.links.has(first.ifName);
     if (isMade || (await this.#isRecorded(first.ifName)))
       return this.#attachElsewhere(addition, new Set([...links, ...reserved]));
-    const { moved, ways } = addition;
-    const isStuck = moved !== undefined && this.#back.has(moved);
-    const failure = isStuck ? stays(moved) : await this.#attachOneOf(ways, addition);
+    const failure =
+      moved !== undefined && this.#left.has(moved)
+        ? stays(moved)
+        : await this.#attachOneOf(ways, addition);
     if (failure === undefined) {
       if (moved !== undefined) this.#moved.add(moved);
       return;
     }
-    await this.#notPlugged(addition, { failure, isStuck });
+    await this.#notPlugged(addition, failure);
   }
 
-  async #notPlugged(
-    addition: PlannedAddition,
-    { failure, isStuck }: { readonly failure: CniError; readonly isStuck: boolean },
-  ): Promise<void> {
+  async #notPlugged(addition: PlannedAddition, failure: CniError): Promise<void> {
     const [first] = addition.ways as [PlannedAttachment];
     const former = await this.#bringBack(addition);
     if (former?.error !== undefined) {
       const text = swapLostText(failure, former.planned, former.error);
       this.#failed("add", first, { error: failure, text });
-    } else if (former === undefined || isStuck) {
+    } else if (former === undefined) {
       this.#failed("add", first, { error: failure, text: notPluggedText(failure) });
     } else {
       const { pod, failedSwaps } = this.#sandbox;
@@ -196,7 +197,7 @@ class RunningNetworks {
       return undefined;
     if (await this.#isRecorded(planned.ifName)) return undefined;
     const error = await this.#try(() => this.#attach({ ...addition, planned }));
-    if (error === undefined) this.#back.add(replaced);
+    if (error === undefined) this.#left.add(replaced);
     return { planned, error };
   }
 

@@ -167,9 +167,9 @@ function nameOf({ selection, replaced }: Addition): string | undefined {
   );
 }
 
-/** Why an element has to wait: another one could not take the place of what it moves. */
+/** Why an element has to wait: the attachment that it moves is where it was. */
 export function stays({ displayName, ifName }: RecordedAttachment): CniError {
-  const message = `network ${displayName} stays on ${ifName}, because the network that was to take its place there cannot be attached`;
+  const message = `network ${displayName} is still on ${ifName}, so it cannot be moved`;
   return new CniError(CniErrorCode.TryAgainLater, message);
 }
 

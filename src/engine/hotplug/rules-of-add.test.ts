@@ -172,6 +172,22 @@ test.each([
   ]);
 });
 
+test.each([
+  { edit: "an exchange", to: "b@net1,a@net2", left: exchanged },
+  { edit: "another interface", to: "a@net3,b@net2", left: exchanged },
+])("$edit attaches no network that could not be detached", async ({ to, left }) => {
+  const pod = await hotPlugLab("a@net1,b@net2");
+  pod.lab.plugins.script("bridge DEL", failed(7, "no server answers"));
+  await pod.edit(to);
+  expect(await pod.recorded()).toEqual(left);
+  pod.lab.plugins.calls.length = 0;
+  await pod.again();
+  expect(pod.lab.plugins.log()).toEqual(["bridge DEL net1"]);
+  pod.lab.plugins.unscript("bridge DEL");
+  pod.lab.advance(240_000);
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+});
+
 test("an exchange with a network that is not defined changes nothing", async () => {
   const pod = await hotPlugLab("a@net1,b@net2");
   pod.lab.source.removeNad("default/b");
