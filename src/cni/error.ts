@@ -145,10 +145,11 @@ export function subjectPrefix(subject: string): string {
   return `network ${subject}: `;
 }
 
-/** The message of an error about a subject, without its beginning that names it. */
+/** The message of an error about a subject, without its beginning that names it or its network. */
 export function withoutSubject(message: string, subject: string): string {
-  const prefix = subjectPrefix(subject);
-  return message.startsWith(prefix) ? message.slice(prefix.length) : message;
+  const network = subject.replace(/ \(.*\)$/, "");
+  const prefix = [subject, network].map(subjectPrefix).find((each) => message.startsWith(each));
+  return message.slice(prefix?.length ?? 0);
 }
 
 function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | undefined {

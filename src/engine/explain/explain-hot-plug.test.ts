@@ -3,6 +3,7 @@ import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
 import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { missing } from "#engine/testing/pod-lab.ts";
 import type { Json } from "#lib/json.ts";
@@ -157,6 +158,18 @@ test.each<[title: string, Scene]>([
     },
   ],
   [
+    "a device that the pod was not allocated",
+    {
+      ...{ start: "a", edit: "a,vf@x1", finding: "DeviceNotAllocated" },
+      prepare: ({ source }) => {
+        const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
+        source.addNad("default/vf", network("net-vf", "bridge"), resource);
+      },
+      says: /^Could not plug default\/vf \(x1\): its definition needs a device .* create the pod again; /,
+      shows: ["net1 default/a: ", "- default/vf: plug failed"],
+    },
+  ],
+  [
     "no agent",
     {
       ...{ start: "a", edit: "a,b", finding: "AgentUnavailable" },
@@ -208,7 +221,7 @@ test.each<[title: string, Scene]>([
     },
   ],
 ])("explain shows %s of a running pod", async (_, scene) => {
-  const pod = await hotPlugLab(scene.start);
+  const pod = await hotPlugLab(scene.start, {}, { deviceSources: [new FakeDevices()] });
   await scene.prepare?.(pod.lab, pod);
   if (scene.isOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: "off" };
   let outcome = await pod.edit(scene.edit);
