@@ -464,8 +464,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "an unplugged network gives back the default route that it took",
     file: "src/engine/hotplug/change-networks.ts",
-    find: "defaultRoute === undefined\n        ? []",
-    replace: "defaultRoute !== null\n        ? []",
+    find: "await giveBackRoutes(this.#ctx, record.netns, { attached, recorded });",
+    replace: "[attached].slice(1).flat();",
     properties: ["default routes"],
     isQuick: true,
   },
@@ -483,13 +483,6 @@ export const mutations: readonly SimulatedMutation[] = [
     find: "return families.filter((family) => !requested.includes(family));",
     replace: "return families;",
     properties: ["default routes"],
-  },
-  {
-    name: "the record says which default routes a plugged network took",
-    file: "src/engine/hotplug/change-networks.ts",
-    find: "record.noteRoutes(routed.earlier);",
-    replace: "",
-    properties: ["default routes", "never what runs"],
   },
   {
     name: "a running pod is compared with its annotation when plexusd starts",
@@ -671,6 +664,14 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   {
     safeguard: "a plugin attaches only if its process group is noted in the lock file",
     reason: "three faults have to meet, which happens in one of some hundred thousand histories",
+  },
+  {
+    safeguard: "an element keeps its interface over all attempts",
+    reason: "elements name their interface, as a property could not know it otherwise",
+  },
+  {
+    safeguard: "a failed network gives back the default route that it took",
+    reason: "it has to fail after its plugins, in a pod whose default route it may take",
   },
   {
     safeguard: "an edit is compared with a pod that was read after it",

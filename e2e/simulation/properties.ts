@@ -83,8 +83,8 @@ export class Properties implements Observer {
   readonly #lostRecords = new Set<string>();
   readonly #options: PropertiesOptions;
   violation: Violation | undefined;
-  /** Whether nothing fails any more, and everything has been tried again since. */
-  isCalm = false;
+  /** Since when nothing fails any more, and everything has been tried again. */
+  calmSinceUs = Number.POSITIVE_INFINITY;
   /** Whether a process has ended that alone knew a network-status, which may then stay unwritten. */
   hasLostStatus = false;
   readonly #times: CallTimes;
@@ -191,7 +191,7 @@ export class Properties implements Observer {
     const delegateUs = delegateUsOf(watched) - (watched.before.get(end.startedUs) ?? 0);
     const late = this.#times.problem(end, delegateUs);
     if (late !== undefined) this.violate(late.property, late.details);
-    if (command === "DEL" && !end.isSuccess && this.isCalm)
+    if (command === "DEL" && !end.isSuccess && end.startedUs >= this.calmSinceUs)
       this.violate("in the end", `a DEL of ${sandbox.id} fails without a cause`);
     if (!end.isSuccess) return;
     if (command === "ADD") {

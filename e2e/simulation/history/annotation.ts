@@ -8,7 +8,7 @@ import {
 } from "../node/networks.ts";
 import type { SimulatedPod } from "../node/runtime.ts";
 import type { Attached } from "../world/attached.ts";
-import type { Mischief } from "./draw-mischief.ts";
+import { mayInterrupt } from "./draw-mischief.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
 
@@ -64,12 +64,6 @@ function edit(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[])
   api.annotatePod(key, { [networksAnnotation]: value ?? null });
 }
 
-/** What interrupts no attempt to attach a network. */
-const harmless: ReadonlySet<Mischief["kind"]> = new Set([
-  ...(["request", "watch", "API restart", "PATCHes", "call", "suspend", "clock step"] as const),
-  ...(["definition removed", "definition changed", "definition mistyped"] as const),
-]);
-
 /**
  * What an edit must not remove: what has the interface of an element that cannot be attached. If
  * that is known before, what no element requests stays, too; otherwise the network must come back,
@@ -81,7 +75,7 @@ function keptBy(
   networks: readonly NetworkName[],
 ): Attached[] {
   const hasMistyped = networks.some(isMistyped);
-  const isUndisturbed = scenario.mischief.every(({ kind }) => harmless.has(kind));
+  const isUndisturbed = !scenario.mischief.some(mayInterrupt);
   const before = requestedBy({ scenario, edited }, pod);
   const sandbox = [...runtime.sandboxes.values()].find((each) => each.pod === pod);
   const status = api.networkStatus(`${pod.namespace}/${pod.name}`) ?? "";

@@ -292,7 +292,7 @@ async function repair(stage: Stage): Promise<void> {
   await checkRunning(stage);
   unmount();
   // The plugin of a mesh that has ended is missing.
-  properties.isCalm = others.mesh === undefined;
+  if (others.mesh === undefined) properties.calmSinceUs = schedule.nowUs;
   for (const { kubelet } of sidesOf(stage)) for (const pod of kubelet.pods) kubelet.delete(pod);
   const isEmpty = (): boolean =>
     unsettled(stage) === 0 && !isBusy() && leftovers(stage).length === 0;
