@@ -233,7 +233,7 @@ test("del() fails while an earlier plugin of a chain fails whose later one ended
 test("del() after the grace period leaves time for the IPAM plugin of a plugin that hangs", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake, del: failed(5, "busy") });
   await lab.add(web);
-  lab.config = { failedAddGraceMs: 0 };
+  lab.config = { failedAddGraceMs: 0, delBudgetMs: 10_000 };
   lab.plugins.script("bridge DEL", ({ timeoutMs }) => {
     lab.advance(timeoutMs);
     return ended("timeout");

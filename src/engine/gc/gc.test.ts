@@ -343,6 +343,14 @@ test("gc() reports a default network that it cannot find, and runs GC in the oth
 
 test.each<[string, string, ((lab: EngineLab) => void)?]>([
   ["of a process, whose PID may have been reused", "/proc/4711/ns/net"],
+  [
+    "that the record says is a process's",
+    "/run/netns/c1",
+    ({ records }) => {
+      const { record, plan } = records.writes.at(-1)!;
+      records.put({ ...record, netnsProcess: "7-net:[1]" }, plan);
+    },
+  ],
   ["that is gone", "/run/netns/c1", ({ kernel }) => kernel.removeNamespace("/run/netns/c1")],
   [
     "that another container has since a reboot",

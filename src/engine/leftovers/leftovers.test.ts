@@ -687,7 +687,10 @@ test("an ADD in flight does not count as a leftover, but a leftover whose DEL is
   lab.plugins.script("bridge ADD", hang);
   lab.kernel.addNamespace("/run/netns/c2");
   lab.source.addPod({ name: "c2", uid: "uid-c2", annotations: { [networksAnnotation]: "a" } });
-  const calls = [lab.del(container("c1")), lab.add(container("c2"))];
+  const calls = [lab.del(container("c1"))];
+  await new Promise(setImmediate);
+  expect(await lab.engine.countLeftovers()).toBe(1);
+  calls.push(lab.add(container("c2")));
   while (!lab.records.keys.includes("c2@eth0")) await new Promise(setImmediate);
   lab.advance(minute);
   expect(await lab.engine.countLeftovers()).toBe(1);

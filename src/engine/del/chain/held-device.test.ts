@@ -109,6 +109,18 @@ test("del() releases a device that another pod's record only mentions", async ()
   expect(lab.plugins.log()).toEqual(everything);
 });
 
+test("del() leaves a device to the pod that is attached with it, although another one may get it", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  await moved(lab);
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const attachments = record.attachments.map((each) => ({ ...each, state: "attempted" as const }));
+  lab.records.put({ ...record, attachments }, plan);
+  lab.records.put({ ...record, containerId: "c3" }, plan);
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(released);
+});
+
 test("del() leaves a device that a damaged record of another sandbox names", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));

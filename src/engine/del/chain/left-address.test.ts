@@ -66,6 +66,17 @@ test("del() waits for a missing IPAM plugin until the grace period is over", asy
   expect(lab.logger.at("warn").at(-1)).toMatch(/plugin "host-local" is missing/);
 });
 
+test("del() executes the rest of a chain without a namespace once that is gone", async () => {
+  const lab = await attached("bridge");
+  lab.plugins.script("tuning DEL", (call) => {
+    if (call.netns === "") return undefined;
+    lab.kernel.removeNamespace(netns);
+    return failed(5, "no such namespace");
+  });
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.calls.map((call) => call.netns)).toEqual([netns, "", ""]);
+});
+
 test("the teardown plan runs the IPAM plugin's DEL after host-device's, even with a namespace", async () => {
   const lab = await attached("host-device");
   const planned = lab.records.writes.at(-1)?.plan.steps.map(({ call }) => call.type);
