@@ -147,7 +147,7 @@ export function subjectPrefix(subject: string): string {
 
 /** The message of an error about a subject, without its beginning that names it or its network. */
 export function withoutSubject(message: string, subject: string): string {
-  const network = subject.replace(/ \(.*\)$/, "");
+  const [network = ""] = subject.split(" (");
   const prefix = [subject, network].map(subjectPrefix).find((each) => message.startsWith(each));
   return message.slice(prefix?.length ?? 0);
 }
