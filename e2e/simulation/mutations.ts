@@ -450,8 +450,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a network that could not be replaced comes back",
     file: "src/engine/hotplug/change-networks.ts",
-    find: "const isBack = await this.#bringBack(addition);",
-    replace: "const isBack = false;",
+    find: "const former = await this.#bringBack(addition);",
+    replace: "const former = undefined;",
     properties: ["as requested"],
   },
   {
