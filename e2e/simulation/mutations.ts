@@ -278,7 +278,7 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a delegate that outlives its shim is killed",
     file: "e2e/simulation/node/shim/lock.ts",
-    find: "lock.group?.kill();",
+    find: "lock.group.kill();",
     replace: "",
     properties: ["in the end", "ended at once"],
     isQuick: true,

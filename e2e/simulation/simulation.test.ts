@@ -49,6 +49,11 @@ test("a seed gives the same history byte by byte, whatever ran before it", async
   expect(new Set(forwards.values()).size).toBe(seeds.count);
 });
 
+test.each(mutations)("its text occurs once: $name", async ({ file: path, find }) => {
+  const text = await readFile(join(repositoryRoot, path), "utf8");
+  expect(text.split(find)).toHaveLength(2);
+});
+
 test("the page about the simulation has the properties as they are declared", async () => {
   const page = await readFile(join(repositoryRoot, "docs/operations/simulation.md"), "utf8");
   const rows = Object.entries(properties).map(([name, text]) => `| ${name} | ${text} |`);
