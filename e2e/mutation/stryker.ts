@@ -13,8 +13,6 @@ interface ReportedMutant {
   readonly replacement: string;
   readonly status: "Killed" | "Timeout" | "Survived" | "NoCoverage" | "RuntimeError" | "Ignored";
   readonly location: { readonly start: Position; readonly end: Position };
-  /** Whether it runs when its module loads. */
-  readonly static?: boolean;
 }
 
 /** From 1. */
@@ -27,11 +25,11 @@ interface Position {
 const stateful = ["config", "config-keys", "network-keys"].map((name) => `src/engine/${name}.ts`);
 
 /**
- * Runs the unit tests on each mutant that Stryker makes of these files. What an earlier run found
- * is taken from it, unless the code or a test has changed.
+ * Runs the unit tests on each mutant that Stryker makes of these files. One that an earlier run
+ * found counts as found, unless its code or the test that found it has changed.
  */
 export async function runStryker(files: readonly string[]): Promise<Mutant[]> {
-  forgetStaticSurvivors();
+  forgetSurvivors();
   await run(files.filter((file) => !stateful.includes(file)));
   await run(
     files.filter((file) => stateful.includes(file)),
@@ -44,18 +42,17 @@ export async function runStryker(files: readonly string[]): Promise<Mutant[]> {
 }
 
 /**
- * Stryker takes survivors from earlier runs unless a test that covers them is new. It does not know
- * which tests cover what runs when a module loads.
+ * Survivors are tested again: Stryker does not see that a test which passes with them has changed,
+ * nor which tests cover what runs when a module loads.
  */
-function forgetStaticSurvivors(): void {
+function forgetSurvivors(): void {
   const path = join(repositoryRoot, "dist/mutation/incremental.json");
   if (!existsSync(path)) return;
   const report: Report = JSON.parse(readFileSync(path, "utf8"));
-  const isKept = (each: ReportedMutant): boolean => !each.static || each.status !== "Survived";
-  const files = Object.entries(report.files).map(([name, file]) => [
-    name,
-    { ...file, mutants: file.mutants.filter(isKept) },
-  ]);
+  const files = Object.entries(report.files).map(([name, file]) => {
+    const mutants = file.mutants.filter(({ status }) => status !== "Survived");
+    return [name, { ...file, mutants }];
+  });
   writeFileSync(path, JSON.stringify({ ...report, files: Object.fromEntries(files) }));
 }
 

@@ -78,7 +78,7 @@ async function storeWithRecord(): Promise<FileRecordStore> {
 const second = recordOf("c1", "eth0", "second");
 const third = recordOf("c1", "eth0", "third");
 
-/** The files of the state directory that this process has open. */
+/** The files of the state directory that this process has open, also removed ones. */
 async function openFiles(): Promise<string[]> {
   const names = await readdir("/proc/self/fd");
   const links = names.map((name) => readlink(`/proc/self/fd/${name}`).catch(() => ""));
@@ -544,6 +544,22 @@ test.each([0o700, 0o755])(
     expect((await store.load(key))?.record.teardown).toBeUndefined();
   },
 );
+
+test("an update that compacts the file keeps the mark of a DEL that begins meanwhile, and leaves no descriptor open", async () => {
+  const store = await storeWithRecord();
+  await store.flush();
+  const { rename: move } = fs.promises;
+  vi.spyOn(fs.promises, "rename").mockImplementation(async (from, to) => {
+    await chmod(fileOf(), 0o1600);
+    await move(from, to);
+  });
+  syncBuiltinESMExports();
+  const note = "x".repeat(40_000);
+  for (let i = 0; i < 10; i++) await store.update(recordOf("c1", "eth0", `${note}${i}`), plan);
+  await store.flush();
+  expect((await stat(fileOf())).mode & 0o7777).toBe(0o1600);
+  await expect.poll(openFiles).toEqual([]);
+});
 
 test("an update that compacts the file keeps the mark of a DEL that has begun", async () => {
   const store = await storeWithRecord();

@@ -242,3 +242,14 @@ test("del() after the grace period leaves time for the IPAM plugin of a plugin t
   expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
   expect(lab.records.keys).toEqual([]);
 });
+
+test("the event about a forgotten attachment says that its address may stay allocated", async () => {
+  const lab = labOf(withIpam("bridge"), { add: mistake, del: failed(5, "busy") });
+  await lab.add(web);
+  lab.config = { failedAddGraceMs: 0 };
+  lab.plugins.script("host-local DEL", failed(11, "store is locked"));
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(forgotten(lab)).toEqual([
+    expect.stringMatching(/; an address may stay allocated: .*store is locked$/),
+  ]);
+});

@@ -221,3 +221,10 @@ test("DEL never executes a meta-plugin that Multus has stored", async () => {
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
+
+test("DEL fails if a cached result cannot be read now, so that it is retried", async () => {
+  const lab = labAfterMultus();
+  lab.multusFiles.cachedAdd = () => Promise.reject(new Error("EMFILE"));
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
+  expect(lab.plugins.log()).toEqual([]);
+});

@@ -161,18 +161,21 @@ test("del() of a sandbox whose ADD was rolled back succeeds although a plugin of
 });
 
 test.each([
-  ["an error that may disappear", true, failed(5, "connection refused")],
-  ["a refusal, but it is unknown", false, refusal],
-  ["a timeout", true, ended("timeout")],
+  ["an error that may disappear", true, failed(5, "connection refused"), "connection refused"],
+  ["a refusal, but it is unknown", false, refusal, ""],
+  ["a timeout", true, ended("timeout"), "timed out"],
 ])(
   "del() of a sandbox without a record fails, so that it is retried, after %s (tombstone: %j)",
-  async (_, detachedBefore, outcome) => {
+  async (...row) => {
+    const [, detachedBefore, outcome, message] = row;
     const lab = new EngineLab();
     if (detachedBefore) {
       await lab.add();
       expect(await lab.del()).toMatchObject(ok);
     }
     lab.plugins.script("ptp DEL", outcome);
-    expect(await lab.del()).toMatchObject({ exitCode: 1 });
+    const { exitCode, json } = await lab.del();
+    expect(exitCode).toBe(1);
+    expect(json.msg).toContain(message);
   },
 );
