@@ -1,6 +1,6 @@
 import { ApiServer } from "../api/api-server.ts";
 import { Kubelet } from "../node/kubelet.ts";
-import { watchAppended } from "../node/mesh-agent.ts";
+import { removeRevived, watchAppended, watchRevived } from "../node/mesh-agent.ts";
 import { runtimeConf } from "../node/networks.ts";
 import { installConf, restorePrimary, startStandalone } from "../node/plexusd.ts";
 import { Runtime, type SimulatedPod } from "../node/runtime.ts";
@@ -134,12 +134,17 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
       plexusd: undefined,
       meshAgent: undefined,
       isMeshGone: false,
+      isMeshRevived: false,
       isAway: false,
       isOn: true,
       edited: new Map(),
       forgotten: [],
     },
   };
+  if (scenario.others.mesh !== undefined)
+    watchRevived(() => {
+      stage.isMeshRevived = true;
+    });
   return stage;
 }
 
@@ -261,6 +266,7 @@ async function repair(stage: Stage): Promise<void> {
   if (stage.api.isDown) stage.api.start();
   restoreDefinitions(stage.api, stage.scenario);
   if (stage.scenario.others.mesh !== undefined) restorePrimary(world.disk, stage.scenario);
+  if (stage.isMeshRevived) removeRevived();
   world.missingPlugins.clear();
   world.failingDels.clear();
   properties.disturb(120e6);

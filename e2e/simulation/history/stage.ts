@@ -41,6 +41,8 @@ export interface Stage {
   meshAgent: MeshAgent | undefined;
   /** Whether the agent has ended cleanly, for good. */
   isMeshGone: boolean;
+  /** Whether plexusd has brought back the agent's plugin, and ended before it could notice. */
+  isMeshRevived: boolean;
   /** By UID: the networks of pods whose annotation was edited, and what the edit must not remove. */
   readonly edited: Map<string, EditedPod>;
   /** Whether plexusd is not started. */

@@ -57,12 +57,41 @@ export function watchAppended(onLoss: (types: readonly string[]) => void): void 
     if (path !== `${cniConfDir}/${plexusConfName}`) return;
     const [first] = listFiles();
     const now = first?.path === path ? typesOf(first).slice(1) : [];
-    const lost = appended.filter((type) => !now.includes(type));
+    const lost = appended.filter((type) => !now.includes(type) && isInstalled(type));
     // plexusd cannot notice what is appended between its last look and the rename.
     const isSeen = schedule.nowUs - sinceUs > lookUs;
     if (schedule.current.name === "plexusd" && lost.length > 0 && isSeen) onLoss(lost);
     if (now.join() !== appended.join()) [appended, sinceUs] = [now, schedule.nowUs];
   });
+}
+
+/**
+ * Calls back if plexusd ends just after it has brought back a plugin whose agent had left: before it
+ * has looked at the executable again.
+ */
+export function watchRevived(onRevived: () => void): void {
+  const { disk, schedule } = world();
+  disk.watchers.add((path) => {
+    const { current, nowUs } = schedule;
+    if (path !== `${cniConfDir}/${plexusConfName}` || current.name !== "plexusd") return;
+    const [first] = listFiles();
+    if (first?.path !== path || typesOf(first).every(isInstalled)) return;
+    current.onEnd(() => {
+      if (schedule.nowUs - nowUs < lookUs) onRevived();
+    });
+  });
+}
+
+/** People remove from Plexus's file what has no executable, as `doctor` tells them. */
+export function removeRevived(): void {
+  const [first] = listFiles();
+  if (first === undefined) return;
+  const plugins = first.list.plugins.filter(({ type }) => isInstalled(String(type)));
+  world().disk.install(first.path, JSON.stringify({ ...first.list, plugins }));
+}
+
+function isInstalled(type: string): boolean {
+  return world().disk.exists(`${cniBinDir}/${type}`);
 }
 
 /** The agent of a service mesh, as a process that reacts to changes of the directory. */
