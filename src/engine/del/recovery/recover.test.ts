@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
-import { attachedPod, web } from "#engine/testing/pod-lab.ts";
+import { attachedPod, attachedTo, missing, web, withIpam } from "#engine/testing/pod-lab.ts";
 
 const unreadable = new CniError(CniErrorCode.IoFailure, "cannot read it: EMFILE");
 
@@ -60,6 +60,16 @@ test("del() by the teardown plan uses the namespace of the call, or none if that
   lab.kernel.removeNamespace(netns);
   await lab.del(web);
   expect(lab.plugins.calls.map((call) => call.netns)).toEqual(["", "", ""]);
+});
+
+test("del() by the teardown plan accepts that an IPAM plugin is missing if the interface is gone", async () => {
+  const lab = await attachedTo(withIpam("bridge"));
+  lab.records.damage(sandbox, "record");
+  lab.kernel.removeLink(netns, "eth0");
+  lab.plugins.script("bridge DEL", failed(5, "no IPAM plugin"));
+  lab.plugins.setLookup("host-local", missing);
+  expect(await lab.del()).toMatchObject(ok);
+  expect(lab.records.keys).toEqual([]);
 });
 
 test("del() by the teardown plan keeps both files if the shim disconnects", async () => {
