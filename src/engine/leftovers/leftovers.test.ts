@@ -814,7 +814,7 @@ test("a record whose content was lost with the power is detached as far as possi
   expect([lab.records.keys, lab.records.quarantined]).toEqual([[], ["c1@eth0"]]);
 });
 
-/** `c1`, whose record has lost its content so long ago that it is due. */
+/** `c1`, whose record has lost its content ten minutes ago, so that it is due. */
 async function withLost(modifiedMs = 0): Promise<EngineLab> {
   const lab = await pods(["c1"]);
   lab.records.cutOff({ containerId: "c1", ifName: "eth0" }, modifiedMs);
