@@ -67,14 +67,16 @@ function edit(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[])
 /**
  * What an edit must not remove: what has the interface of an element that cannot be attached. If
  * that is known before, what no element requests stays, too; otherwise the network must come back,
- * unless something interrupts that.
+ * unless something interrupts that. A definition that changes for a time can be attached meanwhile.
  */
 function keptBy(
   { world, api, runtime, edited, scenario }: Stage,
   pod: SimulatedPod,
   networks: readonly NetworkName[],
 ): Attached[] {
-  const hasMistyped = networks.some(isMistyped);
+  const isOnceRight = (name: NetworkName): boolean =>
+    scenario.mischief.some((each) => each.kind === "definition changed" && each.network === name);
+  const hasMistyped = networks.some((name) => isMistyped(name) && !isOnceRight(name));
   const isUndisturbed = !scenario.mischief.some(mayInterrupt);
   const before = requestedBy({ scenario, edited }, pod);
   const sandbox = [...runtime.sandboxes.values()].find((each) => each.pod === pod);
@@ -85,6 +87,7 @@ function keptBy(
     if (kind !== "link" || before[index] !== network || !isShown) return false;
     const wanted = networks[index];
     if (wanted === undefined || wanted === network) return hasMistyped;
+    if (isOnceRight(wanted)) return false;
     return isMistyped(wanted) || (isRefused(wanted) && isUndisturbed);
   });
 }
