@@ -23,7 +23,7 @@ export function noAgentError(): SandboxUnavailableError {
 }
 
 /** A sandbox to lock. */
-export interface SandboxToLock extends RecordKey {
+interface SandboxToLock extends RecordKey {
   readonly netns: string;
   /** Whether it is only read, which does not wait for what plugins have left running. @default false */
   readonly isInspection?: boolean | undefined;

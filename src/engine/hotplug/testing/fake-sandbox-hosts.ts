@@ -1,4 +1,4 @@
-import type { SandboxHost, SandboxHosts, SandboxToLock } from "#engine/hotplug/sandbox-hosts.ts";
+import type { SandboxHost, SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import type { FakeHost } from "#engine/testing/fake-host.ts";
 import type { FakeKernel } from "#engine/testing/fake-kernel.ts";
 
@@ -12,7 +12,7 @@ export class FakeSandboxHosts implements SandboxHosts {
   readonly #world: World;
   readonly #sessions: FakeHost[] = [];
   /** What was opened, in order. */
-  readonly opened: SandboxToLock[] = [];
+  readonly opened: Parameters<SandboxHosts["open"]>[0][] = [];
   isConnected = true;
   /** Thrown instead of opening a sandbox, when set. */
   refusal: Error | undefined;
@@ -34,7 +34,7 @@ export class FakeSandboxHosts implements SandboxHosts {
 
   onAvailable(): void {}
 
-  async open(sandbox: SandboxToLock): Promise<SandboxHost> {
+  async open(sandbox: Parameters<SandboxHosts["open"]>[0]): Promise<SandboxHost> {
     this.opened.push(sandbox);
     if (this.refusal !== undefined) throw this.refusal;
     const host = this.#world.host();
