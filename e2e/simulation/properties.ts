@@ -81,6 +81,8 @@ export class Properties implements Observer {
   readonly lostPlugins = new Set<string>();
   /** Sandboxes whose ADD did not end before a power loss, and whose record could not be synced. */
   readonly #lostRecords = new Set<string>();
+  /** The sandboxes whose ADD the loss of power has ended: their record may be empty. */
+  readonly #cutShort = new Set<string>();
   readonly #options: PropertiesOptions;
   violation: Violation | undefined;
   /** Since when nothing fails any more, and everything has been tried again. */
@@ -191,7 +193,9 @@ export class Properties implements Observer {
     const delegateUs = delegateUsOf(watched) - (watched.before.get(end.startedUs) ?? 0);
     const late = this.#times.problem(end, delegateUs);
     if (late !== undefined) this.violate(late.property, late.details);
-    if (command === "DEL" && !end.isSuccess && end.startedUs >= this.calmSinceUs)
+    // Without its record, the annotation may name a plugin that never ran.
+    const isKnown = !this.#cutShort.has(sandbox.id);
+    if (command === "DEL" && !end.isSuccess && isKnown && end.startedUs >= this.calmSinceUs)
       this.violate("in the end", `a DEL of ${sandbox.id} fails without a cause`);
     if (!end.isSuccess) return;
     if (command === "ADD") {
@@ -208,9 +212,11 @@ export class Properties implements Observer {
   powerLost(unsynced: ReadonlySet<string>): void {
     for (const [id, watched] of this.#sandboxes) this.#dropDetached(id, watched);
     const names = [...unsynced].map((path) => /([^./]+)@[^/]*\.record/.exec(path)?.[1]);
-    for (const [id, { hasAdd }] of this.#sandboxes)
-      if (!hasAdd && (unsynced.has(defaultPaths.stateDir) || names.includes(id)))
-        this.#lostRecords.add(id);
+    for (const [id, { hasAdd }] of this.#sandboxes) {
+      if (hasAdd) continue;
+      this.#cutShort.add(id);
+      if (unsynced.has(defaultPaths.stateDir) || names.includes(id)) this.#lostRecords.add(id);
+    }
   }
 
   /** After an earlier power loss, plexusd or plexus-standalone may have detached a part, or all. */
