@@ -40,11 +40,11 @@ test.each<Scene>([
     ],
   },
   {
-    title: "a failed swap, once",
+    title: "a failed swap, at each of two attempts",
     ...{ edit: ["a@x1", "b@x1"], prepare: macvlan({ ADD: "no such VLAN" }) },
-    warnings: [
-      /^FailedAddingInterface: .* default\/b \(x1\): .*no such VLAN; default\/a \(x1\) is attached again as before; Plexus tries again in about five minutes, and at once when the element or the definition changes$/,
-    ],
+    warnings: Array(2).fill(
+      /^FailedAddingInterface: .* default\/b \(x1\): .*no such VLAN; default\/a \(x1\) is attached again as before; Plexus tries again soon, then in about five minutes, and at once when the element or the definition changes$/,
+    ),
   },
   {
     title: "a failed swap of which the former network is lost, too",

@@ -28,8 +28,9 @@ export class FailedSwapError extends CniError {
 }
 
 /**
- * Networks that could not replace one that works, which then came back. Each attempt
- * interrupts that one, so the next one waits for some minutes, or for another element or definition.
+ * Networks that could not replace one that works, which then came back. Each attempt interrupts
+ * that one. So after a second one in a row, the next one waits for some minutes, or for another
+ * element or definition.
  */
 export class FailedSwaps {
   /** By the pod's UID and the interface. */
@@ -42,8 +43,11 @@ export class FailedSwaps {
   }
 
   note(pod: Pick<Pod, "uid">, planned: PlannedAttachment, problem: FailedSwapError): void {
-    const until = this.#clock() + pauseMs;
-    this.#failed.set(keyOf(pod, planned), { network: identityOf(planned), problem, until });
+    const key = keyOf(pod, planned);
+    const network = identityOf(planned);
+    const isRepeated = this.#failed.peek(key)?.network === network;
+    const until = this.#clock() + (isRepeated ? pauseMs : 0);
+    this.#failed.set(key, { network, problem, until });
   }
 
   /** @throws FailedSwapError when the network has just failed to replace an attached one */

@@ -52,7 +52,7 @@ export function swapFailedText(error: CniError, { displayName, ifName }: NamedAt
 
 /** An event about that. */
 export function swapPausedText(error: CniError): string {
-  return `${error.message}; Plexus tries again in about five minutes, and at once when the element or the definition changes`;
+  return `${error.message}; Plexus tries again soon, then in about five minutes, and at once when the element or the definition changes`;
 }
 
 /** An event: neither the new network nor the one that it was to replace can be attached. */
