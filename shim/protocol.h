@@ -35,8 +35,9 @@
  * The command AGENT is that of `plexus agent`. Its orders obey the rules of a DEL without a container.
  *
  * A SANDBOX locks a sandbox whose record has a DEL in that network namespace. The session's further orders obey the rules of
- * an ADD of it, until DONE. A session that got an order ends with its engine; the agent has another one that waits. Outcomes
- * of SANDBOX_RESULT, of which each but `ok` ends the session:
+ * an ADD of it, until DONE. A session that got an order ends with its engine; the agent has another one that waits.
+ *
+ * Outcomes of SANDBOX_RESULT. Each but `ok` ends the session:
  *   ok        the sandbox is locked           busy     another operation on the sandbox, or a GC, runs
  *   gone      its namespace is gone, its record is gone, damaged or another's, or its DEL has begun
  *   refused   the agent may not attach, cannot lock the sandbox, or the path is not where a pod's namespace is mounted

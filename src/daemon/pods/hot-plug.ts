@@ -145,7 +145,7 @@ export class HotPlugQueue {
     for (const watched of this.#pods.values()) watched.agentConnected();
   }
 
-  /** A network of the pod is to be attached again, whatever else of the pod fails. */
+  /** The pod has lost a network: the next attempt does not wait for the backoff of others. */
   heal({ uid }: Pick<Pod, "uid">): void {
     this.#pods.get(uid)?.wake();
   }

@@ -303,7 +303,7 @@ function definitionChanged({ networks, pod, isHotPluggable }: Facts): Advice | u
   );
 }
 
-/** Without hot-plug: with it, the network is to be unplugged. */
+/** Without hot-plug, which would unplug the network. */
 function networkRemoved({ networks }: Facts): Advice | undefined {
   const removed = networks.find(({ isUnrequested }) => isUnrequested === true);
   if (removed === undefined) return undefined;

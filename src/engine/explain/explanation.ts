@@ -32,7 +32,7 @@ export interface ExplainedNetwork {
   readonly isOutdated?: boolean;
   /** Whether the pod has it although neither annotation nor configuration request it. @default false */
   readonly isUnrequested?: boolean;
-  /** What hot-plug has not done yet of it; absent when nothing is to be done. */
+  /** What hot-plug still has to do; absent when it has done all. */
   readonly pending?: PendingChange;
   /** The requests of the pod that it was attached without. */
   readonly ignored?: readonly IgnoredRequest[];
@@ -45,7 +45,7 @@ export interface PendingChange {
    * of the pod detaches it.
    */
   readonly change: "plug" | "unplug" | "unmanaged";
-  /** Of what is to be unplugged. */
+  /** That of an attachment which hot-plug removes. */
   readonly state?: RecordedAttachment["state"];
   /** It stays until all elements can be attached: the one that cannot may have meant it. @default false */
   readonly isKept?: boolean;

@@ -86,8 +86,8 @@ export interface AttachedDevice extends AllocatedDevice {
 }
 
 /**
- * `planned`, then `attempted` once a delegate may have run, and `attached` with its result. In a
- * running sandbox also `detaching` when it is to be removed, and `owed` when that has failed.
+ * `planned`, then `attempted` once a delegate may have run, and `attached` with its result. Hot-plug
+ * adds two states: `detaching` before a DEL of the attachment, and `owed` after one that failed.
  */
 type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed";
 
