@@ -1,5 +1,4 @@
 import { asCniError, type CniError } from "#cni/error.ts";
-import { parseResult } from "#cni/result/parse.ts";
 import { AddRecord, withRoutes } from "#engine/add/add-record.ts";
 import { attachNetworks } from "#engine/add/attach-networks.ts";
 import { claimDevices } from "#engine/add/claim-devices.ts";
@@ -17,17 +16,15 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { detachRunning } from "#engine/del/detach.ts";
 import { isLatest } from "#engine/network-status/latest-sandbox.ts";
-import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
 import { statusOfRecord } from "#engine/network-status/publish-status.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { recordedAttached } from "#engine/plan/recorded-network.ts";
-import { type EventReason, HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
-import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
-import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { changesOf, isSettled, usableRecord } from "./desired-networks.ts";
 import { FailedSwapError } from "./failed-swaps.ts";
+import { type HotPlugOperation, OperationLog } from "./operation-log.ts";
 import { type PlannedAddition, planChanges, stays } from "./plan-changes.ts";
 import {
   type HotPlugProblem,
@@ -39,17 +36,6 @@ import {
 } from "./problem-texts.ts";
 import { type LockedSandbox, markDetaching, saveAttachments } from "./running-sandboxes.ts";
 import { SandboxUnavailableError } from "./sandbox-hosts.ts";
-
-/** One network that was plugged or unplugged, or should have been. */
-export interface HotPlugOperation {
-  readonly op: "add" | "remove";
-  readonly result: "success" | "error";
-  readonly network: string;
-  readonly ifName: string;
-  readonly error?: CniError;
-  /** Resolves when the pod's status shows it, or the status is left to a later attempt. */
-  readonly published: Promise<void>;
-}
 
 /** What was done, and what the annotation still requests in vain. */
 export interface NetworkChangesMade {
@@ -80,19 +66,12 @@ export async function changeNetworks(
   await networks.attachAll(plan.additions);
   const left = changesOf(ctx.config, (await networks.load()).record, pod);
   const problems = [...(changes.invalid ? [{ error: changes.invalid }] : []), ...plan.problems];
-  return { operations: networks.operations, problems, isComplete: isSettled(left) };
+  return { operations: networks.log.operations, problems, isComplete: isSettled(left) };
 }
-
-const failureReasons = {
-  add: "FailedAddingInterface",
-  remove: "FailedRemovingInterface",
-} as const satisfies Record<HotPlugOperation["op"], EventReason>;
-
-type Subject = Pick<RecordedAttachment, "displayName" | "ifName">;
 
 /** Attaches and detaches networks of a running sandbox, with events and a status for each. */
 class RunningNetworks {
-  readonly operations: HotPlugOperation[] = [];
+  readonly log: OperationLog;
   readonly #ctx: CallContext;
   readonly #sandbox: LockedSandbox;
   /** Whether a plugin may have made interfaces. */
@@ -105,6 +84,7 @@ class RunningNetworks {
   constructor(ctx: CallContext, sandbox: LockedSandbox) {
     this.#ctx = ctx;
     this.#sandbox = sandbox;
+    this.log = new OperationLog(ctx, sandbox);
   }
 
   /** @throws SandboxUnavailableError when the sandbox has no record that can be changed */
@@ -124,7 +104,7 @@ class RunningNetworks {
     const failure = await this.#try(() => this.#detach(removed));
     if (failure === undefined) return;
     this.#left.add(removed);
-    this.#failed("remove", removed, { error: failure, text: notUnpluggedText(failure) });
+    this.log.failed("remove", removed, { error: failure, text: notUnpluggedText(failure) });
   }
 
   /** Attaches networks in order, each in the first way that works. @throws as {@link detach} */
@@ -157,14 +137,14 @@ class RunningNetworks {
     const former = await this.#bringBack(addition);
     if (former?.error !== undefined) {
       const text = swapLostText(failure, former.planned, former.error);
-      this.#failed("add", first, { error: failure, text });
+      this.log.failed("add", first, { error: failure, text });
     } else if (former === undefined) {
-      this.#failed("add", first, { error: failure, text: notPluggedText(failure) });
+      this.log.failed("add", first, { error: failure, text: notPluggedText(failure) });
     } else {
       const { pod, failedSwaps } = this.#sandbox;
       const swap = new FailedSwapError(failure, swapFailedText(failure, former.planned));
       failedSwaps.note(pod, first, swap);
-      this.#failed("add", first, { error: swap, text: swapPausedText(swap) });
+      this.log.failed("add", first, { error: swap, text: swapPausedText(swap) });
     }
   }
 
@@ -180,7 +160,7 @@ class RunningNetworks {
       this.#mayHaveMade = true;
       failure = await this.#try(() => this.#attach({ ...addition, planned }));
       if (failure !== undefined) continue;
-      this.#succeeded("add", planned);
+      this.log.succeeded("add", planned);
       return undefined;
     }
     return failure;
@@ -251,7 +231,7 @@ class RunningNetworks {
     const attachments = changed.map(({ attachment }) => attachment);
     const pendingStatus = await statusOfRecord(this.#ctx, { ...record, attachments });
     await saveAttachments(this.#ctx, { ...record, pendingStatus }, changed);
-    this.#succeeded("remove", removed);
+    this.log.succeeded("remove", removed);
     const message = `Remove ${ifName} from ${removed.displayName}`;
     const event = { type: "Normal", reason: "RemovedInterface", message } as const;
     this.#ctx.deps.events.record(this.#sandbox.pod, event);
@@ -278,7 +258,7 @@ class RunningNetworks {
       const { attached, kernel } = await attachNetworks(ctx, record, networks);
       const present = await kernel;
       const [added] = attached as readonly [Attached];
-      const plugged = { before, earlier, added, own: defaultFamilies(replaced) };
+      const plugged = { before, earlier, added, replaced };
       const routed = await routePlugged(ctx, netns, plugged);
       record.noteRoutes(routed.earlier);
       const userSpaceInterfaces = missingInterfaces(added.result, present);
@@ -290,7 +270,7 @@ class RunningNetworks {
       if (error instanceof HostGoneError) throw error;
       record.noteRoutes(earlier);
       const owed = await rollBack(ctx, record);
-      for (const each of owed) this.#warn("remove", notUnpluggedText(each));
+      for (const each of owed) this.log.warn("remove", notUnpluggedText(each));
       await restoreRoutes(ctx, netns, before);
       throw error;
     }
@@ -314,36 +294,6 @@ class RunningNetworks {
       return asCniError(error);
     }
   }
-
-  #succeeded(op: HotPlugOperation["op"], { displayName: network, ifName }: Subject): void {
-    const published = this.#publish();
-    this.operations.push({ op, result: "success", network, ifName, published });
-    const done = op === "add" ? "plugged a network" : "unplugged a network";
-    this.#ctx.logger.info({ network, ifName }, done);
-  }
-
-  /** Publishes what the record owes, if anything. */
-  #publish(): Promise<void> {
-    const { key, locks, isStopping } = this.#sandbox;
-    return isStopping?.() === true ? Promise.resolve() : payAfterAnswer(this.#ctx, key, { locks });
-  }
-
-  #failed(
-    op: HotPlugOperation["op"],
-    { displayName: network, ifName }: Subject,
-    { error, text }: { readonly error: CniError; readonly text: string },
-  ): void {
-    const published = this.#publish();
-    this.operations.push({ op, result: "error", network, ifName, error, published });
-    const fields = { network, ifName, err: error };
-    this.#ctx.logger.error(fields, `cannot ${op} the network of a running pod: ${text}`);
-    this.#warn(op, text);
-  }
-
-  #warn(op: HotPlugOperation["op"], message: string): void {
-    const reason = failureReasons[op];
-    this.#ctx.deps.events.record(this.#sandbox.pod, { type: "Warning", reason, message });
-  }
 }
 
 /** What an element should have replaced. */
@@ -355,13 +305,4 @@ interface FormerNetwork {
 
 interface NetworkToAttach extends Pick<PlannedAddition, "recordBytes" | "replaced"> {
   readonly planned: PlannedAttachment;
-}
-
-/** The families whose default route an attachment had by its plugins: not those of `default-route`. */
-function defaultFamilies(replaced: RecordedAttachment | undefined): IpFamily[] {
-  if (replaced?.result === undefined) return [];
-  const { routes } = parseResult(replaced.result, { fallbackVersion: "" });
-  const families = routes.flatMap(({ dst }) => (isDefaultRoute(dst) ? ipFamily(dst) : []));
-  const requested = defaultRouteFamilies(replaced.defaultRoute);
-  return families.filter((family) => !requested.includes(family));
 }

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
+import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import { HostGoneError } from "#engine/ports.ts";
 import type { RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
-import { type IpFamily, ipFamily } from "#lib/ip.ts";
+import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import type { KernelRoute } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { changeRoutes, readRoutes } from "./apply.ts";
@@ -24,8 +25,8 @@ interface PluggedNetwork {
   readonly before: RouteState;
   readonly earlier: readonly Attached[];
   readonly added: Attached;
-  /** The families whose default route its interface had, and may have again. */
-  readonly own: readonly IpFamily[];
+  /** The attachment whose place it takes: what that had by its plugins, it may have, too. */
+  readonly replaced: RecordedAttachment | undefined;
 }
 
 /** The routes of a sandbox. @throws CniError 5 */
@@ -42,7 +43,7 @@ export function routesOfSandbox(ctx: CallContext, netns: string): Promise<RouteS
 export async function routePlugged(
   ctx: CallContext,
   netns: string,
-  { before, earlier, added, own }: PluggedNetwork,
+  { before, earlier, added, replaced }: PluggedNetwork,
 ): Promise<{ readonly earlier: readonly Attached[]; readonly added: Attached }> {
   if (added.planned.selection?.defaultRoute !== undefined) {
     const all = await applyDefaultRoutes(ctx, netns, [...earlier, added]);
@@ -51,7 +52,10 @@ export async function routePlugged(
   const routed = routedAttachment(added);
   const changed = await asIoFailure(() =>
     changeRoutes({ netns, transport: netlinkTransport(ctx) }, (state) =>
-      planKept(state, before, { isOwn: newIndexes(routed, { state, before }), own }),
+      planKept(state, before, {
+        isOwn: newIndexes(routed, { state, before }),
+        own: ownFamilies(replaced),
+      }),
     ),
   );
   return { earlier, added: changed === undefined ? added : withRoutesAfter(added, changed.after) };
@@ -152,4 +156,13 @@ export async function giveBackRoutes(
     const yieldedRoutes = (each.yieldedRoutes ?? []).filter((route) => !given.includes(route));
     return { ...withRoutesAfter(each, changed.after), yieldedRoutes };
   });
+}
+
+/** The families whose default route an attachment had by its plugins: not those of `default-route`. */
+function ownFamilies(replaced: RecordedAttachment | undefined): IpFamily[] {
+  if (replaced?.result === undefined) return [];
+  const { routes } = parseResult(replaced.result, { fallbackVersion: "" });
+  const families = routes.flatMap(({ dst }) => (isDefaultRoute(dst) ? ipFamily(dst) : []));
+  const requested = defaultRouteFamilies(replaced.defaultRoute);
+  return families.filter((family) => !requested.includes(family));
 }

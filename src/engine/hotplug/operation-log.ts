@@ -1,0 +1,67 @@
+import type { CniError } from "#cni/error.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
+import type { EventReason } from "#engine/ports.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { LockedSandbox } from "./running-sandboxes.ts";
+
+/** One network that was plugged or unplugged, or should have been. */
+export interface HotPlugOperation {
+  readonly op: "add" | "remove";
+  readonly result: "success" | "error";
+  readonly network: string;
+  readonly ifName: string;
+  readonly error?: CniError;
+  /** Resolves when the pod's status shows it, or the status is left to a later attempt. */
+  readonly published: Promise<void>;
+}
+
+const failureReasons = {
+  add: "FailedAddingInterface",
+  remove: "FailedRemovingInterface",
+} as const satisfies Record<HotPlugOperation["op"], EventReason>;
+
+type Subject = Pick<RecordedAttachment, "displayName" | "ifName">;
+
+/** Tells of each operation on a running sandbox: in the log, by an event, and in the pod's status. */
+export class OperationLog {
+  readonly operations: HotPlugOperation[] = [];
+  readonly #ctx: CallContext;
+  readonly #sandbox: LockedSandbox;
+
+  constructor(ctx: CallContext, sandbox: LockedSandbox) {
+    this.#ctx = ctx;
+    this.#sandbox = sandbox;
+  }
+
+  succeeded(op: HotPlugOperation["op"], { displayName: network, ifName }: Subject): void {
+    const published = this.#publish();
+    this.operations.push({ op, result: "success", network, ifName, published });
+    const done = op === "add" ? "plugged a network" : "unplugged a network";
+    this.#ctx.logger.info({ network, ifName }, done);
+  }
+
+  failed(
+    op: HotPlugOperation["op"],
+    { displayName: network, ifName }: Subject,
+    { error, text }: { readonly error: CniError; readonly text: string },
+  ): void {
+    const published = this.#publish();
+    this.operations.push({ op, result: "error", network, ifName, error, published });
+    const fields = { network, ifName, err: error };
+    this.#ctx.logger.error(fields, `cannot ${op} the network of a running pod: ${text}`);
+    this.warn(op, text);
+  }
+
+  /** An event alone. */
+  warn(op: HotPlugOperation["op"], message: string): void {
+    const reason = failureReasons[op];
+    this.#ctx.deps.events.record(this.#sandbox.pod, { type: "Warning", reason, message });
+  }
+
+  /** Publishes what the record owes, if anything. */
+  #publish(): Promise<void> {
+    const { key, locks, isStopping } = this.#sandbox;
+    return isStopping?.() === true ? Promise.resolve() : payAfterAnswer(this.#ctx, key, { locks });
+  }
+}
