@@ -64,6 +64,34 @@ async function agentFor(bench: Bench, tasks: Script[], { args = ["--attach"], en
   return { agent, seen };
 }
 
+/**
+ * Kills an agent whose plugin runs, while another session waits.
+ * @param next what the engine does with the next agent
+ * @returns the plugin's process
+ */
+async function killAgentInPlugin(
+  bench: Bench,
+  next: (engine: Parameters<Script>[0], netns: string) => Promise<void>,
+): Promise<number> {
+  const plugin = hangingPlugin(bench);
+  const netns = sandbox(bench);
+  bench.plugin("outer", `${join(bench.bin, "p")}; echo`);
+  const { agent, seen } = await agentFor(bench, [
+    async (engine) => {
+      await engine.sandbox("c1", "eth0", netns);
+      const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`];
+      await engine.exec({ type: "outer", path: bench.bin, env }).catch(() => undefined);
+    },
+    () => undefined,
+    (engine) => next(engine, netns),
+  ]);
+  const pid = await plugin();
+  await waitUntil("another session waits", () => seen.sessions === 2);
+  agent.child.kill("SIGKILL");
+  await agent.ended;
+  return pid;
+}
+
 const del = (bench: Bench, env = {}): Call => bench.start({ env: { CNI_COMMAND: "DEL", ...env } });
 
 eachBuild("plexus agent --attach", (bench) => {
@@ -412,25 +440,10 @@ eachBuild("plexus agent --attach", (bench) => {
   );
 
   test("the next one ends what the plugins of a killed agent have left running", async () => {
-    const plugin = hangingPlugin(bench());
-    const netns = sandbox(bench());
-    bench().plugin("outer", `${join(bench().bin, "p")}; echo`);
     let outcome: string | undefined;
-    const { agent, seen } = await agentFor(bench(), [
-      async (engine) => {
-        await engine.sandbox("c1", "eth0", netns);
-        const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`];
-        await engine.exec({ type: "outer", path: bench().bin, env }).catch(() => undefined);
-      },
-      () => undefined,
-      async (engine) => {
-        outcome = (await engine.sandbox("c1", "eth0", netns))[0];
-      },
-    ]);
-    const pid = await plugin();
-    await waitUntil("another session waits", () => seen.sessions === 2);
-    agent.child.kill("SIGKILL");
-    await agent.ended;
+    const pid = await killAgentInPlugin(bench(), async (engine, netns) => {
+      outcome = (await engine.sandbox("c1", "eth0", netns))[0];
+    });
     expect(isRunning(pid)).toBe(true);
     const env = { PLEXUS_STRAGGLER_MS: "300" };
     bench().start({ args: ["agent", "--attach"], env, stdin: "" });
@@ -461,25 +474,10 @@ eachBuild("plexus agent --attach", (bench) => {
   });
 
   test("an inspection is refused at once while a plugin of a killed agent runs", async () => {
-    const plugin = hangingPlugin(bench());
-    const netns = sandbox(bench());
-    bench().plugin("outer", `${join(bench().bin, "p")}; echo`);
     let result: string[] = [];
-    const { agent, seen } = await agentFor(bench(), [
-      async (engine) => {
-        await engine.sandbox("c1", "eth0", netns);
-        const env = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`];
-        await engine.exec({ type: "outer", path: bench().bin, env }).catch(() => undefined);
-      },
-      () => undefined,
-      async (engine) => {
-        result = await engine.sandbox("c1", "eth0", netns, "inspect");
-      },
-    ]);
-    const pid = await plugin();
-    await waitUntil("another session waits", () => seen.sessions === 2);
-    agent.child.kill("SIGKILL");
-    await agent.ended;
+    const pid = await killAgentInPlugin(bench(), async (engine, netns) => {
+      result = await engine.sandbox("c1", "eth0", netns, "inspect");
+    });
     bench().start({ args: ["agent", "--attach"], stdin: "" });
     await waitUntil("the result is there", () => result.length > 0);
     expect(result).toEqual(["busy", running, ""]);
