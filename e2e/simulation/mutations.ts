@@ -81,7 +81,7 @@ export const mutations: readonly SimulatedMutation[] = [
     file: "src/records/open-files.ts",
     find: "Promise.all([syncFile(fd), syncDirectory(this.#dir)])",
     replace: "Promise.all([syncFile(fd)])",
-    properties: ["durable", "in the end"],
+    properties: ["durable", "in the end", "detached at once"],
     isQuick: true,
   },
   {
