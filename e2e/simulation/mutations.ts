@@ -479,7 +479,7 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "a plugged network does not inherit the default route of an element that requested it",
-    file: "src/engine/hotplug/change-networks.ts",
+    file: "src/engine/add/default-route/running-routes.ts",
     find: "return families.filter((family) => !requested.includes(family));",
     replace: "return families;",
     properties: ["default routes"],
