@@ -214,7 +214,7 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a DEL detaches a network whose ADD was interrupted",
     file: "src/engine/record/record.ts",
-    find: 'return attachments.filter(({ state }) => state !== "planned");',
+    find: 'return attachments.filter(({ state }) => state !== "planned" && state !== "detached");',
     replace: 'return attachments.filter(({ state }) => state === "attached");',
     properties: ["detached at once"],
     isQuick: true,
@@ -429,8 +429,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a network that works is removed only if the new one can be attached",
     file: "src/engine/hotplug/plan-changes.ts",
-    find: 'each.state !== "attached" || !(replaced.includes(each) ? kept.includes(each) : isWrong);',
-    replace: 'each.state !== "" || kept.length > 0 || replaced.length > 0 || isWrong;',
+    find: "removals: changes.removals.filter((each) => !mayStay(each)),",
+    replace: "removals: changes.removals.filter((each) => mayStay(each) || true),",
     properties: ["as requested"],
   },
   {

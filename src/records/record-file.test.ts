@@ -66,6 +66,7 @@ const full: AttachmentRecord = {
       state: "planned",
       device: { resourceName: "vendor.example/nic", id: "0000:01:00.0", source: "checkpoint" },
     },
+    { ...attachment, state: "detached" },
   ],
   addEnded: true,
   pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },

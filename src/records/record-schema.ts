@@ -49,7 +49,7 @@ function checkRecord(record: FieldReader): void {
   if (teardown !== undefined) checkTeardown(teardown);
 }
 
-const states = ["planned", "attempted", "attached", "detaching", "owed"];
+const states = ["planned", "attempted", "attached", "detaching", "owed", "detached"];
 
 function checkAttachment(attachment: FieldReader): void {
   const objects = ["conf", "capabilityArgs"];

@@ -2,7 +2,7 @@ import type { EngineConfig } from "#engine/config.ts";
 import { isGateway, type NetworkName, requestable } from "../node/networks.ts";
 import { Random } from "../world/random.ts";
 import { drawEditMischief } from "./draw-edit-mischief.ts";
-import { drawKinds, drawMischief, type Mischief, mayInterrupt } from "./draw-mischief.ts";
+import { drawKinds, drawMischief, type Mischief } from "./draw-mischief.ts";
 import { drawOthers, type Others } from "./others.ts";
 
 /** What one history is about. The seed decides it, and all delays and orders. */
@@ -97,14 +97,12 @@ export function drawScenario(seed: number): Scenario {
     return withFirst(pod, first, ofEdits);
   });
   const ofEdit = hotPlug === "on" ? drawEditMischief(ofEdits, pods) : [];
-  const all = [...mischief, ...others.mischief, ...ofEdit];
   return {
-    ...{ seed, ...node, hotPlug, publishStatus, others },
+    ...{ seed, ...node, pods, hotPlug, publishStatus, others },
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
     hasAgent: node.hasAgent || others.isAgentBlind,
     hasList: node.hasList || others.second?.isListed === true,
-    pods: all.some(mayInterrupt) ? pods.map(withoutExchange) : pods,
-    mischief: all,
+    mischief: [...mischief, ...others.mischief, ...ofEdit],
   };
 }
 
@@ -143,18 +141,6 @@ function withFirst(pod: PodScenario, first: NetworkName | "", random: Random): P
     return isThere ? { ...edit, networks: [kept, ...edit.networks.slice(1)] } : edit;
   });
   return { ...pod, networks: [first, ...pod.networks.slice(1)], edits };
-}
-
-/**
- * What ends an attempt between the removal of an element with `default-route` and the addition of
- * its successor leaves none, and a running pod gets no new one.
- */
-function withoutExchange({ edits, ...pod }: PodScenario): PodScenario {
-  const former = (name: NetworkName): NetworkName => (name === "gateway-new" ? "gateway" : name);
-  return {
-    ...pod,
-    edits: edits.map(({ networks, ...edit }) => ({ ...edit, networks: networks.map(former) })),
-  };
 }
 
 function drawNetworks(random: Random, size: Size, among = requestable): NetworkName[] {

@@ -21,7 +21,11 @@ import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachmen
 import { recordedAttached } from "#engine/plan/recorded-network.ts";
 import { HostGoneError } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
+import {
+  type DetachableAttachment,
+  detachables,
+  type StoredRecord,
+} from "#engine/record/teardown-plan.ts";
 import { changesOf, isSettled, usableRecord } from "./desired-networks.ts";
 import { FailedSwapError } from "./failed-swaps.ts";
 import { type HotPlugOperation, OperationLog } from "./operation-log.ts";
@@ -62,7 +66,8 @@ export async function changeNetworks(
   const changes = changesOf(ctx.config, stored.record, { ...pod, refreshed });
   const plan = await planChanges(ctx, sandbox, { record: stored.record, changes });
   if (plan.removals.length > 0) await markDetaching(ctx, stored, plan.removals);
-  for (const each of plan.removals) await networks.detach(each);
+  const replaced = plan.additions.map((each) => each.replaced);
+  for (const each of plan.removals) await networks.detach(each, replaced.includes(each));
   await networks.attachAll(plan.additions);
   const left = changesOf(ctx.config, (await networks.load()).record, pod);
   const problems = [...(changes.invalid ? [{ error: changes.invalid }] : []), ...plan.problems];
@@ -97,11 +102,12 @@ class RunningNetworks {
   }
 
   /**
-   * Detaches an attachment; one that fails is owed.
+   * Detaches an attachment; one that fails is owed, and one that is replaced stays recorded until its
+   * successor is.
    * @throws HostGoneError when the agent has gone; another failure becomes an event
    */
-  async detach(removed: RecordedAttachment): Promise<void> {
-    const failure = await this.#try(() => this.#detach(removed));
+  async detach(removed: RecordedAttachment, isReplaced: boolean): Promise<void> {
+    const failure = await this.#try(() => this.#detach(removed, isReplaced));
     if (failure === undefined) return;
     this.#left.add(removed);
     this.log.failed("remove", removed, { error: failure, text: notUnpluggedText(failure) });
@@ -189,8 +195,10 @@ class RunningNetworks {
     return new Set(links.map(({ name }) => name));
   }
 
+  /** Whether an attachment has, or may have, that interface. */
   async #isRecorded(name: string): Promise<boolean> {
-    return (await this.load()).record.attachments.some(({ ifName }) => ifName === name);
+    const { attachments } = (await this.load()).record;
+    return attachments.some((each) => each.ifName === name && each.state !== "detached");
   }
 
   /**
@@ -209,13 +217,15 @@ class RunningNetworks {
     await this.attachAll(additions);
   }
 
-  async #detach(removed: RecordedAttachment): Promise<void> {
+  async #detach(removed: RecordedAttachment, isReplaced: boolean): Promise<void> {
     const { ifName } = removed;
     const { path } = this.#sandbox;
     const { record, ...stored } = await this.load();
+    const isDone = removed.state === "detached";
+    if (isDone && isReplaced) return;
     const all = detachables({ record, ...stored });
     const own = all.filter(({ attachment }) => attachment.ifName === ifName);
-    const [failure] = await detachRunning(this.#ctx, { ...record, path }, own);
+    const [failure] = isDone ? [] : await detachRunning(this.#ctx, { ...record, path }, own);
     if (failure !== undefined) {
       const { item, error } = failure;
       const owed = all.map((each) => (own.includes(each) ? item : each));
@@ -223,14 +233,20 @@ class RunningNetworks {
       throw error;
     }
     const left = all.filter((each) => !own.includes(each));
-    const recorded = left.map(({ attachment }) => attachment);
+    const recorded = left
+      .map(({ attachment }) => attachment)
+      .filter(({ state }) => state !== "detached");
     const attached = this.#attachedOf(recorded);
     const routed = await giveBackRoutes(this.#ctx, record.netns, { attached, recorded });
     const routes = { changed: routed, timeoutMs: this.#ctx.config.delegateTimeoutMs };
-    const changed = left.map((each) => withRoutes(record, each, routes));
+    const changed = all.flatMap((each) => {
+      if (own.includes(each)) return isReplaced ? detached(each) : [];
+      return withRoutes(record, each, routes);
+    });
     const attachments = changed.map(({ attachment }) => attachment);
     const pendingStatus = await statusOfRecord(this.#ctx, { ...record, attachments });
     await saveAttachments(this.#ctx, { ...record, pendingStatus }, changed);
+    if (isDone) return;
     this.log.succeeded("remove", removed);
     const message = `Remove ${ifName} from ${removed.displayName}`;
     const event = { type: "Normal", reason: "RemovedInterface", message } as const;
@@ -244,9 +260,11 @@ class RunningNetworks {
     const { attachments, ...own } = stored.record;
     const { containerId, netns } = own;
     const earlier = this.#attachedOf(attachments);
+    const isSuccessorOf = ({ attachment }: DetachableAttachment): boolean =>
+      attachment.ifName === replaced?.ifName && attachment.state === "detached";
     const record = new AddRecord(ctx, own, {
       attachments: [planned],
-      earlier: detachables(stored),
+      earlier: detachables(stored).filter((each) => !isSuccessorOf(each)),
     });
     const before = await routesOfSandbox(ctx, netns);
     record.noteRoutes(routesAhead(before, earlier));
@@ -294,6 +312,12 @@ class RunningNetworks {
       return asCniError(error);
     }
   }
+}
+
+/** An attachment as the record has it until its successor is there. */
+function detached({ attachment, dels }: DetachableAttachment): DetachableAttachment {
+  const { teardown: _, ...own } = attachment;
+  return { attachment: { ...own, state: "detached" }, dels };
 }
 
 /** What an element should have replaced. */

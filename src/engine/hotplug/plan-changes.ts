@@ -77,13 +77,20 @@ export async function planChanges(
   const isWrong = failures.some(({ error, isUnknown }) => isUnknown || !isTemporary(error));
   const kept = failures.flatMap(({ addition: { replaced } }) => replaced ?? []);
   const replaced = changes.additions.flatMap((each) => each.replaced ?? []);
-  const mayGo = (each: RecordedAttachment): boolean =>
-    each.state !== "attached" || !(replaced.includes(each) ? kept.includes(each) : isWrong);
+  const mayStay = (each: RecordedAttachment): boolean => {
+    if (replaced.includes(each)) return kept.includes(each) && isWhole(each);
+    return isWrong && each.state === "attached";
+  };
   return {
-    removals: changes.removals.filter(mayGo),
+    removals: changes.removals.filter((each) => !mayStay(each)),
     additions,
     problems: failures.map(problemOf),
   };
+}
+
+/** Whether a network works, or did until it was detached for its successor. */
+function isWhole({ state }: RecordedAttachment): boolean {
+  return state === "attached" || state === "detached";
 }
 
 class ChangePlanner {
@@ -129,7 +136,7 @@ class ChangePlanner {
     failedSwaps.refuse(pod, attachment, replaced);
     this.#earlier.push({ planned: attachment });
     const former =
-      replaced?.state === "attached"
+      replaced !== undefined && isWhole(replaced)
         ? withAddresses(recordedNetwork(replaced, this.#ctx.config), replaced)
         : undefined;
     return { ...addition, ways: waysOf(attachment, addition), former, recordBytes };

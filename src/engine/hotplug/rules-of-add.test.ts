@@ -395,6 +395,52 @@ test.each([
   }
 });
 
+test("an element with default-route can be replaced wherever that was interrupted", async () => {
+  const element = { name: "b", interface: "x1", "default-route": [] };
+  const start = async (): Promise<HotPlugLab> => {
+    const pod = await routedPod([element]);
+    pod.lab.source.addNad("default/e", network("net-e", "macvlan"));
+    return pod;
+  };
+  const successor = [{ ...element, name: "e" }] as never;
+  const whole = await start();
+  const routes = whole.lab.kernel.defaultRoutes(netns);
+  await whole.edit(successor);
+  for (let goesAt = 0; goesAt < whole.hosts.orders; goesAt++) {
+    const pod = await start();
+    pod.hosts.goesAt = goesAt;
+    await pod.edit(successor);
+    pod.hosts.goesAt = Number.POSITIVE_INFINITY;
+    expect((await pod.again()).state, `interrupted at order ${goesAt}`).toBe("settled");
+    expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/e"]);
+    expect(pod.shown()).toEqual(await pod.recorded());
+    expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(routes);
+  }
+});
+
+test("what was detached for a successor is not detached again, and forgotten without one", async () => {
+  const own = await hotPlugLab("a@x1,b");
+  const { update } = own.lab.records;
+  // The agent goes when the record says that the former one is detached.
+  own.lab.records.update = async (record, plan) => {
+    await update.call(own.lab.records, record, plan);
+    if (record.attachments[1]?.state === "detached") own.hosts.disconnect();
+  };
+  await own.edit("c@x1,b");
+  expect((await own.attachments())[1]).toMatchObject({
+    displayName: "default/a",
+    state: "detached",
+  });
+  expect(own.shown()).toEqual(["eth0 default-net", "net2 default/b"]);
+  expect(await own.lab.check(web)).toMatchObject({ exitCode: 0 });
+  own.lab.plugins.calls.length = 0;
+  expect(await own.edit("b")).toMatchObject({ state: "settled" });
+  expect([own.lab.plugins.log(), await own.recorded()]).toEqual([
+    [],
+    ["eth0 default-net", "net2 default/b"],
+  ]);
+});
+
 test("a network that fails after it has taken the default route gives it back", async () => {
   const pod = await routedPod([{ name: "b", "default-route": [] }, { name: "a" }]);
   const before = pod.lab.kernel.defaultRoutes(netns);

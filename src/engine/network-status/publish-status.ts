@@ -108,7 +108,7 @@ export async function statusOfRecord(
   { containerId, attachments }: Pick<AttachmentRecord, "containerId" | "attachments">,
 ): Promise<PendingStatus> {
   const networks = await Array.fromAsync(attachments, async (recorded) => {
-    if (recorded.result === undefined) return [];
+    if (recorded.result === undefined || recorded.state === "detached") return [];
     const planned = recordedNetwork(recorded, ctx.config);
     const { defaultRoute, ignoredRequests = [], addresses = {} } = recorded;
     const result = parseResult(recorded.result, { fallbackVersion: planned.list.cniVersion });

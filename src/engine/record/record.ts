@@ -87,9 +87,10 @@ export interface AttachedDevice extends AllocatedDevice {
 
 /**
  * `planned`, then `attempted` once a delegate may have run, and `attached` with its result. Hot-plug
- * adds two states: `detaching` before a DEL of the attachment, and `owed` after one that failed.
+ * adds three states: `detaching` before a DEL of the attachment, `owed` after one that failed, and
+ * `detached` after one that succeeded, until the record has the network that replaces it.
  */
-type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed";
+type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed" | "detached";
 
 /** A default route of an interface that another attachment's request has taken from it. */
 export interface YieldedRoute {
@@ -174,7 +175,7 @@ export function attachmentsToDetach(
   currentBootId: string,
 ): readonly RecordedAttachment[] {
   if (bootId !== currentBootId) return attachments;
-  return attachments.filter(({ state }) => state !== "planned");
+  return attachments.filter(({ state }) => state !== "planned" && state !== "detached");
 }
 
 /**

@@ -28,6 +28,11 @@ export class FakeSandboxHosts implements SandboxHosts {
     return this.#sessions.reduce((sum, { orders }) => sum + orders, 0);
   }
 
+  /** The agent carries out no further order of the sessions that are open. */
+  disconnect(): void {
+    for (const host of this.#sessions) host.goesAt = host.orders;
+  }
+
   isAvailable(): boolean {
     return this.isConnected;
   }
