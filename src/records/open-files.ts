@@ -16,7 +16,7 @@ import { putFile, readOpenFile, writeAt } from "./state-file.ts";
 /** The time after which an update is synced; until then a power loss may lose it. */
 const delayMs = 500;
 /** Compacts a file before it exceeds both this length and this multiple of its newest content. */
-const lengthMax = 256 * 1024;
+const lengthMax = 64 * 1024;
 const contentsMax = 8;
 
 /** What an open file contains: bytes, and what they were made from. */

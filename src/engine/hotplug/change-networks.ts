@@ -20,7 +20,7 @@ import { statusOfRecord } from "#engine/network-status/publish-status.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { recordedAttached } from "#engine/plan/recorded-network.ts";
 import { HostGoneError } from "#engine/ports.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import {
   type DetachableAttachment,
   detachables,
@@ -79,6 +79,8 @@ class RunningNetworks {
   readonly log: OperationLog;
   readonly #ctx: CallContext;
   readonly #sandbox: LockedSandbox;
+  /** What was read last; undefined after an operation, which has written another. */
+  #stored: StoredRecord | undefined;
   /** Whether a plugin may have made interfaces. */
   #mayHaveMade = false;
   /** Attachments that could not be removed, or not be replaced and are back. */
@@ -92,13 +94,20 @@ class RunningNetworks {
     this.log = new OperationLog(ctx, sandbox);
   }
 
-  /** @throws SandboxUnavailableError when the sandbox has no record that can be changed */
+  /** @throws SandboxUnavailableError when the sandbox has no record that can be changed any more */
   async load(): Promise<StoredRecord> {
     const { deps } = this.#ctx;
     const stored = await deps.records.load(this.#sandbox.key);
     const isUsable = stored !== undefined && usableRecord(stored.record);
-    if (isUsable && (await isLatest(deps, stored.record))) return stored;
-    throw new SandboxUnavailableError("gone", "the sandbox is not attached any more");
+    if (!isUsable || !(await isLatest(deps, stored.record)))
+      throw new SandboxUnavailableError("gone", "the sandbox is not attached any more");
+    this.#stored = stored;
+    return stored;
+  }
+
+  /** The record as it is: with the sandbox's locks, only operations write it. @throws as {@link load} */
+  async #record(): Promise<AttachmentRecord> {
+    return (this.#stored ?? (await this.load())).record;
   }
 
   /**
@@ -190,14 +199,14 @@ class RunningNetworks {
   /** The interfaces in the sandbox, with those that plugins have just made. @throws CniError 5 */
   async #links(): Promise<ReadonlySet<string>> {
     if (!this.#mayHaveMade) return this.#sandbox.links;
-    const { record } = await this.load();
-    const links = await sandboxLinks(this.#ctx, record.netns);
+    const { netns } = await this.#record();
+    const links = await sandboxLinks(this.#ctx, netns);
     return new Set(links.map(({ name }) => name));
   }
 
   /** Whether an attachment has, or may have, that interface. */
   async #isRecorded(name: string): Promise<boolean> {
-    const { attachments } = (await this.load()).record;
+    const { attachments } = await this.#record();
     return attachments.some((each) => each.ifName === name && each.state !== "detached");
   }
 
@@ -210,7 +219,7 @@ class RunningNetworks {
     links: ReadonlySet<string>,
   ): Promise<void> {
     if (selection.ifName !== undefined || replaced !== undefined) return;
-    const { record } = await this.load();
+    const record = await this.#record();
     const changes = { removals: [], additions: [{ selection }] };
     const sandbox = { ...this.#sandbox, links };
     const { additions } = await planChanges(this.#ctx, sandbox, { record, changes });
@@ -302,14 +311,16 @@ class RunningNetworks {
     });
   }
 
-  /** @returns the error @throws HostGoneError when the agent has gone */
-  async #try(step: () => Promise<void>): Promise<CniError | undefined> {
+  /** Carries out an operation. @returns the error @throws HostGoneError when the agent has gone */
+  async #try(operation: () => Promise<void>): Promise<CniError | undefined> {
     try {
-      await step();
+      await operation();
       return undefined;
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
       return asCniError(error);
+    } finally {
+      this.#stored = undefined;
     }
   }
 }

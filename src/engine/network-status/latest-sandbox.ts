@@ -18,7 +18,7 @@ export async function isLatest(deps: LatestDeps, record: AttachmentRecord): Prom
   const { pod, teardown } = record;
   if (teardown !== undefined) return false;
   if (pod === undefined) return true;
-  const others = (await sandboxesOf(deps, pod)).filter((each) => !isSame(each, record));
+  const others = await sandboxesOf(deps, pod, (key) => !isSame(key, record));
   const compare = byAgeAndCreation(deps, pod);
   return !others.some((each) => compare(each, record) > 0);
 }
@@ -31,13 +31,17 @@ export async function latestSandbox(
   return (await sandboxesOf(deps, pod)).toSorted(byAgeAndCreation(deps, pod)).at(-1);
 }
 
-/** The usable records of a pod's sandboxes of this boot. */
-async function sandboxesOf(deps: LatestDeps, pod: PodOfRecord): Promise<AttachmentRecord[]> {
-  const { records } = deps;
-  const loaded = (await records.keysOf(pod)).map((key) => records.load(key).catch(() => undefined));
+/** The usable records of a pod's sandboxes of this boot, among those keys. */
+async function sandboxesOf(
+  { records, bootId }: LatestDeps,
+  pod: PodOfRecord,
+  isAmong: (key: RecordKey) => boolean = () => true,
+): Promise<AttachmentRecord[]> {
+  const keys = (await records.keysOf(pod)).filter(isAmong);
+  const loaded = keys.map((key) => records.load(key).catch(() => undefined));
   return (await Promise.all(loaded))
     .flatMap((stored) => stored?.record ?? [])
-    .filter((each) => each.pod?.uid === pod.uid && signOfBoot(each, deps) === undefined);
+    .filter((each) => each.pod?.uid === pod.uid && signOfBoot(each, { bootId }) === undefined);
 }
 
 /** By age; of two with the same age, the one that this process has created last is the younger one. */

@@ -39,14 +39,17 @@ export async function changeRoutes(
 
 /** @throws NetlinkError, and as the transport */
 export async function readRoutes({ netns, transport }: RoutedNamespace): Promise<RouteState> {
-  const links = await listLinks(transport, netns);
-  const addresses = await listAddresses(transport, netns);
-  return { links, addresses, routes: await listAllRoutes(transport, netns) };
+  const [links, addresses, routes] = await Promise.all([
+    listLinks(transport, netns),
+    listAddresses(transport, netns),
+    listAllRoutes(transport, netns),
+  ]);
+  return { links, addresses, routes };
 }
 
 async function listAllRoutes(transport: NetlinkTransport, netns: string): Promise<KernelRoute[]> {
-  const v4 = await listRoutes(transport, netns, 4);
-  return [...v4, ...(await listRoutes(transport, netns, 6))];
+  const lists = [listRoutes(transport, netns, 4), listRoutes(transport, netns, 6)];
+  return (await Promise.all(lists)).flat();
 }
 
 interface EditContext {
