@@ -119,8 +119,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "after a reboot a DEL detaches everything planned",
     file: "src/engine/record/record.ts",
-    find: "if (bootId !== currentBootId) return attachments;",
-    replace: 'if (bootId === currentBootId + "x") return attachments;',
+    find: "return bootId === currentBootId ?",
+    replace: "return bootId !== '' ?",
     properties: ["in the end", "detached at once"],
   },
   {
@@ -214,8 +214,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a DEL detaches a network whose ADD was interrupted",
     file: "src/engine/record/record.ts",
-    find: 'return attachments.filter(({ state }) => state !== "planned" && state !== "detached");',
-    replace: 'return attachments.filter(({ state }) => state === "attached");',
+    find: 'left.filter(({ state }) => state !== "planned") : left',
+    replace: 'left.filter(({ state }) => state === "attached") : left',
     properties: ["detached at once"],
     isQuick: true,
   },

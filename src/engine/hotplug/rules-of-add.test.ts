@@ -418,27 +418,43 @@ test("an element with default-route can be replaced wherever that was interrupte
   }
 });
 
-test("what was detached for a successor is not detached again, and forgotten without one", async () => {
+/** A pod whose network `a` was detached for `c` when the agent went. */
+async function interruptedSwap(): Promise<HotPlugLab> {
   const own = await hotPlugLab("a@x1,b");
   const { update } = own.lab.records;
-  // The agent goes when the record says that the former one is detached.
   own.lab.records.update = async (record, plan) => {
     await update.call(own.lab.records, record, plan);
     if (record.attachments[1]?.state === "detached") own.hosts.disconnect();
   };
   await own.edit("c@x1,b");
-  expect((await own.attachments())[1]).toMatchObject({
-    displayName: "default/a",
-    state: "detached",
-  });
+  const replaced = { displayName: "default/a", state: "detached" };
+  expect((await own.attachments())[1]).toMatchObject(replaced);
+  own.lab.plugins.calls.length = 0;
+  return own;
+}
+
+test("what was detached for a successor is not attached, and forgotten without one", async () => {
+  const own = await interruptedSwap();
   expect(own.shown()).toEqual(["eth0 default-net", "net2 default/b"]);
   expect(await own.lab.check(web)).toMatchObject({ exitCode: 0 });
   own.lab.plugins.calls.length = 0;
   expect(await own.edit("b")).toMatchObject({ state: "settled" });
-  expect([own.lab.plugins.log(), await own.recorded()]).toEqual([
-    [],
-    ["eth0 default-net", "net2 default/b"],
-  ]);
+  const left = ["eth0 default-net", "net2 default/b"];
+  expect([own.lab.plugins.log(), await own.recorded()]).toEqual([[], left]);
+});
+
+test.each([
+  ["a DEL", (own: HotPlugLab) => own.lab.bootId],
+  ["a DEL after a reboot", () => "next-boot"],
+])("what was detached for a successor is not detached again by %s", async (_, bootId) => {
+  const own = await interruptedSwap();
+  own.lab.bootId = bootId(own);
+  const { plan } = (await own.lab.records.load({ containerId: "c1", ifName: "eth0" })) ?? {};
+  const ofShim = plan?.steps.map(({ call }) => call.env.CNI_IFNAME);
+  expect(await own.lab.del(web)).toMatchObject({ exitCode: 0 });
+  const interfaces = own.lab.plugins.calls.map(({ env }) => env.CNI_IFNAME);
+  expect([...new Set(interfaces)]).toEqual(["net2", "eth0"]);
+  expect([...new Set(ofShim)]).toEqual(["net2", "eth0"]);
 });
 
 test("a network that fails after it has taken the default route gives it back", async () => {

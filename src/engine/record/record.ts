@@ -174,8 +174,8 @@ export function attachmentsToDetach(
   { attachments, bootId }: Pick<AttachmentRecord, "attachments" | "bootId">,
   currentBootId: string,
 ): readonly RecordedAttachment[] {
-  if (bootId !== currentBootId) return attachments;
-  return attachments.filter(({ state }) => state !== "planned" && state !== "detached");
+  const left = attachments.filter(({ state }) => state !== "detached");
+  return bootId === currentBootId ? left.filter(({ state }) => state !== "planned") : left;
 }
 
 /**
