@@ -99,7 +99,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "the record names a plugged network before its first plugin runs",
-    file: "src/engine/hotplug/change-networks.ts",
+    file: "src/engine/hotplug/running-networks.ts",
     find: "await record.updateAhead();",
     replace: "void record;",
     scenario:

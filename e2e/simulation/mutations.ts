@@ -407,14 +407,14 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "the record names a network before it is plugged into a running pod",
-    file: "src/engine/hotplug/change-networks.ts",
+    file: "src/engine/hotplug/running-networks.ts",
     find: "await record.updateAhead();",
     replace: "",
     properties: ["recorded"],
   },
   {
     name: "a network that cannot be unplugged stays recorded",
-    file: "src/engine/hotplug/change-networks.ts",
+    file: "src/engine/hotplug/running-networks.ts",
     find: "await saveAttachments(this.#ctx, record, owed);\n      throw error;",
     replace: "void [owed, error];",
     properties: ["detached at once", "as requested"],
@@ -463,7 +463,7 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "an unplugged network gives back the default route that it took",
-    file: "src/engine/hotplug/change-networks.ts",
+    file: "src/engine/hotplug/running-networks.ts",
     find: "await giveBackRoutes(this.#ctx, record.netns, { attached, recorded });",
     replace: "[attached].slice(1).flat();",
     properties: ["default routes"],

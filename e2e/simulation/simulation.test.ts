@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { mutations as chaosMutations } from "../chaos/mutations.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { bundleSimulation } from "./bundle.ts";
 import { mutations } from "./mutations.ts";
@@ -49,7 +50,9 @@ test("a seed gives the same history byte by byte, whatever ran before it", async
   expect(new Set(forwards.values()).size).toBe(seeds.count);
 });
 
-test.each(mutations)("its text occurs once: $name", async ({ file: path, find }) => {
+const all = [...mutations, ...chaosMutations];
+
+test.each(all)("its text occurs once: $name", async ({ file: path, find }) => {
   const text = await readFile(join(repositoryRoot, path), "utf8");
   expect(text.split(find)).toHaveLength(2);
 });

@@ -27,7 +27,7 @@ import { gc } from "#engine/gc/gc.ts";
 import { HotPlug, type HotPlugOptions, type HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
 import { type Inspection, Inspector } from "#engine/hotplug/inspection/inspector.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
-import { PodReports } from "#engine/hotplug/pod-reports.ts";
+import { PodReports } from "#engine/hotplug/reports/pod-reports.ts";
 import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { adoptMirror } from "#engine/network-status/adopt-mirror.ts";

@@ -7,7 +7,7 @@ import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
-import { problemText } from "#engine/hotplug/problem-texts.ts";
+import { problemText } from "#engine/hotplug/reports/problem-texts.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";

@@ -1,5 +1,5 @@
 import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
-import { problemsText } from "#engine/hotplug/problem-texts.ts";
+import { problemsText } from "#engine/hotplug/reports/problem-texts.ts";
 
 export const refreshPage = "refresh";
 

@@ -1,5 +1,5 @@
 import { type HotPlugOutcome, type LastAttempt, problemsOf } from "#engine/hotplug/hot-plug.ts";
-import type { HotPlugProblem } from "#engine/hotplug/problem-texts.ts";
+import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { Pod } from "#engine/ports.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { TokenBucket } from "#lib/concurrency/token-bucket.ts";

@@ -1,5 +1,5 @@
 import { CniErrorCode } from "#cni/error.ts";
-import { unknownText } from "#engine/hotplug/problem-texts.ts";
+import { unknownText } from "#engine/hotplug/reports/problem-texts.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 import { capitalized, couldNot, explained, fine, problem } from "./advice-sentence.ts";

@@ -1,4 +1,4 @@
-import type { HotPlugProblem } from "#engine/hotplug/problem-texts.ts";
+import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { ExplainedProblem } from "./explanation.ts";
 

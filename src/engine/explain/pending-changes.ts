@@ -1,7 +1,7 @@
 import type { PodChanges } from "#engine/hotplug/desired-networks.ts";
 import { FailedSwapError } from "#engine/hotplug/failed-swaps.ts";
 import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
-import type { HotPlugProblem } from "#engine/hotplug/problem-texts.ts";
+import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { explainedProblem } from "./explained-problem.ts";

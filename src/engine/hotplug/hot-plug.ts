@@ -10,9 +10,14 @@ import { LruMap } from "#lib/lru-map.ts";
 import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
 import { FailedSwapError, FailedSwaps } from "./failed-swaps.ts";
-import type { HotPlugOperation } from "./operation-log.ts";
-import type { PodReports } from "./pod-reports.ts";
-import { type HotPlugProblem, noAgentText, rejectedText, unknownText } from "./problem-texts.ts";
+import type { HotPlugOperation } from "./reports/operation-log.ts";
+import type { PodReports } from "./reports/pod-reports.ts";
+import {
+  type HotPlugProblem,
+  noAgentText,
+  rejectedText,
+  unknownText,
+} from "./reports/problem-texts.ts";
 import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 import { noAgentError, type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
 

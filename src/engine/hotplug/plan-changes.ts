@@ -12,7 +12,7 @@ import { resolveSelection } from "#engine/plan/requested-networks.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
 import type { Addition, NetworkChanges } from "./changes.ts";
-import type { HotPlugProblem } from "./problem-texts.ts";
+import type { HotPlugProblem } from "./reports/problem-texts.ts";
 import type { LockedSandbox } from "./running-sandboxes.ts";
 
 /** An element that can be attached, as far as that can be known. */

@@ -5,7 +5,7 @@ import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
-import type { PodReports } from "#engine/hotplug/pod-reports.ts";
+import type { PodReports } from "#engine/hotplug/reports/pod-reports.ts";
 import type { LockedSandbox, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
 import { statusOfRecord } from "#engine/network-status/publish-status.ts";

@@ -1,9 +1,9 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
+import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
 import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
 import type { EventReason } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import type { LockedSandbox } from "./running-sandboxes.ts";
 
 /** One network that was plugged or unplugged, or should have been. */
 export interface HotPlugOperation {
