@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import { limits } from "#cni/limits.ts";
 import { ended, exited } from "#cni/testing/fake-delegates.ts";
 import { messageMax } from "#lib/one-line.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
-import { DelegateError, delegateFailure } from "./delegate-error.ts";
+import { DelegateError, delegateFailure, reportedError } from "./delegate-error.ts";
 
 const call: DelegateCall = {
   type: "t",
@@ -21,6 +22,11 @@ function failure(outcome: DelegateOutcome, context: DelegateCall = call): Delega
 const noMessage = "netplugin failed with no error message";
 const noObject = "netplugin failed but its diagnostic message is no error object: ";
 
+/** The text of an error object of this length. */
+function errorText(length: number): string {
+  return JSON.stringify({ code: 7, msg: "m" }).padEnd(length);
+}
+
 test.each<[unknown, number, string, string?]>([
   [{ code: 7, msg: "bad" }, 7, "bad"],
   [{ cniVersion: "1.0.0", code: 100, msg: "m", details: "d" }, 100, "m", "d"],
@@ -37,6 +43,8 @@ test.each<[unknown, number, string, string?]>([
   ['time=now level=info msg="{}"\n{\n  "code": 7,\n  "msg": "m"\n}', 7, "m"],
   ['{"code":7}{"ips":[{"msg":1}]}', 6, `${noObject}"{\\"code\\":7}{\\"ips\\":[{\\"msg\\":1}]}"`],
   ["[1]", 6, `${noObject}"[1]"`],
+  ['{"code":5,"msg":"earlier"}\n{"code":7,"msg":"m"}', 7, "m"],
+  ['"msg":"m"}', 6, `${noObject}"\\"msg\\":\\"m\\"}"`],
 ])(
   "delegateFailure() decodes the error object %j [R-0.1-09] [R-0.4-36] [R-1.0-11] [R-1.0-41] [X-08]",
   (...row) => {
@@ -52,6 +60,7 @@ test.each<[unknown, number, string, string?]>([
 
 test.each([
   [exited(3), `${noMessage}: exit status 3`],
+  [exited(3, "\n", "why"), 'netplugin failed: "why": exit status 3'],
   [exited(1, "", 'a "b"\nc\n'), 'netplugin failed: "a \\"b\\" c": exit status 1'],
   [ended("signaled", 9), `${noMessage}: killed by signal 9`],
   [ended("timeout", 0), `${noMessage}: timed out after 1500 ms`],
@@ -91,6 +100,29 @@ test.each([
       expect((details ?? "").length).toBeLessThan(messageMax + 200);
     }
   }
+});
+
+test.each([
+  ["the longest result", errorText(limits.result.max), 7],
+  ["more", errorText(limits.result.max + 1), 6],
+  ["log lines and the longest result", `log\n${errorText(limits.result.max)}`, 7],
+  ["log lines and more", `log\n${errorText(limits.result.max + 1)}`, 6],
+  ["log lines and 20 braces", `log {"code":7,"msg":"${"{".repeat(19)}"}`, 7],
+  ["log lines and more braces", `log {"code":7,"msg":"${"{".repeat(20)}"}`, 6],
+])("delegateFailure() limits what it decodes: %s", (_what, stdout, code) => {
+  expect(failure(exited(1, stdout)).code).toBe(code);
+});
+
+const reported = { code: 7, msg: "m" };
+
+test.each([
+  [exited(1, reported), { code: 7, message: "m" }],
+  [exited(0, reported), undefined],
+  [{ ...exited(9, reported), outcome: "signaled" as const }, undefined],
+  [exited(1, "[]"), undefined],
+  [exited(1, `log\n${JSON.stringify(reported)}`), undefined],
+])("reportedError() is only what a plugin printed that failed: %j", (outcome, error) => {
+  expect(reportedError(outcome)).toEqual(error);
 });
 
 const socket = "dial unix /run/cni/dhcp.sock: connect: ";

@@ -36,16 +36,6 @@ export interface DelegateContext {
   readonly network: string;
 }
 
-/** libcni's names of commands in `plugin type="T" failed (add)`. */
-const verbs: Readonly<Record<string, string>> = {
-  ADD: "add",
-  DEL: "delete",
-  CHECK: "check",
-  STATUS: "status",
-  GC: "gc",
-  VERSION: "version",
-};
-
 /** An error object is flat, so its brace is among the last. */
 const maxAttempts = 20;
 
@@ -76,9 +66,9 @@ function delegateError(
 ): DelegateError {
   const command = call.env.CNI_COMMAND ?? "";
   const reword = command === "DEL" ? rewordForDel : joinLines;
-  const verb = verbs[command] ?? command.toLowerCase();
-  const wasExecuted = reason === undefined || !notExecuted.has(reason);
-  const prefix = wasExecuted ? `plugin type="${call.type}" failed (${verb}): ` : "";
+  // libcni's names of the commands.
+  const verb = command === "DEL" ? "delete" : command.toLowerCase();
+  const prefix = notExecuted.has(reason) ? "" : `plugin type="${call.type}" failed (${verb}): `;
   return new DelegateError(code, `${prefix}${reword(message)}`, {
     network,
     ifName: call.env.CNI_IFNAME ?? "",
@@ -90,7 +80,7 @@ function delegateError(
 }
 
 /** Errors about a plugin, which did not give them. */
-const notExecuted: ReadonlySet<Reason> = new Set(["PluginMissing", "PluginRefused"]);
+const notExecuted: ReadonlySet<Reason | undefined> = new Set(["PluginMissing", "PluginRefused"]);
 
 /**
  * containerd treats a DEL error with these words as "already gone" and forgets the pod. Plexus
@@ -109,7 +99,7 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   const reason = endings[outcome.outcome];
   const code = CniErrorCode.Internal;
   const ending = describeEnding(outcome, call);
-  if (reason !== undefined && notExecuted.has(reason)) return { code, reason, message: ending };
+  if (notExecuted.has(reason)) return omitUndefined({ code, reason, message: ending });
   const stderr = oneLine(outcome.stderr);
   const words = stderr === "" ? " with no error message" : `: ${quoteValue(stderr, 500)}`;
   return omitUndefined({ code, reason, message: `netplugin failed${words}: ${ending}` });
@@ -169,19 +159,13 @@ export function quoteOutput(stdout: string): string {
 
 /** The error object at the end of a text: some plugins print log lines or their result before it. */
 function lastErrorObject(stdout: string): JsonObject | undefined {
-  if (stdout.length > limits.result.max) return undefined;
-  let start = stdout.length;
-  for (let attempt = 0; attempt < maxAttempts && start > 0; attempt++) {
-    start = stdout.lastIndexOf("{", start - 1);
-    if (start < 0) return undefined;
-    const decoded = tryParseJson(stdout.slice(start));
-    if (isJsonObject(decoded) && "msg" in decoded) return decoded;
-  }
-  return undefined;
+  const parts = stdout.split("{").slice(1).slice(-maxAttempts);
+  const endings = parts.map((_, index) => `{${parts.slice(index).join("{")}`);
+  return endings.map(errorObject).find((found) => found !== undefined && "msg" in found);
 }
 
-function errorObject(stdout: string): JsonObject | undefined {
-  const decoded = stdout.length > limits.result.max ? undefined : tryParseJson(stdout);
+function errorObject(text: string): JsonObject | undefined {
+  const decoded = text.length > limits.result.max ? undefined : tryParseJson(text);
   return isJsonObject(decoded) ? decoded : undefined;
 }
 
