@@ -60,6 +60,7 @@ test("gcNetwork() executes no plugin of a list with disableGC [R-1.1-03]", async
 test.each([
   [exited(1, { code: 4, msg: "unknown CNI_COMMAND: VERSION" }), ["0.1.0"]],
   [exited(0, { cniVersion: "0.2.0" }), ["0.1.0", "0.2.0"]],
+  [exited(0, { cniVersion: "0.2.0", supportedVersions: ["0.2.0"] }), ["0.2.0"]],
   [exited(0, { CniVersion: "1.0.0", SupportedVersions: ["1.0.0"] }), ["1.0.0"]],
 ])("versionOf() understands old plugins: %j [X-11]", async (outcome, versions) => {
   const { supportedVersions } = await versionOf("a", limits, new FakeDelegates({ a: outcome }).run);

@@ -88,10 +88,12 @@ test("addNetwork() makes the same plugin calls as libcni [R-0.1-01] [R-0.1-02] [
   expect(made(fake)).toEqual(of("ADD").map(withoutStaleKeys));
 });
 
-test("checkNetwork() makes the same plugin calls as libcni [R-1.0-25]", async () => {
+test("checkNetwork() makes the same plugin calls as libcni, with the keys in the same order [R-1.0-25]", async () => {
   const fake = new FakeDelegates();
   await checkNetwork(list, rt, { prevResult: result, run: fake.run });
   expect(made(fake)).toEqual(of("CHECK"));
+  const keys = ({ stdin }: Invocation): string[] => Object.keys(stdin);
+  expect(made(fake).map(keys)).toEqual(of("CHECK").map(keys));
 });
 
 test("delCalls() returns the same plugin calls as libcni makes [R-0.1-15] [R-0.3-14] [R-0.3-16] [R-0.4-10] [R-0.4-12] [R-0.4-30] [R-1.0-24] [R-1.1-10]", async () => {

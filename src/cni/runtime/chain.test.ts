@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { limits } from "#cni/limits.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import { ended, exited, FakeDelegates } from "#cni/testing/fake-delegates.ts";
 import { addNetwork, checkNetwork, delCallsOfStored } from "./chain.ts";
@@ -90,6 +91,19 @@ test.each([
   },
 );
 
+test.each([
+  [100, "OverLimit", `"${" ".repeat(limits.result.max)}"`],
+  [6, "PluginOutput", '{"cniVersion":"9.9.9"}'],
+  [1, "IncompatibleCniVersion", '{"cniVersion":"1.0.0"}'],
+])(
+  "addNetwork() rejects what a 0.2.0 list cannot use with code %i and the reason %s",
+  async (code, reason, stdout) => {
+    const { run } = new FakeDelegates({ a: exited(0, stdout) });
+    const added = addNetwork(listOf("0.2.0", "a"), rt, run);
+    await expect(added).rejects.toMatchObject({ name: "DelegateError", code, reason });
+  },
+);
+
 const address = "10.0.0.1/24";
 const legacy = { cniVersion: "0.4.0", dns: {} };
 const ip4 = { ip: address, gateway: "10.0.0.254", routes: [{ dst: "0.0.0.0/0" }] };
@@ -109,6 +123,22 @@ test.each([
     { ...legacy, ips: [{ version: "4", address }] },
   ],
   ["0.1.0", { ip4 }, { cniVersion: "0.1.0", ip4, dns: {} }],
+  [
+    "0.2.0",
+    { ip4: { IP: address, Routes: [{ DST: "0.0.0.0/0", x: 1 }], y: 2 } },
+    {
+      cniVersion: "0.2.0",
+      ip4: { ip: address, routes: [{ dst: "0.0.0.0/0", x: 1 }], y: 2 },
+      dns: {},
+    },
+  ],
+  ["0.4.0", { dns: null, routes: null }, legacy],
+  ["1.0.0", { dns: { domain: "" }, routes: null, ips: [] }, { cniVersion: "1.0.0" }],
+  [
+    "1.0.0",
+    { Interfaces: null, interfaces: [{ name: "a" }] },
+    { cniVersion: "1.0.0", interfaces: [{ name: "a" }] },
+  ],
 ])(
   "addNetwork() of a %s list converts the printed result %j to %j [R-0.1-08] [R-0.4-31] [R-1.0-40]",
   async (...row) => {

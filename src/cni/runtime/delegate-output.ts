@@ -81,8 +81,7 @@ function parseOutput(stdout: string, subject: string): Json {
     return parseJson(stdout, subject);
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
-    const message = `${error.message}; the plugin printed ${quoteOutput(stdout)}`;
-    throw new CniError(error.code, message, { cause: error.cause });
+    throw error.withMessage(`${error.message}; the plugin printed ${quoteOutput(stdout)}`);
   }
 }
 
