@@ -46,7 +46,6 @@ function mergeObject(canonical: JsonObject, printed: JsonObject, shape: Shape): 
 }
 
 function merge(canonical: Json, printed: Json, shape: Shape): Json {
-  if (shape === leaf) return canonical;
   if (isJsonObject(canonical) && isJsonObject(printed))
     return mergeObject(canonical, printed, shape);
   if (!Array.isArray(canonical) || !Array.isArray(printed)) return canonical;

@@ -103,12 +103,12 @@ function formatIpConfig(
   if (ip === undefined) return undefined;
   const routes = result.routes
     .filter((route) => ipFamily(route.dst) === options.family)
-    .map((route) => formatRoute(options.isSameFamily ? route : minimalRoute(route)));
+    .map(options.isSameFamily ? formatRoute : formatMinimalRoute);
   return omitUndefined({ ip: ip.address, gateway: ip.gateway, routes: list(routes) });
 }
 
-function minimalRoute({ dst, gw }: ResultRoute): ResultRoute {
-  return gw === undefined ? { dst } : { dst, gw };
+function formatMinimalRoute({ dst, gw }: ResultRoute): JsonObject {
+  return omitUndefined({ dst, gw });
 }
 
 function formatRoute({ dst, gw, mtu, advmss, priority, table, scope }: ResultRoute): JsonObject {
@@ -126,8 +126,7 @@ function formatDns(dns: ResultDns = {}): JsonObject {
 
 /** An index outside the list crashes containerd, so it is never written. */
 function interfaceIndex(ip: ResultIp, result: Result): number | undefined {
-  const index = ip.interface;
-  return index !== undefined && index >= 0 && index < result.interfaces.length ? index : undefined;
+  return result.interfaces[ip.interface ?? -1] === undefined ? undefined : ip.interface;
 }
 
 function list(items: readonly Json[] = []): Json | undefined {

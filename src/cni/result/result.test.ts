@@ -126,6 +126,10 @@ test.each([
     { cniVersion: "0.4.0", ips: [{ version: "4", address: "::1/64" }] },
     'ips[0].version: "4" is not the IP version of ::1/64',
   ],
+  [
+    { cniVersion: "0.4.0", ips: [{ version: "4", address: "::1" }] },
+    'ips[0].address: invalid CIDR address: "::1"',
+  ],
   [[], "must be an object, got []"],
   ["x", 'must be an object, got "x"'],
 ])("parseResult(%j) names the wrong field [R-0.3-03] [R-0.3-04] [R-0.4-06]", (raw, problem) => {
@@ -186,6 +190,7 @@ test('formatResult() treats version "" as 0.1.0, and drops an interface index ou
     ips: [
       { address: "10.0.0.1/24", interface: 1 },
       { address: "10.0.0.2/24", interface: 0 },
+      { address: "10.0.0.3/24", interface: -1 },
     ],
     routes: [],
   };
@@ -193,19 +198,18 @@ test('formatResult() treats version "" as 0.1.0, and drops an interface index ou
   expect(formatResult(result, "1.1.0").ips).toEqual([
     { address: "10.0.0.1/24" },
     { address: "10.0.0.2/24", interface: 0 },
+    { address: "10.0.0.3/24" },
   ]);
 });
 
-test("formatResult() to 0.2.0 drops a route whose IP family has no address", () => {
-  const raw = {
-    ips: [{ address: "10.0.0.1/24" }],
-    routes: [{ dst: "::/0" }, { dst: "0.0.0.0/0" }],
-  };
-  expect(formatResult(parse(raw), "0.2.0")).toEqual({
-    cniVersion: "0.2.0",
-    ip4: { ip: "10.0.0.1/24", routes: [{ dst: "0.0.0.0/0" }] },
-    dns: {},
-  });
+test.each([
+  ["10.0.0.1/24", { ip4: { ip: "10.0.0.1/24", routes: [{ dst: "0.0.0.0/0" }] } }],
+  ["fd00::1/64", { ip6: { ip: "fd00::1/64", routes: [{ dst: "::/0" }] } }],
+])("formatResult() to 0.2.0 drops a route whose IP family has no address, as %s", (...row) => {
+  const [address, written] = row;
+  const raw = { ips: [{ address }], routes: [{ dst: "::/0" }, { dst: "0.0.0.0/0" }] };
+  const cniVersion = "0.2.0";
+  expect(formatResult(parse(raw), cniVersion)).toEqual({ cniVersion, ...written, dns: {} });
 });
 
 test("printResult() indents by four spaces, without a newline at the end", () => {

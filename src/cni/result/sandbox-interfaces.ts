@@ -7,8 +7,8 @@ import type { Result, ResultInterface } from "./result.ts";
 export function sandboxInterfaces({ interfaces }: Pick<Result, "interfaces">): SandboxInterface[] {
   const inside = interfaces
     .map((link, index) => ({ link, index }))
-    .filter(({ link }) => (link.sandbox ?? "") !== "");
-  const atPaths = inside.filter(({ link }) => link.sandbox?.startsWith("/"));
+    .filter(({ link: { sandbox = "" } }) => sandbox !== "");
+  const atPaths = inside.filter(({ link: { sandbox = "" } }) => sandbox.startsWith("/"));
   return atPaths.length === 0 ? inside : atPaths;
 }
 
