@@ -45,12 +45,14 @@ test.each([
   expect(JSON.parse(formatErrorOutput(error, stdin)).cniVersion).toBe(version);
 });
 
-test.each([-1, 1.5, Number.NaN])(
-  "formatErrorOutput() prints 999 for the invalid code %d [R-0.1-10]",
-  (code) => {
-    expect(JSON.parse(formatErrorOutput(new CniError(code, "x"), "")).code).toBe(999);
-  },
-);
+test.each([
+  [-1, 999],
+  [1.5, 999],
+  [Number.NaN, 999],
+  [0, 0],
+])("formatErrorOutput() prints 999 for an invalid code: %d as %d [R-0.1-10]", (code, printed) => {
+  expect(JSON.parse(formatErrorOutput(new CniError(code, "x"), "")).code).toBe(printed);
+});
 
 test("CniErrorCode has the specification's codes, and Plexus's own from 100 on [R-0.1-10] [R-0.4-36] [R-1.1-20]", () => {
   const { InvalidRequest: own, Internal: _library, ...codes } = CniErrorCode;
