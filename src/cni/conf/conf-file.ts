@@ -2,7 +2,7 @@ import { tryParseJson } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json } from "#lib/json.ts";
 import { type ConfOptions, checkPluginCount, type NetConfList, parseNetConfList } from "./conf.ts";
 import { parsePluginConf } from "./plugin-conf.ts";
 
@@ -22,7 +22,7 @@ export interface LoadOptions extends Pick<ConfOptions, "unlimited"> {
 
 /** An unusable file, and the name of its network if that can be read. */
 interface BrokenFile {
-  readonly name: string | undefined;
+  readonly name: Json | undefined;
   readonly error: CniError;
 }
 
@@ -77,9 +77,9 @@ async function readText(
   return text;
 }
 
-async function claimedName(path: string, options: LoadOptions): Promise<string | undefined> {
+async function claimedName(path: string, options: LoadOptions): Promise<Json | undefined> {
   const value = tryParseJson(await readText(path, options).catch(() => ""));
-  return isJsonObject(value) && typeof value.name === "string" ? value.name : undefined;
+  return isJsonObject(value) ? value.name : undefined;
 }
 
 /**

@@ -1,6 +1,12 @@
 import { expect, test } from "vitest";
-import { enabledCapabilities, type NetConfList, parseNetConfList, toJson } from "./conf.ts";
-import { parsePluginConf } from "./plugin-conf.ts";
+import {
+  enabledCapabilities,
+  misplacedVersion,
+  type NetConfList,
+  parseNetConfList,
+  toJson,
+} from "./conf.ts";
+import { ipamType, parsePluginConf } from "./plugin-conf.ts";
 
 const source = "test.conflist";
 const parse = (value: unknown): NetConfList => parseNetConfList(value, { source });
@@ -94,12 +100,19 @@ test.each([
   expect(() => parse(text)).toThrow(`invalid network configuration in ${source}: ${problem}`);
 });
 
+const noVersion = (version: string): string =>
+  `invalid CNI version "${version}": not one to three numbers with dots between`;
+const noExecutable = (type: string): string =>
+  `plugins[0].type: ${JSON.stringify(type)} is not the name of an executable`;
+
 test.each([
+  [{ ...base, name: undefined }, "name: is missing"],
+  [{ ...base, name: "" }, "name: is missing"],
   [{ ...base, name: 3 }, "name: must be a string, got 3"],
   [{ ...base, name: "a/b" }, 'name: invalid characters found in network name, got "a/b"'],
   [{ ...base, cniVersion: 1 }, "cniVersion: must be a string, got 1"],
-  [{ ...base, cniVersion: "banana" }, 'cniVersion: invalid CNI version "banana"'],
-  [{ ...base, cniVersions: ["foo"] }, 'cniVersions: invalid CNI version "foo"'],
+  [{ ...base, cniVersion: "banana" }, `cniVersion: ${noVersion("banana")}`],
+  [{ ...base, cniVersions: ["foo"] }, `cniVersions: ${noVersion("foo")}`],
   [{ ...base, cniVersions: "1.0.0" }, 'cniVersions: must be an array, got "1.0.0"'],
   [{ ...base, cniVersions: [1] }, "cniVersions[0]: must be a string, got 1"],
   [{ ...base, disableCheck: "maybe" }, 'disableCheck: must be true or false, got "maybe"'],
@@ -113,13 +126,15 @@ test.each([
   [{ ...base, plugins: [null] }, "plugins[0]: must be an object, got null"],
   [{ ...base, plugins: [{ type: "a" }, {}] }, "plugins[1].type: is missing"],
   [{ ...base, plugins: [{ type: 3 }] }, "plugins[0].type: must be a string, got 3"],
+  [{ ...base, plugins: [{ type: "../sh" }] }, noExecutable("../sh")],
+  [{ ...base, plugins: [{ type: "a\\b" }] }, noExecutable("a\\b")],
+  [{ ...base, plugins: [{ type: ".." }] }, noExecutable("..")],
+  [{ ...base, plugins: [{ type: "a\n" }] }, noExecutable("a\n")],
+  [{ ...base, plugins: [{ type: "a", name: 3 }] }, "plugins[0].name: must be a string, got 3"],
   [
-    { ...base, plugins: [{ type: "../sh" }] },
-    'plugins[0].type: "../sh" is not the name of an executable',
+    { ...base, plugins: [{ type: "a", cniVersion: 1 }] },
+    "plugins[0].cniVersion: must be a string, got 1",
   ],
-  [{ ...base, plugins: [{ type: "a\\b" }] }, "is not the name of an executable"],
-  [{ ...base, plugins: [{ type: ".." }] }, "is not the name of an executable"],
-  [{ ...base, plugins: [{ type: "a\n" }] }, "is not the name of an executable"],
   [
     { ...base, plugins: [{ type: "a", capabilities: [] }] },
     "plugins[0].capabilities: must be an object, got []",
@@ -153,8 +168,8 @@ test.each([
   [{ name: "n", loadOnlyInlinedPlugins: true }, "plugins: is missing, and so is type"],
   [{ name: "n", type: "" }, "plugins[0].type: is missing"],
 ])("parseNetConfList(%j) names the field [L-04] [L-05] [R-1.0-02] [R-1.1-06]", (conf, problem) => {
-  expect(() => parse(conf)).toThrow(expect.objectContaining({ code: 7 }));
-  expect(() => parse(conf)).toThrow(problem);
+  const message = `invalid network configuration in ${source}: ${problem}`;
+  expect(() => parse(conf)).toThrow(expect.objectContaining({ code: 7, message }));
 });
 
 test("parseNetConfList() names every invalid field [R-1.1-05]", () => {
@@ -180,6 +195,27 @@ test.each([
     expect(parse(toJson(list)).cniVersion).toBe(chosen);
   },
 );
+
+test.each([
+  [{ cniVersion: "1.0.0", cniVersions: ["0.3.1", "99.0.0"] }],
+  [{ cniVersion: "", cniVersions: ["0.4.0", "1.1.0"] }],
+  [{ cniVersion: "1.0.0" }],
+])("parseNetConfList() keeps the choice of versions %j as written", (versions) => {
+  const written = "cniVersions" in versions ? versions : undefined;
+  expect(parse({ ...base, ...versions }).written).toEqual(written);
+});
+
+test.each([
+  ["", [{ type: "a" }], undefined],
+  ["", [{ type: "a", cniVersion: "" }], undefined],
+  ["", [{ type: "a", cniVersion: "1.0.0" }, { type: "b" }], "plugins[0].cniVersion"],
+  ["", [{ type: "a" }, { type: "b", cniVersion: "1.0.0" }], "plugins[1].cniVersion"],
+  ["1.0.0", [{ type: "a", cniVersion: "0.4.0" }], undefined],
+])("misplacedVersion() of a list of version %j with the plugins %j", (...row) => {
+  const [cniVersion, plugins, misplaced] = row;
+  const warning = misplaced && expect.stringContaining(`move ${misplaced} to the list`);
+  expect(misplacedVersion(parse({ ...base, cniVersion, plugins }))).toEqual(warning);
+});
 
 test.each([
   ["plugin", base, "type: is missing: a list belongs in a .conflist file"],
@@ -211,4 +247,16 @@ test("enabledCapabilities() returns what at least one plugin enables [O-05]", ()
     ],
   });
   expect(enabledCapabilities(list)).toEqual(new Set(["mac", "portMappings"]));
+});
+
+test.each([
+  [{ type: "bridge", ipam: { type: "host-local" } }, "host-local"],
+  [{ type: "bridge", ipam: {} }, undefined],
+  [{ type: "bridge", ipam: { type: 3 } }, undefined],
+  [{ type: "bridge", ipam: { type: "../sh" } }, undefined],
+  [{ type: "bridge", ipam: "dhcp" }, undefined],
+  [{ type: "bridge" }, undefined],
+  [null, undefined],
+])("ipamType(%j) is the name of an executable or undefined", (conf, type) => {
+  expect(ipamType(conf)).toBe(type);
 });

@@ -1,6 +1,6 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
-import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
+import { checkLimit, limits } from "#cni/limits.ts";
 import { isPlainName } from "#cni/names.ts";
 import { negotiateVersion, parseVersion } from "#cni/versions.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -40,14 +40,12 @@ export interface ConfOptions {
 
 /**
  * Reads a configuration list, or a single plugin's configuration as a list of one.
- * @throws CniError 6 when it is not JSON, 7 naming every wrong field, 100 when it is too long
+ * @throws CniError 6 when it is not JSON, 7 naming every wrong field, 100 for too many plugins
  */
 export function parseNetConfList(value: unknown, options: ConfOptions): NetConfList {
   const subject = `invalid network configuration in ${options.source}`;
-  const isLimited = options.unlimited !== true;
-  if (isLimited && typeof value === "string") checkTextLimit(limits.conf, value, options.source);
   const written = readJsonObject(value, subject);
-  if (isLimited) checkPluginCount(written.plugins, options.source);
+  if (options.unlimited !== true) checkPluginCount(written.plugins, options.source);
   const object = isSingle(written) ? upConvert(written) : written;
   const code = CniErrorCode.InvalidNetworkConfig;
   return readDocument(object, { subject, code }, (fields) => {
@@ -58,21 +56,18 @@ export function parseNetConfList(value: unknown, options: ConfOptions): NetConfL
 
 function readList(fields: FieldReader, options: ConfOptions): NetConfList {
   const name = readName(fields, options);
-  const cniVersion = readVersion(fields);
+  const versions = readVersion(fields);
   const inlineOnly = readFlag(fields, "loadOnlyInlinedPlugins");
   const plugins = readPlugins(fields, !inlineOnly && options.allowNoPlugins === true);
   const { cniVersions: _negotiated, ...kept } = fields.raw;
-  const cniVersions = fields.strings("cniVersions");
-  const written = { cniVersion: fields.string("cniVersion") ?? "", cniVersions };
   return {
-    ...(cniVersions.length > 0 && { written }),
+    ...versions,
     name,
-    cniVersion,
     disableCheck: readFlag(fields, "disableCheck"),
     disableGC: readFlag(fields, "disableGC"),
     loadOnlyInlinedPlugins: inlineOnly,
     plugins,
-    raw: { ...kept, cniVersion, name },
+    raw: { ...kept, cniVersion: versions.cniVersion, name },
   };
 }
 
@@ -144,19 +139,21 @@ function readName(fields: FieldReader, options: ConfOptions): string {
   return name;
 }
 
-function readVersion(fields: FieldReader): string {
-  const version = fields.string("cniVersion") ?? "";
-  const others = fields.strings("cniVersions");
-  for (const candidate of [version, ...others]) {
+function readVersion(fields: FieldReader): Pick<NetConfList, "cniVersion" | "written"> {
+  const cniVersion = fields.string("cniVersion") ?? "";
+  const cniVersions = fields.strings("cniVersions");
+  for (const candidate of [cniVersion, ...cniVersions]) {
     try {
       parseVersion(candidate);
     } catch (error) {
-      const key = candidate === version ? "cniVersion" : "cniVersions";
+      const key = candidate === cniVersion ? "cniVersion" : "cniVersions";
       fields.problem(key, errorMessage(error));
-      return version;
+      return { cniVersion };
     }
   }
-  return fields.has("cniVersions") ? negotiateVersion(version, others) : version;
+  if (cniVersions.length === 0) return { cniVersion };
+  const written = { cniVersion, cniVersions };
+  return { cniVersion: negotiateVersion(cniVersion, cniVersions), written };
 }
 
 /** A boolean, or "true" or "false" in any case, as CNI 0.4.0 had it. */

@@ -1,7 +1,12 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { type NetConfList, toJson } from "./conf.ts";
 import type { ConfReader } from "./conf-file.ts";
-import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "./load.ts";
+import {
+  loadAuxiliaryChain,
+  loadFirstNetwork,
+  loadNetworkByName,
+  loadNetworkFile,
+} from "./load.ts";
 
 /** Files by path; reading a value that is not a string fails. */
 class MemoryFiles implements ConfReader {
@@ -12,6 +17,7 @@ class MemoryFiles implements ConfReader {
   }
 
   list(dir: string): Promise<string[]> {
+    if (this.#files.has(dir)) return Promise.reject(new Error(`ENOTDIR: scandir '${dir}'`));
     const inside = [...this.#files.keys()].filter((path) => path.startsWith(`${dir}/`));
     const names = inside.map((path) => path.slice(dir.length + 1).split("/")[0] ?? "");
     return Promise.resolve([...new Set(names)].sort());
@@ -60,11 +66,17 @@ test.each<[string, Record<string, string>, string]>([
   [
     "takes the first of several files and ignores other extensions",
     {
-      ...{ "05.conflist.bak": of("no"), "06.CONFLIST": of("no"), ".conflist": list("other") },
+      ...{ "05.conflist.bak": of("no"), "06.CONFLIST": of("no") },
       ...{ "10.conflist": of("first"), "20.conflist": of("second") },
     },
     "first",
   ],
+  [
+    "ignores a file without an extension",
+    { conflist: of("no"), "first.conflist": of("first") },
+    "first",
+  ],
+  ["finds a file that is called .conflist", { ".conflist": of("first") }, "first"],
 ])("loadNetworkByName() %s [L-01] [L-02] [L-09]", async (_, files, type) => {
   const paths = Object.entries(files).map(([name, text]) => [`/net/${name}`, text]);
   const { types, warnings, list: found } = await byName(Object.fromEntries(paths));
@@ -111,10 +123,16 @@ test.each([
   await expect(byName(files)).rejects.toMatchObject({ code: 7, message });
 });
 
-test.each(["../x", "", "a/b", "n\n"])(
+test.each([
+  ["../x", "invalid characters found in network name"],
+  ["", "missing network name:"],
+  ["a/b", "invalid characters found in network name"],
+  ["n\n", "invalid characters found in network name"],
+])(
   "loadNetworkByName() rejects the invalid name %j [L-08] [L-11] [R-1.1-06]",
-  async (name) => {
-    await expect(byName({ "/x/10.conf": conf("n") }, name)).rejects.toMatchObject({ code: 7 });
+  async (name, message) => {
+    const files = { "/x/10.conf": conf("n") };
+    await expect(byName(files, name)).rejects.toMatchObject({ code: 7, message });
   },
 );
 
@@ -178,22 +196,57 @@ test("loadNetworkFile() loads the network of a file with its side-loaded plugins
     "/net/10.conflist": list("n"),
     "/net/n/a.conf": '{"type":"tuning"}',
     "/net/20.conf": conf("single"),
-    "/net/list": list("other"),
+    "/net.conf.d/list": list("other"),
     "/net/30.conf": list("wrong"),
+    "/net/40.conflist": conf("wrong"),
+    "/net/50.conflist": list("beside-a-file"),
+    "/net/beside-a-file": "",
   });
   const options = { files, onWarning: (): void => undefined };
   const loaded = await Promise.all(
-    ["/net/10.conflist", "/net/20.conf", "/net/list"].map((path) => loadNetworkFile(path, options)),
+    ["/net/10.conflist", "/net/20.conf", "/net.conf.d/list", "/net/50.conflist"].map((path) =>
+      loadNetworkFile(path, options),
+    ),
   );
   expect(loaded.map(({ name, plugins }) => [name, plugins.length])).toEqual([
     ["n", 2],
     ["single", 1],
     ["other", 1],
+    ["beside-a-file", 1],
   ]);
   await expect(loadNetworkFile("/net/30.conf", options)).rejects.toThrow(
     "belongs in a .conflist file",
   );
-  await expect(loadNetworkFile("/net/none", options)).rejects.toMatchObject({ code: 5 });
+  await expect(loadNetworkFile("/net/40.conflist", options)).rejects.toThrow(
+    "belongs in a .conf file",
+  );
+  await expect(loadNetworkFile("/net/none", options)).rejects.toMatchObject({
+    code: 5,
+    cause: new Error("EACCES: permission denied, open '/net/none'"),
+  });
+});
+
+const many = (length: number): object => ({
+  plugins: Array.from({ length }, () => inline.plugins[0]),
+});
+
+test.each([
+  ["plugins", list("n", many(33)), "/net/10.conflist: plugins has 33 plugins"],
+  ["plugins with those beside", list("n", many(31)), 'network "n": plugins has 33 plugins'],
+  [
+    "bytes",
+    list("n", { ...inline, filler: "x".repeat(131_072) }),
+    "/net/10.conflist has 131147 bytes",
+  ],
+])("loadNetworkFile() refuses too many %s, unless it is unlimited", async (_, text, over) => {
+  const message = expect.stringContaining(`${over}, more than the limit of`);
+  const beside = { "/net/n/a.conf": '{"type":"a"}', "/net/n/b.conf": '{"type":"b"}' };
+  const files = new MemoryFiles({ "/net/10.conflist": text, ...beside });
+  const load = async (options: { unlimited?: boolean }): Promise<NetConfList> =>
+    await loadNetworkFile("/net/10.conflist", { files, onWarning: () => undefined, ...options });
+  await expect(load({})).rejects.toMatchObject({ code: 100, message });
+  await expect(load({ unlimited: false })).rejects.toMatchObject({ code: 100, message });
+  expect((await load({ unlimited: true })).plugins.at(-1)).toMatchObject({ type: "b" });
 });
 
 test("loadFirstNetwork() returns the first usable network that the filter accepts", async () => {
@@ -202,6 +255,7 @@ test("loadFirstNetwork() returns the first usable network that the filter accept
     files: new MemoryFiles({
       "/net/00-plexus.conflist": list("plexus", { plugins: [{ type: "plexus" }] }),
       "/net/10-broken.conf": "{",
+      "/net/15-long.conflist": list("long", many(62)),
       "/net/20-first.conf": conf("first"),
       "/net/30-second.conflist": list("second"),
     }),
@@ -210,8 +264,26 @@ test("loadFirstNetwork() returns the first usable network that the filter accept
   expect((await loadFirstNetwork("/net", options)).name).toBe("plexus");
   const accept = ({ plugins }: NetConfList): boolean => plugins[0]?.type !== "plexus";
   expect((await loadFirstNetwork("/net", { ...options, accept })).name).toBe("first");
-  expect(warnings).toEqual([expect.stringContaining("/net/10-broken.conf")]);
+  expect(warnings).toEqual([
+    expect.stringContaining("/net/10-broken.conf"),
+    expect.stringContaining("/net/15-long.conflist: plugins has 62 plugins"),
+  ]);
   await expect(loadFirstNetwork("/empty", options)).rejects.toThrow(
     "no net configurations found in /empty",
   );
+  await expect(loadFirstNetwork("/net", { ...options, accept: () => false })).rejects.toThrow(
+    "no net configurations found in /net; skipped: ",
+  );
+});
+
+test.each([
+  ["an absent directory", { "/net/10.conf": conf("n") }],
+  ["a file of that name", { "/net/chain": "" }],
+  ["a directory without .conf files", { "/net/chain/a.json": '{"type":"a"}' }],
+])("loadAuxiliaryChain() finds none in %s, without a warning", async (_, stored) => {
+  const onWarning = vi.fn();
+  const files = new MemoryFiles(stored);
+  const options = { dir: "/net", name: "chain", cniVersion: "1.0.0", files, onWarning };
+  expect(await loadAuxiliaryChain(options)).toBeUndefined();
+  expect(onWarning).not.toHaveBeenCalled();
 });

@@ -50,15 +50,12 @@ function readType(fields: FieldReader): string {
 /** The `capabilities` of a plugin; a value that is not a boolean is a problem. */
 export function readCapabilities(fields: FieldReader): Readonly<Record<string, boolean>> {
   const capabilities = fields.object("capabilities");
-  const entries = Object.entries(capabilities?.raw ?? {});
-  return Object.fromEntries(
-    entries.filter((entry): entry is [string, boolean] => {
-      const [key, value] = entry;
-      if (typeof value === "boolean") return true;
-      capabilities?.problem(key, withValue("must be true or false", value));
-      return false;
-    }),
-  );
+  if (capabilities === undefined) return {};
+  for (const [key, value] of Object.entries(capabilities.raw)) {
+    if (typeof value === "boolean") continue;
+    capabilities.problem(key, withValue("must be true or false", value));
+  }
+  return capabilities.raw as Record<string, boolean>;
 }
 
 /** The IPAM plugin that a plugin's configuration names; undefined when it names none. */

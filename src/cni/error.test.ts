@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { flattenCauses } from "./error.ts";
+
+/** An error and its causes, outermost first. */
+function caused(...messages: string[]): Error | undefined {
+  const [message, ...causes] = messages;
+  return message === undefined ? undefined : new Error(message, { cause: caused(...causes) });
+}
+
+test.each([
+  [["outer", "inner"], "outer: inner"],
+  [["cannot read a: EACCES", "EACCES"], "cannot read a: EACCES"],
+  [["a", "b", "a"], "a: b"],
+  [["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"], "1: 2: 3: 4: 5: 6: 7: 8"],
+  [["two\nlines", "inner"], "two lines: inner"],
+])("flattenCauses() joins %j without repetitions, up to a depth of 8", (messages, line) => {
+  expect(flattenCauses(caused(...messages))).toBe(line);
+});
