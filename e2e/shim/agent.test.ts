@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
@@ -188,6 +196,63 @@ eachBuild("plexus agent", (bench) => {
       "plexus agent: it does not exist; reconnecting",
       expect.stringMatching(/^plexus agent: .*; reconnecting$/),
     ]);
+  });
+
+  test("has no more open descriptors after any order, or the end of a session", async () => {
+    const { bin, dir, state, pluginDirs } = bench();
+    const locked = join(state, "c9.lock");
+    const holder = spawn("flock", [locked, "sh", "-c", "echo; exec sleep 60"]);
+    onTestFinished(() => void holder.kill("SIGKILL"));
+    await once(holder.stdout, "data");
+    const dump = linkMessage(RTM_GETLINK, { flags: DUMP });
+    const [netns, ownNetns] = [bench().netns(), bench().ownNetns()];
+    bench().plugin("p", "");
+    bench().plugin("q", "", dir);
+    writeFileSync(pluginDirs, `${dir}\n`);
+    writeFileSync(join(bin, "text"), "text", { mode: 0o755 });
+    const del = { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c2" };
+    const orders: [string, string, Record<string, string>][] = [
+      ["exited", "p", { ...del, CNI_NETNS: netns }],
+      ["exited", "q", { ...del, CNI_NETNS: netns }],
+      ["failed", "text", del],
+      ["missing", "none", del],
+      ["refused", "p", { ...del, CNI_CONTAINERID: "c9" }],
+      ["refused", "p", { ...del, CNI_NETNS: ownNetns }],
+      ["refused", "p", { ...del, CNI_NETNS: "/proc/self/ns/mnt" }],
+      ["refused", "p", { ...del, CNI_NETNS: "/nonexistent" }],
+    ];
+    const answers: [number, string, Buffer][] = [
+      [0, netns, dump],
+      [0, ownNetns, dump],
+      [1, netns, addRoute],
+      [22, "/proc/self/ns/mnt", dump],
+      [2, "/etc/passwd", dump],
+    ];
+    const agent = startAgent(bench());
+    const open: number[] = [];
+    const count = (): void => void open.push(readdirSync(`/proc/${agent.child.pid}/fd`).length);
+    await once(agent.child.stderr!, "data");
+    count();
+    const sessions = 2;
+    const isOver = (): boolean => open.length > sessions * (orders.length + answers.length);
+    await bench().engine(async (engine) => {
+      if (isOver()) return;
+      for (const [outcome, type, variables] of orders) {
+        const env = Object.entries(variables).map((entry) => entry.join("="));
+        const result = await engine.exec({ type, path: `${bin}:${dir}`, env });
+        expect(result).toMatchObject({ outcome });
+        count();
+      }
+      for (const [errno, path, bytes] of answers) {
+        expect(await engine.netlink(path, bytes)).toMatchObject({ errno });
+        count();
+      }
+      engine.done();
+    });
+    await waitUntil("two sessions are over", isOver);
+    const [before = 0, ...during] = open;
+    await stop(agent);
+    expect(new Set(during)).toEqual(new Set([before + 1]));
   });
 
   test("exits on SIGTERM while a delegate is running", async () => {

@@ -117,6 +117,7 @@ eachBuild("the rules for orders", (bench) => {
       const links = [link, join(dir, basename(netns)), foreign, `/proc/self/root${netns}`];
       for (const path of [
         own,
+        bench().ownNetns(),
         `/proc/${process.pid}/ns/net`,
         "/nonexistent",
         "/dev/null",
@@ -131,16 +132,22 @@ eachBuild("the rules for orders", (bench) => {
     },
   );
 
-  test("GC passes another container's namespace by its path in /run or in /var/run", async () => {
+  test("GC passes another container's namespace by its path in /run or in /var/run, without links [S-103]", async () => {
     const dir = mkdtempSync("/run/plexus-shim-");
-    const mounted = join(dir, "ns");
+    const [mounted, link] = [join(dir, "ns"), join(dir, "link")];
     writeFileSync(mounted, "");
+    symlinkSync(mounted, link);
     execFileSync("unshare", ["-n", "mount", "--bind", own, mounted]);
-    for (const path of [mounted, `/var${mounted}`]) {
-      const env = ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c2", `CNI_NETNS=${path}`];
-      const result = await carry(bench(), { CNI_COMMAND: "GC" }, env);
-      expect(result.stdout).toBe(`ran DEL c2 ${path}\n`);
-    }
+    const order = (path: string) =>
+      carry(bench(), { CNI_COMMAND: "GC" }, [
+        "CNI_COMMAND=DEL",
+        "CNI_CONTAINERID=c2",
+        `CNI_NETNS=${path}`,
+      ]);
+    for (const path of [mounted, `/var${mounted}`])
+      expect((await order(path)).stdout).toBe(`ran DEL c2 ${path}\n`);
+    for (const path of [link, `/var${link}`])
+      expect(await order(path)).toMatchObject({ outcome: "refused", stdout: "" });
     execFileSync("umount", ["-l", mounted]);
     rmSync(dir, { recursive: true });
   });

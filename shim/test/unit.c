@@ -281,6 +281,27 @@ static void test_order_rules(void)
 	assert(!allowed("DEL", "c1", "", "LD_PRELOAD=x") && !allowed("DEL", "c1", "", "CNI_X"));
 }
 
+static int open_descriptors(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 64; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+static void test_own_netns(void)
+{
+	static struct call call;
+	struct buf links = { 0 };
+	int before = open_descriptors();
+
+	assert(netns_inspect(&call, OWN_NETNS, &links) == NETNS_OWN && !links.len);
+	assert(netns_inspect(&call, "/proc/self/ns/mnt", &links) == NETNS_GONE && !links.len);
+	assert(!netns_process(OWN_NETNS, NULL) && !netns_process("/proc/self/ns/mnt", NULL));
+	assert(open_descriptors() == before);
+}
+
 /* Without the check, connect() would be called with -1 and blame the descriptor. */
 static void test_no_descriptor_left(void)
 {
@@ -309,6 +330,7 @@ int main(void)
 	test_netlink_routes();
 	test_netlink_several();
 	test_order_rules();
+	test_own_netns();
 	test_no_descriptor_left();
 	return 0;
 }

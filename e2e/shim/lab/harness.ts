@@ -283,9 +283,18 @@ export class Bench {
 
   /** A network namespace with nothing in it but `lo`, pinned at this path until the test is over. */
   netns(): string {
+    return this.#pin("unshare", "-n", "mount");
+  }
+
+  /** As {@link netns}, but the network namespace of the tests. */
+  ownNetns(): string {
+    return this.#pin("mount");
+  }
+
+  #pin(file: string, ...args: readonly string[]): string {
     const path = join(this.dir, `netns${this.#netns.length}`);
     writeFileSync(path, "");
-    execFileSync("unshare", ["-n", "mount", "--bind", "/proc/self/ns/net", path]);
+    execFileSync(file, [...args, "--bind", "/proc/self/ns/net", path]);
     this.#netns.push(path);
     return path;
   }
