@@ -125,8 +125,11 @@ function formatDns(dns: ResultDns = {}): JsonObject {
 }
 
 /** An index outside the list crashes containerd, so it is never written. */
-function interfaceIndex(ip: ResultIp, result: Result): number | undefined {
-  return result.interfaces[ip.interface ?? -1] === undefined ? undefined : ip.interface;
+function interfaceIndex(
+  { interface: index = -1 }: ResultIp,
+  { interfaces }: Result,
+): number | undefined {
+  return interfaces[index] === undefined ? undefined : index;
 }
 
 function list(items: readonly Json[] = []): Json | undefined {

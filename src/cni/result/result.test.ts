@@ -186,11 +186,12 @@ test.each(supportedVersions)("formatResult() writes an empty 0.1.0 result as %s"
 test('formatResult() treats version "" as 0.1.0, and drops an interface index out of range', () => {
   const result = {
     cniVersion: "1.1.0",
-    interfaces: [{ name: "a" }],
+    interfaces: [{ name: "a" }, { name: "b" }],
     ips: [
-      { address: "10.0.0.1/24", interface: 1 },
+      { address: "10.0.0.1/24", interface: 2 },
       { address: "10.0.0.2/24", interface: 0 },
       { address: "10.0.0.3/24", interface: -1 },
+      { address: "10.0.0.4/24" },
     ],
     routes: [],
   };
@@ -199,6 +200,7 @@ test('formatResult() treats version "" as 0.1.0, and drops an interface index ou
     { address: "10.0.0.1/24" },
     { address: "10.0.0.2/24", interface: 0 },
     { address: "10.0.0.3/24" },
+    { address: "10.0.0.4/24" },
   ]);
 });
 
