@@ -252,6 +252,20 @@ test("plugins of one type with other settings both run; equal ones run once", as
   expect(await runsOf(node)).toEqual(["calico", "tuning"]);
 });
 
+test("an appended plugin stays in a file that is longer than one network may be", async () => {
+  const node = await calicoNode({ ...calico, vendor: "x".repeat(100_000) });
+  await node.install("tuning");
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  const tuning = { type: "tuning", vendor: "x".repeat(100_000) };
+  await rewrite(({ plugins: [plexus], ...list }) => ({ ...list, plugins: [plexus, tuning] }))(
+    join(node.conf, plexusConfName),
+  );
+  const { status } = await reconciler.reconcile();
+  expect(status).toMatchObject({ state: "active", chained: ["tuning"] });
+  expect(await runsOf(node)).toEqual(["calico", "portmap", "tuning"]);
+});
+
 test("a plugin that is not installed is a problem: pods fail until its agent installs it", async () => {
   const node = await calicoNode();
   const agent = new LinkerdAgent(node);
