@@ -73,7 +73,7 @@ conformance: build ## cnitool, an independent runtime, drives Plexus in every CN
 	@scripts/system-deps.sh cluster
 	vitest run --project conformance $(if $(filter standalone,$(FLAVOUR)),$(or $(FILES),e2e/conformance))
 
-# WRITE=1 updates docs/reference/npwg-conformance.md, with which the results are compared.
+# WRITE=1 updates docs/reference/conformance-npwg.md, with which the results are compared.
 npwg-conformance: build ## the multi-network standard, requirement by requirement: Plexus and Multus (needs Go)
 	@scripts/system-deps.sh cluster
 	node e2e/npwg-results/main.ts $(if $(WRITE),--write)

@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { isAbsent } from "#lib/files/is-absent.ts";
 import { promiseProblems } from "./conformance/promises.ts";
 import {
   renderSecurityPage,
@@ -11,14 +10,14 @@ import {
 } from "./conformance/security.ts";
 import {
   problemsOf,
-  renderTable,
+  renderPage,
   type Specification,
   specifications,
 } from "./conformance/specifications.ts";
 import { listTests, provingTests, strayIdentifiers } from "./conformance/test-names.ts";
 
 /**
- * Writes docs/reference/conformance-*.md, which list the tests of each requirement, and the tests' column of
+ * Writes the tests of each requirement into docs/reference/conformance-*.md, and the tests' column of
  * docs/operations/security.md. With --check it writes nothing, and fails if a page is stale. It also fails if
  * - a requirement has neither a test nor an explanation,
  * - a claim of the security page or a promise of docs/operations/reliability.md has no test,
@@ -32,7 +31,7 @@ const securityTests = [...tests, ...scenarioTests(root)];
 const problems = [
   ...strayIdentifiers(root, listed),
   ...specifications.flatMap((specification) => problemsOf(root, specification, tests)),
-  ...specifications.flatMap((specification) => publishTable(specification)),
+  ...specifications.flatMap((specification) => publishPage(specification)),
   ...securityProblems(root, securityTests),
   ...promiseProblems(root),
   ...publish(securityPage, renderSecurityPage(root, securityTests)),
@@ -40,22 +39,13 @@ const problems = [
 for (const problem of problems) console.error(problem);
 if (problems.length > 0) process.exit(1);
 
-function publishTable(specification: Specification): string[] {
-  return publish(specification.page, renderTable(root, specification, tests));
+function publishPage(specification: Specification): string[] {
+  return publish(specification.page, renderPage(root, specification, tests));
 }
 
 function publish(page: string, text: string): string[] {
   const path = join(root, page);
   if (!values.check) writeFileSync(path, text);
-  else if (read(path) !== text) return [`${page} is stale: run \`make docs\``];
+  else if (readFileSync(path, "utf8") !== text) return [`${page} is stale: run \`make docs\``];
   return [];
-}
-
-function read(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
 }

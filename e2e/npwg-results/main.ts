@@ -9,10 +9,10 @@ import { type Column, failureList, resultTables } from "./page.ts";
 import { runSuite } from "./run-suite.ts";
 
 /**
- * Runs npwg-conformance on Plexus and Multus and compares the results with docs/reference/npwg-conformance.md;
+ * Runs npwg-conformance on Plexus and Multus and compares the results with docs/reference/conformance-npwg.md;
  * `--write` updates the page. Fails if Plexus fails a requirement that is not a decision, or if a result differs.
  */
-const page = join(repositoryRoot, "docs/reference/npwg-conformance.md");
+const page = join(repositoryRoot, "docs/reference/conformance-npwg.md");
 
 /** Where Plexus decided against the standard's text, and why. */
 const decisions: Readonly<Record<string, string>> = {

@@ -15,15 +15,19 @@ export function wrapParagraph(text: string): string {
   return text.replaceAll(/(?=.{101})(.{1,100}) /g, "$1\n");
 }
 
-/** Replaces what is between `<!-- NAME -->` and `<!-- end of NAME -->`. @throws Error when the page has no such section */
+/** Replaces a section of a page file. @throws Error when the page has no such section */
 export async function replaceSection(path: string, name: string, text: string): Promise<void> {
-  const page = await readFile(path, "utf8");
+  await writeFile(path, withSection(await readFile(path, "utf8"), name, text));
+}
+
+/**
+ * The page with another text between `<!-- NAME -->` and `<!-- end of NAME -->`.
+ * @throws Error when it has no such section
+ */
+export function withSection(page: string, name: string, text: string): string {
   const section = new RegExp(`(<!-- ${name} -->)[\\s\\S]*(<!-- end of ${name} -->)`);
-  if (!section.test(page)) throw new Error(`${path} has no section ${name}`);
-  await writeFile(
-    path,
-    page.replace(section, (_, from, to) => `${from}\n\n${text}\n\n${to}`),
-  );
+  if (!section.test(page)) throw new Error(`${page.split("\n")[0]}: no section ${name}`);
+  return page.replace(section, (_, from, to) => `${from}\n\n${text}\n\n${to}`);
 }
 
 /** A fenced block of code. */

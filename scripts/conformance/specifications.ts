@@ -1,24 +1,25 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { wrapParagraph } from "../../e2e/support/markdown.ts";
+import { requirements as multiNetwork } from "../../e2e/npwg-conformance/requirements/all.ts";
+import { withSection, wrapParagraph } from "../../e2e/support/markdown.ts";
 import type { ProvingTest } from "./test-names.ts";
 
 /** A specification whose requirements are numbered. */
 export interface Specification {
-  readonly title: string;
-  readonly introduction: string;
   /** Prefix of its identifiers. */
   readonly prefix: string;
-  /** The file with the requirements, relative to the repository. */
-  readonly requirements: string;
-  /** The generated page. */
+  /** A file, relative to the repository, or the requirements themselves. */
+  readonly requirements: string | readonly Requirement[];
+  /** The page with the section `tests`. */
   readonly page: string;
+  /** Another table of the page says what the requirements are. */
+  readonly isListed?: true;
 }
 
 /** One requirement, paraphrased. */
 interface Requirement {
   readonly id: string;
-  readonly level: "MUST" | "SHOULD" | "MAY";
+  readonly level: "MUST" | "SHOULD" | "MAY" | "none";
   /** The side that it binds: RT runtime, PL plugin, DP delegating plugin, CF author of configurations. */
   readonly side?: string;
   readonly text: string;
@@ -29,39 +30,22 @@ interface Requirement {
 /** The specifications that Plexus implements. */
 export const specifications: readonly Specification[] = [
   {
-    title: "Conformance: CNI 0.1.0 to 1.1.0",
-    introduction:
-      "Plexus is a plugin for the container runtime (PL, and DP because it delegates) and a runtime for " +
-      "the plugins that it calls (RT). CF binds authors of configurations. An identifier names the " +
-      "version that introduced the requirement. Later versions keep it unless they replace it.",
     prefix: "R-",
     requirements: "e2e/conformance/requirements-cni.json",
     page: "docs/reference/conformance-cni.md",
   },
   {
-    title: "Conformance: multi-network specification v1.1",
-    introduction:
-      "The Kubernetes Network Plumbing Working Group's Network Custom Resource Definition " +
-      "De-facto Standard. An identifier names the section with the requirement.",
     prefix: "N-",
-    requirements: "e2e/conformance/requirements-npwg.json",
+    requirements: multiNetwork.filter(({ kind }) => kind === "standard"),
     page: "docs/reference/conformance-npwg.md",
+    isListed: true,
   },
   {
-    title: "Conformance: devices",
-    introduction:
-      "What a meta-plugin must handle of device plugins, the kubelet, dynamic resource allocation and the " +
-      "device-info specification 1.1. The list comes from the sources of Kubernetes 1.36, Multus and the " +
-      "plugins that use devices. For users, see [Devices](../user/devices.md).",
     prefix: "D-",
     requirements: "e2e/conformance/requirements-devices.json",
     page: "docs/reference/conformance-devices.md",
   },
   {
-    title: "Conformance: Docker's remote network driver",
-    introduction:
-      "libnetwork's description of the protocol between Docker Engine and a remote network driver, in " +
-      "its order. Features of newer releases are marked. An identifier names the section.",
     prefix: "M-",
     requirements: "e2e/conformance/requirements-docker.json",
     page: "docs/reference/conformance-docker.md",
@@ -82,7 +66,7 @@ export function problemsOf(
   );
   const bare = requirements.filter((r) => !r.exception && !proven.has(r.id));
   return [
-    ...duplicates.map(({ id }) => `${specification.requirements}: ${id} is defined twice`),
+    ...duplicates.map(({ id }) => `${specification.page}: ${id} is defined twice`),
     ...bare.map(({ id, level }) => `${id} (${level}) has neither a test nor an explanation`),
     ...tests.flatMap(({ file, name, ids }) =>
       ids
@@ -92,37 +76,33 @@ export function problemsOf(
   ];
 }
 
-/** The page: every requirement with its tests. */
-export function renderTable(
+/** The page, with every requirement and its tests in the section `tests`. */
+export function renderPage(
   root: string,
   specification: Specification,
   tests: readonly ProvingTest[],
 ): string {
   const requirements = readRequirements(root, specification);
+  const { page, isListed = false } = specification;
   const withSide = requirements.some(({ side }) => side !== undefined);
-  const columns = ["Requirement", "Level", ...(withSide ? ["Side"] : []), "What it says", "Proof"];
+  const said = isListed ? [] : ["Level", ...(withSide ? ["Side"] : []), "What it says"];
+  const columns = ["Requirement", ...said, "Tests"];
   const rows = requirements.map((requirement) => {
     const { id, level, side = "", text } = requirement;
-    const page = dirname(specification.page);
-    return [id, level, ...(withSide ? [side] : []), text, proof(requirement, tests, page)];
+    const says = isListed ? [] : [level, ...(withSide ? [side] : []), text];
+    return [id, ...says, proof(requirement, tests, dirname(page))];
   });
   const head = [columns, columns.map(() => "---")];
   const table = [...head, ...rows.map((row) => row.map(cell))].map(
     (row) => `| ${row.join(" | ")} |`,
   );
-  const generated = `<!-- Generated by \`make docs\` from ${specification.requirements} and the tests' names. -->`;
-  const { title, introduction } = specification;
-  const paragraphs = [
-    `# ${title}`,
-    generated,
-    wrapParagraph(introduction),
-    wrapParagraph(summary(requirements)),
-  ];
-  return [...paragraphs, table.join("\n")].join("\n\n").concat("\n");
+  const section = `${wrapParagraph(summary(requirements))}\n\n${table.join("\n")}`;
+  return withSection(readFileSync(join(root, page), "utf8"), "tests", section);
 }
 
-function readRequirements(root: string, specification: Specification): Requirement[] {
-  return JSON.parse(readFileSync(join(root, specification.requirements), "utf8"));
+function readRequirements(root: string, { requirements }: Specification): readonly Requirement[] {
+  if (typeof requirements !== "string") return requirements;
+  return JSON.parse(readFileSync(join(root, requirements), "utf8"));
 }
 
 function summary(requirements: readonly Requirement[]): string {
@@ -136,16 +116,14 @@ function summary(requirements: readonly Requirement[]): string {
   );
 }
 
-/** One line with the explanation, and one for each file with its tests. */
+/** The explanation, and a link to each file with its tests. */
 function proof(requirement: Requirement, tests: readonly ProvingTest[], from: string): string {
-  const own = tests.filter(({ ids }) => ids.includes(requirement.id));
-  const byFile = Map.groupBy(own, ({ file }) => file);
-  const lines = [...byFile].map(
-    ([file, proving]) =>
-      `[${file}](${relative(from, file)}): ${[...new Set(proving.map(({ name }) => name))].join("; ")}`,
+  const proving = tests.filter(({ ids }) => ids.includes(requirement.id));
+  const links = [...new Set(proving.map(({ file }) => file))].map(
+    (file) => `[${file}](${relative(from, file)})`,
   );
   const { exception } = requirement;
-  return [...(exception === undefined ? [] : [`*${exception}*`]), ...lines].join("\n");
+  return [...(exception === undefined ? [] : [`*${exception}*`]), ...links].join("\n");
 }
 
 /** Escapes a table cell. */
