@@ -79,7 +79,8 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
       break;
     case "clock step":
     case "suspend":
-      world.clockOffsetMs += mischief.byMs;
+      // Set back while the power is off, the clock dates files of the last boot into the next one.
+      if (stage.isOn || mischief.byMs > 0) world.clockOffsetMs += mischief.byMs;
       break;
     default:
       if (stage.isOn) happenOnNode(stage, mischief);
