@@ -242,7 +242,7 @@ test("enabledCapabilities() returns what at least one plugin enables [O-05]", ()
   const list = parse({
     ...base,
     plugins: [
-      { type: "a", capabilities: { mac: true, ips: false } },
+      { type: "a", capabilities: { mac: true, ips: null } },
       { type: "b", capabilities: { ips: false, portMappings: true } },
     ],
   });

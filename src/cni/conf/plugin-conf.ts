@@ -47,15 +47,15 @@ function readType(fields: FieldReader): string {
   return type;
 }
 
-/** The `capabilities` of a plugin; a value that is not a boolean is a problem. */
+/** The `capabilities` of a plugin; a value that is not a boolean is a problem, but for null: false. */
 export function readCapabilities(fields: FieldReader): Readonly<Record<string, boolean>> {
   const capabilities = fields.object("capabilities");
-  if (capabilities === undefined) return {};
-  for (const [key, value] of Object.entries(capabilities.raw)) {
-    if (typeof value === "boolean") continue;
-    capabilities.problem(key, withValue("must be true or false", value));
-  }
-  return capabilities.raw as Record<string, boolean>;
+  const entries = Object.entries(capabilities?.raw ?? {}).map(([key, value]) => {
+    if (typeof value !== "boolean" && value !== null)
+      capabilities?.problem(key, withValue("must be true or false", value));
+    return [key, value === true];
+  });
+  return Object.fromEntries(entries);
 }
 
 /** The IPAM plugin that a plugin's configuration names; undefined when it names none. */
