@@ -63,7 +63,7 @@ static bool is_roots(const char *name, mode_t type)
 /* The length of a directory's name without slashes at its end. */
 static size_t trimmed(const char *name, size_t len)
 {
-	while (len > 1 && name[len - 1] == '/')
+	while (len && name[len - 1] == '/')
 		len--;
 	return len;
 }

@@ -52,6 +52,13 @@ function throughUsersLink(dir: string): void {
   symlinkSync(`${dir}.p`, `${dir}/p`);
 }
 
+/** Puts as many links before a file as the kernel follows. */
+function makeLinks(path: string): void {
+  renameSync(path, `${path}.0`);
+  for (let i = 1; i < 40; i++) symlinkSync(`${path}.${i - 1}`, `${path}.${i}`);
+  symlinkSync(`${path}.39`, path);
+}
+
 function makeLoop(path: string): void {
   rmSync(path);
   symlinkSync(path, path);
@@ -167,7 +174,8 @@ eachBuild("a directory outside of the call's CNI_PATH", (bench) => {
 
   test("that is not listed is refused, and the error names the file to list it in [S-101]", async () => {
     const dir = directory(bench());
-    expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
+    const path = `${dir}:${directory(bench(), "second")}`;
+    expectRefused(bench(), await bench().order({ type: "p", path }), dir);
     list(bench(), "/opt/cni/bin", `#${dir}`, `${dir}x`, ` ${dir}`);
     expectRefused(bench(), await bench().order({ type: "p", path: dir }), dir);
   });
@@ -194,6 +202,7 @@ eachBuild("a directory outside of the call's CNI_PATH", (bench) => {
   test.each<[string, (dir: string) => void]>([
     ["it is a link of root", makeLink],
     ["the plugin is a link of root", (dir) => makeLink(join(dir, "p"))],
+    ["forty links of root lead to the plugin", (dir) => makeLinks(join(dir, "p"))],
     ["the plugin is a relative link of root", (dir) => relativeLink(join(dir, "p"))],
     ["root's group may write it", (dir) => chmodSync(dir, 0o775)],
   ])("that is listed is used if %s", async (_, change) => {
@@ -242,11 +251,13 @@ eachBuild("a delegate's CNI_PATH", (bench) => {
     const listed = directory(bench(), "listed");
     const spoilt = directory(bench(), "spoilt");
     const second = directory(bench(), "second");
-    list(bench(), listed, spoilt);
+    const loop = join(bench().dir, "loop");
+    const file = bench().plugin("p", 'echo "$CNI_PATH"');
+    list(bench(), listed, spoilt, loop, file);
     chmodSync(spoilt, 0o777);
-    bench().plugin("p", 'echo "$CNI_PATH"');
+    symlinkSync(loop, loop);
     const CNI_PATH = `${bench().bin}:${second}`;
-    const path = `/nonexistent:${second}:/usr/bin:${spoilt}::${listed}`;
+    const path = `/nonexistent:${second}:/usr/bin:${spoilt}:${loop}:${file}::${listed}`;
     const result = await bench().order({ type: "p", env: [`CNI_PATH=${path}`] }, { CNI_PATH });
     expect(result.stdout).toBe(`${second}:${listed}:${bench().bin}\n`);
     expect((await bench().order({ type: "p" }, { CNI_PATH })).stdout).toBe(`${CNI_PATH}\n`);

@@ -281,6 +281,23 @@ static void test_order_rules(void)
 	assert(!allowed("DEL", "c1", "", "LD_PRELOAD=x") && !allowed("DEL", "c1", "", "CNI_X"));
 }
 
+/* Links, lists and search paths are read into memory, which is freed. */
+static void test_trust(void)
+{
+	static struct call call = { .command = "DEL", .path = "/var/run", .checks_owners = true };
+	struct buf path = { 0 }, message = { 0 };
+	char plugin[PATH_SIZE];
+
+	assert(!setenv("PLEXUS_PLUGIN_DIRS", "/etc/passwd", 1));
+	trusted_path(&call, "/etc:/var/run/", &path);
+	assert(!strcmp(path.data, "/var/run/"));
+	assert(!strcmp(plugin_find(&call, text("no-plugin"), "/var/run", plugin, &message), "missing"));
+	assert(!strcmp(message.data, "no plugin \"no-plugin\" in \"/var/run\""));
+	buf_free(&path);
+	buf_free(&message);
+	assert(!unsetenv("PLEXUS_PLUGIN_DIRS"));
+}
+
 static int open_descriptors(void)
 {
 	int count = 0;
@@ -330,6 +347,7 @@ int main(void)
 	test_netlink_routes();
 	test_netlink_several();
 	test_order_rules();
+	test_trust();
 	test_own_netns();
 	test_no_descriptor_left();
 	return 0;
