@@ -88,6 +88,17 @@ test.each<[string, JsonObject, string[]]>([
   expect(noted(migration).toSorted()).toEqual(notes.toSorted());
 });
 
+test("the controller for networks of running pods is replaced by hot-plug", () => {
+  const { configuration, notes } = migrate({ f: manifest("cnao") });
+
+  expect(configuration).not.toHaveProperty("hotPlug");
+  expect(notes).toContainEqual({
+    source: expect.any(String),
+    key: "multus-dynamic-networks-controller",
+    note: expect.stringContaining("set `hotPlug: on` and install `plexus agent --attach`"),
+  });
+});
+
 const isolation = "--namespace-isolation=true";
 
 /** A DaemonSet of thin Multus with these arguments, and the ConfigMap of the manifest. */
