@@ -10,7 +10,7 @@
 #include "shim.h"
 
 #define REPLY_CAP (8u << 20)
-#define ANSWER_MS 5000
+#define ANSWER_S 5
 
 #define BIT(type) (1u << (type))
 #define HOP (BIT(RTA_GATEWAY) | BIT(RTA_VIA) | BIT(RTA_FLOW))
@@ -149,7 +149,7 @@ static int socket_in(const struct call *call, int pod, struct netlink_result *r)
 	bool is_inside = home >= 0 && !setns(pod, CLONE_NEWNET);
 	if (is_inside)
 		fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	else if (home >= 0)
+	else
 		r->stage = "open";
 	r->error = errno;
 	if (is_inside && setns(home, CLONE_NEWNET))
@@ -161,17 +161,14 @@ static int socket_in(const struct call *call, int pod, struct netlink_result *r)
 /* Collects replies until the acknowledgement, error or DONE of message `seq`. Returns errno or 0. */
 static int collect(int fd, uint32_t seq, struct buf *reply)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	static const struct timeval patience = { .tv_sec = ANSWER_S };
 	static char chunk[CHUNK];
 	struct nlmsghdr last = { 0 };
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 	do {
-		ssize_t n = recv(fd, chunk, CHUNK, MSG_TRUNC | MSG_DONTWAIT);
-		if (n < 0 && errno == EAGAIN && poll(&p, 1, ANSWER_MS) <= 0)
-			return ETIMEDOUT;
-		if (n < 0 && errno == EAGAIN)
-			continue;
+		ssize_t n = recv(fd, chunk, CHUNK, MSG_TRUNC);
 		if (n < 0)
-			return errno;
+			return errno == EAGAIN ? ETIMEDOUT : errno;
 		if (n > CHUNK || reply->len > REPLY_CAP || netlink_last(chunk, (size_t)n, &last))
 			return EMSGSIZE;
 		buf_add(reply, chunk, (size_t)n);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include "../shim.h"
@@ -281,6 +282,26 @@ static void test_order_rules(void)
 	assert(!allowed("DEL", "c1", "", "LD_PRELOAD=x") && !allowed("DEL", "c1", "", "CNI_X"));
 }
 
+static void test_plan_step(void)
+{
+	static struct { int type; const char *group; bool is_step; } cases[] = {
+		{ FRAME_EXEC, "0", true }, { FRAME_EXEC, "999999999", true }, { FRAME_EXEC, "-1", false },
+		{ FRAME_EXEC, "", false }, { FRAME_RECORD, "0", false }, { FRAME_PLAN, "0", false },
+	};
+	struct plan plan = { 0 };
+	struct frame step;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct field fields[EXEC_ENV] = { text(cases[i].group), text("p"), text("/bin"), text("1"), text("") };
+		plan.bytes.len = 0;
+		frame_write(&plan.bytes, cases[i].type, fields, EXEC_ENV);
+		assert(plan_step(&plan, 0, &step) == (cases[i].is_step ? plan.bytes.len : 0));
+		plan.bytes.len--;
+		assert(!plan_step(&plan, 0, &step));
+	}
+	buf_free(&plan.bytes);
+}
+
 /* Links, lists and search paths are read into memory, which is freed. */
 static void test_trust(void)
 {
@@ -310,26 +331,67 @@ static int open_descriptors(void)
 static void test_own_netns(void)
 {
 	static struct call call;
-	struct buf links = { 0 };
+	struct buf links = { 0 }, id = { 0 };
+	char path[64];
 	int before = open_descriptors();
 
 	assert(netns_inspect(&call, OWN_NETNS, &links) == NETNS_OWN && !links.len);
 	assert(netns_inspect(&call, "/proc/self/ns/mnt", &links) == NETNS_GONE && !links.len);
 	assert(!netns_process(OWN_NETNS, NULL) && !netns_process("/proc/self/ns/mnt", NULL));
+	print(path, sizeof path, "/proc/%d/ns/net", getpid());
+	assert(!netns_process(path, &id) && !id.len);
 	assert(open_descriptors() == before);
 }
 
-/* Without the check, connect() would be called with -1 and blame the descriptor. */
-static void test_no_descriptor_left(void)
+/* The kernel reports the directory of a process that has ended in another way than one that is not there. */
+static void test_netns_of_ended_process(void)
 {
 	static struct call call;
-	struct rlimit limit, none = { 0 };
+	char path[64];
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	print(path, sizeof path, "/proc/%d", pid);
+	int process = open(path, O_PATH | O_CLOEXEC);
+	assert(process >= 0 && !kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
+	print(path, sizeof path, "/proc/self/fd/%d/ns/net", process);
+	assert(netns_inspect(&call, path, NULL) == NETNS_GONE);
+	close(process);
+}
+
+/* A failed connect() or netlink request must not blame the descriptor -1. What cannot be opened now may be there. */
+static void test_no_descriptor_left(void)
+{
+	static struct { struct nlmsghdr head; struct ifinfomsg link; } dump = {
+		{ sizeof dump, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 }, { 0 } };
+	static struct call call = { .netns = OWN_NETNS, .ifname = "eth0" };
+	struct frame order = { FRAME_NETLINK, 2, { text(OWN_NETNS), { (char *)&dump, sizeof dump } } };
+	struct netlink_result r;
+	struct rlimit limit, few = { .rlim_cur = 64 };
+	int last = -1;
 
 	assert(!getrlimit(RLIMIT_NOFILE, &limit));
-	none.rlim_max = limit.rlim_max;
-	assert(!setrlimit(RLIMIT_NOFILE, &none));
+	few.rlim_max = limit.rlim_max;
+	assert(!setrlimit(RLIMIT_NOFILE, &few));
+	for (int fd; (fd = dup(2)) >= 0; last = fd)
+		;
 	assert(session_with_daemon(&call) == SESSION_UNREACHABLE);
 	assert(!strcmp(call.trouble, strerror(EMFILE)));
+	for (int left = 0; left < 2; left++) {
+		assert(!left || !close(last));
+		assert(netns_inspect(&call, OWN_NETNS, NULL) == NETNS_UNKNOWN);
+		assert(!strcmp(netns_doubt(&call), "its network namespace cannot be inspected"));
+		netlink_order(&call, &order, &r);
+		assert(r.error == EMFILE && !strcmp(r.stage, "open") && !r.reply.len);
+		assert(!strcmp(r.message, "cannot open the network namespace"));
+	}
+	assert(!close(last - 1)); /* with two, it opens that namespace, but not the way back */
+	netlink_order(&call, &order, &r);
+	assert(r.error == EMFILE && !strcmp(r.stage, "open") && !r.reply.len);
+	assert(!strcmp(r.message, "netlink request failed"));
 	assert(!setrlimit(RLIMIT_NOFILE, &limit));
 }
 
@@ -347,8 +409,10 @@ int main(void)
 	test_netlink_routes();
 	test_netlink_several();
 	test_order_rules();
+	test_plan_step();
 	test_trust();
 	test_own_netns();
+	test_netns_of_ended_process();
 	test_no_descriptor_left();
 	return 0;
 }

@@ -192,6 +192,16 @@ eachBuild("netlink", (bench) => {
     });
   });
 
+  test("a request that is too large for the kernel returns its error", async () => {
+    const read = linkMessage(RTM_GETLINK, { flags: ACK, name: "lo" });
+    const [answer] = await pass([netns, Buffer.concat(Array(20_000).fill(read))]);
+    expect(answer).toMatchObject({
+      errno: 90,
+      message: "netlink request failed",
+      stage: "request",
+    });
+  });
+
   test.each([
     ["a namespace without a path", ""],
     ["the shim's own namespace", "/proc/self/ns/net"],
