@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { promiseProblems } from "../scripts/conformance/promises.ts";
 import { renderSecurityPage, securityProblems } from "../scripts/conformance/security.ts";
+import { renderPage } from "../scripts/conformance/specifications.ts";
 import { provingTests, strayIdentifiers } from "../scripts/conformance/test-names.ts";
 
 test("the conformance pages are complete and up to date; run `make docs` to regenerate them", async () => {
@@ -53,6 +54,47 @@ test("strayIdentifiers() finds requirement identifiers outside of test titles", 
     `a.test.ts: ${id("R-2")} stands where no test has its name`,
   ]);
 });
+
+test.each([
+  [
+    {},
+    "| Requirement | Level | What it says | Tests |",
+    "| R-1 | MUST | a \\| b | [a.test.ts](a.test.ts)<br>[b.test.ts](b.test.ts) |",
+    "| R-2 | SHOULD | c | *Why.* |",
+  ],
+  [
+    { isListed: true },
+    "| Requirement | Tests |",
+    "| R-1 | [a.test.ts](a.test.ts)<br>[b.test.ts](b.test.ts) |",
+    "| R-2 | *Why.* |",
+  ],
+] as const)(
+  "renderPage() links to each requirement's test files once: %j",
+  async (options, ...rows) => {
+    await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
+    await writeFile(
+      join(dir.path, "page.md"),
+      "# P\n<!-- tests -->stale<!-- end of tests -->\nend",
+    );
+    const requirements = [
+      { id: "R-1", level: "MUST", text: "a | b" },
+      { id: "R-2", level: "SHOULD", text: "c", exception: "Why." },
+    ] as const;
+    const tests = ["a.test.ts", "a.test.ts", "b.test.ts"].map((file) => ({
+      ...{ file, name: "x", ids: ["R-1"] },
+    }));
+    const page = renderPage(
+      dir.path,
+      { prefix: "R-", requirements, page: "page.md", ...options },
+      tests,
+    );
+    const lines = page.split("\n");
+    expect(lines.filter((line) => /^\| R/.test(line))).toEqual(rows);
+    expect([lines[0], lines.at(-1)]).toEqual(["# P", "end"]);
+    expect(page).toContain("Of 2 requirements at the levels MUST and SHOULD, tests prove 1.");
+    expect(page).not.toContain("stale");
+  },
+);
 
 test("renderSecurityPage() lists each claim's tests; securityProblems() finds unmatched ones", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
