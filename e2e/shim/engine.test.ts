@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -34,6 +35,11 @@ const socket = new net.Socket({ fd: 3 });
 ${script}`;
   writeFileSync(path, text, { mode });
   return path;
+}
+
+function makeDirectory(path: string): void {
+  rmSync(path);
+  mkdirSync(path, 0o755);
 }
 
 /** A plan of an earlier ADD, with one step. */
@@ -133,10 +139,10 @@ eachBuild("a call to plexusd", (bench) => {
     let same = false;
     await bench().engine((engine) => {
       same = stdin.equals(engine.request.fields[1]!);
-      engine.done(7, large, "log");
+      engine.done(255, large, "log");
     });
     const answer = await bench().run({ stdin });
-    expect(answer).toMatchObject({ code: 7, stderr: "log" });
+    expect(answer).toMatchObject({ code: 255, stderr: "log" });
     expect(same && answer.stdout === large).toBe(true);
   });
 
@@ -172,8 +178,14 @@ eachBuild("a call to plexusd", (bench) => {
   });
 
   test("fails if the socket's path is too long", async () => {
-    const error = cniError(await bench().run({ env: { PLEXUS_SOCKET: `/${"x".repeat(120)}` } }));
-    expect(error).toMatchObject({ code: 4, msg: "PLEXUS_SOCKET is longer than 107 bytes" });
+    const path = `/${"x".repeat(106)}`;
+    const error = async (PLEXUS_SOCKET: string) =>
+      cniError(await bench().run({ env: { PLEXUS_SOCKET, PLEXUS_WAIT_MS: "1" } }));
+    expect(await error(path)).toMatchObject({ code: 11 });
+    expect(await error(`${path}x`)).toMatchObject({
+      code: 4,
+      msg: "PLEXUS_SOCKET is longer than 107 bytes",
+    });
   });
 });
 
@@ -425,11 +437,12 @@ eachBuild("plexus-standalone", (bench) => {
     ["writable by others", (path: string) => chmodSync(path, 0o777)],
     ["owned by another user", (path: string) => chownSync(path, 65534, 65534)],
     ["not executable", (path: string) => chmodSync(path, 0o644)],
+    ["a directory", makeDirectory],
   ])("is ignored if it is %s [S-503]", async (_, spoil) => {
     const path = standalone(bench(), answering);
     spoil(path);
     const error = cniError(await bench().run({ env: { PLEXUS_STANDALONE: path } }));
-    expect(error.code).toBe(11);
+    expect(error).toMatchObject({ code: 11, msg: expect.stringMatching(/^cannot reach plexusd/) });
   });
 
   test.each<[string, string, RegExp]>([

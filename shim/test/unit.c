@@ -2,6 +2,7 @@
  * What the parsers must do with bytes that are just within and just beyond their limits, and what the session
  * must do without descriptors. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -302,6 +303,64 @@ static void test_plan_step(void)
 	buf_free(&plan.bytes);
 }
 
+static uint32_t crc_of(const char *bytes, size_t len)
+{
+	uint32_t sum = ~0u;
+
+	for (size_t i = 0; i < 8 * len; i++) {
+		sum ^= (uint32_t)(bytes[i / 8] >> i % 8 & 1);
+		sum = sum >> 1 ^ (sum & 1 ? 0xedb88320 : 0);
+	}
+	return ~sum;
+}
+
+/* Appends a plan of these frames: e for EXEC, r for RECORD, f for FIND. */
+static void add_plan(struct buf *bytes, const char *version, const char *id, const char *frames, bool has_sum)
+{
+	struct field step[EXEC_ENV] = { text("0"), text("p"), text("/bin"), text("1"), text("") };
+	char steps[NUMBER_SIZE], sum[9] = "00000000";
+	size_t start = bytes->len;
+	int count = 0;
+
+	frame_write(bytes, FRAME_PLAN, (struct field[]){ text(version), text(id), text("eth0"), text("b"), text("1") }, 5);
+	for (; *frames; frames++) {
+		int type = *frames == 'e' ? FRAME_EXEC : *frames == 'r' ? FRAME_RECORD : FRAME_FIND;
+		frame_write(bytes, type, step, EXEC_ENV);
+		count += type == FRAME_EXEC;
+	}
+	if (has_sum)
+		snprintf(sum, sizeof sum, "%08x", crc_of(bytes->data + start, bytes->len - start));
+	frame_write(bytes, FRAME_PLAN_END, (struct field[]){ number(steps, count), text(sum) }, 2);
+}
+
+#define OTHER_VERSION PLAN_VERSION "0"
+
+static void test_plans(void)
+{
+	static const struct { const char *version, *id, *frames; bool has_sum, is_plan, hides_earlier; } cases[] = {
+		{ PLAN_VERSION, "c1", "", true, true, true }, { PLAN_VERSION, "c1", "er", true, true, true },
+		{ PLAN_VERSION, "c1", "e", true, true, true }, { PLAN_VERSION, "c1", "er", false, false, false },
+		{ PLAN_VERSION, "c1", "re", true, false, false }, { PLAN_VERSION, "c1", "rr", true, false, false },
+		{ PLAN_VERSION, "c1", "ef", true, false, false }, { PLAN_VERSION, "c1", "erf", true, false, false },
+		{ PLAN_VERSION, "c2", "er", true, false, false }, { OTHER_VERSION, "c1", "er", true, false, true },
+		{ OTHER_VERSION, "c2", "ff", true, false, true }, { OTHER_VERSION, "c1", "er", false, false, false },
+	};
+	struct plan plan = { 0 };
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		plan.bytes.len = 0;
+		add_plan(&plan.bytes, cases[i].version, cases[i].id, cases[i].frames, cases[i].has_sum);
+		assert(plan_parse(&plan, "c1", "eth0") == cases[i].is_plan);
+		assert(!cases[i].is_plan || (plan.attempted == 1 && plan.steps == (*cases[i].frames == 'e')));
+		plan.bytes.len = 0;
+		add_plan(&plan.bytes, PLAN_VERSION, "c1", "eer", true);
+		add_plan(&plan.bytes, cases[i].version, cases[i].id, cases[i].frames, cases[i].has_sum);
+		assert(plan_parse(&plan, "c1", "eth0") == (cases[i].is_plan || !cases[i].hides_earlier));
+		assert(cases[i].hides_earlier || (plan.attempted == INT_MAX && plan.steps == 2));
+	}
+	buf_free(&plan.bytes);
+}
+
 /* Links, lists and search paths are read into memory, which is freed. */
 static void test_trust(void)
 {
@@ -410,6 +469,7 @@ int main(void)
 	test_netlink_several();
 	test_order_rules();
 	test_plan_step();
+	test_plans();
 	test_trust();
 	test_own_netns();
 	test_netns_of_ended_process();
