@@ -22,14 +22,15 @@ const head = `<!-- Made by scripts/config-docs.ts from src/daemon/config/schema.
 
 # Configuration
 
-plexusd reads \`${defaultPaths.configFile}\` (\`--config FILE\`): the key \`config.yaml\` of the ConfigMap
-\`plexus-config\`. Every key is optional, and an empty file is valid. plexusd rejects unknown keys and
-wrong types with line and key. To check a file in advance, run \`plexusctl config check FILE\`
-([in the image](../operations/upgrade.md#upgrade)).
+To change plexusd's configuration, run \`kubectl -n kube-system edit configmap plexus-config\`, or set
+\`config\` in the [chart's values](../operations/helm.md). plexusd reads its key \`config.yaml\` as
+\`${defaultPaths.configFile}\` (\`--config FILE\`), again whenever it changes. Every key is optional. To
+check a file in advance, run \`plexusctl config check FILE\` ([in the
+image](../operations/upgrade.md#upgrade)).
 
-plexusd reads the file again when it changes. If the changed file is invalid, the previous
-configuration stays in effect, and the log and an event on the Node give the reason. Keys marked
-*start* are read only when plexusd starts.
+plexusd rejects unknown keys and wrong types with line and key. If a changed file is invalid, the
+previous configuration stays in effect, and the log and an event on the Node give the reason. Keys
+marked *start* are read only when plexusd starts.
 
 Keys shared with Multus mean the same. The configuration that the container runtime passes
 (\`"type": "plexus"\`) may also have the keys from \`${names[0]}\` to \`${names.at(-1)}\`; this file
