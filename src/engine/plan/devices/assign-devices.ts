@@ -117,10 +117,10 @@ interface MissingDevice {
 function reportMissing(ctx: PlanContext, pod: Pod | undefined, missing: MissingDevice): void {
   const { network, resource, found, needed } = missing;
   const message =
-    `network ${network.displayName}: its definition needs a device of resource ${resource}, of which the pod ` +
-    `was allocated ${found}, and its networks need ${needed}: a container of the pod has to request ` +
-    `the resource (resources.limits: ${resource}: "${needed}"), or a resource claim of the pod to have it allocated; ` +
-    "if it has no devices, markerResources of plexusd's configuration has to list it";
+    `network ${network.displayName}: its definition needs a device of resource ${resource}, but the pod ` +
+    `was allocated ${found} of the ${needed} that its networks need; request the resource in a container ` +
+    `(resources.limits: ${resource}: "${needed}") or in a resource claim; if it has no devices, ` +
+    "add it to markerResources of plexusd's configuration";
   const error = new CniError("DeviceNotAllocated", message);
   const problem = { network: network.displayName, error };
   if (ctx.config.missingDevice === "fail") refuse(ctx, [problem]);

@@ -118,8 +118,8 @@ test("DEL, CHECK and GC use the recorded device and query no device source [D-6]
 });
 
 test.each([
-  ["no devices", [], "was allocated 0, and its networks need 2"],
-  ["fewer devices than networks", [pci(1)], "was allocated 1, and its networks need 2"],
+  ["no devices", [], "was allocated 0 of the 2 that its networks need"],
+  ["fewer devices than networks", [pci(1)], "was allocated 1 of the 2 that its networks need"],
 ])(
   "a pod with %s is not attached, and the error says what to do [D-5]",
   async (_, ids, numbers) => {
@@ -168,7 +168,7 @@ test("a marker beside a network with a device takes none, and the device still h
   lab.source.addNad("default/marked", network("net-m", "bridge"), needs(marker));
   expect((await lab.add(web)).json).toMatchObject({
     code: 100,
-    msg: expect.stringMatching(/default\/sriov.*if it has no devices, markerResources/),
+    msg: expect.stringMatching(/default\/sriov.*if it has no devices, add it to markerResources/),
   });
   kubelet.allocate(vf, pci(1));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
