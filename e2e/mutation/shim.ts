@@ -16,18 +16,14 @@ import { type ShimMutant, shimMutants } from "./shim-mutants.ts";
 
 /** The behaviour tests that say most about a source file; the others follow if they pass. */
 const testsOf: Readonly<Record<string, string>> = {
-  "agent.c": "agent",
-  "call.c": "engine",
-  "exec.c": "exec",
-  "io.c": "engine",
-  "lock.c": "lock",
-  "main.c": "engine",
-  "netlink.c": "netlink",
-  "plan.c": "plan",
-  "replay.c": "plan",
-  "rules.c": "rules",
-  "session.c": "engine",
-  "trust.c": "trust",
+  "agent.c": "agent.test.ts",
+  "exec.c": "exec.test.ts",
+  "lock.c": "lock.test.ts",
+  "netlink.c": "netlink/*",
+  "plan.c": "plan.test.ts",
+  "replay.c": "plan.test.ts",
+  "rules.c": "rules.test.ts",
+  "trust.c": "trust.test.ts",
 };
 /** What compares or builds the shipped executable, not the mutant. */
 const excluded = ["model", "build", "version"].map((name) => `e2e/shim/${name}.test.ts`);
@@ -49,13 +45,13 @@ export async function runShimMutants(isWanted: (file: string) => boolean): Promi
     .flatMap((file) => shimMutants(file, readFileSync(file, "utf8")));
   mkdirSync("dist/mutation", { recursive: true });
   const known = existsSync(results) ? readFileSync(results, "utf8").split("\n") : [];
-  const outcomes = new Map(known.map((line) => [line.slice(9), line.slice(0, 8).trim()]));
+  const found = known.filter((line) => line.startsWith("killed"));
+  const outcomes = new Map(found.map((line) => [line.slice(9), "killed"]));
   const waiting = mutants.filter(({ text }) => !outcomes.has(idOf(text)));
   const count = waiting.length;
+  await expectUnchangedToPass(new Set(waiting.map(({ file }) => file)));
   const work = async (worker: number): Promise<void> => {
-    const dir = join("mutation", `shim-${worker}`);
-    cpSync("shim", join("dist", dir, "shim"), { recursive: true });
-    cpSync("package.json", join("dist", dir, "package.json"));
+    const dir = prepare(worker);
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
       const outcome = (await isFound(mutant, dir)) ? "killed" : "survived";
       outcomes.set(idOf(mutant.text), outcome);
@@ -70,12 +66,31 @@ export async function runShimMutants(isWanted: (file: string) => boolean): Promi
   });
 }
 
+/** @throws Error if the tests of one of the files fail without a mutant: they would find each */
+async function expectUnchangedToPass(files: Iterable<string>): Promise<void> {
+  const dir = prepare(0);
+  for (const file of files)
+    if (await isFound({ file, text: readFileSync(file, "utf8") }, dir))
+      throw new Error(`the tests of ${file} fail without a mutant`);
+}
+
+/** Makes a worker's directory below dist/, where make compiles only what changes, and returns it. */
+function prepare(worker: number): string {
+  const dir = join("mutation", `shim-${worker}`);
+  cpSync("shim", join("dist", dir, "shim"), { recursive: true });
+  cpSync("package.json", join("dist", dir, "package.json"));
+  return dir;
+}
+
 function idOf(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** @param dir of the worker, below dist/, where make compiles only what changes */
-async function isFound({ file, text }: ShimMutant, dir: string): Promise<boolean> {
+/** @param dir of the worker, below dist/ */
+async function isFound(
+  { file, text }: Pick<ShimMutant, "file" | "text">,
+  dir: string,
+): Promise<boolean> {
   const path = join("dist", dir);
   writeFileSync(join(path, file), text);
   try {
@@ -85,8 +100,8 @@ async function isFound({ file, text }: ShimMutant, dir: string): Promise<boolean
     if (!(await passes("make", [...build, "../plexus"]))) return true;
     const vitest = ["run", "--project", "shim", "--bail", "1"];
     const env = { PLEXUS_SHIM_BUILDS: join(dir, "plexus") };
-    const first = `e2e/shim/${testsOf[file.slice("shim/".length)] ?? "engine"}.test.ts`;
-    if (!(await passes("vitest", [...vitest, first], env))) return true;
+    const first = `e2e/shim/${testsOf[file.slice("shim/".length)] ?? "engine.test.ts"}`;
+    if (!(await passes("vitest", [...vitest, ...globSync(first)], env))) return true;
     const rest = [first, ...excluded].flatMap((name) => ["--exclude", name]);
     return !(await passes("vitest", [...vitest, ...rest], env));
   } finally {
