@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type ChildProcess, spawn } from "node:child_process";
-import { copyFileSync, readFileSync, readlinkSync, symlinkSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, readlinkSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { waitUntil } from "../../support/wait.ts";
@@ -56,6 +56,20 @@ eachBuild("the network namespace of a process", (bench) => {
         expect(await request({ CNI_COMMAND: command, CNI_NETNS })).toBe("PLEXUS_NETNS_PROCESS=");
     },
   );
+
+  test("leaves as many descriptors open as that of a mount", async () => {
+    const open: number[] = [];
+    for (const CNI_NETNS of [await process(), bench().netns()]) {
+      const server = await bench().engine((engine) => {
+        open.push(readdirSync(`/proc/${call.child.pid}/fd`).length);
+        engine.done();
+      });
+      const call = bench().start({ env: { CNI_NETNS } });
+      expect(await call.ended).toMatchObject({ code: 0 });
+      server.close();
+    }
+    expect(open[0]).toBe(open[1]);
+  });
 
   test("is not what a mount, the shim's own namespace or no namespace is", async () => {
     for (const path of [bench().netns(), own, "/proc/4194304/ns/net", "/etc/passwd", ""])
