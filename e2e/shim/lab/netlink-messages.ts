@@ -7,6 +7,7 @@ export const RTM_DELLINK = 17;
 export const RTM_GETLINK = 18;
 export const RTM_NEWROUTE = 24;
 export const RTM_DELROUTE = 25;
+export const RTM_GETROUTE = 26;
 export const RTM_NEWNSID = 88;
 const REQUEST = 1;
 export const ACK = 4;

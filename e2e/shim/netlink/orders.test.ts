@@ -11,8 +11,10 @@ import {
   DUMP,
   deleteRoute,
   linkMessage,
+  message,
   RTM_DELROUTE,
   RTM_GETLINK,
+  RTM_GETROUTE,
   readReply,
   routeMessage,
   toLo,
@@ -195,6 +197,24 @@ eachBuild("netlink", (bench) => {
   test("a request that is too large for the kernel returns its error", async () => {
     const read = linkMessage(RTM_GETLINK, { flags: ACK, name: "lo" });
     const [answer] = await pass([netns, Buffer.concat(Array(20_000).fill(read))]);
+    expect(answer).toMatchObject({
+      errno: 90,
+      message: "netlink request failed",
+      stage: "request",
+    });
+  });
+
+  test("a dump of more than 8 MiB is given up", async () => {
+    const metrics =
+      "mtu 1400 advmss 1300 window 1000 rtt 10 rttvar 10 ssthresh 10 cwnd 10 initcwnd 10 " +
+      "initrwnd 10 hoplimit 64 reordering 3 rto_min 5 quickack 1";
+    const input = Array.from(
+      { length: 60_000 },
+      (_, i) => `route add 10.9.${i >> 8}.${i & 255} dev lo ${metrics}`,
+    ).join("\n");
+    execFileSync("ip", ["-n", name, "-batch", "-"], { input });
+    const dump = message(RTM_GETROUTE, { flags: DUMP, fixed: Buffer.alloc(12) });
+    const [answer] = await pass([netns, dump]);
     expect(answer).toMatchObject({
       errno: 90,
       message: "netlink request failed",
