@@ -78,7 +78,7 @@ export async function explainPod(
     ...explanation,
     isHotPluggable,
     lostInterfaces: options.lostInterfaces ?? [],
-    defaultNetworkEdit: pod && record && defaultEdit(config, record, pod),
+    defaultNetworkEdit: pod && record && defaultNetworkEdit(config, record, pod),
     missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
     sourceProblem,
   });
@@ -87,15 +87,6 @@ export async function explainPod(
 
 function explainedHotPlug(last: LastAttempt | undefined): ExplainedHotPlug | undefined {
   return last && { ...last, problems: last.problems.map(explainedProblem) };
-}
-
-/** Undefined for an annotation that cannot be read: the problems then say why. */
-function defaultEdit(...args: Parameters<typeof defaultNetworkEdit>): string | undefined {
-  try {
-    return defaultNetworkEdit(...args);
-  } catch {
-    return undefined;
-  }
 }
 
 function publishedBy(pod: PodState | undefined): readonly string[] | undefined {

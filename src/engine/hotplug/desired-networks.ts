@@ -91,11 +91,16 @@ export function defaultNetworkEdit(
 ): string | undefined {
   const annotation = annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
-  const options = { defaultNamespace: plexusNamespace };
-  const { namespace, name } = parseDefaultNetworkSelection(annotation, options);
-  const [first] = attachments;
-  if (first?.displayName === `${namespace}/${name}`) return undefined;
-  return `a running pod keeps its default network ${first?.displayName}: create the pod again to attach it to ${namespace}/${name}`;
+  const current = attachments[0]?.displayName;
+  const keeps = `a running pod keeps its default network ${current}`;
+  try {
+    const options = { defaultNamespace: plexusNamespace };
+    const { namespace, name } = parseDefaultNetworkSelection(annotation, options);
+    if (current === `${namespace}/${name}`) return undefined;
+    return `${keeps}: create the pod again to attach it to ${namespace}/${name}`;
+  } catch (error) {
+    return `${keeps}: ${asCniError(error).message}`;
+  }
 }
 
 /** The definitions that every pod of a namespace is attached to. */

@@ -2,11 +2,15 @@ import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
-import { netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { web } from "#engine/testing/pod-lab.ts";
-import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
-import { SandboxUnavailableError } from "./sandbox-hosts.ts";
+import {
+  defaultNetworkAnnotation,
+  networkStatusAnnotation,
+  networksAnnotation,
+} from "#npwg/selection/selection.ts";
+import { noSandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 test("hotPlug() plugs a network: record, plugin, record with result and status, status [H-22] [H-35] [H-36]", async () => {
@@ -288,13 +292,26 @@ test("hotPlug() plugs a network when its definition appears, and then unplugs [H
 test.each([
   { pod: "is terminating", state: { isTerminating: true }, outcome: "settled" },
   { pod: "does not run", state: { phase: "Pending" }, outcome: "waiting" },
-  { pod: "uses the host's network", state: { hostNetwork: true }, outcome: "settled", event: 1 },
+  { pod: "is gone", state: undefined, outcome: "settled" },
   { pod: "was replaced", state: { uid: "uid-2" }, outcome: "failed" },
 ] as const)("hotPlug() changes nothing while the pod $pod [H-3] [H-31]", async (scene) => {
+  const { lab, hosts, pod, newEvents } = await hotPlugLab("a");
+  const annotations = { [networksAnnotation]: "b" };
+  const live = scene.state && { ...pod(), annotations, ...scene.state };
+  const options = { hosts, conf: async () => lab.conf, read: async () => live, isEdit: true };
+  const outcome = await lab.engine.hotPlug({ ...pod(), annotations, ...scene.state }, options);
+  expect(outcome).toEqual({ state: scene.outcome, operations: [] });
+  expect([newEvents(), lab.journal]).toEqual([[], []]);
+});
+
+test("hotPlug() says that a pod with the network of its node keeps that [H-31]", async () => {
   const pod = await hotPlugLab("a");
-  pod.state = scene.state;
-  expect(await pod.edit("b")).toMatchObject({ state: scene.outcome });
-  expect(pod.newEvents()).toHaveLength("event" in scene ? scene.event : 0);
+  pod.state = { hostNetwork: true };
+  const { state, problems } = await pod.edit("b");
+  expect(state).toBe("settled");
+  const why = expect.stringMatching(/^the pod uses the network of its node/);
+  expect(problems).toMatchObject([{ error: { message: why } }]);
+  expect(pod.newEvents()).toEqual([`InterfaceAddRejected: ${problems?.[0]?.error.message}`]);
   expect(pod.lab.journal).toEqual([]);
 });
 
@@ -322,10 +339,39 @@ test("hotPlug() says once that it does not manage a pod that Plexus did not atta
   expect(pod.lab.journal).toEqual([]);
 });
 
+test("hotPlug() waits for a record another 30 seconds each time that it is gone", async () => {
+  const pod = await hotPlugLab("a");
+  const { records } = pod.lab;
+  const { keysOf } = records;
+  pod.hosts.refusal = new SandboxUnavailableError("busy", "no");
+  pod.lab.advance(100_000);
+  for (const _ of [1, 2]) {
+    records.keysOf = async () => [];
+    expect(await pod.edit("b")).toEqual({ state: "failed", operations: [] });
+    records.keysOf = keysOf;
+    expect(await pod.again()).toMatchObject({ state: "busy" });
+    pod.lab.advance(30_000);
+  }
+  expect(pod.newEvents().join()).not.toMatch(/NotManaged/);
+});
+
+test.each([
+  { what: "a pod that has what it requests", state: {}, outcome: "settled" },
+  { what: "a pod without a record, before an edit", state: { uid: "uid-2" }, outcome: "waiting" },
+])("hotPlug() does not ask the API server about $what", async ({ state, outcome }) => {
+  const { lab, hosts, pod } = await hotPlugLab("a");
+  const read = async () => expect.unreachable();
+  const options = { hosts, conf: async () => lab.conf, read, isEdit: false };
+  const result = await lab.engine.hotPlug({ ...pod(), ...state }, options);
+  expect(result).toEqual({ state: outcome, operations: [] });
+});
+
 test("hotPlug() without an agent says once what to install", async () => {
   const pod = await hotPlugLab("a");
-  pod.hosts.isConnected = false;
-  for (const attempt of [pod.edit("b"), pod.again()]) {
+  const options = { hosts: noSandboxHosts, conf: async () => pod.lab.conf, isEdit: true };
+  pod.state = { annotations: { [networksAnnotation]: "b" } };
+  for (const _ of [1, 2]) {
+    const attempt = pod.lab.engine.hotPlug(pod.pod(), { ...options, read: async () => pod.pod() });
     expect(await attempt).toMatchObject({ state: "failed" });
   }
   expect(pod.newEvents()).toEqual([
@@ -342,7 +388,36 @@ test.each([
   async (scene) => {
     const pod = await hotPlugLab("a");
     pod.hosts.refusal = new SandboxUnavailableError(scene.why, "no");
-    expect(await pod.edit("b")).toMatchObject({ state: scene.state });
+    expect(await pod.edit("b")).toMatchObject({ state: scene.state, operations: [] });
+    expect([pod.lab.journal, pod.newEvents()]).toEqual([[], []]);
+  },
+);
+
+test.each([
+  {
+    what: "its DEL has begun",
+    change: ({ records }) => records.beginDel(sandbox, "2026-01-01T00:00:00Z"),
+  },
+  { what: "it was detached", change: ({ records }) => records.finish(sandbox) },
+  {
+    what: "the pod has a newer one",
+    change: async ({ records }) => {
+      const own = (await records.load(sandbox))?.record as AttachmentRecord;
+      const newer = { ...own, containerId: "c2" };
+      await records.create(newer, teardownPlan(newer, 60_000));
+    },
+  },
+] satisfies { what: string; change: (lab: EngineLab) => unknown }[])(
+  "hotPlug() changes nothing of a sandbox of which $what while the agent opens it [H-32] [H-33]",
+  async ({ change }) => {
+    const pod = await hotPlugLab("a");
+    const open = pod.hosts.open.bind(pod.hosts);
+    pod.hosts.open = async (opened) => {
+      await change(pod.lab);
+      pod.lab.journal.length = 0;
+      return open(opened);
+    };
+    expect(await pod.edit("b")).toEqual({ state: "waiting", operations: [] });
     expect([pod.lab.journal, pod.newEvents()]).toEqual([[], []]);
   },
 );
@@ -377,14 +452,28 @@ test("hotPlug() uses the live annotation, not the watch's old one [H-33]", async
   expect(pod.lab.journal).toEqual([]);
 });
 
-test("an edit of the default-network annotation is reported, and has no effect [H-29]", async () => {
-  const pod = await hotPlugLab("a");
-  const annotations = { ...pod.pod().annotations, "v1.multus-cni.io/default-network": "other" };
-  pod.state = { annotations };
-  expect(await pod.again()).toMatchObject({ state: "settled" });
-  expect(pod.newEvents()).toEqual([expect.stringMatching(/keeps its default network default-net/)]);
-  expect(pod.lab.journal).toEqual([]);
-});
+test.each([
+  { to: "other", why: "create the pod again to attach it to kube-system/other" },
+  { to: "[{", why: "default network annotation is invalid: not valid JSON.*" },
+])(
+  "an edit of the default-network annotation to $to is reported, and keeps no other edit from its effect [H-29]",
+  async (edit) => {
+    const pod = await hotPlugLab("a");
+    const { annotations } = pod.pod();
+    pod.state = { annotations: { ...annotations, [defaultNetworkAnnotation]: edit.to } };
+    for (const attempt of [pod.again(), pod.again()])
+      expect(await attempt).toEqual({ state: "settled", operations: [] });
+    const keeps = "keeps its default network default-net";
+    expect(pod.newEvents()).toEqual([
+      expect.stringMatching(new RegExp(`^InterfaceAddRejected: .*${keeps}: ${edit.why}$`)),
+    ]);
+    expect([pod.lab.journal, pod.hosts.opened]).toEqual([[], []]);
+    const networks = { [networksAnnotation]: "a,b" };
+    pod.state = { annotations: { ...pod.state.annotations, ...networks } };
+    expect(await pod.again()).toMatchObject({ state: "settled" });
+    expect(pod.shown()).toContain("net2 default/b");
+  },
+);
 
 test("without an annotation, only its networks are unplugged [H-29] [H-30]", async () => {
   const delegates = [network("default-net", "ptp"), network("extra", "vlan")];

@@ -127,11 +127,9 @@ export class HotPlug {
     const changes = changesOf(config, record, { ...pod, refreshed });
     if (changes.unknown.length > 0)
       this.#reports.report(pod, unknownText(changes.unknown), "unknown");
-    if (isSettled(changes)) return this.#settle(pod);
     const { additions, removals, invalid } = changes;
-    const hasChanges = additions.length + removals.length > 0;
-    if (hasChanges || invalid === undefined) return this.#change(config, sandbox);
-    return this.#reject(pod, [{ error: invalid }]);
+    if (additions.length + removals.length > 0) return this.#change(config, sandbox);
+    return invalid === undefined ? this.#settle(pod) : this.#reject(pod, [{ error: invalid }]);
   }
 
   async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
@@ -161,14 +159,12 @@ export class HotPlug {
     const why = error instanceof SandboxUnavailableError ? error.why : undefined;
     if (why === "busy") return { state: "busy", operations: [], problems };
     if (why === "gone") return waiting;
-    const { code } = problem;
     const fields = { ...sandboxFields(record), err: error };
     this.#deps.logger.warn(fields, "cannot change the networks of a running pod");
-    const isTemporary = code === CniErrorCode.TryAgainLater && why !== "noAgent";
+    const isTemporary = problem.code === CniErrorCode.TryAgainLater && why !== "noAgent";
     if (!isTemporary)
       this.#reports.report(pod, why === "noAgent" ? noAgentText(problem) : rejectedText(problems));
-    const isInvalid = code === CniErrorCode.InvalidRequest;
-    return { ...(isInvalid ? settled : failed), problems };
+    return { ...failed, problems };
   }
 
   /** A running pod has no record while its sandbox is made anew, so the event comes later. */
@@ -199,13 +195,8 @@ interface SandboxToOpen extends SandboxToRun, Pick<HotPlugOptions, "refreshed" |
   readonly pod: Pod;
 }
 
-/** False for an annotation that cannot be read. */
 function isUnchanged(config: EngineConfig, record: AttachmentRecord, pod: Pod): boolean {
-  try {
-    if (defaultNetworkEdit(config, record, pod) !== undefined) return false;
-  } catch {
-    return false;
-  }
+  if (defaultNetworkEdit(config, record, pod) !== undefined) return false;
   const changes = changesOf(config, record, pod);
   return isSettled(changes) && changes.unknown.length === 0;
 }
