@@ -22,10 +22,14 @@ export function linkPayload(
   ]);
 }
 
+/** RT_SCOPE_LINK. */
+const scopeLink = 253;
+
 /** RTM_NEWADDR's payload for an address in CIDR notation. */
 export function addressPayload(index: number, cidr: string): Uint8Array {
   const { address, prefix, family } = parseCidr(cidr);
-  const header = formatAddress({ family: addressFamily[family], prefixlen: prefix, index });
+  const scope = address.startsWith("fe80:") ? scopeLink : 0;
+  const header = formatAddress({ family: addressFamily[family], prefixlen: prefix, scope, index });
   return encodePayload(header, [{ type: attribute.address, data: ipToBytes(address) }]);
 }
 
@@ -37,7 +41,7 @@ export function connectedRoutePayload(index: number, cidr: string): Buffer {
     dstLen: prefix,
     table: 254,
     protocol: 2,
-    scope: 253,
+    scope: scopeLink,
     type: 1,
   });
   const attributes = [

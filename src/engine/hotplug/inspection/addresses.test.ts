@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import type { EngineConfig } from "#engine/config.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
-import { netns, sandbox } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, netns, sandbox } from "#engine/testing/engine-lab.ts";
+import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 
 interface Seen {
   readonly pod: HotPlugLab;
@@ -8,8 +10,8 @@ interface Seen {
   look(): Promise<string[]>;
 }
 
-async function attached(watchAddresses = true): Promise<Seen> {
-  const pod = await hotPlugLab("a,b", {}, { config: { watchAddresses } });
+async function attached(config: Partial<EngineConfig> = { watchAddresses: true }): Promise<Seen> {
+  const pod = await hotPlugLab("a,b", {}, { config });
   const look = async (): Promise<string[]> => {
     const { lab, hosts } = pod;
     await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
@@ -53,18 +55,83 @@ test("the status shows at most 16 addresses of an interface, those of the ADD fi
   expect(pod.lab.records.writes).toHaveLength(writes);
 });
 
-test("without watchAddresses, the status stays as the ADD reported it", async () => {
-  const { pod, look } = await attached(false);
-  const before = await look();
-  pod.lab.kernel.addAddresses(netns, "net1", ["fd00::7/64"]);
-  expect([await look(), pod.hosts.orders]).toEqual([before, 0]);
+test("an interface whose address changed shows the new one alone, without those of its link [S-308]", async () => {
+  const { pod, look } = await attached();
+  const [, , net2] = await look();
+  const { kernel } = pod.lab;
+  kernel.removeLink(netns, "net1");
+  kernel.addLink(netns, "net1", ["10.99.0.1/24"]);
+  kernel.addAddresses(netns, "net1", ["fe80::1/64"]);
+  kernel.addAddresses(netns, "net2", ["fe80::2/64"]);
+  expect((await look()).slice(1)).toEqual(["net1: 10.99.0.1", net2]);
 });
 
-test("nothing is published once the sandbox's DEL has begun", async () => {
+test("the first look at addresses that are those of the results writes nothing, in whatever form these are", async () => {
   const { pod, look } = await attached();
-  pod.lab.kernel.addAddresses(netns, "net1", ["fd00::7/64"]);
-  pod.lab.records.beginDel(sandbox, new Date().toISOString());
+  pod.lab.plugins.script("ipvlan ADD", (call) => {
+    const { cniVersion: _, ...result } = interfaceResult(call, "FD00:0:0:0::7/64");
+    pod.lab.kernel.addLink(netns, call.ifName, ["fd00::7/64"]);
+    return exited(0, result);
+  });
+  await pod.edit("a,b,c");
+  // An interrupted operation leaves an attachment without a result.
+  pod.hosts.goesAt = 5;
+  expect(await pod.edit("a,b,c,a@x1")).toMatchObject({ state: "failed" });
+  expect((await pod.attachments()).at(-1)).toMatchObject({ state: "attempted" });
+  pod.hosts.goesAt = Number.POSITIVE_INFINITY;
   const writes = pod.lab.records.writes.length;
-  await look();
+  expect(await look()).toContain("net3: fd00::7");
   expect(pod.lab.records.writes).toHaveLength(writes);
 });
+
+test.each([
+  { heal: false, looks: 0 },
+  { heal: "report", looks: 2 },
+] as const)(
+  "without watchAddresses, the status stays as the ADD reported it, and heal: $heal decides on looks",
+  async ({ heal, looks }) => {
+    const { pod, look } = await attached({ watchAddresses: false, heal });
+    const before = await look();
+    pod.lab.kernel.addAddresses(netns, "net1", ["fd00::7/64"]);
+    expect(await look()).toEqual(before);
+    expect([pod.hosts.opened.length, pod.hosts.orders]).toEqual([looks, 0]);
+  },
+);
+
+test("with heal: false, a look at addresses reports no lost interface", async () => {
+  const { pod, look } = await attached({ watchAddresses: true, heal: false });
+  pod.newEvents();
+  pod.lab.kernel.removeLink(netns, "net1");
+  await look();
+  expect(pod.newEvents()).toEqual([]);
+});
+
+type Changed = (lab: EngineLab) => unknown;
+
+const beginDel: Changed = ({ records }) => records.beginDel(sandbox, "2026-01-01T00:00:00Z");
+const finish: Changed = ({ records }) => records.finish(sandbox);
+
+test.each([
+  { when: "its DEL has begun", before: beginDel },
+  { when: "its DEL begins while the agent opens it", meanwhile: beginDel },
+  { when: "it is detached while the agent opens it", meanwhile: finish },
+] as { when: string; before?: Changed; meanwhile?: Changed }[])(
+  "a look at a sandbox finds and publishes nothing when $when",
+  async ({ before, meanwhile }) => {
+    const { pod } = await attached({ watchAddresses: true, heal: true });
+    const { lab, hosts } = pod;
+    lab.kernel.addAddresses(netns, "net1", ["fd00::7/64"]);
+    lab.kernel.removeLink(netns, "net2");
+    const open = hosts.open.bind(hosts);
+    hosts.open = async (opened) => {
+      await meanwhile?.(lab);
+      lab.journal.length = 0;
+      return open(opened);
+    };
+    await before?.(lab);
+    lab.journal.length = 0;
+    const found = await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
+    expect(found).toEqual({ lost: [], willHeal: false });
+    expect(lab.journal).toEqual([]);
+  },
+);

@@ -54,7 +54,7 @@ function withAddresses(
   present: ReadonlyMap<string, readonly string[]>,
 ): RecordedAttachment {
   const { addresses: _, ...rest } = attachment;
-  if (rest.result === undefined || rest.state !== "attached") return attachment;
+  if (rest.result === undefined) return attachment;
   const result = parseResult(rest.result, { fallbackVersion: recordedList(rest).cniVersion });
   const changed = [...addressesOf(result)].flatMap(([name, ips]) => {
     const now = present.get(name) ?? [];

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { netns } from "#engine/testing/engine-lab.ts";
+import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 
 async function inspect({ lab, hosts, pod }: HotPlugLab) {
   return lab.engine.inspect(pod(), { hosts, conf: async () => lab.conf });
@@ -11,6 +12,16 @@ async function attachedWith(heal: false | "report" | true): Promise<HotPlugLab> 
   own.newEvents();
   return own;
 }
+
+test("an interface of a user-space driver, which the kernel does not have, is not lost", async () => {
+  const own = await hotPlugLab("a", {}, { config: { heal: true } });
+  own.lab.plugins.script("macvlan ADD", (call) => exited(0, interfaceResult(call, "10.1.0.1/24")));
+  await own.edit("a,b");
+  own.newEvents();
+  expect(own.lab.kernel.linkNames(netns)).toEqual(["eth0", "net1"]);
+  expect(await inspect(own)).toEqual({ lost: [], willHeal: false });
+  expect(own.newEvents()).toEqual([]);
+});
 
 test("interfaces that are there are no event [H-39]", async () => {
   const own = await attachedWith(true);
@@ -79,17 +90,21 @@ test("with heal: true, the network is removed and attached again, and no other i
   expect(await inspect(own)).toEqual({ lost: [], willHeal: false });
 });
 
-test.each([{ hotPlug: "off" }, { hotPlug: "on", hotPlugNamespaces: ["shop"] }] as const)(
-  "with heal: true and %j, a lost interface is reported only",
-  async (config) => {
-    const own = await attachedWith(true);
-    own.lab.config = { ...own.lab.config, ...config };
-    own.lab.kernel.removeLink(netns, "net1");
-    expect(await inspect(own)).toEqual({ lost: [expect.any(String)], willHeal: false });
-    expect(own.newEvents()).toEqual([expect.stringContaining("delete the pod")]);
-    expect((await own.attachments())[1]).toMatchObject({ state: "attached" });
-  },
-);
+test.each([
+  { config: { hotPlug: "off" as const }, heals: false },
+  { config: { hotPlugNamespaces: ["shop"] }, heals: false },
+  { config: { hotPlugNamespaces: ["shop", "default"] }, heals: true },
+])("with heal: true and $config, a lost interface is attached again: $heals", async (scene) => {
+  const own = await attachedWith(true);
+  own.lab.config = { ...own.lab.config, ...scene.config };
+  own.lab.kernel.removeLink(netns, "net1");
+  expect(await inspect(own)).toEqual({ lost: [expect.any(String)], willHeal: scene.heals });
+  const next = scene.heals ? "it is attached again" : "delete the pod";
+  expect(own.newEvents()).toEqual([expect.stringContaining(next)]);
+  const state = scene.heals ? "detaching" : "attached";
+  expect((await own.attachments())[1]).toMatchObject({ state });
+  expect(own.lab.journal).toEqual(scene.heals ? ["update c1@eth0"] : []);
+});
 
 test("the default network is reported only: its plugins belong to the runtime's call", async () => {
   const own = await attachedWith(true);
@@ -104,4 +119,18 @@ test("CHECK leaves out a network whose hot-plug was interrupted, or is to be rep
   expect(await own.lab.check({ pod: "default/web" })).toMatchObject({ exitCode: 1 });
   await inspect(own);
   expect(await own.lab.check({ pod: "default/web" })).toMatchObject({ exitCode: 0 });
+});
+
+test("a network that is about to be attached again, or whose ADD was interrupted, is not lost", async () => {
+  const own = await attachedWith(true);
+  own.lab.kernel.removeLink(netns, "net1");
+  expect(await inspect(own)).toMatchObject({ willHeal: true });
+  // Its record is there, without a result.
+  own.hosts.goesAt = 3;
+  await own.edit("a@net1,b,c");
+  own.hosts.goesAt = Number.POSITIVE_INFINITY;
+  const { writes } = own.lab.records;
+  const before = writes.length;
+  expect(await inspect(own)).toEqual({ lost: [], willHeal: false });
+  expect(writes).toHaveLength(before);
 });

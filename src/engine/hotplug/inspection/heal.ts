@@ -2,7 +2,7 @@ import { parseResult } from "#cni/result/parse.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
-import { markDetaching } from "#engine/hotplug/running-sandboxes.ts";
+import { type LockedSandbox, markDetaching } from "#engine/hotplug/running-sandboxes.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
@@ -19,17 +19,15 @@ export interface LostInterfaces {
  * Looks for attachments whose interfaces have disappeared from a running sandbox ([H-39]). With
  * `heal: true`, those that the annotation requests are recorded as about to be removed: the next
  * comparison with the annotation, which hot-plug makes, removes them and attaches them again.
- * @param links the interfaces in the network namespace
  * @throws CniError 5 when the record cannot be written, 6 or 7 when it cannot be read
  */
 export async function findLostInterfaces(
   ctx: CallContext,
   stored: StoredRecord,
-  links: ReadonlySet<string>,
+  { links, pod }: Pick<LockedSandbox, "links" | "pod">,
 ): Promise<LostInterfaces> {
   const lost = stored.record.attachments.filter((each) => lostOf(each, links).length > 0);
-  const mayHeal =
-    ctx.config.heal === true && mayHotPlug(ctx.config, stored.record.pod?.namespace ?? "");
+  const mayHeal = ctx.config.heal === true && mayHotPlug(ctx.config, pod.namespace);
   const healed = mayHeal ? lost.filter(({ selection }) => selection !== undefined) : [];
   if (healed.length > 0) await markDetaching(ctx, stored, healed);
   const problems = lost.map((each) => {

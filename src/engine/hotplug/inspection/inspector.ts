@@ -56,7 +56,7 @@ export class Inspector {
       if (config.watchAddresses) await this.#updateAddresses(ctx, at);
       const stored = await this.#sandboxes.load(at.key);
       if (stored === undefined || config.heal === false) return intact;
-      const { problems, willHeal } = await findLostInterfaces(ctx, stored, at.links);
+      const { problems, willHeal } = await findLostInterfaces(ctx, stored, { ...at, pod });
       if (problems.length > 0) this.#reports.report(pod, problems.join("; "), "lost");
       else this.#reports.forget(pod.uid, "lost");
       return { lost: problems, willHeal };
@@ -76,7 +76,7 @@ export class Inspector {
     const stored = await this.#sandboxes.load(record);
     if (stored === undefined || stored.record.pendingStatus !== undefined) return;
     const status = await statusOfRecord(ctx, stored.record);
-    if (isSameStatus(pod.networkStatus, status[networkStatusAnnotation])) return;
+    if (isSameStatus(pod.networkStatus ?? "", status[networkStatusAnnotation] ?? "")) return;
     // The publisher repeats it, and a later status replaces it.
     void this.#deps.publisher.publish(pod, status).catch(() => undefined);
   }
@@ -93,8 +93,7 @@ export class Inspector {
 }
 
 /** Others may write the same with other spaces. */
-function isSameStatus(shown: string | undefined, own: string | undefined): boolean {
-  if (shown === undefined || own === undefined) return shown === own;
+function isSameStatus(shown: string, own: string): boolean {
   try {
     return isDeepStrictEqual(parseJson(shown, "the status"), parseJson(own, "the status"));
   } catch {
