@@ -151,6 +151,8 @@ test.each([
 
 test.each([
   { title: "the only attachment", from: "a,b", to: "b", expected: [] },
+  { title: "no other network", from: "b,a", to: "", expected: ["-net1"] },
+  { title: "none beside one that is requested", from: "a,a", to: "a", expected: ["-net2"] },
   { title: "one of several", from: "a,b,a", to: "b", expected: ["-net3"] },
   {
     title: "none that is attached anew",
@@ -160,4 +162,83 @@ test.each([
   },
 ])("networkChanges() keeps $title of a configured network [H-29]", ({ from, to, expected }) => {
   expect(changes(attachedFor(from), to, ["default/a"])).toEqual(expected);
+});
+
+test("networkChanges() keeps no element's attachment beside that of the configuration [H-29]", () => {
+  const [own] = attachedFor("a@x1");
+  const recorded = [attachment("default/a", "net1"), own as RecordedAttachment];
+  expect(changes(recorded, "", ["default/a"])).toEqual(["-x1"]);
+});
+
+test("networkChanges() adds the network of the default network, which counts for no element [H-29]", () => {
+  const attachments = [attachment("default/a", "eth0")];
+  const { additions } = networkChanges({ attachments }, selectionsOf("a"), { configured: [] });
+  expect(additions).toHaveLength(1);
+});
+
+test("networkChanges() does not know what requested a definition's network without an element", () => {
+  const names = ["extra", "default/a", "default/b", "default/c"];
+  const attachments = names.map((name, i) => attachment(name, `net${i + 1}`));
+  const configured = ["default/a"];
+  const { unknown } = networkChanges({ attachments }, selectionsOf("b"), { configured });
+  expect(unknown.map(({ displayName }) => displayName)).toEqual(["default/c"]);
+});
+
+const changed = (network: string): string => {
+  const [name, ifName] = network.split("@");
+  return JSON.stringify({ name, interface: ifName, mac: "02:00:00:00:00:01" });
+};
+
+test.each([
+  {
+    title: "at most one",
+    from: "a",
+    to: `[${changed("a")},{"name":"a","ips":["10.0.0.9/24"]}]`,
+    expected: ["a: net1", "a: none"],
+  },
+  {
+    title: "that of the same element",
+    from: `[{"name":"a"},${changed("a")}]`,
+    to: `[{"name":"a"},${changed("a")}]`,
+    expected: ["a: net1", "a: net2"],
+  },
+  { title: "that of its interface", from: "b@x1,a", to: "a@x1", expected: ["a: x1, from net2"] },
+  {
+    title: "that of its interface, and none of its network",
+    from: "a@x1,a",
+    to: `[${changed("a@x1")}]`,
+    expected: ["a: x1"],
+  },
+  {
+    title: "that of its network without an interface, like itself",
+    from: "a,a@x1",
+    to: `[${changed("a")}]`,
+    expected: ["a: net1"],
+  },
+  {
+    title: "that of another element",
+    from: "a@x1,b@x2",
+    to: "b@x1,a@x2",
+    expected: ["b: x1, from x2", "a: x2, from x1"],
+  },
+  {
+    title: "but moves no network twice",
+    from: "a@x1,b@x2,c@x3",
+    to: "a@x2,a@x3",
+    expected: ["a: x2, from x1", "a: x3"],
+  },
+  {
+    title: "but moves no network that another element renews",
+    from: "a@x1,b@x2",
+    to: "a@x2,a@x3",
+    expected: ["a: x2", "a: x1"],
+  },
+])("networkChanges() lets an element take a removal's place: $title", ({ from, to, expected }) => {
+  const attachments = attachedFor(from).map((each) => ({ ...each, state: "owed" as const }));
+  const { additions } = networkChanges({ attachments }, selectionsOf(to), { configured: [] });
+  const places = additions.map(({ selection, replaced, moved }) => {
+    const from = moved === undefined ? "" : `, from ${moved.ifName}`;
+    return `${selection.name}: ${replaced?.ifName ?? "none"}${from}`;
+  });
+  expect(places).toEqual(expected);
 });

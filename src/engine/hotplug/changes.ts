@@ -84,8 +84,7 @@ const places: readonly ((selection: NetworkSelection, removal: RecordedAttachmen
   (selection, removal) => isDeepStrictEqual(removal.selection, selectionElement(selection)),
   (selection, { ifName }) => selection.ifName === ifName,
   (selection, { displayName, selection: own }) =>
-    [selection.ifName, own?.ifName].every((name) => name === undefined) &&
-    displayName === networkName(selection),
+    selection.ifName === own?.ifName && displayName === networkName(selection),
   (selection, { displayName }) => displayName === networkName(selection),
 ];
 
