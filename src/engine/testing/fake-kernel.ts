@@ -77,13 +77,13 @@ export class FakeKernel {
     return names.filter((name) => name !== "lo").sort();
   }
 
-  /** Adds a default route. Equivalent to: `ip route add default via GATEWAY dev NAME [metric METRIC]`. */
+  /** Appends a default route. Equivalent to: `ip route append default [via GATEWAY] dev NAME [metric METRIC]`. */
   addDefaultRoute(
     netns: string,
-    { dev, gateway, metric }: { dev: string; gateway: string; metric?: number },
+    { dev, gateway, metric }: { dev: string; gateway?: string; metric?: number },
   ): void {
     const namespace = this.#enter(netns);
-    const family = ipFamily(gateway);
+    const family = ipFamily(gateway ?? "0.0.0.0");
     const route = newDefaultRoute({
       family,
       ifIndex: namespace.links.get(dev)?.index ?? 0,

@@ -1,7 +1,8 @@
-import { FlagsGet } from "netlink/dist/constants.js";
+import { FlagsGet, FlagsNew } from "netlink/dist/constants.js";
 import { __LENGTH_Link, __LENGTH_Route, MessageType } from "netlink/dist/rt/gen_structs.js";
 import { type NetlinkMessage, readU32 } from "netlink/dist/structs.js";
 import { decodeAttributes, findAttribute } from "#netlink/codec.ts";
+import { decodeRoute } from "#netlink/routes.ts";
 import {
   acknowledgement,
   addressPayload,
@@ -110,8 +111,12 @@ export class FakeNamespace {
     return acknowledgement(request, isThere ? 0 : errno.ENODEV);
   }
 
-  #addRoute({ data }: NetlinkMessage): number {
-    const exists = this.#allRoutes().some((route) => route.equals(data));
+  /** Without NLM_F_EXCL, only an equal route is in the way; else one of the same destination and metric. */
+  #addRoute({ data, flags }: NetlinkMessage): number {
+    const isExclusive = (flags & FlagsNew.EXCL) !== 0;
+    const exists = this.#allRoutes().some((route) =>
+      isExclusive ? placeOf(route) === placeOf(data) : route.equals(data),
+    );
     if (exists) return errno.EEXIST;
     this.#routes.push(Buffer.from(data));
     return 0;
@@ -129,6 +134,12 @@ export class FakeNamespace {
       this.#routes.push(connectedRoutePayload(index, address));
     return this.#routes;
   }
+}
+
+/** What one route has at a time, unless others are appended: family, destination and metric. */
+function placeOf(route: Buffer): string {
+  const { family, dst, metric } = decodeRoute(route) ?? {};
+  return [family, dst?.address, dst?.prefix, metric].join(" ");
 }
 
 /** The index of a route's interface; undefined for one with several. */

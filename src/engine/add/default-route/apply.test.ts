@@ -71,21 +71,87 @@ describe("changeRoutes()", () => {
     expect(kernel.defaultRoutes(netns)).toEqual(eth0);
   });
 
+  test("sends no change if the routes are as requested", async () => {
+    await apply(["10.1.0.1"]);
+    const sent = kernel.datagrams;
+    const after = await apply(["10.1.0.1"]);
+    expect(reported(after, "net1")).toEqual([{ dst: "0.0.0.0/0", gw: "10.1.0.1" }]);
+    // Links, addresses, and the routes of both IP families.
+    expect(kernel.datagrams).toBe(sent + 4);
+  });
+
   test("treats a route that is already gone as removed", async () => {
-    kernel.refuse = ({ type }): number | undefined =>
-      type === MessageType.DELROUTE ? 3 : undefined;
+    kernel.refuse = ({ type }): undefined => {
+      if (type === MessageType.DELROUTE) kernel.removeLink(netns, "eth0");
+    };
     await expect(apply(["10.1.0.1"])).resolves.toMatchObject({ families: [4] });
   });
 
-  test("restores all routes if the kernel refuses one, and names it", async () => {
+  test("fails if the kernel does not remove a route, and removes what it added", async () => {
+    kernel.addDefaultRoute(netns, { dev: "eth0", metric: 5 });
+    const before = kernel.defaultRoutes(netns);
     let seen = 0;
     kernel.refuse = ({ type }): number | undefined =>
-      type === MessageType.NEWROUTE && ++seen === 2 ? 101 : undefined;
+      type === MessageType.DELROUTE && ++seen === 2 ? 1 : undefined;
+    await expect(apply(["10.1.0.1"])).rejects.toThrow(
+      /^cannot remove the IPv4 default route dev eth0: EPERM$/,
+    );
+    expect(kernel.defaultRoutes(netns).toSorted()).toEqual(before.toSorted());
+  });
+
+  test("sends nothing more if the kernel refuses every change", async () => {
+    kernel.refuse = ({ type }): number | undefined =>
+      type === MessageType.NEWROUTE || type === MessageType.DELROUTE ? 1 : undefined;
+    await expect(apply(["10.1.0.1"])).rejects.toThrow(/via 10.0.0.1 dev eth0: EPERM$/);
+    expect(kernel.datagrams).toBe(5);
+  });
+
+  test.each([
+    { what: "the same", gateway: "fd01::1" },
+    { what: "another", gateway: "fd01::9" },
+  ])(
+    "fails if another process adds $what route meanwhile, and does not remove it",
+    async ({ gateway }) => {
+      let seen = 0;
+      kernel.refuse = ({ type }): undefined => {
+        if (type !== MessageType.NEWROUTE || ++seen !== 2) return;
+        kernel.addDefaultRoute(netns, { dev: "net1", gateway });
+      };
+      await expect(apply(["10.1.0.1", "fd01::1"])).rejects.toThrow(
+        /^cannot add the IPv6 default route via fd01::1 dev net1: EEXIST$/,
+      );
+      const theirs = `via ${gateway} dev net1 metric 1024`;
+      expect(kernel.defaultRoutes(netns)).toEqual([eth0[0], theirs, eth0[1]]);
+    },
+  );
+
+  test("restores several routes of one metric, and accepts that another process restores one", async () => {
+    kernel.addDefaultRoute(netns, { dev: "net2", gateway: "10.2.0.1" });
+    const before = kernel.defaultRoutes(netns);
+    kernel.refuse = ({ type }): number | undefined => {
+      if (type !== MessageType.NEWROUTE) return undefined;
+      kernel.refuse = () => undefined;
+      kernel.addDefaultRoute(netns, { dev: "eth0", gateway: "10.0.0.1" });
+      return 101;
+    };
+    await expect(apply(["10.1.0.1"])).rejects.toThrow(/ENETUNREACH$/);
+    expect(kernel.defaultRoutes(netns)).toEqual(before);
+  });
+
+  test("restores all routes if the kernel refuses one, and names it", async () => {
+    const { DELROUTE, NEWROUTE } = MessageType;
+    const changes: number[] = [];
+    kernel.refuse = ({ type }): number | undefined => {
+      if (type === DELROUTE || type === NEWROUTE) changes.push(type);
+      return changes.length === 4 && type === NEWROUTE ? 101 : undefined;
+    };
     await expect(apply(["10.1.0.1", "fd01::1"])).rejects.toMatchObject({
       code: 5,
       message: "cannot add the IPv6 default route via fd01::1 dev net1: ENETUNREACH",
     });
     expect(kernel.defaultRoutes(netns)).toEqual(eth0);
+    const restored = [DELROUTE, NEWROUTE, NEWROUTE];
+    expect(changes).toEqual([DELROUTE, DELROUTE, NEWROUTE, NEWROUTE, ...restored]);
   });
 
   test("reports that it cannot restore the routes", async () => {

@@ -63,7 +63,7 @@ async function carryOut(edits: readonly RouteEdit[], context: EditContext): Prom
     await restore(edits, context).catch(() => undefined);
     throw cause;
   });
-  if (sent.failure === undefined) return;
+  if (sent === undefined) return;
   const note = await restore(sent.done, context).then(
     () => "",
     (error) => `; and the routes could not be restored: ${errorMessage(error)}`,
@@ -80,20 +80,23 @@ async function restore(done: readonly RouteEdit[], context: EditContext): Promis
     ...removed.map(({ route }) => ({ op: "add", route, append: true }) as const),
   ];
   if (edits.length === 0) return;
-  const { failure } = await send(edits, context);
-  if (failure !== undefined) throw new CniError("IoFailure", failure);
+  const sent = await send(edits, context);
+  if (sent !== undefined) throw new CniError("IoFailure", sent.failure);
 }
 
-/** Sends edits in one datagram: the kernel tries each one even if an earlier one failed. */
+/**
+ * Sends edits in one datagram: the kernel tries each one even if an earlier one failed.
+ * @returns the first failure, and the edits that the kernel made; undefined when none failed
+ */
 async function send(
   edits: readonly RouteEdit[],
   { netns, transport, links }: EditContext,
-): Promise<{ done: readonly RouteEdit[]; failure?: string }> {
+): Promise<{ done: readonly RouteEdit[]; failure: string } | undefined> {
   const outcomes = await execute(transport, netns, edits.map(editRequest));
-  const done = edits.filter((_, i) => outcomes[i] === undefined);
   const failed = edits.findIndex((edit, i) => !isSuccess(edit, outcomes[i]));
   const edit = edits[failed];
-  if (edit === undefined) return { done };
+  if (edit === undefined) return undefined;
+  const done = edits.filter((_, i) => outcomes[i] === undefined);
   return { done, failure: `cannot ${describe(edit, links)}: ${outcomes[failed]}` };
 }
 

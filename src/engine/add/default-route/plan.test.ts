@@ -38,6 +38,22 @@ function byDefault(
   return newDefaultRoute({ family, ifIndex: index(name), gateway, metric, onlink });
 }
 
+function withGateway(route: KernelRoute, gateway: string): KernelRoute {
+  return { ...route, hops: route.hops.map((hop) => ({ ...hop, gateway })) };
+}
+
+const hop = (name: string, gateway: string): Hop => ({
+  ifIndex: index(name),
+  gateway,
+  onlink: false,
+  wire: new Uint8Array(8),
+});
+
+/** A multipath route. */
+function multipath(metric: number, ...hops: readonly Hop[]): KernelRoute {
+  return { ...byDefault("eth0", "10.0.0.1", { metric }), hops };
+}
+
 const networks = [
   onLink("eth0", "10.0.0.0/24"),
   onLink("net1", "10.1.0.0/24"),
@@ -45,6 +61,7 @@ const networks = [
   onLink("net2", "10.2.0.0/24"),
 ];
 const addresses = [
+  { ifIndex: index("eth0"), family: 4 as const, address: "10.0.0.2", prefix: 24, isGlobal: true },
   { ifIndex: index("net1"), family: 4 as const, address: "10.1.0.2", prefix: 24, isGlobal: true },
 ];
 
@@ -61,11 +78,11 @@ function plan(
   return planDefaultRoute(current, attachments).edits.map(show);
 }
 
-function show({ op, route }: RouteEdit): string {
+function show({ op, route, append }: RouteEdit): string {
   const hops = route.hops.map(
     ({ ifIndex, gateway, onlink }) => `${links[ifIndex - 1]?.name}>${gateway}${onlink ? "!" : ""}`,
   );
-  return `${op} ${hops.join("+")} ${route.metric}`;
+  return `${append ? "append" : op} ${hops.join("+")} ${route.metric}`;
 }
 
 describe("planDefaultRoute()", () => {
@@ -95,6 +112,21 @@ describe("planDefaultRoute()", () => {
       "del net1>10.1.0.9 5",
       "add net1>10.1.0.9 0",
     ]);
+    expect(plan(current, ["10.1.0.1", "10.1.0.9"])).toEqual([
+      "del net1>10.1.0.9 5",
+      "add net1>10.1.0.9 1",
+    ]);
+  });
+
+  test.each([
+    ["of another interface", byDefault("eth0", "10.1.0.1"), "eth0>10.1.0.1"],
+    [
+      "with another hop",
+      multipath(0, hop("net1", "10.1.0.1"), hop("eth0", "10.0.0.1")),
+      "net1>10.1.0.1+eth0>10.0.0.1",
+    ],
+  ])("replaces a route %s with the requested gateway", (_, route, shown) => {
+    expect(plan(state(route), ["10.1.0.1"])).toEqual([`del ${shown} 0`, "add net1>10.1.0.1 0"]);
   });
 
   test("accepts gateways in any notation and ignores duplicates", () => {
@@ -103,10 +135,17 @@ describe("planDefaultRoute()", () => {
   });
 
   test("refuses gateways that the kernel would refuse", () => {
-    const current = state(byDefault("eth0", "10.0.0.1"), onLink("net1", "0.0.0.0/0"));
+    const current = state(
+      byDefault("eth0", "10.0.0.1"),
+      onLink("net1", "0.0.0.0/0"),
+      withGateway(onLink("net1", "10.5.0.0/16"), "10.1.0.9"),
+      byDefault("net1", "10.7.0.1"),
+      byDefault("net1", "169.254.1.1", { metric: 9, onlink: true }),
+    );
     const message = (gateway: string): string =>
       `default route through net1: gateway ${gateway} is not in any network of the interface`;
-    for (const gateway of ["10.9.0.1", "10.0.0.1", "fd02::1"]) {
+    const refused = ["10.9.0.1", "10.0.0.1", "10.5.0.1", "10.7.0.1", "169.254.1.2", "fd02::1"];
+    for (const gateway of refused) {
       expect(() => plan(current, ["10.1.0.1", gateway])).toThrow(message(gateway));
     }
     expect(() => plan(current, ["10.1.0.2"])).toThrow("gateway 10.1.0.2 is the pod's own address");
@@ -122,10 +161,10 @@ describe("planDefaultRoute()", () => {
   });
 
   test("refuses an attachment without a usable interface", () => {
+    const down = links.map((link) => ({ ...link, flags: 0 }));
+    const current = { ...state(byDefault("eth0", "10.0.0.1")), links: down };
     const select = (ifName: string, requested: string[]): unknown =>
-      planDefaultRoute({ ...state(), links: links.map((link) => ({ ...link, flags: 0 })) }, [
-        { ifName, requested },
-      ]);
+      planDefaultRoute(current, [{ ifName, requested }]);
     expect(() => select("net9", ["10.1.0.1"])).toThrow(
       "default route through net9: the pod has no such interface",
     );
@@ -165,26 +204,20 @@ describe("planDefaultRoute()", () => {
     );
     const many = Array.from({ length: 101 }, (_, i) => `10.1.0.${i + 10}`);
     expect(() => plan(state(far), many)).toThrow("interface wg0");
+    expect(plan(state(far), many.slice(1))).toHaveLength(100);
   });
 
   test("removes the attachments' hops from a multipath route", () => {
-    const hop = (name: string, gateway: string): Hop => ({
-      ifIndex: index(name),
-      gateway,
-      onlink: false,
-      wire: new Uint8Array(8),
-    });
-    const base = byDefault("eth0", "10.0.0.1", { metric: 10 });
-    const mixed = { ...base, hops: [hop("eth0", "10.0.0.1"), hop("wg0", "10.9.0.1")] };
+    const mixed = multipath(10, hop("eth0", "10.0.0.1"), hop("wg0", "10.9.0.1"));
     expect(plan(state(mixed), ["10.1.0.1"])).toEqual([
       "del eth0>10.0.0.1+wg0>10.9.0.1 10",
-      "add wg0>10.9.0.1 10",
+      "append wg0>10.9.0.1 10",
       "add net1>10.1.0.1 0",
     ]);
-    const both = { ...base, hops: [hop("eth0", "10.0.0.1"), hop("net1", "10.1.0.1")] };
+    const both = multipath(10, hop("eth0", "10.0.0.1"), hop("net1", "10.1.0.1"));
     expect(plan(state(both), [])).toEqual([
       "del eth0>10.0.0.1+net1>10.1.0.1 10",
-      "add net1>10.1.0.1 10",
+      "append net1>10.1.0.1 10",
     ]);
   });
 });

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
 import { type IpFamily, ipFamily, parseIp } from "#lib/ip.ts";
 import { linkUp } from "#netlink/links.ts";
@@ -51,9 +52,9 @@ export function planDefaultRoute(
     const selected = attachments.find(({ requested }) =>
       defaultRouteFamilies(requested).includes(family),
     );
-    if (selected === undefined) return [];
+    if (selected?.requested === undefined) return [];
     const others = attachments.filter((attachment) => attachment !== selected);
-    const { ifName, requested = [] } = selected;
+    const { ifName, requested } = selected;
     const link = state.links.find(({ name }) => name === ifName);
     const context = { state, family, link, ifName, losing: indexesOf(others, state) };
     const gateways = [...new Set(requested.map(parseIp))].filter((ip) => ipFamily(ip) === family);
@@ -89,7 +90,7 @@ function useGateways(context: FamilyContext, gateways: readonly string[]): Route
     return newDefaultRoute({ family, ifIndex: link.index, gateway, metric, onlink });
   });
   const defaults = defaultsOf(state, family);
-  checkUnowned(context, wanted.length);
+  checkUnowned({ ...context, link }, wanted.length);
   const present = defaults.filter((route) => wanted.some((want) => sameWay(route, want)));
   const removed = defaults
     .filter((route) => !present.includes(route))
@@ -111,8 +112,6 @@ export function withoutHops(route: KernelRoute, isRemoved: (hop: Hop) => boolean
 }
 
 function sameWay(a: KernelRoute, b: KernelRoute): boolean {
-  const [hop, ...more] = a.hops;
-  const [other] = b.hops;
-  if (hop === undefined || other === undefined || more.length > 0) return false;
-  return a.metric === b.metric && hop.ifIndex === other.ifIndex && hop.gateway === other.gateway;
+  const ways = ({ hops }: KernelRoute) => hops.map(({ ifIndex, gateway }) => [ifIndex, gateway]);
+  return a.metric === b.metric && isDeepStrictEqual(ways(a), ways(b));
 }

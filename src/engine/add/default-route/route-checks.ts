@@ -37,15 +37,18 @@ export function needsOnlink(
 }
 
 /** @throws CniError 100 when a default route of no attachment, which stays, would be preferred */
-export function checkUnowned({ state, family, link, losing }: FamilyContext, count: number): void {
+export function checkUnowned(
+  { state, family, link, losing }: FamilyContext & { readonly link: Link },
+  count: number,
+): void {
   const worst = kernelMetric[family] + count - 1;
   for (const route of defaultsOf(state, family)) {
-    const hop = route.hops.find(({ ifIndex }) => !losing.has(ifIndex) && ifIndex !== link?.index);
+    const hop = route.hops.find(({ ifIndex }) => !losing.has(ifIndex) && ifIndex !== link.index);
     if (hop === undefined || route.metric > worst) continue;
     const name = linkName(state.links, hop.ifIndex);
     throw new CniError(
       "DefaultRouteTaken",
-      `default route through ${link?.name}: interface ${name}, which belongs to no attachment, has the pod's IPv${family} default route`,
+      `default route through ${link.name}: interface ${name}, which belongs to no attachment, has the pod's IPv${family} default route`,
     );
   }
 }
