@@ -10,8 +10,8 @@ import {
   RouteType,
   RoutingTableClass,
 } from "netlink/dist/rt/gen_structs.js";
-import { putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
-import { type IpFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
+import { putU16, putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
+import { type IpFamily, ipFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   type Attribute,
@@ -172,11 +172,19 @@ export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
       },
       attributes: [
         { type: rta.oif, data: putU32(ifIndex) },
-        ...(gateway === undefined ? [] : [{ type: rta.gateway, data: ipToBytes(gateway) }]),
+        ...(gateway === undefined ? [] : [gatewayAttribute(family, gateway)]),
         ...(metric === 0 ? [] : [{ type: rta.priority, data: putU32(metric) }]),
       ],
     },
   };
+}
+
+/** As {@link gatewayOf} reads it. */
+function gatewayAttribute(family: IpFamily, gateway: string): Attribute {
+  const data = ipToBytes(gateway);
+  if (ipFamily(gateway) === family) return { type: rta.gateway, data };
+  const via = Buffer.concat([putU16(addressFamily[ipFamily(gateway)]), data]);
+  return { type: rta.via, data: via };
 }
 
 /** A multipath route with only some of its hops, which are sent back unchanged. */
