@@ -196,6 +196,20 @@ describe("planDefaultRoute()", () => {
     ]);
   });
 
+  test("keeps the attachment's own default route if the result of another one names its interface", () => {
+    const current = state(byDefault("eth0", "10.0.0.1"), byDefault("net1", "10.1.0.1"));
+    const more = [{ ifName: "net2", otherIfNames: ["net1"] }];
+    expect(plan(current, [], more)).toEqual(["del eth0>10.0.0.1 0"]);
+    expect(plan(current, ["10.1.0.1"], more)).toEqual(["del eth0>10.0.0.1 0"]);
+  });
+
+  test("names an interface that was added meanwhile by its number", () => {
+    const added = newDefaultRoute({
+      ...{ family: 4, ifIndex: 9, gateway: "10.9.0.1", metric: 0, onlink: false },
+    });
+    expect(() => plan(state(added), ["10.1.0.1"])).toThrow("interface #9, which belongs to no");
+  });
+
   test("keeps routes of interfaces without an attachment, and fails if they would take precedence", () => {
     const far = byDefault("wg0", "10.0.0.1", { metric: 100 });
     expect(plan(state(far), ["10.1.0.1"])).toEqual(["add net1>10.1.0.1 0"]);

@@ -70,9 +70,12 @@ export function planDefaultRoute(
 
 function keepOwn({ state, family, link, losing }: FamilyContext): RouteEdit[] | undefined {
   const defaults = defaultsOf(state, family);
-  const hasOwn = defaults.some(({ hops }) => hops.some(({ ifIndex }) => ifIndex === link?.index));
-  if (!hasOwn) return undefined;
-  return defaults.flatMap((route) => withoutHops(route, ({ ifIndex }) => losing.has(ifIndex)));
+  const isOwn = ({ ifIndex }: Hop): boolean => ifIndex === link?.index;
+  if (!defaults.some(({ hops }) => hops.some(isOwn))) return undefined;
+  // The result of another attachment may also name this interface.
+  return defaults.flatMap((route) =>
+    withoutHops(route, (hop) => losing.has(hop.ifIndex) && !isOwn(hop)),
+  );
 }
 
 function useGateways(context: FamilyContext, gateways: readonly string[]): RouteEdit[] {
