@@ -44,7 +44,7 @@ function kernelDefaults(attachment: RoutedAttachment, after: RoutesAfter): Resul
 }
 
 /** 0 and absent are the kernel's unspecified table, which is main (254). */
-function isMainTable({ table }: ResultRoute): boolean {
+export function isMainTable({ table }: ResultRoute): boolean {
   return table === undefined || table === 0 || table === 254;
 }
 

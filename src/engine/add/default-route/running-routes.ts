@@ -11,8 +11,9 @@ import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts"
 import { changeRoutes, readRoutes } from "./apply.ts";
 import { applyDefaultRoutes, routedAttachment, withRoutesAfter } from "./default-routes.ts";
 import { type RoutePlan, withoutHops } from "./plan.ts";
+import { isMainTable } from "./result-edit.ts";
 import { defaultsOf, indexesOf, type RoutedAttachment, type RouteState } from "./route-state.ts";
-import { planGivenBack, routesToYield } from "./yielded-routes.ts";
+import { planGivenBack, routesToYield, yieldedRoutes } from "./yielded-routes.ts";
 
 /*
  * The default route of a running pod: its connections and the kubelet's probes use it, so a network
@@ -38,27 +39,34 @@ export function routesOfSandbox(ctx: CallContext, netns: string): Promise<RouteS
  * Decides on the default routes after a network was plugged: one whose element has `default-route`
  * gets it, another one loses what its plugins took from the pod.
  * @returns the earlier attachments and the new one, with their results as the kernel's routes are
- * @throws CniError when that is not possible; the routes are then as the plugins left them
+ * @throws CniError when that is not possible; {@link restoreRoutes} then restores the routes
  */
 export async function routePlugged(
   ctx: CallContext,
   netns: string,
   { before, earlier, added, replaced }: PluggedNetwork,
 ): Promise<{ readonly earlier: readonly Attached[]; readonly added: Attached }> {
+  const namespace = { netns, transport: netlinkTransport(ctx) };
   if (added.planned.selection?.defaultRoute !== undefined) {
+    // What its plugins took, the others have to yield: they get it back.
+    await asIoFailure(() => changeRoutes(namespace, (state) => planKept(state, before, nothing)));
     const all = await applyDefaultRoutes(ctx, netns, [...earlier, added]);
     return { earlier: all.slice(0, -1), added: all.at(-1) as Attached };
   }
   const routed = routedAttachment(added);
   const changed = await asIoFailure(() =>
-    changeRoutes({ netns, transport: netlinkTransport(ctx) }, (state) =>
+    changeRoutes(namespace, (state) =>
       planKept(state, before, {
         isOwn: newIndexes(routed, { state, before }),
         own: ownFamilies(replaced),
       }),
     ),
   );
-  return { earlier, added: changed === undefined ? added : withRoutesAfter(added, changed.after) };
+  if (changed === undefined) return { earlier, added };
+  const yielded = yieldedRoutes(changed, routed).filter(({ dst }) =>
+    replaced?.yieldedRoutes?.some((each) => each.dst === dst),
+  );
+  return { earlier, added: { ...withRoutesAfter(added, changed.after), yieldedRoutes: yielded } };
 }
 
 /** Adds the default routes that a failed attachment has cost. Only logs what fails. */
@@ -67,7 +75,6 @@ export async function restoreRoutes(
   netns: string,
   before: RouteState,
 ): Promise<void> {
-  const nothing = { isOwn: new Set<number>(), own: [] };
   const namespace = { netns, transport: netlinkTransport(ctx) };
   try {
     await changeRoutes(namespace, (state) => planKept(state, before, nothing));
@@ -77,12 +84,16 @@ export async function restoreRoutes(
   }
 }
 
+/** What a plugged network loses, by its interfaces, and keeps, by families. */
+interface OwnRoutes {
+  readonly isOwn: ReadonlySet<number>;
+  readonly own: readonly IpFamily[];
+}
+
+const nothing: OwnRoutes = { isOwn: new Set(), own: [] };
+
 /** The former default routes, as far as the pod had any, without those of an interface. */
-function planKept(
-  state: RouteState,
-  before: RouteState,
-  { isOwn, own }: { readonly isOwn: ReadonlySet<number>; readonly own: readonly IpFamily[] },
-): RoutePlan {
+function planKept(state: RouteState, before: RouteState, { isOwn, own }: OwnRoutes): RoutePlan {
   const hadRoute = (family: IpFamily): boolean => defaultsOf(before, family).length > 0;
   const families = ([4, 6] as const).filter((each) => hadRoute(each) && !own.includes(each));
   const edits = families.flatMap((family) => {
@@ -137,32 +148,33 @@ export async function giveBackRoutes(
     recorded,
   }: { readonly attached: readonly Attached[]; readonly recorded: readonly RouteHolder[] },
 ): Promise<readonly Attached[]> {
-  const back = (each: Attached): YieldedRoute[] => {
+  const yielding = attached.flatMap((each) => {
     const others = recorded.filter(({ ifName }) => ifName !== each.planned.ifName);
     const held = others.flatMap(({ defaultRoute }) => defaultRouteFamilies(defaultRoute));
-    return (each.yieldedRoutes ?? []).filter(({ dst }) => !held.includes(ipFamily(dst)));
-  };
-  const yielding = attached.filter((each) => back(each).length > 0);
-  const yielded = yielding.flatMap(back);
-  if (yielded.length === 0) return [];
+    const isHeld = ({ dst }: YieldedRoute): boolean => held.includes(ipFamily(dst));
+    const { yieldedRoutes: routes = [] } = each;
+    const back = routes.filter((route) => !isHeld(route));
+    return back.length === 0
+      ? []
+      : [{ left: { ...each, yieldedRoutes: routes.filter(isHeld) }, back }];
+  });
+  if (yielding.length === 0) return [];
+  const yielded = yielding.flatMap(({ back }) => back);
   const changed = await asIoFailure(() =>
     changeRoutes({ netns, transport: netlinkTransport(ctx) }, (state) =>
       planGivenBack(state, yielded),
     ),
   );
   if (changed === undefined) return [];
-  return yielding.map((each) => {
-    const given = back(each);
-    const yieldedRoutes = (each.yieldedRoutes ?? []).filter((route) => !given.includes(route));
-    return { ...withRoutesAfter(each, changed.after), yieldedRoutes };
-  });
+  return yielding.map(({ left }) => withRoutesAfter(left, changed.after));
 }
 
 /** The families whose default route an attachment had by its plugins: not those of `default-route`. */
 function ownFamilies(replaced: RecordedAttachment | undefined): IpFamily[] {
   if (replaced?.result === undefined) return [];
   const { routes } = parseResult(replaced.result, { fallbackVersion: "" });
-  const families = routes.flatMap(({ dst }) => (isDefaultRoute(dst) ? ipFamily(dst) : []));
+  const defaults = routes.filter((route) => isDefaultRoute(route.dst) && isMainTable(route));
+  const families = defaults.map(({ dst }) => ipFamily(dst));
   const requested = defaultRouteFamilies(replaced.defaultRoute);
   return families.filter((family) => !requested.includes(family));
 }
