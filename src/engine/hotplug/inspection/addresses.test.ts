@@ -40,6 +40,8 @@ test("the status shows the addresses that interfaces have got, and the record ke
   pod.lab.kernel.addLink(netns, "net1", []);
   // A virtual machine may use the address.
   expect(await look()).toEqual([eth0, net1]);
+  pod.lab.kernel.removeLink(netns, "net1");
+  expect(await look()).toEqual([eth0, net1]);
 });
 
 test("the status shows at most 16 addresses of an interface, those of the ADD first [S-308]", async () => {

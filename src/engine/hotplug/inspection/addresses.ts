@@ -4,10 +4,8 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { saveAttachments } from "#engine/hotplug/running-sandboxes.ts";
 import { type PendingStatus, statusOfRecord } from "#engine/network-status/publish-status.ts";
-import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
-import { tryParseIp } from "#lib/ip.ts";
 import { listAddresses } from "#netlink/links.ts";
 import { addressesOf } from "#npwg/network-status.ts";
 
@@ -55,10 +53,9 @@ function withAddresses(
 ): RecordedAttachment {
   const { addresses: _, ...rest } = attachment;
   if (rest.result === undefined) return attachment;
-  const result = parseResult(rest.result, { fallbackVersion: recordedList(rest).cniVersion });
-  const changed = [...addressesOf(result)].flatMap(([name, ips]) => {
+  const result = parseResult(rest.result, { fallbackVersion: "" });
+  const changed = [...addressesOf(result)].flatMap(([name, before]) => {
     const now = present.get(name) ?? [];
-    const before = ips.map((ip) => tryParseIp(ip) ?? ip);
     const isSame = isDeepStrictEqual(new Set(before), new Set(now));
     if (now.length === 0 || isSame) return [];
     // In the result's order, so that a first address stays the first one.

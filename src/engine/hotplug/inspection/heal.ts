@@ -3,7 +3,6 @@ import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import { type LockedSandbox, markDetaching } from "#engine/hotplug/running-sandboxes.ts";
-import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 
@@ -44,7 +43,6 @@ export async function findLostInterfaces(
 function lostOf(attachment: RecordedAttachment, links: ReadonlySet<string>): string[] {
   const { result, state, userSpaceInterfaces = [] } = attachment;
   if (result === undefined || state !== "attached") return [];
-  const fallbackVersion = recordedList(attachment).cniVersion;
-  const missing = missingInterfaces(parseResult(result, { fallbackVersion }), links);
+  const missing = missingInterfaces(parseResult(result, { fallbackVersion: "" }), links);
   return missing.filter((name) => !userSpaceInterfaces.includes(name));
 }
