@@ -59,9 +59,9 @@ class NetworkChanger {
   readonly #networks: RunningNetworks;
   readonly #log: OperationLog;
   /** Attachments that could not be removed, or not be replaced and are back. */
-  readonly #left = new Set<RecordedAttachment>();
+  readonly #left = new Set<PlannedAddition["replaced"]>();
   /** Attachments whose element is on another interface now. */
-  readonly #moved = new Set<RecordedAttachment>();
+  readonly #moved = new Set<PlannedAddition["moved"]>();
 
   constructor(
     ctx: CallContext,
@@ -90,21 +90,17 @@ class NetworkChanger {
 
   async #attachPlanned(addition: PlannedAddition, reserved: readonly string[]): Promise<void> {
     const { ways, replaced, moved } = addition;
-    if (replaced !== undefined && this.#left.has(replaced)) return;
+    if (this.#left.has(replaced)) return;
+    if (moved !== undefined && this.#left.has(moved))
+      return this.#notPlugged(addition, stays(moved));
     const [first] = ways as [PlannedAttachment];
     const links = await this.#networks.links();
     const isMade = links.has(first.ifName) && !this.#sandbox.links.has(first.ifName);
     if (isMade || (await this.#networks.isRecorded(first.ifName)))
       return this.#attachElsewhere(addition, new Set([...links, ...reserved]));
-    const failure =
-      moved !== undefined && this.#left.has(moved)
-        ? stays(moved)
-        : await this.#attachOneOf(ways, addition);
-    if (failure === undefined) {
-      if (moved !== undefined) this.#moved.add(moved);
-      return;
-    }
-    await this.#notPlugged(addition, failure);
+    const failure = await this.#attachOneOf(ways, addition);
+    if (failure === undefined) this.#moved.add(moved);
+    else await this.#notPlugged(addition, failure);
   }
 
   async #notPlugged(addition: PlannedAddition, failure: CniError): Promise<void> {
@@ -147,8 +143,7 @@ class NetworkChanger {
    */
   async #bringBack(addition: PlannedAddition): Promise<FormerNetwork | undefined> {
     const { former: planned, replaced } = addition;
-    if (planned === undefined || replaced === undefined || this.#moved.has(replaced))
-      return undefined;
+    if (planned === undefined || this.#moved.has(replaced)) return undefined;
     if (await this.#networks.isRecorded(planned.ifName)) return undefined;
     const error = await this.#networks.attach({ ...addition, planned });
     if (error === undefined) this.#left.add(replaced);
@@ -160,10 +155,9 @@ class NetworkChanger {
    * just made it: an element without a name gets another.
    */
   async #attachElsewhere(
-    { selection, replaced }: PlannedAddition,
+    { selection }: PlannedAddition,
     links: ReadonlySet<string>,
   ): Promise<void> {
-    if (selection.ifName !== undefined || replaced !== undefined) return;
     const record = await this.#networks.record();
     const changes = { removals: [], additions: [{ selection }] };
     const sandbox = { ...this.#sandbox, links };
