@@ -30,7 +30,7 @@ async function isOutdated(
     // Only the definition itself is compared: requests of the pod do not change it.
     const [namespace = "", name = ""] = displayName.split("/");
     const element = { namespace, name, position: 0 };
-    const network = await selectedNetwork({ ...ctx, unlimited: true }, pod, element);
+    const network = await selectedNetwork(ctx, pod, element);
     return network.definition !== definition;
   } catch (error) {
     const isKnown = error instanceof CniError && error.code !== CniErrorCode.TryAgainLater;

@@ -10,6 +10,7 @@ import { throwProblems } from "#engine/plan/problems.ts";
 import { recordedNetwork } from "#engine/plan/recorded-network.ts";
 import { resolveSelection } from "#engine/plan/requested-networks.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
 import type { Addition, NetworkChanges } from "./changes.ts";
 import type { HotPlugProblem } from "./reports/problem-texts.ts";
@@ -67,17 +68,18 @@ export async function planChanges(
   }
   // What stays where it is cannot be moved; so more may stay.
   for (const { addition } of failures) {
-    const moving = additions.find(
-      ({ moved }) => moved !== undefined && moved === addition.replaced,
-    );
-    if (moving === undefined || moving.moved?.state !== "attached") continue;
+    const moving = additions.find(({ moved }) => moved === addition.replaced);
+    if (moving?.moved?.state !== "attached") continue;
     additions.splice(additions.indexOf(moving), 1);
     failures.push({ error: stays(moving.moved), addition: moving, isUnknown: false });
   }
   const isWrong = failures.some(({ error, isUnknown }) => isUnknown || !isTemporary(error));
-  const kept = failures.flatMap(({ addition: { replaced } }) => replaced ?? []);
-  const replaced = changes.additions.flatMap((each) => each.replaced ?? []);
+  const kept = failures.map(({ addition }) => addition.replaced);
+  const replaced = changes.additions.map((each) => each.replaced);
+  const moved = additions.map((each) => each.moved);
   const mayStay = (each: RecordedAttachment): boolean => {
+    // Else its element would be attached twice.
+    if (moved.includes(each)) return false;
     if (replaced.includes(each)) return kept.includes(each) && isWhole(each);
     return isWrong && each.state === "attached";
   };
@@ -108,9 +110,8 @@ class ChangePlanner {
     this.#changes = changes;
     const stay = record.attachments.filter((each) => !changes.removals.includes(each));
     this.#earlier = stay.map((each) => {
-      const { result: raw, ignoredRequests = [] } = each;
-      const planned = recordedNetwork(each, ctx.config);
-      return raw === undefined ? { planned } : { planned, raw, ignoredRequests };
+      const { result: raw, ignoredRequests } = each;
+      return omitUndefined({ planned: recordedNetwork(each, ctx.config), raw, ignoredRequests });
     });
   }
 
@@ -125,7 +126,7 @@ class ChangePlanner {
     const { replaced } = addition;
     const { pod, failedSwaps } = this.#sandbox;
     const { containerId, ifName, attachments } = this.#record;
-    const { cniArgs = [], searchPath: path = [] } = attachments[0] ?? {};
+    const { cniArgs, searchPath: path } = attachments[0] as RecordedAttachment;
     const existingInterfaces = async () => this.#namesTaken(addition);
     const request = { containerId, ifName, cniArgs, path, existingInterfaces };
     const options = { request, pod, earlier: this.#earlier, ifName: nameOf(addition) };
@@ -149,11 +150,12 @@ class ChangePlanner {
     // What is owed may be there for long.
     const isFreed = ({ state, ifName }: RecordedAttachment): boolean =>
       state !== "owed" || additions.some((each) => nameOf(each) === ifName);
-    const isFree = (name: string): boolean =>
-      removals.some((each) => each.ifName === name && isFreed(each));
-    const owed = removals.filter((each) => !isFreed(each)).map(({ ifName }) => ifName);
-    const links = [...this.#sandbox.links].filter((name) => !isFree(name));
-    return new Set([...links, ...owed, ...wanted]);
+    const taken = new Set(this.#sandbox.links);
+    for (const each of removals) {
+      if (isFreed(each)) taken.delete(each.ifName);
+      else taken.add(each.ifName);
+    }
+    return new Set([...taken, ...wanted]);
   }
 }
 

@@ -486,6 +486,7 @@ async function interruptedSwap(): Promise<HotPlugLab> {
     if (record.attachments[1]?.state === "detached") own.hosts.disconnect();
   };
   await own.edit("c@x1,b");
+  own.lab.records.update = update;
   const replaced = { displayName: "default/a", state: "detached" };
   expect((await own.attachments())[1]).toMatchObject(replaced);
   own.lab.plugins.calls.length = 0;
@@ -502,6 +503,24 @@ test("what was detached for a successor is not attached, and forgotten without o
   expect(own.newEvents()).toEqual([]);
   const left = ["eth0 default-net", "net2 default/b"];
   expect([own.lab.plugins.log(), await own.recorded()]).toEqual([[], left]);
+});
+
+test("what was detached for a successor comes back if that fails, now or later", async () => {
+  const own = await interruptedSwap();
+  const nad = network("net-c", "ipvlan");
+  own.lab.source.removeNad("default/c");
+  await own.again();
+  expect(own.shown()).toEqual(["eth0 default-net", "net2 default/b"]);
+  own.lab.source.addNad("default/c", nad);
+  own.lab.plugins.script("ipvlan ADD", failed(7, "no such VLAN"));
+  await own.again();
+  expect(own.shown()).toContain("x1 default/a");
+});
+
+test("what was detached for a successor is forgotten if the edit moves it", async () => {
+  const own = await interruptedSwap();
+  await own.edit("nope@x1,b,a@x2");
+  expect(await own.recorded()).toEqual(["eth0 default-net", "net2 default/b", "x2 default/a"]);
 });
 
 test.each([
