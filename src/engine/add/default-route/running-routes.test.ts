@@ -93,7 +93,7 @@ async function setDefaults(...routes: string[]): Promise<void> {
   await execute(
     kernel.transport,
     netns,
-    routes.map((each) => addRoute(parseRoute(each))),
+    routes.map((each) => addRoute(parseRoute(each), { append: true })),
   );
 }
 
