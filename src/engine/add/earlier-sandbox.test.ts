@@ -50,6 +50,11 @@ test.each<{
 
 test.each<{ what: string; code: number; present?: string; change?: (lab: EngineLab) => void }>([
   { what: "in its namespace", code: 103 },
+  {
+    what: "of which only the last interface is left",
+    code: 103,
+    change: ({ kernel }) => kernel.removeLink(netns, "eth0"),
+  },
   { what: "with another boot ID", code: 103, change: (lab) => Object.assign(lab, { bootId: "x" }) },
   { what: "beside the new namespace", code: 103, present: newNetns },
   { what: "in a namespace that cannot be opened", code: 5, present: newNetns, change: cannotOpen },

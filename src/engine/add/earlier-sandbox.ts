@@ -40,7 +40,7 @@ async function isReplaced(
   const names = attachments.map(({ ifName }) => ifName);
   if (!(await isFree(ctx, request, names))) return false;
   // A container has one process that its runtime names, and a process ID is used again.
-  if (netns === request.netns || netns.startsWith("/proc/")) return true;
+  if (netns.startsWith("/proc/")) return true;
   try {
     const links = await sandboxLinks(ctx, netns);
     return !links.some(({ name }) => names.includes(name));
