@@ -15,6 +15,7 @@ import {
 } from "#engine/plan/planned-attachment.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 import { checkSizeWithResults } from "#engine/record/record-size.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 import type { AddRecord } from "./add-record.ts";
 import { type KernelInterfaces, kernelInterfaces } from "./kernel-interfaces.ts";
@@ -66,8 +67,8 @@ export async function attachNetworks(
       record.noteAttached(position, added);
     } catch (error) {
       const { isAttempted, failedAdd } = progress;
-      if (!isAttempted) record.note(position, { state: "planned" });
-      else if (failedAdd !== undefined) record.note(position, { state: "attempted", failedAdd });
+      const state = isAttempted ? ("attempted" as const) : ("planned" as const);
+      record.note(position, omitUndefined({ state, failedAdd }));
       if (!isAttempted) await refuseMissingPlugins(ctx, attachments, planned);
       throw withNetworkContext(namingLinks(error, planned.list), planned);
     }

@@ -12,22 +12,23 @@ const linkKeys = ["master", "device", "bridge"];
 export function namingLinks(error: unknown, { plugins }: NetConfList): unknown {
   if (!(error instanceof DelegateError) || error.reason !== undefined) return error;
   const { message, text, pluginType } = error;
-  const plugin = plugins.find(({ type }) => type === pluginType);
-  if (plugin === undefined || !missingLink.test(text)) return error;
-  const unnamed = linksOf(plugin.raw).filter(([, name]) => !text.includes(name));
-  if (unnamed.length === 0) return error;
-  const links = unnamed.map(([key, name]) => `${key} ${quoteValue(name)}`).join(", ");
-  const where = plugin.raw.linkInContainer === true ? " in the pod" : "";
-  return error.withMessage(`${message} (the configuration names ${links}${where})`);
+  if (!missingLink.test(text)) return error;
+  const links = plugins
+    .filter(({ type }) => type === pluginType)
+    .flatMap(({ raw }) => linksOf(raw, text));
+  if (links.length === 0) return error;
+  return error.withMessage(`${message} (the configuration names ${links.join(", ")})`);
 }
 
-function linksOf(raw: JsonObject): (readonly [key: string, name: string])[] {
-  const bonded = Array.isArray(raw.links) ? raw.links.filter(isJsonObject) : [];
+/** The links of a plugin's configuration that a text does not name. */
+function linksOf(raw: JsonObject, text: string): string[] {
+  const bonded = [raw.links].flat().filter(isJsonObject);
   const named = [
     ...linkKeys.map((key) => [key, raw[key]] as const),
     ...bonded.map(({ name }) => ["link", name] as const),
   ];
+  const where = raw.linkInContainer === true ? " in the pod" : "";
   return named.flatMap(([key, name]) =>
-    typeof name === "string" && name !== "" ? [[key, name] as const] : [],
+    typeof name !== "string" || text.includes(name) ? [] : `${key} ${quoteValue(name)}${where}`,
   );
 }
