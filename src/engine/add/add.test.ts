@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
-import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
-import { podLab, web } from "#engine/testing/pod-lab.ts";
+import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
+import { missing, podLab, web } from "#engine/testing/pod-lab.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 
 test("add() attaches the default network first, then the requested ones in order; status and event list all [N-6.2] [N-4a] [N-6a] [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
@@ -18,6 +18,27 @@ test("add() attaches the default network first, then the requested ones in order
   const message = `Add ${[...shown, "net2 [10.0.0.3/24] from default/a"].join(", ")}`;
   expect(lab.events.recorded).toEqual([
     { pod: "default/web", type: "Normal", reason: "AddedInterface", message },
+  ]);
+});
+
+test("add() has the first plugin require all others, and writes one record per network, not per plugin", async () => {
+  const lab = podLab("a", { a: ["bridge", "tuning"] });
+  lab.conf = { delegates: [network("default-net", "ptp", "portmap")] };
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.calls.map(({ type, requires }) => [type, requires])).toEqual([
+    ["ptp", ["portmap", "bridge", "tuning"]],
+    ["portmap", []],
+    ["bridge", undefined],
+    ["tuning", undefined],
+  ]);
+  expect(lab.journal.slice(0, -2)).toEqual([
+    "create c1@eth0",
+    "ptp ADD eth0",
+    "portmap ADD eth0",
+    "update c1@eth0",
+    "bridge ADD net1",
+    "tuning ADD net1",
+    "update c1@eth0",
   ]);
 });
 
@@ -106,8 +127,21 @@ test.each([
     expect(json).toMatchObject({ msg: "input/output error" });
     expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
     expect([lab.records.keys, lab.publisher.published.size]).toEqual([[], 0]);
+    expect(lab.publisher.withdrawn).toEqual(publishStatus === "beforeReply" ? ["default/web"] : []);
   },
 );
+
+test("add() of a sandbox without a pod returns the error of a record that cannot be synced", async () => {
+  const lab = podLab("", undefined, { config: { publishStatus: "beforeReply" } });
+  const disk = Promise.withResolvers<void>();
+  lab.records.becomesDurable = () => disk.promise;
+  lab.plugins.script("ptp ADD", (call) => {
+    disk.reject(new Error("input/output error"));
+    return lab.plugins.work(call);
+  });
+  expect((await lab.add()).json).toMatchObject({ msg: "input/output error" });
+  expect([lab.records.keys, lab.publisher.withdrawn]).toEqual([[], []]);
+});
 
 test("add() attaches no further network once the record could not be synced", async () => {
   const lab = podLab("a,b");
@@ -159,6 +193,27 @@ test("add() executes nothing if a plugin of any network cannot be executed, and 
   expect(lab.records.keys).toEqual([]);
   expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "PluginMissing", message: json.msg });
   expect(lab.measured).toEqual(["start ADD", "end ADD 999"]);
+});
+
+test.each([
+  {
+    what: "the first network's error",
+    outcome: failed(110, "no address left"),
+    msg: 'network default-net (eth0): plugin type="ptp" failed (add): no address left',
+  },
+  {
+    what: "the network whose plugin is missing first",
+    msg: 'network default/a (net1): failed to find plugin "bridge" in path [/opt/cni/bin]',
+  },
+])("add() returns $what if plugins of further networks disappear meanwhile", async (row) => {
+  const lab = podLab("a,b");
+  lab.plugins.script("ptp ADD", (call) => {
+    lab.plugins.setLookup("bridge", missing);
+    lab.plugins.setLookup("macvlan", missing);
+    return row.outcome ?? lab.plugins.work(call);
+  });
+  expect((await lab.add(web)).json).toMatchObject({ msg: row.msg });
+  expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
 });
 
 test("add() does not look up IPAM plugins, as some plugins have theirs built in", async () => {
@@ -232,6 +287,39 @@ test("add() records the gateways of a default-route request", async () => {
   const [first] = lab.records.writes;
   expect(first?.record.attachments.map((a) => a.defaultRoute)).toEqual([undefined, ["10.0.0.77"]]);
   expect(lab.kernel.defaultRoutes(netns)).toHaveLength(1);
+});
+
+test("add() accepts a default-route request without gateways if the network has no default route", async () => {
+  const lab = podLab('[{"name":"a","default-route":[]}]');
+  lab.kernel.addLink(netns, "old", ["10.8.0.2/24"]);
+  lab.kernel.addDefaultRoute(netns, { dev: "old", gateway: "10.8.0.1" });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.kernel.defaultRoutes(netns)).toEqual(["via 10.8.0.1 dev old metric 0"]);
+});
+
+test("add() takes the default route from every interface of the other attachments", async () => {
+  const lab = podLab('[{"name":"a","default-route":["10.0.0.77"]}]');
+  lab.plugins.script("ptp ADD", (call) => {
+    lab.plugins.work(call);
+    lab.kernel.addLink(netns, "data0", ["10.8.0.2/24"]);
+    lab.kernel.addDefaultRoute(netns, { dev: "data0", gateway: "10.8.0.1" });
+    const { interfaces, ...result } = interfaceResult(call, "10.0.0.1/24");
+    const both = [interfaces, { name: "data0", sandbox: netns }].flat();
+    return exited(0, { ...result, interfaces: both });
+  });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.kernel.defaultRoutes(netns)).toEqual(["via 10.0.0.77 dev net1 metric 0"]);
+});
+
+test("add() refuses the result of another plugin, as it has to be the first of its list", async () => {
+  const lab = podLab("a");
+  const prevResult = { cniVersion: "1.0.0", interfaces: [{ name: "eth0", sandbox: netns }] };
+  const { json } = await lab.add({ ...web, conf: { prevResult } });
+  expect(json).toMatchObject({
+    code: 7,
+    msg: expect.stringContaining("plexus must be the first plugin"),
+  });
+  expect(lab.journal).toEqual([]);
 });
 
 test("add() plans exactly the DELs that del() runs, last attachment first, in groups [R-0.3-14] [R-1.0-24]", async () => {

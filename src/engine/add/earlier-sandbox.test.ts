@@ -14,6 +14,12 @@ function useAgain({ kernel }: EngineLab): void {
   kernel.addLink(byProcess, "eth0");
 }
 
+/** The new namespace has an interface of the name of its second one. */
+function haveSecond({ kernel }: EngineLab): void {
+  kernel.removeNamespace(netns);
+  kernel.addLink(newNetns, "net1");
+}
+
 /** The shim may open no other namespace. */
 function cannotOpen(lab: EngineLab): void {
   lab.kernel.failToOpen.add(netns);
@@ -57,6 +63,7 @@ test.each<{ what: string; code: number; present?: string; change?: (lab: EngineL
   },
   { what: "with another boot ID", code: 103, change: (lab) => Object.assign(lab, { bootId: "x" }) },
   { what: "beside the new namespace", code: 103, present: newNetns },
+  { what: "if one interface is in the new one", code: 103, present: newNetns, change: haveSecond },
   { what: "in a namespace that cannot be opened", code: 5, present: newNetns, change: cannotOpen },
   {
     what: "with a record that is damaged otherwise",

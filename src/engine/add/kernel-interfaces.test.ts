@@ -83,7 +83,10 @@ test("add() succeeds if the kernel does not list the interfaces, and check() the
     return refused;
   };
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.logger.at("warn").at(-1)).toContain("cannot list the sandbox");
+  expect(lab.logger.lines.findLast(({ level }) => level === "warn")).toMatchObject({
+    message: expect.stringContaining("cannot list the sandbox"),
+    fields: { netns, err: expect.any(Error) },
+  });
   expect(recorded(lab)).toEqual([undefined, undefined, undefined]);
   expect((await lab.check(web)).json.msg).toContain("interface net1 is gone");
 });

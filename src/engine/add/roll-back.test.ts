@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { type EngineLab, netns } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
-import { podLab, web } from "#engine/testing/pod-lab.ts";
+import { missing, podLab, web } from "#engine/testing/pod-lab.ts";
 
 /** A pod with three networks: ptp on eth0, bridge on net1, macvlan and tuning on net2. */
 const threeNetworks = (annotation = "a,b"): EngineLab =>
@@ -48,6 +48,79 @@ test("add() returns the failing delegate's code and details and names network an
   });
   const message = `${json.msg}; range full`;
   expect(lab.events.recorded.at(-1)).toMatchObject({ reason: "AttachFailed", message });
+});
+
+const longType = "y".repeat(900);
+
+test.each<{ does: string; length: number; prepare: (lab: EngineLab) => void }>([
+  {
+    does: "cuts a plugin's message to 300 characters",
+    length: 300,
+    prepare: ({ plugins }) => plugins.script("bridge ADD", failed(110, "x".repeat(1000))),
+  },
+  {
+    does: "does not cut Plexus's own",
+    length: 1000,
+    prepare: ({ plugins, source }) => {
+      source.addNad("default/a", network("net-a", longType));
+      plugins.setLookup(longType, missing);
+    },
+  },
+])("the event of a failed add() $does", async ({ length, prepare }) => {
+  const lab = threeNetworks();
+  prepare(lab);
+  const { msg } = (await lab.add(web)).json;
+  expect(lab.events.recorded.at(-1)?.message).toBe(String(msg).slice(0, length));
+});
+
+test("add() records the failure before the rollback, without the networks that it did not attempt", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("bridge ADD", failed(110, "no address left"));
+  await lab.add(web);
+  const { attachments } = lab.records.writes.at(-1)!.record;
+  expect(
+    attachments.map(({ displayName, failedAdd }) => [displayName, failedAdd?.message]),
+  ).toEqual([
+    ["default-net", undefined],
+    ["default/a", expect.stringContaining("no address left")],
+  ]);
+});
+
+test("add() rolls back even if it cannot record the failure, and logs that", async () => {
+  const lab = threeNetworks();
+  lab.plugins.script("ptp ADD", failed(110, "no address left"));
+  lab.records.failWrite = { nth: 2, error: new Error("disk full") };
+  expect((await lab.add(web)).json).toMatchObject({ code: 110 });
+  expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.logger.lines).toContainEqual({
+    level: "warn",
+    message: "cannot record the failure of the ADD",
+    fields: expect.objectContaining({ err: lab.records.failWrite.error }),
+  });
+});
+
+test.each([
+  { title: "of another failure", outcome: failed(110, "no address left") },
+  {
+    title: "of a plugin that was killed",
+    outcome: { ...ended("signaled"), stderr: "no such device" },
+  },
+  { title: "of an earlier plugin", type: "bridge", says: 'names master "eth8")' },
+  { title: "of a later plugin", type: "vlan", says: 'names master "eth9")' },
+])("add() names a link only in the error of the plugin that misses it: $title", async (row) => {
+  const { type = "bridge", outcome = failed(999, "Link not found"), says } = row;
+  const lab = threeNetworks();
+  const plugins = [
+    { type: "bridge", master: "eth8", links: [null, { name: "" }] },
+    { type: "vlan", master: "eth9", links: "none" },
+  ];
+  lab.source.addNad("default/a", { ...network("net-a"), plugins });
+  lab.plugins.script(`${type} ADD`, outcome);
+  const { msg } = (await lab.add(web)).json;
+  expect(msg).toEqual(
+    says === undefined ? expect.not.stringContaining("eth") : expect.stringContaining(says),
+  );
 });
 
 test("add() returns the first error if the rollback also fails, keeps the record and logs what remains", async () => {
@@ -186,8 +259,9 @@ test.each([
     expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
     const dels = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"];
     expect(lab.plugins.log("DEL")).toEqual(dels);
-    const { attachments } = lab.records.writes.at(-1)!.record;
+    const { attachments, teardown } = lab.records.writes.at(-1)!.record;
     expect(attachments.map(({ displayName }) => displayName)).toEqual([network]);
+    expect(teardown).toMatchObject({ reason: "PluginMissing" });
     lab.plugins.unscript(`${plugin} DEL`);
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
     expect(lab.records.keys).toEqual([]);
@@ -239,5 +313,9 @@ test("add() returns the first error if it cannot remove the record after the rol
   lab.plugins.script("ptp ADD", failed(110, "no address left"));
   lab.records.failFinish = new Error("read-only file system");
   expect((await lab.add(web)).json).toMatchObject({ code: 110 });
-  expect(lab.logger.at("error")).toContain("cannot update the attachment record after a rollback");
+  expect(lab.logger.lines).toContainEqual({
+    level: "error",
+    message: "cannot update the attachment record after a rollback",
+    fields: expect.objectContaining({ err: lab.records.failFinish }),
+  });
 });

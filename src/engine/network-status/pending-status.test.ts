@@ -192,9 +192,11 @@ test("an ADD that waits for its status succeeds even if it can neither publish n
   const nth = before.records.writes.length + 1;
   lab.records.failWrite = { nth, error: new Error("no space left on device") };
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.logger.at("warn")).toContain(
-    "cannot record the network-status that is still to be published",
-  );
+  expect(lab.logger.lines).toContainEqual({
+    level: "warn",
+    message: "cannot record the network-status that is still to be published",
+    fields: expect.objectContaining({ err: lab.records.failWrite.error }),
+  });
   lab.publisher.outcome = "settled";
   await lab.engine.publishPendingStatuses(unused);
   expect(lab.publisher.published.size).toBe(0);

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
@@ -54,6 +55,17 @@ test("the files of the auxiliary directory form a last network, whose first plug
     "bridge DEL net1",
     "ptp DEL eth0",
   ]);
+});
+
+test("status and event show what the auxiliary network makes, and every other network, even an empty one", async () => {
+  const lab = labWith(chain);
+  lab.plugins.script("bridge ADD", exited(0, { cniVersion: "1.0.0" }));
+  lab.plugins.script("tuning ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  const status = lab.publisher.status("default/web");
+  expect(status.map(({ name }) => name)).toEqual(["main", "default/a", "vendor"]);
+  const shown = "net1 [] from default/a, net2 [10.1.1.9/24] from vendor";
+  expect(lab.events.recorded[0]?.message).toContain(shown);
 });
 
 test.each([

@@ -296,7 +296,13 @@ test("ignoredRequests: warn attaches the pod; log, event, status and record say 
     { key: "mac", asked: "02:00:00:00:00:0a", got: "02:00:00:00:00:02" },
   ];
   const words = 'network default/a (net1): plugin bridge ignored the key "ips"';
-  expect(lab.logger.at("warn")).toEqual([expect.stringContaining(words)]);
+  expect(lab.logger.lines.filter(({ level }) => level === "warn")).toEqual([
+    {
+      level: "warn",
+      message: expect.stringContaining(words),
+      fields: expect.objectContaining({ network: "default/a", ifName: "net1" }),
+    },
+  ]);
   expect(lab.events.reasons).toEqual(["AddedInterface", "IgnoredRequest"]);
   expect(lab.events.recorded.at(-1)?.message).toContain(words);
   const status = lab.publisher.status("default/web");
@@ -306,6 +312,18 @@ test("ignoredRequests: warn attaches the pod; log, event, status and record say 
     ignoredRequests: ignored,
   });
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+});
+
+test("the event about ignored requests has at most 300 characters", async () => {
+  const networks = ["a", "b", "c", "d"].map((name) => ({ name, mac: "02:00:00:00:00:0a" }));
+  const lab = asking(JSON.stringify(networks), {
+    undeclaredRequests: "cniArgs",
+    ignoredRequests: "warn",
+  });
+  for (const { name } of networks) lab.source.addNad(`default/${name}`, network(name, "bridge"));
+  lab.plugins.script("bridge ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.events.recorded.at(-1)?.message).toHaveLength(300);
 });
 
 test.each([

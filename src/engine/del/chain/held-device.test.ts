@@ -247,6 +247,21 @@ test("add() waits for an operation on the sandbox that had its device, whose DEL
   expect(looks).toBe(3);
 });
 
+test("add() stops waiting for that operation if the shim disconnects", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.plugins.calls.length = 0;
+  const host = lab.host();
+  let looks = 0;
+  lab.records.isLocked = async () => {
+    host.goesAt = 0;
+    if (++looks === 2) await host.find([], []).catch(() => undefined);
+    return true;
+  };
+  await expect(lab.add({ ...callOf("c2"), host })).rejects.toThrow("the shim has gone");
+  expect([looks, lab.plugins.log()]).toEqual([2, []]);
+});
+
 test("add() fails with code 11 when that operation does not end", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));
