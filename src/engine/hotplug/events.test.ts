@@ -87,3 +87,37 @@ test.each<Scene>([
     expect(seen).toEqual(warnings.map((each) => expect.stringMatching(each)));
   },
 );
+
+test("an event about an invalid annotation and another problem says that Plexus waits for the first", async () => {
+  const pod = await hotPlugLab("a,b");
+  macvlan({ DEL: "no answer" })(pod.lab);
+  await pod.edit("a");
+  pod.lab.source.removeNad("default/b");
+  pod.newEvents();
+  await pod.edit("[");
+  expect(pod.newEvents()).toContainEqual(
+    expect.stringMatching(
+      /^InterfaceAddRejected: .*annotation is invalid.*; network default\/b.*; the pod keeps its networks until/,
+    ),
+  );
+});
+
+test("the log names what was plugged, unplugged and failed, with the sandbox", async () => {
+  const pod = await hotPlugLab("a");
+  macvlan({ ADD: "no such VLAN" })(pod.lab);
+  pod.lab.logger.lines.length = 0;
+  await pod.edit("b,c");
+  const of = (message: unknown, network: string, ifName: string) => ({
+    message,
+    fields: { containerId: "c1", network, ifName },
+  });
+  const operations = pod.lab.logger.lines.filter(({ message }) => /network/.test(message));
+  expect(operations).toMatchObject([
+    { level: "info", ...of("unplugged a network", "default/a", "net1") },
+    {
+      level: "error",
+      ...of(expect.stringMatching(/^cannot add .*: .*no such VLAN/), "default/b", "net1"),
+    },
+    { level: "info", ...of("plugged a network", "default/c", "net2") },
+  ]);
+});

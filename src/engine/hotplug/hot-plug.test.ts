@@ -10,8 +10,11 @@ import {
   networkStatusAnnotation,
   networksAnnotation,
 } from "#npwg/selection/selection.ts";
+import { problemsOf } from "./hot-plug.ts";
 import { noSandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
+
+const cannotChange = "cannot change the networks of a running pod";
 
 test("hotPlug() plugs a network: record, plugin, record with result and status, status [H-22] [H-35] [H-36]", async () => {
   const pod = await hotPlugLab("a");
@@ -36,6 +39,7 @@ test("hotPlug() plugs a network: record, plugin, record with result and status, 
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net2 default/b"]);
   expect(pod.shown()).toEqual(await pod.recorded());
   expect(pod.newEvents()).toEqual(["AddedInterface: Add net2 [10.0.0.3/24] from default/b"]);
+  expect(pod.lab.measured).toContain("macvlan ADD default/b ok");
 });
 
 test("hotPlug() publishes no status if the pod gets a newer sandbox while a plugin runs [H-33]", async () => {
@@ -142,7 +146,11 @@ test("hotPlug() leaves the others when a network cannot be plugged, and undoes i
 test("hotPlug() keeps record and status of a network that cannot be unplugged, and tries again [H-35]", async () => {
   const pod = await hotPlugLab("a@x1,b");
   pod.lab.plugins.script("bridge DEL", failed(117, "busy"));
-  expect(await pod.edit("c@x1")).toMatchObject({ state: "failed" });
+  const outcome = await pod.edit("c@x1");
+  expect(outcome.state).toBe("failed");
+  expect(problemsOf(outcome)).toMatchObject([
+    { network: "default/a", ifName: "x1", isRemoval: true, error: { code: 117 } },
+  ]);
   expect(pod.lab.plugins.log()).toEqual(["macvlan DEL net2", "bridge DEL x1"]);
   expect(pod.shown()).toEqual(["eth0 default-net", "x1 default/a"]);
   expect(pod.newEvents()[1]).toMatch(/^FailedRemovingInterface: .*default\/a \(x1\).*busy/);
@@ -178,6 +186,14 @@ test("hotPlug() plugs a network into a sandbox that was attached with another bo
   pod.lab.bootId = "of-plexusd's-container";
   expect(await pod.edit("a,b")).toMatchObject({ state: "settled" });
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net2 default/b"]);
+});
+
+test("hotPlug() passes over a record that is removed while it is looked for", async () => {
+  const pod = await hotPlugLab("a");
+  const gone = { ...sandbox, containerId: "c0" };
+  pod.lab.records.keysOf = async () => [gone, sandbox, gone];
+  expect(await pod.edit("a,b")).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toContain("net2 default/b");
 });
 
 test("hotPlug() compares nothing with an earlier sandbox while a newer one is attached, whatever the time is [H-33]", async () => {
@@ -366,6 +382,14 @@ test.each([
   expect(result).toEqual({ state: outcome, operations: [] });
 });
 
+test("hotPlug() carries out an edit that was made before this process started", async () => {
+  const { lab, hosts, pod, shown } = await hotPlugLab("a");
+  const edited = { ...pod(), annotations: { [networksAnnotation]: "b" } };
+  const options = { hosts, conf: async () => lab.conf, read: async () => edited, isEdit: false };
+  expect(await lab.engine.hotPlug(edited, options)).toMatchObject({ state: "settled" });
+  expect(shown()).toEqual(["eth0 default-net", "net1 default/b"]);
+});
+
 test("hotPlug() without an agent says once what to install", async () => {
   const pod = await hotPlugLab("a");
   const options = { hosts: noSandboxHosts, conf: async () => pod.lab.conf, isEdit: true };
@@ -439,6 +463,10 @@ test.each([
     });
   }
   expect([pod.newEvents(), pod.lab.journal]).toEqual([events, []]);
+  const logged = { containerId: "c1", err: { message: "no lock" } };
+  expect(pod.lab.logger.lines.filter(({ level }) => level === "warn")).toMatchObject(
+    Array(2).fill({ message: cannotChange, fields: logged }),
+  );
 });
 
 test("hotPlug() uses the live annotation, not the watch's old one [H-33]", async () => {
@@ -472,6 +500,10 @@ test.each([
     pod.state = { annotations: { ...pod.state.annotations, ...networks } };
     expect(await pod.again()).toMatchObject({ state: "settled" });
     expect(pod.shown()).toContain("net2 default/b");
+    pod.newEvents();
+    pod.state = { annotations: { [networksAnnotation]: "a" } };
+    expect(await pod.again()).toMatchObject({ state: "settled" });
+    expect(pod.newEvents()).toEqual(["RemovedInterface: Remove net2 from default/b"]);
   },
 );
 
@@ -535,7 +567,10 @@ test("hotPlug() continues when the agent disconnected at any order, and nothing 
   for (let goesAt = 0; goesAt < orders; goesAt++) {
     const pod = await hotPlugLab("a,b");
     pod.hosts.goesAt = goesAt;
+    pod.newEvents();
     const outcome = (await swap(pod)) as { state: string };
+    expect(pod.newEvents().join()).not.toMatch(/Failed|Rejected/);
+    expect(pod.lab.logger.at("warn")).not.toContain(cannotChange);
     pod.hosts.goesAt = Number.POSITIVE_INFINITY;
     if (outcome.state !== "settled") expect(await pod.again()).toMatchObject({ state: "settled" });
     const expected = ["eth0 default-net", "net1 default/c", "net2 default/b", "x1 default/a"];

@@ -6,6 +6,7 @@ import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts
 import { missing, web } from "#engine/testing/pod-lab.ts";
 import { execute } from "#netlink/codec.ts";
 import { deleteRoute, isDefault, listRoutes } from "#netlink/routes.ts";
+import { problemsText } from "./reports/problem-texts.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 /*
@@ -154,8 +155,11 @@ test.each([
   expect(pod.shown()).toEqual(await pod.recorded());
   await pod.again();
   pod.lab.plugins.calls.length = 0;
-  await pod.again();
+  const { problems = [] } = await pod.again();
   expect(pod.lab.plugins.log()).toEqual([]);
+  expect(problemsText(problems)).toMatch(
+    /^network default\/a \((net1|x2)\): plugin .* failed \(add\): not there; default\/a \(x1\) is/,
+  );
 });
 
 const exchanged = ["eth0 default-net", "net1 default/a", "net2 default/b"];
@@ -373,6 +377,7 @@ test("a plugged network whose IPAM has default routes does not take those of the
   await pod.edit("a,b");
   expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
   expect((await pod.attachments())[2]?.result).not.toHaveProperty("routes");
+  expect((await pod.attachments())[0]).not.toHaveProperty("yieldedRoutes");
 });
 
 test("a plugged network whose result also names the pod's interface leaves its default routes", async () => {
@@ -475,6 +480,29 @@ test("an element with default-route can be replaced wherever that was interrupte
     expect(pod.shown()).toEqual(await pod.recorded());
     expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(routes);
   }
+});
+
+test("a network that waits for its successor with default-route keeps the pod's own from nobody", async () => {
+  const own = { interface: "x2", "default-route": [] };
+  const pod = await routedPod([
+    { name: "b", ...own },
+    { name: "a", interface: "x1" },
+  ]);
+  pod.lab.source.addNad("default/d", network("net-d", "macvlan"));
+  pod.lab.plugins.script("ipvlan ADD", async () => {
+    await removeDefaultRoutes(pod.lab);
+    pod.hosts.disconnect();
+    return undefined;
+  });
+  await pod.edit([
+    { name: "c", interface: "x1" },
+    { name: "d", ...own },
+  ] as never);
+  const states = (await pod.attachments()).map(({ ifName, state }) => `${ifName} ${state}`);
+  expect(states).toEqual(["eth0 attached", "x2 detached", "x1 attempted"]);
+  pod.lab.source.removeNad("default/d");
+  expect(await pod.edit([{ name: "d", ...own }] as never)).toMatchObject({ state: "failed" });
+  expect(pod.lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
 });
 
 /** A pod whose network `a` was detached for `c` when the agent went. */
