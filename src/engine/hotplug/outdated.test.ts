@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { network } from "#engine/testing/engine-lab.ts";
+import { CniError } from "#cni/error.ts";
+import { type EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
@@ -43,6 +44,11 @@ test.each([
     why: "its definition is invalid",
     prepare: ({ lab }: HotPlugLab) => lab.source.addNad("default/a", "{"),
   },
+  {
+    why: "its definition is too large",
+    prepare: ({ lab }: HotPlugLab) =>
+      lab.source.addNad("default/a", { ...network("net-a", "vlan"), filler: "x".repeat(140_000) }),
+  },
 ])("a network is not plugged anew if $why, and is not outdated", async ({ prepare }) => {
   const pod = await hotPlugLab("a");
   prepare(pod);
@@ -54,6 +60,37 @@ test.each([
   });
   expect(pod.lab.plugins.log()).toEqual([]);
 });
+
+test("a network that could not be detached is not outdated", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.plugins.script("bridge DEL", failed(7, "no server answers"));
+  await pod.edit("");
+  pod.lab.source.addNad("default/a", network("net-a", "vlan"));
+  expect(await count(pod)).toBe(0);
+});
+
+test("a configured network, which cannot be refreshed, is not outdated", async () => {
+  const prepare = ({ source }: EngineLab): void => {
+    source.addNad("kube-system/main", network("main", "ptp"));
+    source.addNad("kube-system/extra", network("extra", "vlan"));
+  };
+  const config = { clusterNetwork: "main", defaultNetworks: ["extra"] };
+  const pod = await hotPlugLab("a", {}, { conf: {}, config, prepare });
+  pod.lab.source.addNad("kube-system/extra", network("extra", "macvlan"));
+  expect(await count(pod)).toBe(0);
+});
+
+test.each([
+  { why: "the API server does not answer", failure: new CniError("ApiUnavailable", "no answer") },
+  { why: "of a defect", failure: new Error("no answer") },
+])(
+  "outdated networks are not counted if a definition cannot be read because $why",
+  async (scene) => {
+    const pod = await hotPlugLab("a");
+    pod.lab.source.failure = scene.failure;
+    await expect(count(pod)).rejects.toThrow("no answer");
+  },
+);
 
 test.each(["eth0", "net9"])("interface %s cannot be plugged anew", async (ifName) => {
   const pod = await hotPlugLab("a");

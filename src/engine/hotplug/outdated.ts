@@ -13,8 +13,8 @@ export async function outdatedInterfaces(
   { pod, attachments }: Pick<AttachmentRecord, "pod" | "attachments">,
 ): Promise<string[]> {
   const outdated: string[] = [];
+  if (pod === undefined) return outdated;
   for (const each of attachments) {
-    if (pod === undefined || each.state !== "attached") continue;
     if (await isOutdated(ctx, pod, each)) outdated.push(each.ifName);
   }
   return outdated;
@@ -23,9 +23,9 @@ export async function outdatedInterfaces(
 async function isOutdated(
   ctx: CallContext,
   pod: NonNullable<AttachmentRecord["pod"]>,
-  { displayName, definition }: RecordedAttachment,
+  { displayName, definition, state }: RecordedAttachment,
 ): Promise<boolean> {
-  if (definition === undefined) return false;
+  if (definition === undefined || state !== "attached") return false;
   try {
     // Only the definition itself is compared: requests of the pod do not change it.
     const [namespace = "", name = ""] = displayName.split("/");

@@ -207,7 +207,7 @@ function refuseDefaultRoute(
 function withAddresses(planned: PlannedAttachment, from: RecordedAttachment): PlannedAttachment {
   const { list, selection, capabilityArgs } = planned;
   const isAsked = selection?.ips !== undefined || !enabledCapabilities(list).has("ips");
-  if (isAsked || from.result === undefined) return planned;
+  if (isAsked) return planned;
   const { ips } = parseResult(from.result, { fallbackVersion: list.cniVersion });
   if (ips.length === 0) return planned;
   const addresses = ips.map(({ address }) => address);
