@@ -184,16 +184,45 @@ describe("planDefaultRoute()", () => {
     ]);
   });
 
-  test("removes the default routes of an attachment's other interfaces", () => {
-    const current = state(byDefault("net2", "10.2.0.1"));
-    const attachments = [
-      { ifName: "eth0", otherIfNames: ["net2"] },
-      { ifName: "net1", requested: ["10.1.0.1"] },
-    ];
-    expect(planDefaultRoute(current, attachments).edits.map(show)).toEqual([
-      "del net2>10.2.0.1 0",
-      "add net1>10.1.0.1 0",
-    ]);
+  const both = ["del eth0>10.0.0.1 0", "del net2>10.2.0.1 0", "add net1>10.1.0.1 0"];
+  test.each<[string, readonly RoutedAttachment[], string[]]>([
+    [
+      "of another attachment",
+      [
+        { ifName: "eth0", otherIfNames: ["eth0", "net2"] },
+        { ifName: "net1", requested: ["10.1.0.1"] },
+      ],
+      both,
+    ],
+    [
+      "of the selected attachment, whose gateways replace its own",
+      [
+        { ifName: "eth0" },
+        { ifName: "net1", otherIfNames: ["net1", "net2"], requested: ["10.1.0.1"] },
+      ],
+      both,
+    ],
+    [
+      "of the selected attachment, which keeps its own",
+      [{ ifName: "eth0" }, { ifName: "net1", otherIfNames: ["net1", "net2"], requested: [] }],
+      ["del eth0>10.0.0.1 0"],
+    ],
+    [
+      "that is the selected attachment's",
+      [
+        { ifName: "eth0", requested: [] },
+        { ifName: "net2", otherIfNames: ["eth0", "net2"] },
+      ],
+      ["del net2>10.2.0.1 0"],
+    ],
+    [
+      "that is another attachment's",
+      [{ ifName: "eth0" }, { ifName: "net2", otherIfNames: ["eth0", "net2"], requested: [] }],
+      ["del eth0>10.0.0.1 0"],
+    ],
+  ])("considers further interfaces of a result: one %s", (_, attachments, edits) => {
+    const current = state(byDefault("eth0", "10.0.0.1"), byDefault("net2", "10.2.0.1"));
+    expect(planDefaultRoute(current, attachments).edits.map(show)).toEqual(edits);
   });
 
   test("keeps the attachment's own default route if the result of another one names its interface", () => {

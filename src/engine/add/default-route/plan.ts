@@ -56,7 +56,11 @@ export function planDefaultRoute(
     const others = attachments.filter((attachment) => attachment !== selected);
     const { ifName, requested } = selected;
     const link = state.links.find(({ name }) => name === ifName);
-    const context = { state, family, link, ifName, losing: indexesOf(others, state) };
+    // A result may also name an interface of another attachment, which that one keeps.
+    const named = others.map((other) => ({ ifName: other.ifName }));
+    const own = without(indexesOf([selected], state), indexesOf(named, state));
+    const losing = without(indexesOf(others, state), own);
+    const context = { state, family, link, ifName, own, losing };
     const gateways = [...new Set(requested.map(parseIp))].filter((ip) => ipFamily(ip) === family);
     const edits = requested.length === 0 ? keepOwn(context) : useGateways(context, gateways);
     return edits === undefined ? [] : [{ family, edits }];
@@ -68,18 +72,19 @@ export function planDefaultRoute(
   };
 }
 
-function keepOwn({ state, family, link, losing }: FamilyContext): RouteEdit[] | undefined {
+function without(all: ReadonlySet<number>, removed: ReadonlySet<number>): ReadonlySet<number> {
+  return new Set([...all].filter((each) => !removed.has(each)));
+}
+
+function keepOwn({ state, family, own, losing }: FamilyContext): RouteEdit[] | undefined {
   const defaults = defaultsOf(state, family);
-  const isOwn = ({ ifIndex }: Hop): boolean => ifIndex === link?.index;
-  if (!defaults.some(({ hops }) => hops.some(isOwn))) return undefined;
-  // The result of another attachment may also name this interface.
-  return defaults.flatMap((route) =>
-    withoutHops(route, (hop) => losing.has(hop.ifIndex) && !isOwn(hop)),
-  );
+  const hasOwn = defaults.some(({ hops }) => hops.some(({ ifIndex }) => own.has(ifIndex)));
+  if (!hasOwn) return undefined;
+  return defaults.flatMap((route) => withoutHops(route, ({ ifIndex }) => losing.has(ifIndex)));
 }
 
 function useGateways(context: FamilyContext, gateways: readonly string[]): RouteEdit[] {
-  const { state, family, link, ifName, losing } = context;
+  const { state, family, link, ifName, own, losing } = context;
   if (link === undefined)
     throw new CniError(
       "InvalidRequest",
@@ -98,7 +103,7 @@ function useGateways(context: FamilyContext, gateways: readonly string[]): Route
   const removed = defaults
     .filter((route) => !present.includes(route))
     .flatMap((route) =>
-      withoutHops(route, ({ ifIndex }) => losing.has(ifIndex) || ifIndex === link.index),
+      withoutHops(route, ({ ifIndex }) => losing.has(ifIndex) || own.has(ifIndex)),
     );
   const missing = wanted.filter((want) => !present.some((route) => sameWay(route, want)));
   return [...removed, ...missing.map((route) => ({ op: "add", route }) as const)];

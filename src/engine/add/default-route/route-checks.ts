@@ -38,12 +38,12 @@ export function needsOnlink(
 
 /** @throws CniError 100 when a default route of no attachment, which stays, would be preferred */
 export function checkUnowned(
-  { state, family, link, losing }: FamilyContext & { readonly link: Link },
+  { state, family, link, own, losing }: FamilyContext & { readonly link: Link },
   count: number,
 ): void {
   const worst = kernelMetric[family] + count - 1;
   for (const route of defaultsOf(state, family)) {
-    const hop = route.hops.find(({ ifIndex }) => !losing.has(ifIndex) && ifIndex !== link.index);
+    const hop = route.hops.find(({ ifIndex }) => !losing.has(ifIndex) && !own.has(ifIndex));
     if (hop === undefined || route.metric > worst) continue;
     const name = linkName(state.links, hop.ifIndex);
     throw new CniError(

@@ -23,6 +23,8 @@ export interface FamilyContext {
   readonly family: IpFamily;
   readonly link: Link | undefined;
   readonly ifName: string;
+  /** The interfaces of the selected attachment. */
+  readonly own: ReadonlySet<number>;
   /** The interfaces of the other attachments. */
   readonly losing: ReadonlySet<number>;
 }
