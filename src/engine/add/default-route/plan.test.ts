@@ -242,6 +242,7 @@ describe("planDefaultRoute()", () => {
   test("keeps routes of interfaces without an attachment, and fails if they would take precedence", () => {
     const far = byDefault("wg0", "10.0.0.1", { metric: 100 });
     expect(plan(state(far), ["10.1.0.1"])).toEqual(["add net1>10.1.0.1 0"]);
+    expect(plan(state(far, byDefault("net1", "10.1.0.1")), [])).toEqual([]);
     expect(() => plan(state(byDefault("wg0", "10.0.0.1")), ["10.1.0.1"])).toThrow(
       "interface wg0, which belongs to no attachment, has the pod's IPv4 default route",
     );

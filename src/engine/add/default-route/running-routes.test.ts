@@ -1,3 +1,4 @@
+import { RouteProtocol } from "netlink/dist/rt/gen_structs.js";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
@@ -489,12 +490,24 @@ describe("giveBackRoutes()", () => {
     await setDefaults(...now);
     const attached = [attachment("eth0", lost && { lost }), attachment("net2")];
     const recorded = holders as { ifName: string; defaultRoute?: string[] }[];
+    const datagrams = kernel.datagrams;
     const given = await giveBackRoutes(ctx, netns, { attached, recorded });
+    expect(kernel.datagrams > datagrams, "whether the kernel is asked").toBe(left !== undefined);
     expect((await defaults()).toSorted()).toEqual(after.toSorted());
     expect(given.map(lostOf)).toEqual(left === undefined ? [] : [left]);
     const routes = given.map(({ result }) => result.routes.map(({ gw }) => gw));
     const got = after.filter((each) => each.startsWith("eth0")).map((each) => yielded(each).gw);
     expect(routes.flat().toSorted()).toEqual(left === undefined ? [] : got.toSorted());
+  });
+
+  test("a route that another program has added again is not added to it", async () => {
+    const { wire, ...route } = parseRoute("eth0>10.0.0.1 0");
+    const header = { ...wire.header, protocol: RouteProtocol.STATIC };
+    await execute(kernel.transport, netns, [addRoute({ ...route, wire: { ...wire, header } })]);
+    const attached = [attachment("eth0", { lost: ["eth0>10.0.0.1 0"] })];
+    const given = await giveBackRoutes(ctx, netns, { attached, recorded: [] });
+    expect(await defaults()).toEqual(["eth0>10.0.0.1 0"]);
+    expect(given.map(lostOf)).toEqual([[]]);
   });
 
   test("an interface of two attachments gets its route once", async () => {
