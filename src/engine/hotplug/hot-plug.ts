@@ -19,7 +19,7 @@ import {
   unknownText,
 } from "./reports/problem-texts.ts";
 import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
-import { noAgentError, type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
+import { type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
 
 /** The last attempt for a pod. */
 export interface LastAttempt extends Pick<HotPlugOutcome, "state"> {
@@ -133,7 +133,6 @@ export class HotPlug {
   }
 
   async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
-    if (!sandbox.hosts.isAvailable()) throw noAgentError();
     const { pod, refreshed, isStopping } = sandbox;
     const change = { pod, refreshed, isStopping, failedSwaps: this.#failedSwaps };
     const { problems, isComplete, operations } = await this.#sandboxes.run(

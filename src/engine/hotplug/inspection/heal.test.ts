@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { noSandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { netns } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
@@ -133,4 +134,10 @@ test("a network that is about to be attached again, or whose ADD was interrupted
   const before = writes.length;
   expect(await inspect(own)).toEqual({ lost: [], willHeal: false });
   expect(writes).toHaveLength(before);
+});
+
+test("without an agent, nothing is looked at", async () => {
+  const { lab, pod } = await attachedWith(true);
+  const looking = lab.engine.inspect(pod(), { hosts: noSandboxHosts, conf: async () => lab.conf });
+  expect(await looking).toEqual({ lost: [], willHeal: false });
 });

@@ -1,4 +1,8 @@
-import type { SandboxHost, SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
+import {
+  noAgentError,
+  type SandboxHost,
+  type SandboxHosts,
+} from "#engine/hotplug/sandbox-hosts.ts";
 import type { FakeHost } from "#engine/testing/fake-host.ts";
 import type { FakeKernel } from "#engine/testing/fake-kernel.ts";
 
@@ -40,6 +44,7 @@ export class FakeSandboxHosts implements SandboxHosts {
   onAvailable(): void {}
 
   async open(sandbox: Parameters<SandboxHosts["open"]>[0]): Promise<SandboxHost> {
+    if (!this.isConnected) throw noAgentError();
     this.opened.push(sandbox);
     if (this.refusal !== undefined) throw this.refusal;
     const host = this.#world.host();
