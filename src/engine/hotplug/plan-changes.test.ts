@@ -70,24 +70,30 @@ test("an element that cannot be attached keeps networks that work, and none that
   expect(await pod.recorded()).toEqual([eth0, "net2 default/b"]);
 });
 
-test("an exchange that has to wait for devices keeps no network that no element requests", async () => {
-  const resource = "vendor.example/nic";
-  const devices = new Map([[resource, [{ id: "0000:01:00.1", source: "claim" }]]]);
-  let isKnown = true;
-  const devicesOf = async () => {
-    if (!isKnown) throw new CniError("TryAgainLater", "the kubelet does not answer");
-    return devices;
-  };
-  const prepare = ({ source }: EngineLab): void =>
-    source.addNad("default/vf", network("net-vf", "host-device"), {
-      "k8s.v1.cni.cncf.io/resourceName": resource,
-    });
-  const options = { deviceSources: [{ devicesOf }], prepare };
-  const pod = await hotPlugLab("a@x1,vf@x2,c@x3", {}, options);
-  isKnown = false;
-  expect(await pod.edit("vf@x1,a@x2")).toMatchObject({ state: "failed" });
-  expect(await pod.recorded()).toEqual([eth0, "x1 default/a", "x2 default/vf"]);
-});
+test.each([
+  { from: "a@x1,vf@x2,c@x3", to: "vf@x1,a@x2", left: ["x1 default/a", "x2 default/vf"] },
+  { from: "vf@x1,b@x2,c@x3", to: "vf@x2", left: ["x1 default/vf", "x2 default/b"] },
+])(
+  "a move from $from to $to that has to wait for devices only detaches what no element requests",
+  async ({ from, to, left }) => {
+    const resource = "vendor.example/nic";
+    const devices = new Map([[resource, [{ id: "0000:01:00.1", source: "claim" }]]]);
+    let isKnown = true;
+    const devicesOf = async () => {
+      if (!isKnown) throw new CniError("TryAgainLater", "the kubelet does not answer");
+      return devices;
+    };
+    const prepare = ({ source }: EngineLab): void =>
+      source.addNad("default/vf", network("net-vf", "host-device"), {
+        "k8s.v1.cni.cncf.io/resourceName": resource,
+      });
+    const options = { deviceSources: [{ devicesOf }], prepare };
+    const pod = await hotPlugLab(from, {}, options);
+    isKnown = false;
+    expect(await pod.edit(to)).toMatchObject({ state: "failed" });
+    expect(await pod.recorded()).toEqual([eth0, ...left]);
+  },
+);
 
 test("an agent that disconnects while plugins are looked up is no problem of an element", async () => {
   const pod = await hotPlugLab("a");

@@ -77,11 +77,12 @@ export async function planChanges(
   const kept = failures.map(({ addition }) => addition.replaced);
   const replaced = changes.additions.map((each) => each.replaced);
   const moved = additions.map((each) => each.moved);
+  const notMoved = failures.map(({ addition }) => addition.moved);
   const mayStay = (each: RecordedAttachment): boolean => {
     // Else its element would be attached twice.
     if (moved.includes(each)) return false;
     if (replaced.includes(each)) return kept.includes(each) && isWhole(each);
-    return isWrong && each.state === "attached";
+    return (isWrong || notMoved.includes(each)) && each.state === "attached";
   };
   return {
     removals: changes.removals.filter((each) => !mayStay(each)),
