@@ -51,6 +51,7 @@ const rta = {
   oif: 4,
   gateway: 5,
   priority: 6,
+  metrics: 8,
   multipath: 9,
   cacheInfo: 12,
   table: 15,
@@ -94,12 +95,10 @@ export function decodeRoute(data: Buffer): KernelRoute | undefined {
   const isMain = table === RoutingTableClass.MAIN;
   if (family === undefined || !isUnicast || !isMain || (header.srcLen ?? 0) !== 0) return undefined;
   const dst = findAttribute(attributes, rta.dst);
+  const address = dst === undefined ? anyAddress[family] : ipFromBytes(dst);
   return {
     family,
-    dst: {
-      address: dst === undefined ? anyAddress[family] : ipFromBytes(dst),
-      prefix: header.dstLen ?? 0,
-    },
+    dst: { address, prefix: header.dstLen ?? 0 },
     metric: u32(attributes, rta.priority) ?? 0,
     hops: decodeHops(header, attributes),
     wire: { header, attributes },
@@ -151,11 +150,19 @@ export interface NewDefaultRoute {
   readonly gateway?: string | undefined;
   readonly metric: number;
   readonly onlink: boolean;
+  /** As {@link metricsOf}. @default none */
+  readonly metrics?: string | undefined;
+}
+
+/** A route's MTU and the like, as hexadecimal digits of the kernel's RTA_METRICS; undefined for none. */
+export function metricsOf({ wire }: KernelRoute): string | undefined {
+  const data = findAttribute(wire.attributes, rta.metrics);
+  return data && Buffer.from(data).toString("hex");
 }
 
 /** The kernel's form of: `default via GATEWAY dev IFNAME metric METRIC [onlink]`. */
 export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
-  const { family, ifIndex, gateway, metric, onlink } = route;
+  const { family, ifIndex, gateway, metric, onlink, metrics = "" } = route;
   return {
     family,
     dst: { address: anyAddress[family], prefix: 0 },
@@ -174,6 +181,7 @@ export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
         { type: rta.oif, data: putU32(ifIndex) },
         ...(gateway === undefined ? [] : [gatewayAttribute(family, gateway)]),
         ...(metric === 0 ? [] : [{ type: rta.priority, data: putU32(metric) }]),
+        ...(metrics === "" ? [] : [{ type: rta.metrics, data: Buffer.from(metrics, "hex") }]),
       ],
     },
   };
@@ -183,8 +191,7 @@ export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
 function gatewayAttribute(family: IpFamily, gateway: string): Attribute {
   const data = ipToBytes(gateway);
   if (ipFamily(gateway) === family) return { type: rta.gateway, data };
-  const via = Buffer.concat([putU16(addressFamily[ipFamily(gateway)]), data]);
-  return { type: rta.via, data: via };
+  return { type: rta.via, data: Buffer.concat([putU16(addressFamily[ipFamily(gateway)]), data]) };
 }
 
 /** A multipath route with only some of its hops, which are sent back unchanged. */

@@ -45,7 +45,7 @@ const full: AttachmentRecord = {
       addresses: { net1: ["10.0.0.7"] },
       yieldedRoutes: [
         { dst: "0.0.0.0/0", gw: "10.0.0.1", dev: "eth0", metric: 0, onlink: true },
-        { dst: "::/0", dev: "eth0", metric: 1024, onlink: false },
+        { dst: "::/0", dev: "eth0", metric: 1024, onlink: false, metrics: "08000200aa050000" },
       ],
       ignoredRequests: [
         { key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" },

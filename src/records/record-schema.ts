@@ -87,9 +87,9 @@ function checkAttachment(attachment: FieldReader): void {
 }
 
 function checkYieldedRoute(route: FieldReader): void {
-  checkKeys(route, { required: ["dst", "dev", "metric", "onlink"], optional: ["gw"] });
+  checkKeys(route, { required: ["dst", "dev", "metric", "onlink"], optional: ["gw", "metrics"] });
   route.checked("dst", oneOf(["0.0.0.0/0", "::/0"]));
-  for (const key of ["dev", "gw"]) route.string(key);
+  for (const key of ["dev", "gw", "metrics"]) route.string(key);
   route.integer("metric");
   if (typeof route.value("onlink") !== "boolean") route.mismatch("onlink", "a boolean");
 }

@@ -101,6 +101,8 @@ export interface YieldedRoute {
   readonly dev: string;
   readonly metric: number;
   readonly onlink: boolean;
+  /** Its MTU and the like, as the kernel's RTA_METRICS in hexadecimal digits. */
+  readonly metrics?: string;
 }
 
 /** The error with which a plugin ended the ADD of an attachment. */

@@ -15,6 +15,7 @@ import {
   isDefault,
   type KernelRoute,
   listRoutes,
+  metricsOf,
   newDefaultRoute,
   withHops,
 } from "#netlink/routes.ts";
@@ -498,6 +499,21 @@ describe("giveBackRoutes()", () => {
     const routes = given.map(({ result }) => result.routes.map(({ gw }) => gw));
     const got = after.filter((each) => each.startsWith("eth0")).map((each) => yielded(each).gw);
     expect(routes.flat().toSorted()).toEqual(left === undefined ? [] : got.toSorted());
+  });
+
+  test("a route gets its MTU back, too", async () => {
+    // RTAX_MTU 1450, as `ip route add … mtu 1450` sends it, and overlay networks of pods do.
+    const metrics = "08000200aa050000";
+    const route = newDefaultRoute({
+      ...{ family: 4, ifIndex: indexOf("eth0"), gateway: "10.0.0.1", metric: 0, onlink: false },
+      metrics,
+    });
+    await execute(kernel.transport, netns, [addRoute(route)]);
+    const all = [attachment("eth0")];
+    const attached = routesAhead(await routesOfSandbox(ctx, netns), all);
+    await setDefaults();
+    await giveBackRoutes(ctx, netns, { attached, recorded: [] });
+    expect((await readDefaults()).map(metricsOf)).toEqual([metrics]);
   });
 
   test("a route that another program has added again is not added to it", async () => {

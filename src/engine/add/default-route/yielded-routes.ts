@@ -1,7 +1,7 @@
 import type { YieldedRoute } from "#engine/record/record.ts";
 import { anyDestination, ipFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { newDefaultRoute } from "#netlink/routes.ts";
+import { metricsOf, newDefaultRoute } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import type { ChangedRoutes } from "./apply.ts";
 import type { RoutePlan } from "./plan.ts";
@@ -45,12 +45,12 @@ export function routesToYield(
 export function planGivenBack(state: RouteState, yielded: readonly YieldedRoute[]): RoutePlan {
   const { links } = state;
   const edits = yielded.flatMap((route) => {
-    const { dst, gw: gateway, dev, metric, onlink } = route;
+    const { dst, gw: gateway, dev, ...own } = route;
     const link = links.find(({ name }) => name === dev);
     const present = routesOf(state, { ifName: dev }, ipFamily(dst));
     if (link === undefined || present.some((each) => isSame(each, route))) return [];
     const ifIndex = link.index;
-    const added = newDefaultRoute({ family: ipFamily(dst), ifIndex, gateway, metric, onlink });
+    const added = newDefaultRoute({ family: ipFamily(dst), ifIndex, gateway, ...own });
     return [{ op: "add", route: added, append: true } as const];
   });
   return { edits, families: [...new Set(yielded.map(({ dst }) => ipFamily(dst)))] };
@@ -62,12 +62,14 @@ function routesOf(
   family: 4 | 6,
 ): YieldedRoute[] {
   const own = indexesOf([attachment], state);
-  return defaultsOf(state, family).flatMap(({ metric, hops }) =>
-    hops
+  return defaultsOf(state, family).flatMap((route) =>
+    route.hops
       .filter(({ ifIndex }) => own.has(ifIndex))
       .map(({ gateway: gw, ifIndex, onlink }) => {
         const dev = linkName(state.links, ifIndex);
-        return omitUndefined({ dst: anyDestination[family], gw, dev, metric, onlink });
+        const { metric } = route;
+        const metrics = metricsOf(route);
+        return omitUndefined({ dst: anyDestination[family], gw, dev, metric, onlink, metrics });
       }),
   );
 }
