@@ -126,8 +126,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a network whose plugin failed counts as attempted",
     file: "src/engine/add/attach-networks.ts",
-    find: "if (!isAttempted) record.note",
-    replace: "if (!isAttempted || planned) record.note",
+    find: "const state = isAttempted ?",
+    replace: "const state = isAttempted && planned.ifName === '' ?",
     properties: ["detached at once"],
     isQuick: true,
   },

@@ -188,7 +188,7 @@ test("hotPlug() plugs a network into a sandbox that was attached with another bo
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net2 default/b"]);
 });
 
-test("hotPlug() passes over a record that is removed while it is looked for", async () => {
+test("hotPlug() skips a record that is removed while it is looked for", async () => {
   const pod = await hotPlugLab("a");
   const gone = { ...sandbox, containerId: "c0" };
   pod.lab.records.keysOf = async () => [gone, sandbox, gone];
