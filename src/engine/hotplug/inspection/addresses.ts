@@ -52,7 +52,6 @@ function withAddresses(
   present: ReadonlyMap<string, readonly string[]>,
 ): RecordedAttachment {
   const { addresses: _, ...rest } = attachment;
-  if (rest.result === undefined) return attachment;
   const result = parseResult(rest.result, { fallbackVersion: "" });
   const changed = [...addressesOf(result)].flatMap(([name, before]) => {
     const now = present.get(name) ?? [];

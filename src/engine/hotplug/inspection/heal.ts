@@ -42,7 +42,7 @@ export async function findLostInterfaces(
 /** The interfaces that an attachment should have. Those of user-space drivers are not in the kernel. */
 function lostOf(attachment: RecordedAttachment, links: ReadonlySet<string>): string[] {
   const { result, state, userSpaceInterfaces = [] } = attachment;
-  if (result === undefined || state !== "attached") return [];
+  if (state !== "attached") return [];
   const missing = missingInterfaces(parseResult(result, { fallbackVersion: "" }), links);
   return missing.filter((name) => !userSpaceInterfaces.includes(name));
 }
