@@ -5,8 +5,8 @@ import type { RecordedAttachment } from "#engine/record/record.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
 
-/** Far more than fail at a time. */
-const maxSwaps = 1000;
+/** Far more than have failed swaps at a time. */
+const maxPods = 1000;
 /** Below the longest pause of a pod's attempts, so that one of two interrupts it at most. */
 const pauseMs = 240_000;
 
@@ -33,8 +33,8 @@ export class FailedSwapError extends CniError {
  * element or definition.
  */
 export class FailedSwaps {
-  /** By the pod's UID and the interface. */
-  readonly #failed = new LruMap<FailedSwap>(maxSwaps);
+  /** By the pod's UID, then by the interface. */
+  readonly #failed = new LruMap<Map<string, FailedSwap>>(maxPods);
   readonly #clock: () => number;
 
   /** @param clock milliseconds, monotonic */
@@ -43,11 +43,11 @@ export class FailedSwaps {
   }
 
   note(pod: Pick<Pod, "uid">, planned: PlannedAttachment, problem: FailedSwapError): void {
-    const key = keyOf(pod, planned);
+    const failed = this.#failed.getOrMake(pod.uid, () => new Map());
     const network = identityOf(planned);
-    const isRepeated = this.#failed.peek(key)?.network === network;
+    const isRepeated = failed.get(planned.ifName)?.network === network;
     const until = this.#clock() + (isRepeated ? pauseMs : 0);
-    this.#failed.set(key, { network, problem, until });
+    failed.set(planned.ifName, { network, problem, until });
   }
 
   /** @throws FailedSwapError when the network has just failed to replace an attached one */
@@ -56,20 +56,16 @@ export class FailedSwaps {
     planned: PlannedAttachment,
     replaced: RecordedAttachment | undefined,
   ): void {
-    const failed = this.#failed.peek(keyOf(pod, planned));
+    const failed = this.#failed.peek(pod.uid)?.get(planned.ifName);
     if (replaced?.state !== "attached" || failed?.network !== identityOf(planned)) return;
     if (this.#clock() >= failed.until) return;
     throw failed.problem;
   }
 
   /** Somebody wants another attempt. */
-  forget(pod: Pick<Pod, "uid">, ifName: string): void {
-    this.#failed.delete(keyOf(pod, { ifName }));
+  forget({ uid }: Pick<Pod, "uid">): void {
+    this.#failed.delete(uid);
   }
-}
-
-function keyOf({ uid }: Pick<Pod, "uid">, { ifName }: { readonly ifName: string }): string {
-  return `${uid} ${ifName}`;
 }
 
 function identityOf({ selection, definition }: PlannedAttachment): string {

@@ -104,7 +104,7 @@ export class HotPlug {
     const { hosts, refreshed, isStopping } = options;
     const isCompared = record !== undefined && refreshed === undefined;
     if (isCompared && isUnchanged(config, record, watched)) return this.#settle(watched);
-    if (refreshed !== undefined) this.#failedSwaps.forget(watched, refreshed);
+    if (refreshed !== undefined) this.#failedSwaps.forget(watched);
     // A starting pod, or one that Plexus did not attach.
     if (record === undefined && !options.isEdit) return waiting;
     const pod = await options.read(watched);

@@ -157,6 +157,8 @@ test.each([
   pod.lab.plugins.calls.length = 0;
   const { problems = [] } = await pod.again();
   expect(pod.lab.plugins.log()).toEqual([]);
+  await pod.again("x1");
+  expect(pod.lab.plugins.log()[0]).toBe("bridge DEL x1");
   expect(problemsText(problems)).toMatch(
     /^network default\/a \((net1|x2)\): plugin .* failed \(add\): not there; default\/a \(x1\) is/,
   );

@@ -47,6 +47,7 @@ async function presentAddresses(ctx: CallContext, netns: string): Promise<Map<st
   return new Map(links.map(({ name, index }) => [name, addressesAt(index)]));
 }
 
+/** An attachment without a result has no addresses. */
 function withAddresses(
   attachment: RecordedAttachment,
   present: ReadonlyMap<string, readonly string[]>,
