@@ -50,9 +50,10 @@ function readType(fields: FieldReader): string {
 /** The `capabilities` of a plugin; a value that is not a boolean is a problem, but for null: false. */
 export function readCapabilities(fields: FieldReader): Readonly<Record<string, boolean>> {
   const capabilities = fields.object("capabilities");
-  const entries = Object.entries(capabilities?.raw ?? {}).map(([key, value]) => {
+  if (capabilities === undefined) return {};
+  const entries = Object.entries(capabilities.raw).map(([key, value]) => {
     if (typeof value !== "boolean" && value !== null)
-      capabilities?.problem(key, withValue("must be true or false", value));
+      capabilities.problem(key, withValue("must be true or false", value));
     return [key, value === true];
   });
   return Object.fromEntries(entries);
