@@ -46,6 +46,7 @@ export class AddRecord {
   readonly isRunning: boolean;
   readonly #ctx: CallContext;
   readonly #planned: readonly PlannedAttachment[];
+  readonly #predecessor: DetachableAttachment | undefined;
   #earlier: readonly DetachableAttachment[];
   #attachments: DetachableAttachment[];
   #syncFailure: Error | undefined;
@@ -58,14 +59,17 @@ export class AddRecord {
       readonly attachments: readonly PlannedAttachment[];
       /** Those that a running sandbox has already. @default the sandbox is new */
       readonly earlier?: readonly DetachableAttachment[];
+      /** What the network replaces, which is detached. @default none */
+      readonly predecessor?: DetachableAttachment | undefined;
     },
   ) {
-    const { attachments, earlier } = networks;
+    const { attachments, earlier, predecessor } = networks;
     this.#ctx = ctx;
     this.#planned = attachments;
     this.isRunning = earlier !== undefined;
     this.sandbox = this.isRunning ? { ...sandbox, addEnded: true } : sandbox;
     this.#earlier = earlier ?? [];
+    this.#predecessor = predecessor;
     this.#attachments = attachments.map((each, i) =>
       this.#detachable(each, recordedAttachment(each, i === 0 ? "attempted" : "planned")),
     );
@@ -112,9 +116,13 @@ export class AddRecord {
     this.#earlier = this.#earlier.map((each) => withRoutes(this.sandbox, each, routes));
   }
 
-  /** Keeps only what could not be detached again, as it says. */
+  /**
+   * Keeps only what could not be detached again, as it says. If nothing is left, the place is free
+   * for the next attempt to fill, or for the predecessor.
+   */
   keepOnly(left: readonly DetachableAttachment[]): void {
-    this.#attachments = [...left];
+    const predecessor = this.#predecessor === undefined ? [] : [this.#predecessor];
+    this.#attachments = left.length === 0 ? predecessor : [...left];
   }
 
   /** Writes record and plan for the first time, as {@link updateAhead}. @throws CniError 5 */

@@ -128,7 +128,8 @@ class NetworkChanger {
     for (const planned of ways) {
       // What a failed way has left is owed: its DEL would detach another attachment.
       if (await this.#networks.isRecorded(planned.ifName)) break;
-      failure = await this.#networks.attach({ ...addition, planned });
+      const isMoved = this.#moved.has(addition.replaced);
+      failure = await this.#networks.attach({ ...addition, planned, isMoved });
       if (failure !== undefined) continue;
       this.#log.succeeded("add", planned);
       return undefined;
@@ -145,7 +146,7 @@ class NetworkChanger {
     const { former: planned, replaced } = addition;
     if (planned === undefined || this.#moved.has(replaced)) return undefined;
     if (await this.#networks.isRecorded(planned.ifName)) return undefined;
-    const error = await this.#networks.attach({ ...addition, planned });
+    const error = await this.#networks.attach({ ...addition, planned, isMoved: false });
     if (error === undefined) this.#left.add(replaced);
     return { planned, error };
   }

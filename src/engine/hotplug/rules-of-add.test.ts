@@ -394,6 +394,22 @@ test("a plugged network whose result also names the pod's interface leaves its d
   expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
 });
 
+test("a plugged network does not take a default route that the pod's own is about to get back", async () => {
+  const pod = await routedPod([{ name: "b", interface: "x1", "default-route": ["10.8.0.1"] }]);
+  pod.lab.source.addNad("default/d", network("net-d", "macvlan"));
+  const { plugins, kernel } = pod.lab;
+  plugins.script("macvlan DEL", ({ ifName }) => {
+    kernel.removeLink(netns, ifName);
+    return failed(7, "busy");
+  });
+  await pod.edit("d@x2");
+  expect(kernel.defaultRoutes(netns)).toEqual([viaEth0[1]]);
+  plugins.unscript("macvlan DEL");
+  expect(await pod.edit("d@x2")).toMatchObject({ state: "settled" });
+  expect(kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
+  expect((await pod.attachments())[1]?.result).not.toHaveProperty("routes");
+});
+
 test.each([
   { families: "both", gateways: [], taken: [] },
   { families: "IPv4", gateways: ["10.8.0.1"], taken: [viaEth0[1]] },
@@ -545,6 +561,22 @@ test("what was detached for a successor comes back if that fails, now or later",
   own.lab.plugins.script("ipvlan ADD", failed(7, "no such VLAN"));
   await own.again();
   expect(own.shown()).toContain("x1 default/a");
+});
+
+test("an element whose default route was another's can have it after it has failed", async () => {
+  const element = { interface: "x1", "default-route": ["10.8.0.1"] };
+  const pod = await routedPod([{ name: "b", ...element }]);
+  pod.lab.source.addNad("default/d", network("net-d", "macvlan"));
+  const { plugins, kernel } = pod.lab;
+  plugins.script("macvlan DEL", failed(7, "busy"));
+  const edited = [{ name: "d", ...element }] as never;
+  await pod.edit(edited);
+  plugins.script("macvlan DEL", ({ ifName }) => void kernel.removeLink(netns, ifName));
+  plugins.script("macvlan ADD", failed(7, "no such device"));
+  expect(await pod.edit(edited)).toMatchObject({ state: "failed" });
+  plugins.script("macvlan ADD", routed(pod.lab, "10.8.0.1", "fd08::1"));
+  expect(await pod.edit(edited)).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/d"]);
 });
 
 test("what was detached for a successor is forgotten if the edit moves it", async () => {

@@ -36,6 +36,8 @@ import { SandboxUnavailableError } from "./sandbox-hosts.ts";
 /** A network to attach, and the attachment whose place it takes. */
 interface NetworkToAttach extends Pick<PlannedAddition, "recordBytes" | "replaced"> {
   readonly planned: PlannedAttachment;
+  /** Whether another interface has what it replaces: a failure does not leave the place to that. */
+  readonly isMoved: boolean;
 }
 
 /**
@@ -139,17 +141,20 @@ export class RunningNetworks {
   }
 
   /** The record names the network, durably, before its first plugin runs. */
-  async #attach({ planned, recordBytes, replaced }: NetworkToAttach): Promise<void> {
+  async #attach({ planned, recordBytes, replaced, isMoved }: NetworkToAttach): Promise<void> {
     const ctx = this.#ctx;
     const stored = await this.load();
     const { attachments, ...own } = stored.record;
     const { containerId, netns } = own;
     const earlier = this.#attachedOf(attachments);
-    const isSuccessorOf = ({ attachment }: DetachableAttachment): boolean =>
-      attachment.ifName === replaced?.ifName && attachment.state === "detached";
+    const all = detachables(stored);
+    const predecessor = all.find(
+      ({ attachment: { ifName, state } }) => ifName === replaced?.ifName && state === "detached",
+    );
     const record = new AddRecord(ctx, own, {
       attachments: [planned],
-      earlier: detachables(stored).filter((each) => !isSuccessorOf(each)),
+      earlier: all.filter((each) => each !== predecessor),
+      predecessor: isMoved ? undefined : predecessor,
     });
     const before = await routesOfSandbox(ctx, netns);
     record.noteRoutes(routesAhead(before, earlier));
@@ -166,8 +171,8 @@ export class RunningNetworks {
       record.noteRoutes(routed.earlier);
       const userSpaceInterfaces = missingInterfaces(added.result, present);
       record.noteAttached(0, { ...routed.added, userSpaceInterfaces });
-      const all = { containerId, attachments: record.attachments };
-      await record.update({ pendingStatus: await statusOfRecord(ctx, all) });
+      const sandbox = { containerId, attachments: record.attachments };
+      await record.update({ pendingStatus: await statusOfRecord(ctx, sandbox) });
       emitAttached(ctx, this.#sandbox.pod, [routed.added]);
     } catch (error) {
       if (error instanceof HostGoneError) throw error;

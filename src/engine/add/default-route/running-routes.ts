@@ -59,6 +59,8 @@ export async function routePlugged(
       planKept(state, before, {
         isOwn: newIndexes(routed, { state, before }),
         own: ownFamilies(replaced),
+        // Nothing may hold them now: an attachment that did, and could not be detached, is gone.
+        awaited: yieldedFamilies(earlier),
       }),
     ),
   );
@@ -88,14 +90,21 @@ export async function restoreRoutes(
 interface OwnRoutes {
   readonly isOwn: ReadonlySet<number>;
   readonly own: readonly IpFamily[];
+  /** Families whose default routes other attachments will get back. */
+  readonly awaited: readonly IpFamily[];
 }
 
-const nothing: OwnRoutes = { isOwn: new Set(), own: [] };
+const nothing: OwnRoutes = { isOwn: new Set(), own: [], awaited: [] };
 
-/** The former default routes, as far as the pod had any, without those of an interface. */
-function planKept(state: RouteState, before: RouteState, { isOwn, own }: OwnRoutes): RoutePlan {
-  const hadRoute = (family: IpFamily): boolean => defaultsOf(before, family).length > 0;
-  const families = ([4, 6] as const).filter((each) => hadRoute(each) && !own.includes(each));
+/** The former default routes, as far as the pod has any, without those of an interface. */
+function planKept(
+  state: RouteState,
+  before: RouteState,
+  { isOwn, own, awaited }: OwnRoutes,
+): RoutePlan {
+  const hasRoute = (family: IpFamily): boolean =>
+    defaultsOf(before, family).length > 0 || awaited.includes(family);
+  const families = ([4, 6] as const).filter((each) => hasRoute(each) && !own.includes(each));
   const edits = families.flatMap((family) => {
     const now = defaultsOf(state, family);
     const removed = now.flatMap((route) => withoutHops(route, ({ ifIndex }) => isOwn.has(ifIndex)));
@@ -112,6 +121,12 @@ function newIndexes(
 ): ReadonlySet<number> {
   const had = new Set(before.links.map(({ index }) => index));
   return new Set([...indexesOf([attachment], state)].filter((index) => !had.has(index)));
+}
+
+function yieldedFamilies(attached: readonly Attached[]): IpFamily[] {
+  return attached.flatMap(({ yieldedRoutes = [] }) =>
+    yieldedRoutes.map(({ dst }) => ipFamily(dst)),
+  );
 }
 
 function hasHops(routes: readonly KernelRoute[], { metric, hops }: KernelRoute): boolean {
