@@ -2,8 +2,9 @@ import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { makeNode, silent } from "#daemon/cni-conf/testing/node.ts";
+import { makeNode } from "#daemon/cni-conf/testing/node.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
+import { noLogger } from "#engine/empty-ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { handBackNode } from "./hand-back.ts";
@@ -11,6 +12,8 @@ import { handBackNode } from "./hand-back.ts";
 type Listed = Awaited<ReturnType<RecordStore["list"]>>;
 
 const calico = '{"cniVersion":"1.0.0","name":"k8s","plugins":[{"type":"calico"}]}';
+const handedBack =
+  "NodeHandedBack: Plexus was deleted: the container runtime uses 10-calico.conflist";
 const nothing: Listed = { records: [], damaged: [] };
 
 /** Records of pods with these networks, the first of which is the default network. */
@@ -44,10 +47,9 @@ async function makeServedNode(primaryDir?: string) {
       },
       confFiles: new HostConfFiles(),
       cluster: {
-        nodeHandedBack: (primary) => events.push(primary),
-        nodeNotHandedBack: (reason) => events.push(reason),
+        recordOnNode: ({ reason, message }) => events.push(`${reason}: ${message}`),
       },
-      logger: silent,
+      logger: noLogger,
     });
   return { ...node, handBack, events, finished };
 }
@@ -59,7 +61,7 @@ test.for([
   const { handBack, events, finished, conf, put, state, start } = await makeServedNode();
   await put("00-plexus.conflist.cilium_bak", "{}");
   await handBack(listed);
-  expect(events).toEqual(["10-calico.conflist"]);
+  expect(events).toEqual([handedBack]);
   expect(finished).toEqual(listed.records.map(({ containerId }) => containerId));
   expect(await readdir(conf)).toEqual(["10-calico.conflist"]);
   expect(await readdir(state)).not.toContain("primary-conf");
@@ -78,7 +80,7 @@ test("handBackNode() removes an agent's copy of Plexus's file, which pods would 
   const others = { type: "plexus", delegates: [{ type: "bridge" }] };
   await put("87-podman.conflist", JSON.stringify({ ...list, plugins: [others, istio] }));
   await handBack(nothing);
-  expect(events).toEqual(["10-calico.conflist"]);
+  expect(events).toEqual([handedBack]);
   expect(await readdir(conf)).toEqual(["10-calico.conflist", "87-podman.conflist"]);
 });
 
@@ -103,7 +105,7 @@ test.for<[string, Listed, RegExp]>([
   [
     "a pod has an additional network",
     attached(["k8s"], ["k8s", "red"]),
-    /attached: 1 \(default\/pod-1\)$/,
+    /attached: 1 \(default\/pod-1\)\. New pods/,
   ],
   [
     "a record is damaged",
@@ -119,7 +121,7 @@ test.for<[string, Listed, RegExp]>([
         },
       ],
     },
-    /^checksum$/,
+    /^NodeNotHandedBack: Plexus was deleted, but this node still needs it: checksum\. New pods/,
   ],
 ])("handBackNode() changes nothing and says why if %s", async ([, listed, reason]) => {
   const { handBack, events, conf, state } = await makeServedNode();

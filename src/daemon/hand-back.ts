@@ -15,7 +15,7 @@ export interface HandBackOptions {
   readonly config: Pick<EffectiveConfig, "current">;
   readonly records: Pick<RecordStore, "list" | "finish">;
   readonly confFiles: ConfFiles;
-  readonly cluster: Pick<Cluster, "nodeHandedBack" | "nodeNotHandedBack">;
+  readonly cluster: Pick<Cluster, "recordOnNode">;
   readonly logger: Logger;
 }
 
@@ -41,13 +41,18 @@ export async function handBackNode(options: HandBackOptions): Promise<void> {
     await new PreviousPrimary(stateDir).forget();
     if (!(await isCrioRunning())) for (const record of attached) await records.finish(record);
     logger.info({ primary: next.file }, "Plexus was deleted: the node is handed back");
-    cluster.nodeHandedBack(next.file);
+    const message = `Plexus was deleted: the container runtime uses ${next.file}`;
+    cluster.recordOnNode({ type: "Normal", reason: "NodeHandedBack", message });
   } catch (error) {
     const reason = errorMessage(error);
     logger.warn({ reason }, "Plexus was deleted, but the node is not handed back");
-    cluster.nodeNotHandedBack(reason);
+    const message = `Plexus was deleted, but this node still needs it: ${reason}. ${recovery}`;
+    cluster.recordOnNode({ type: "Warning", reason: "NodeNotHandedBack", message });
   }
 }
+
+const recovery =
+  'New pods fail here. Install Plexus again, or hand the node back as in docs/operations/troubleshooting.md, "Plexus was deleted too early"';
 
 /** @throws Error naming the sandboxes that the primary CNI cannot detach */
 async function defaultOnlyRecords(

@@ -4,14 +4,16 @@ import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
+import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
 import { createMetrics, type Metrics } from "#daemon/http/metrics.ts";
 import { type NodeDuties, type NodeDutiesOptions, nodeDuties } from "#daemon/pods/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
+import { noSandboxHosts } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
-import { noSandboxHosts, type SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
+import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -20,6 +22,7 @@ import { readHostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
+import type { NodeEvent } from "#kube/events/event-recorder.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -90,7 +93,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
   resources.defer(() => config.close());
   const cluster = await openCluster({ ...options, config, metrics });
   resources.adopt(cluster, (c) => c.close());
-  config.onInvalid((message) => cluster.configInvalid(message));
+  config.onInvalid((problem) => cluster.recordOnNode(invalidConfiguration(problem)));
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
   const parts = { ...options, records, metrics, config, cluster, confFiles };
@@ -139,6 +142,11 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
       return running.disposeAsync();
     },
   };
+}
+
+function invalidConfiguration(problem: string): NodeEvent {
+  const message = `${problem}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
+  return { type: "Warning", reason: "InvalidConfiguration", message };
 }
 
 function openDuties({ engine, calls, ...parts }: DutiesOptions): NodeDuties | undefined {
@@ -266,7 +274,8 @@ async function startNodeConfIfNeeded(parts: Parts): Promise<NodeConf | undefined
     logger,
     onChange(status, before) {
       metrics.nodeConfState(status.state);
-      cluster.nodeConfChanged(status, before);
+      const event = nodeConfEvent(status, before);
+      if (event !== undefined) cluster.recordOnNode(event);
     },
   });
   metrics.nodeConfState(nodeConf.status().state);

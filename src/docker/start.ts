@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { emptyPorts } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Logger } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
@@ -102,19 +103,11 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
 function openEngine(parts: { records: RecordStore; bootId: string; logger: Logger }): Engine {
   const { bootId } = parts;
   return new Engine({
+    ...emptyPorts,
     ...parts,
     config: () => ({}),
-    publisher: { publish: async () => "settled", withdraw: async () => undefined },
-    events: { record: () => undefined },
     confFiles: new HostConfFiles(),
-    multusFiles: {
-      containers: async () => [],
-      networks: async () => undefined,
-      cachedAdd: async () => undefined,
-    },
     deviceInfo: new HostDeviceInfoFiles(),
-    deviceSources: [],
-    metrics: { requestStarted() {}, requestEnded() {}, delegateEnded() {} },
     clock: bootClockMs,
     now: () => new Date().toISOString(),
     bootId: () => bootId,

@@ -6,6 +6,7 @@ import type { CallConfig } from "#daemon/config/call-config.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { Call } from "#engine/call/call.ts";
+import { emptyPorts } from "#engine/empty-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
 import { ApiError } from "#kube/api/api-error.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
@@ -119,10 +120,7 @@ const tokenRefused =
   "expired, or plexusd's pod was deleted; start plexusd to attach the pod";
 
 /** The status stays pending in the record, for plexusd. */
-const noPublisher: StatusPublisher = {
-  publish: async () => "pending",
-  withdraw: async () => undefined,
-};
+const noPublisher: StatusPublisher = { ...emptyPorts.publisher, publish: async () => "pending" };
 
 function warningsOnly(logger: Logger): EventRecorder {
   return {

@@ -1,6 +1,7 @@
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { type Call, type CallHost, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
+import { emptyPorts } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
@@ -49,8 +50,6 @@ export interface StandaloneOptions {
 /** Time for statuses that earlier calls could not publish, in milliseconds. */
 const pendingStatusMs = 1000;
 
-const noMetrics = { requestStarted() {}, requestEnded() {}, delegateEnded() {} };
-
 /**
  * Serves one call with the same engine as plexusd. The network-status is published before the
  * answer. The shim and the runtime do not wait for what follows: the event, the sync of the
@@ -84,7 +83,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       deviceInfo: new HostDeviceInfoFiles(),
       deviceSources: cluster.deviceSources,
       logger: options.logger,
-      metrics: noMetrics,
+      metrics: emptyPorts.metrics,
       clock: options.clock,
       now: options.now,
       bootId: () => bootId,

@@ -5,7 +5,7 @@ import { DriverError } from "#docker/driver/protocol.ts";
 import { requestSchemas } from "#docker/driver/requests.ts";
 import { parseEndpointOptions } from "#docker/endpoints/endpoint-options.ts";
 import { parseNetworkOptions } from "#docker/networks/network-options.ts";
-import type { Logger } from "#engine/ports.ts";
+import { noLogger } from "#engine/empty-ports.ts";
 import { keptJson } from "../corpus.ts";
 import { jsonTokens, must, refusing, type Target } from "../target.ts";
 
@@ -25,14 +25,6 @@ const driver = Object.fromEntries(
   methods.map((method) => [method, async (request: object) => readOptions(request)]),
 ) as unknown as NetworkDriver;
 
-const logger: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  child: () => logger,
-};
-
 /** The body of a request of Docker Engine, whatever its method is. */
 export const docker: Target = {
   maxLength: 200_000,
@@ -43,7 +35,7 @@ export const docker: Target = {
   async read(input) {
     for (const method of methods) {
       const request = { method: "POST", url: `/${method}`, body: input };
-      const { status } = await serveRequest(request, { driver, logger });
+      const { status } = await serveRequest(request, { driver, logger: noLogger });
       must(status === 200 || status === 400, `${method} is answered with ${status}`);
     }
   },

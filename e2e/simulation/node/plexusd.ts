@@ -7,8 +7,8 @@ import { housekeepingTasks } from "#daemon/housekeeping-tasks.ts";
 import { type NodeDuties, nodeDuties } from "#daemon/pods/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { readCall } from "#engine/call/call.ts";
-import type { EngineMetrics } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
+import { emptyPorts, noLogger } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import { HostGoneError, type Logger, type RuntimeSandboxes } from "#engine/ports.ts";
@@ -94,8 +94,7 @@ const leftOut =
 const unrecordedStatus = "cannot record the network-status that is still to be published";
 
 const logger: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
+  ...noLogger,
   warn: (fields, message) => {
     world().note(() => `log: ${message} ${shown(fields)}`);
     if (message === unrecordedStatus) world().observer.statusNotRecorded(world().schedule.current);
@@ -110,12 +109,6 @@ function shown(fields: object): string {
   return JSON.stringify(others) + text;
 }
 
-const metrics: EngineMetrics = {
-  requestStarted: () => undefined,
-  requestEnded: () => undefined,
-  delegateEnded: () => undefined,
-};
-
 /** The kubelet's answer for each pod. */
 const deviceSource: DeviceSource = {
   async devicesOf({ pod }) {
@@ -129,7 +122,7 @@ const deviceSource: DeviceSource = {
 const common = {
   deviceSources: [deviceSource],
   logger,
-  metrics,
+  metrics: emptyPorts.metrics,
   clock: bootClockMs,
   now,
 };

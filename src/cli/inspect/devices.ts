@@ -5,9 +5,9 @@ import { podName } from "#cli/pod-name.ts";
 import { table } from "#cli/table.ts";
 import { claimedDevicesPage, type DevicesByResource } from "#daemon/admin/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
+import { noLogger } from "#engine/empty-ports.ts";
 import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
-import type { Logger } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -64,7 +64,7 @@ async function askKubelet(
   kubeletDir: string,
   pod: PodName & { readonly uid: string },
 ): Promise<readonly ResourceDevice[]> {
-  const source = new KubeletDevices({ kubeletDir, logger: silent });
+  const source = new KubeletDevices({ kubeletDir, logger: noLogger });
   try {
     const devices = await source.devicesOf({
       pod: { ...pod, annotations: {}, isStatic: false },
@@ -117,9 +117,3 @@ function sourceOf({ source, claims = [] }: AllocatedDevice): string {
 function isRecordedAs(device: ResourceDevice, recorded: ResourceDevice): boolean {
   return device.id === recorded.id && ["", device.resourceName].includes(recorded.resourceName);
 }
-
-const ignore = (): void => undefined;
-const silent: Logger = {
-  ...{ debug: ignore, info: ignore, warn: ignore, error: ignore },
-  child: () => silent,
-};

@@ -2,7 +2,8 @@ import { readFile, rename, rm, stat, unlink, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
-import { makeNode, type Node, quick, silent } from "#daemon/cni-conf/testing/node.ts";
+import { makeNode, type Node, quick } from "#daemon/cni-conf/testing/node.ts";
+import { noLogger } from "#engine/empty-ports.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
@@ -38,7 +39,7 @@ async function startReconciler(
 ): Promise<NodeConfReconciler> {
   const timings = { calmMs: 60_000, ...quick, ...change } as NodeConfTimings;
   const { config, state: stateDir } = node;
-  const options = { spec: () => config, stateDir, files, logger: silent, timings };
+  const options = { spec: () => config, stateDir, files, logger: noLogger, timings };
   const reconciler = new NodeConfReconciler(options);
   await reconciler.load();
   return reconciler;

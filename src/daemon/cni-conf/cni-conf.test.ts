@@ -2,8 +2,9 @@ import { mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { makeNode, type Node, quick, silent } from "#daemon/cni-conf/testing/node.ts";
+import { makeNode, type Node, quick } from "#daemon/cni-conf/testing/node.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import { noLogger } from "#engine/empty-ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
@@ -233,7 +234,7 @@ test.each<[string, Action, (node: Node) => { cniConfDir?: string; stateDir?: str
     },
     stateDir,
     files: new HostConfFiles(),
-    logger: { ...silent, info: take, warn: take, error: take },
+    logger: { ...noLogger, info: take, warn: take, error: take },
     timings: quick,
   });
   onTestFinished(() => conf.stop());
@@ -470,7 +471,7 @@ test("reconcileNow() applies a changed configuration at once", async () => {
     spec: () => ({ ...node.config, ...change }),
     stateDir: node.state,
     files: new HostConfFiles(),
-    logger: silent,
+    logger: noLogger,
     timings: quick,
   });
   Object.assign(change, { primaryConf: "20-flannel.conflist" });
@@ -491,7 +492,7 @@ test("a file that cannot be written is tried again by time, not because of its t
     },
     stateDir: node.state,
     files: new HostConfFiles(),
-    logger: silent,
+    logger: noLogger,
     timings: { ...quick, waitingPollMs },
   });
   onTestFinished(() => conf.stop());

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { noSandboxHosts } from "#engine/empty-ports.ts";
 import type { Inspection } from "#engine/hotplug/inspection/inspector.ts";
-import { noSandboxHosts, SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
+import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
 import type { Pod } from "#engine/ports.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { AgentTasks } from "./agent-tasks.ts";

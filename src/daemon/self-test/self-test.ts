@@ -1,11 +1,12 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { noLogger } from "#engine/empty-ports.ts";
 import type { Logger } from "#engine/ports.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { RequestMessage } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer } from "#serving/call-server.ts";
-import { noLogger, testEngine, testNetwork, testPod } from "./test-engine.ts";
+import { testEngine, testNetwork, testPod } from "./test-engine.ts";
 import { TestShim } from "./test-shim.ts";
 
 /** More rounds do not make the first calls faster (docs/design/decisions.md). */

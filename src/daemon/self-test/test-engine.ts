@@ -1,7 +1,8 @@
 import { Registry } from "prom-client";
 import { engineMetrics } from "#daemon/http/engine-metrics.ts";
+import { emptyPorts, emptySource } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
-import type { Logger, Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 
@@ -19,34 +20,20 @@ export function testNetwork(name: string): object {
   return { cniVersion: "1.0.0", name, plugins: [{ type: `${name}-plugin` }] };
 }
 
-/** Drops what is logged. */
-export const noLogger: Logger = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  child: () => noLogger,
-};
-
 /** An engine that knows only {@link testPod}, and whose calls are not published, counted or logged. */
 export function testEngine(records: RecordStore): Engine {
   return new Engine({
+    ...emptyPorts,
     records,
     config: () => ({}),
     source: {
+      ...emptySource,
       getPod: async () => testPod,
       getNad: async ({ namespace, name }) => ({
         ...{ namespace, name, annotations: {} },
         config: JSON.stringify(testNetwork(name)),
       }),
-      getPodObject: async () => undefined,
-      notReadyReason: () => undefined,
     },
-    publisher: { publish: async () => "settled", withdraw: async () => undefined },
-    events: { record: () => undefined },
-    ...noFiles,
-    deviceSources: [],
-    logger: noLogger,
     metrics: engineMetrics(new Registry()),
     clock: bootClockMs,
     now: () => new Date().toISOString(),
@@ -54,22 +41,3 @@ export function testEngine(records: RecordStore): Engine {
     repeatsTeardowns: true,
   });
 }
-
-const noFiles = {
-  confFiles: {
-    list: async () => [],
-    read: async () => "",
-    kind: async () => "absent" as const,
-    sees: () => true,
-  },
-  multusFiles: {
-    containers: async () => [],
-    networks: async () => undefined,
-    cachedAdd: async () => undefined,
-  },
-  deviceInfo: {
-    read: async () => undefined,
-    copy: async () => false,
-    remove: async () => undefined,
-  },
-};

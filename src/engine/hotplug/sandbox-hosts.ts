@@ -50,12 +50,3 @@ export interface SandboxHost extends AsyncDisposable {
   /** The agent's CNI_PATH. */
   readonly path: readonly string[];
 }
-
-/** Where no agent can connect. */
-export const noSandboxHosts: SandboxHosts = {
-  isAvailable: () => false,
-  onAvailable: () => undefined,
-  open: async () => {
-    throw noAgentError();
-  },
-};

@@ -7,14 +7,11 @@ import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import type { NodeConfTimings } from "#daemon/cni-conf/reconciler.ts";
 import type { NodeConfState } from "#daemon/cni-conf/status.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import type { Logger } from "#engine/ports.ts";
+import { noLogger } from "#engine/empty-ports.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, wholeHost } from "#host/host-view.ts";
 import type { NodeEvent } from "#kube/events/event-recorder.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
-
-/** Logs nothing. */
-export const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
 /** Times for tests. */
 export const quick: Partial<NodeConfTimings> = {
@@ -74,7 +71,7 @@ export async function makeNode(options: { view?: (root: string) => HostView } = 
         spec: () => ({ ...config, ...change }),
         stateDir: dirs.state,
         files: new HostConfFiles(view),
-        logger: silent,
+        logger: noLogger,
         onChange(status, before) {
           states.push(status.state);
           events.push(...[nodeConfEvent(status, before) ?? []].flat());

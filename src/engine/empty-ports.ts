@@ -1,0 +1,54 @@
+import type { EngineDeps } from "./call/deps.ts";
+import { noAgentError, type SandboxHosts } from "./hotplug/sandbox-hosts.ts";
+import type { ClusterSource, Logger } from "./ports.ts";
+
+/** Drops what is logged. */
+export const noLogger: Logger = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  child: () => noLogger,
+};
+
+/** What an engine gets for the things that its process does not have. */
+export const emptyPorts = {
+  publisher: { publish: async () => "settled", withdraw: async () => undefined },
+  events: { record: () => undefined },
+  confFiles: {
+    list: async () => [],
+    read: async () => "",
+    kind: async () => "absent",
+    sees: () => true,
+  },
+  multusFiles: {
+    containers: async () => [],
+    networks: async () => undefined,
+    cachedAdd: async () => undefined,
+  },
+  deviceInfo: {
+    read: async () => undefined,
+    copy: async () => false,
+    remove: async () => undefined,
+  },
+  deviceSources: [],
+  logger: noLogger,
+  metrics: { requestStarted() {}, requestEnded() {}, delegateEnded() {} },
+} satisfies Partial<EngineDeps>;
+
+/** A source without pods and definitions. */
+export const emptySource: ClusterSource = {
+  getPod: async () => undefined,
+  getPodObject: async () => undefined,
+  getNad: async () => undefined,
+  notReadyReason: () => undefined,
+};
+
+/** Where no agent can connect. */
+export const noSandboxHosts: SandboxHosts = {
+  isAvailable: () => false,
+  onAvailable: () => undefined,
+  open: async () => {
+    throw noAgentError();
+  },
+};
