@@ -191,7 +191,7 @@ bench-hot-plug: build deps-test ## measure the time from an edit of a running po
 
 docs: deps ## regenerate the generated pages
 	node scripts/conformance.ts
-	node scripts/config-docs.ts
+	node scripts/docs.ts
 	node scripts/chart-schema.ts
 
 image: build ## build the container image from local files; STANDALONE=1 includes plexus-standalone

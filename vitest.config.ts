@@ -25,7 +25,10 @@ export default defineConfig({
         extends: true,
         test: {
           name: "unit",
-          include: ["{src,bench,e2e/simulation,e2e/mutation}/**/*.test.ts", "e2e/fuzz/*.test.ts"],
+          include: [
+            "{src,bench,scripts,e2e/simulation,e2e/mutation}/**/*.test.ts",
+            "e2e/fuzz/*.test.ts",
+          ],
           exclude: ["e2e/simulation/mutations.test.ts"],
           // Some start processes and fsync: the limit is for what hangs, not for a busy machine.
           testTimeout: 30_000,

@@ -107,7 +107,7 @@ const char *errno_text(int error)
 }
 
 /* Ends the call with a CNI error on stdout. containerd takes a DEL error with certain words for "already detached"
- * and does not retry, so these words are broken up, also a plugin's. `details` has a reason of src/cni/error.ts. */
+ * and does not retry, so these words are broken up, also a plugin's. `details` has a reason of src/lib/reasons.ts. */
 _Noreturn void fail(const struct call *call, enum cni_error code, const char *format, ...)
 {
 	const char *reason = code == CNI_INVALID_ENVIRONMENT ? "InvalidEnvironmentVariables"

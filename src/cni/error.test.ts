@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { flattenCauses } from "./error.ts";
+import { reasons } from "#lib/reasons.ts";
+import { CniErrorCode, flattenCauses } from "./error.ts";
 
 /** An error and its causes, outermost first. */
 function caused(...messages: string[]): Error | undefined {
@@ -15,4 +16,14 @@ test.each([
   [["two\nlines", "inner"], "two lines: inner"],
 ])("flattenCauses() joins %j without repetitions, up to a depth of 8", (messages, line) => {
   expect(flattenCauses(caused(...messages))).toBe(line);
+});
+
+test("each reason has one of the error codes", () => {
+  const codes = new Set<number>(Object.values(CniErrorCode));
+  expect(Object.entries(reasons).filter(([, { code }]) => !codes.has(code))).toEqual([]);
+});
+
+test("a reason that has the name of a code has that code", () => {
+  const codes: Readonly<Record<string, number>> = CniErrorCode;
+  for (const [name, { code }] of Object.entries(reasons)) expect(codes[name] ?? code).toBe(code);
 });

@@ -1,6 +1,7 @@
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { oneLine } from "#lib/one-line.ts";
+import { type Reason, reasons } from "#lib/reasons.ts";
 
 /** The error codes of CNI 1.1.0 §5 "Error", libcni's 0, 8 and 999, and Plexus's from 100 on. */
 export const CniErrorCode = {
@@ -27,61 +28,6 @@ export const CniErrorCode = {
   Internal: 999,
 } as const;
 
-/**
- * Stable reasons of Plexus's own errors, with their codes; the first one of a code is its default.
- * docs/operations/troubleshooting.md says what to do about each.
- */
-export const reasonCodes = {
-  IncompatibleCniVersion: CniErrorCode.IncompatibleCniVersion,
-  UnknownContainer: CniErrorCode.UnknownContainer,
-  InvalidEnvironmentVariables: CniErrorCode.InvalidEnvironmentVariables,
-  IoFailure: CniErrorCode.IoFailure,
-  StateUnwritable: CniErrorCode.IoFailure,
-  DecodingFailure: CniErrorCode.DecodingFailure,
-  PluginOutput: CniErrorCode.DecodingFailure,
-  InvalidNetworkConfig: CniErrorCode.InvalidNetworkConfig,
-  InvalidDefinition: CniErrorCode.InvalidNetworkConfig,
-  MetaPlugin: CniErrorCode.InvalidNetworkConfig,
-  MissingConfiguration: CniErrorCode.InvalidNetworkConfig,
-  MissingDefaultNetwork: CniErrorCode.InvalidNetworkConfig,
-  NotFirstPlugin: CniErrorCode.InvalidNetworkConfig,
-  InvalidNetns: CniErrorCode.InvalidNetns,
-  TryAgainLater: CniErrorCode.TryAgainLater,
-  ApiUnavailable: CniErrorCode.TryAgainLater,
-  DaemonUnavailable: CniErrorCode.TryAgainLater,
-  DevicesUnknown: CniErrorCode.TryAgainLater,
-  AgentUnavailable: CniErrorCode.TryAgainLater,
-  PodReplaced: CniErrorCode.TryAgainLater,
-  PrimaryNotReady: CniErrorCode.TryAgainLater,
-  RepeatedFailures: CniErrorCode.TryAgainLater,
-  PluginNotAvailable: CniErrorCode.PluginNotAvailable,
-  InvalidRequest: CniErrorCode.InvalidRequest,
-  InvalidAnnotation: CniErrorCode.InvalidRequest,
-  UnknownKey: CniErrorCode.InvalidRequest,
-  NoNetworkFound: CniErrorCode.InvalidRequest,
-  UndeclaredRequest: CniErrorCode.InvalidRequest,
-  IgnoredRequest: CniErrorCode.InvalidRequest,
-  DeviceNotAllocated: CniErrorCode.InvalidRequest,
-  UnusableDevice: CniErrorCode.InvalidRequest,
-  RepeatedNetwork: CniErrorCode.InvalidRequest,
-  InterfaceNameTaken: CniErrorCode.InvalidRequest,
-  DefaultInterfaceName: CniErrorCode.InvalidRequest,
-  OverLimit: CniErrorCode.InvalidRequest,
-  UnreachableGateway: CniErrorCode.InvalidRequest,
-  DefaultRouteTaken: CniErrorCode.InvalidRequest,
-  NetworkAccessDenied: CniErrorCode.AccessDenied,
-  TeardownIncomplete: CniErrorCode.TeardownIncomplete,
-  AlreadyAttached: CniErrorCode.AlreadyAttached,
-  Internal: CniErrorCode.Internal,
-  PluginMissing: CniErrorCode.Internal,
-  PluginRefused: CniErrorCode.Internal,
-  PluginTimeout: CniErrorCode.Internal,
-  PluginCrashed: CniErrorCode.Internal,
-} as const satisfies Readonly<Record<string, number>>;
-
-/** Why one of Plexus's own errors happened. */
-export type Reason = keyof typeof reasonCodes;
-
 export interface CniErrorOptions {
   readonly details?: string | undefined;
   /** Undefined for the error of a plugin, which has none. @default that of the code */
@@ -102,7 +48,7 @@ export class CniError extends Error {
   /** An error for a reason, with the reason's code; or with a code, for the reason of the options. */
   constructor(what: Reason | number, message: string, options: CniErrorOptions = {}) {
     super(message, omitUndefined({ cause: options.cause }));
-    this.code = typeof what === "number" ? what : reasonCodes[what];
+    this.code = typeof what === "number" ? what : reasons[what].code;
     this.reason = reasonOf(what, options);
     this.details = options.details;
     this.subject = options.subject;
@@ -155,8 +101,8 @@ export function withoutSubject(message: string, subject: string): string {
 function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | undefined {
   if (typeof what === "string") return what;
   if ("reason" in options) return options.reason;
-  const reasons = Object.keys(reasonCodes) as Reason[];
-  return reasons.find((reason) => reasonCodes[reason] === what);
+  const names = Object.keys(reasons) as Reason[];
+  return names.find((reason) => reasons[reason].code === what);
 }
 
 /** Returns a {@link CniError} unchanged; any other error becomes code 999 with its causes. */

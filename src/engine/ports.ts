@@ -1,6 +1,6 @@
-import type { Reason } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { Reason } from "#lib/reasons.ts";
 import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 

@@ -6,7 +6,8 @@ import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect } from "vitest";
-import { CniErrorCode, type Reason, reasonCodes } from "#cni/error.ts";
+import { CniErrorCode } from "#cni/error.ts";
+import { type Reason, reasons } from "#lib/reasons.ts";
 import { waitUntil } from "../../support/wait.ts";
 import {
   decodeFrame,
@@ -320,7 +321,7 @@ export function cniError(answer: Answer): CniError {
   const { details, ...error } = JSON.parse(answer.stdout);
   const reason = /^reason=(\w+)$/.exec(details)?.[1] as Reason;
   const isStatus = error.code === CniErrorCode.PluginNotAvailable && reason === "DaemonUnavailable";
-  expect(isStatus ? error.code : reasonCodes[reason], reason).toBe(error.code);
+  expect(isStatus ? error.code : reasons[reason].code, reason).toBe(error.code);
   return { ...error, reason };
 }
 

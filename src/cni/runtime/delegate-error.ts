@@ -1,11 +1,12 @@
 import { tryParseJson } from "#cni/document.ts";
-import { CniError, CniErrorCode, type CniErrorOptions, type Reason } from "#cni/error.ts";
+import { CniError, CniErrorCode, type CniErrorOptions } from "#cni/error.ts";
 import { limits } from "#cni/limits.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { joinLines, oneLine } from "#lib/one-line.ts";
 import { Problems } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
+import type { Reason } from "#lib/reasons.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
 interface DelegateErrorOptions extends CniErrorOptions {

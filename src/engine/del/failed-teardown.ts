@@ -1,7 +1,7 @@
-import type { Reason } from "#cni/error.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { AttachmentRecord, BootTime, FailedTeardown } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { Reason } from "#lib/reasons.ts";
 
 const lastErrorMax = 1024;
 

@@ -1,5 +1,4 @@
-import { type Reason, reasonCodes } from "#cni/error.ts";
-import { hotPlugSteps, reasonSteps } from "./reason-steps.ts";
+import { type Reason, reasons } from "#lib/reasons.ts";
 
 /** A failed call or network. */
 export interface Failure {
@@ -82,13 +81,13 @@ export function explainError({ message, code, reason, retriedBy }: Failure): {
   step: string;
 } {
   if (reason !== undefined) {
-    const hotPlugStep = retriedBy === "plexusd" ? hotPlugSteps[reason] : undefined;
-    return { finding: reason, step: hotPlugStep ?? reasonSteps[reason] };
+    const { step, hotPlugStep } = reasons[reason];
+    return { finding: reason, step: retriedBy === "plexusd" ? hotPlugStep : step };
   }
   const known = pluginErrors.find(({ words }) => words.some((phrase) => says(message, phrase)));
   if (known !== undefined) return known;
-  const shared = sharedReasons.find((each) => reasonCodes[each] === code);
-  if (shared !== undefined) return { finding: shared, step: reasonSteps[shared] };
+  const shared = sharedReasons.find((each) => reasons[each].code === code);
+  if (shared !== undefined) return { finding: shared, step: reasons[shared].step };
   return {
     finding: "PluginFailed",
     step: "correct what the plugin's message names, in the definition or on the node",

@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
-import { CniError, type Reason } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { Reason } from "#lib/reasons.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import type { Explanation } from "./explanation.ts";
 

@@ -1,4 +1,5 @@
-import { CniError, type Reason } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
+import type { Reason } from "#lib/reasons.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 import { type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 

@@ -1,6 +1,6 @@
-import type { Reason } from "#cni/error.ts";
 import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
 import type { JsonObject } from "#lib/json.ts";
+import type { Reason } from "#lib/reasons.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 
 /** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */

@@ -1,6 +1,7 @@
-import { CniErrorCode, type Reason } from "#cni/error.ts";
+import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
+import type { Reason } from "#lib/reasons.ts";
 import type { Process } from "../../world/schedule.ts";
 import { world } from "../../world/world.ts";
 import type { InheritedLock, LockedFile, LockHolder, ProcessGroup } from "../locks.ts";

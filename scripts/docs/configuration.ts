@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { type Limit, limits } from "#cni/limits.ts";
+import { configSchema } from "#daemon/config/schema.ts";
 import { networkKeys } from "#engine/config-keys.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { configSchema } from "./schema.ts";
 
 interface Schema {
   readonly type?: string;
@@ -18,7 +18,7 @@ interface Schema {
 
 const names = Object.keys(networkKeys);
 
-const head = `<!-- Made by scripts/config-docs.ts from src/daemon/config/schema.ts. Do not edit. -->
+const head = `<!-- Made by make docs from src/daemon/config/schema.ts. Do not edit. -->
 
 # Configuration
 

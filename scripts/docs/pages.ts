@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { reasons } from "#lib/reasons.ts";
+import { renderConfigDocs } from "./configuration.ts";
+
+const docs = join(import.meta.dirname, "../../docs");
+
+/** A table of a page: the names of its columns, and its rows. */
+type Table = readonly [head: readonly string[], ...rows: (readonly (string | number)[])[]];
+
+/** The path and the text of each page that is made from tables in src/, all of it or tables alone. */
+export function generatedPages(): [path: string, text: string][] {
+  return [
+    [join(docs, "user/configuration.md"), renderConfigDocs()],
+    pageWith("operations/troubleshooting.md", reasonTable(), hotPlugTable()),
+  ];
+}
+
+function reasonTable(): Table {
+  const rows = Object.entries(reasons).map(([name, { code, step }]) => [`\`${name}\``, code, step]);
+  return [["reason", "code", "what to do"], ...rows];
+}
+
+function hotPlugTable(): Table {
+  const rows = Object.entries(reasons)
+    .filter(([, { step, hotPlugStep }]) => hotPlugStep !== step)
+    .map(([name, { hotPlugStep }]) => [`\`${name}\``, hotPlugStep]);
+  return [["reason", "what to do"], ...rows];
+}
+
+/** The page as it is, with these tables instead of those with the same columns. */
+function pageWith(page: string, ...tables: readonly Table[]): [path: string, text: string] {
+  const path = join(docs, page);
+  return [path, tables.reduce((text, table) => withTable(text, table), readFileSync(path, "utf8"))];
+}
+
+function withTable(text: string, [head, ...rows]: Table): string {
+  const line = (cells: Table[number]): string => `| ${cells.join(" | ")} |\n`;
+  const [before, after, ...others] = text.split(`\n${line(head)}`);
+  if (after === undefined || others.length > 0) throw new Error(`not one table: ${line(head)}`);
+  const rule = `|${"---|".repeat(head.length)}\n`;
+  return `${before}\n${line(head)}${rule}${rows.map(line).join("")}${after.replace(/^(\|.*\n)*/, "")}`;
+}

@@ -1,0 +1,138 @@
+/** What to do about an error; if it differs for a running pod with `hotPlug: on`, both. */
+type Steps = string | readonly [step: string, hotPlugStep: string];
+
+/**
+ * The stable reasons of Plexus's own errors, by CNI error code (src/cni/error.ts), with what to do.
+ * The first one of a code is its default. `make docs` writes docs/operations/troubleshooting.md from
+ * this table.
+ */
+const table = {
+  1: {
+    IncompatibleCniVersion:
+      "set a cniVersion that the plugin supports in the definition, not only inside of its plugins, or update the plugin",
+  },
+  3: {
+    UnknownContainer:
+      "update the container runtime: it passed a container ID that CNI does not allow",
+  },
+  4: {
+    InvalidEnvironmentVariables:
+      "update the container runtime: it passed a CNI variable that CNI does not allow",
+  },
+  5: {
+    IoFailure: "check the kernel's log and the disk of this node",
+    StateUnwritable:
+      "free space and inodes on the node's disk, and check that /var/lib/plexus is writable",
+  },
+  6: {
+    DecodingFailure: "correct the document that the message names",
+    PluginOutput: "report it to the plugin's maintainers: a plugin must print a CNI result",
+  },
+  7: {
+    InvalidNetworkConfig: "correct the network configuration that the message names",
+    InvalidDefinition: "correct the definition's spec.config",
+    MetaPlugin:
+      "replace the meta-plugin in the definition by the network's own plugin: Plexus calls it directly",
+    MissingConfiguration:
+      "put the configuration into the definition's spec.config, or a file with that network name into confDir on this node",
+    MissingDefaultNetwork:
+      "restore the file or create the network that the message names, or correct clusterNetwork and defaultNetworks in plexusd's configuration; kubectl plexus doctor says when plexusd takes another file of the primary CNI",
+    NotFirstPlugin: "make the other plugin part of the cluster default network",
+  },
+  8: {
+    InvalidNetns: "do nothing: the container runtime makes a new sandbox",
+  },
+  11: {
+    TryAgainLater: ["wait: the container runtime retries", "wait"],
+    ApiUnavailable: [
+      "check that this node reaches the API server, and the permissions of plexusd's service account; the kubelet retries",
+      "check that this node reaches the API server, and the permissions of plexusd's service account",
+    ],
+    DaemonUnavailable: "check plexusd's pod on this node; the kubelet retries until plexusd runs",
+    DevicesUnknown: [
+      "check that the kubelet runs and that plexusd's pod mounts its pod-resources directory; the kubelet retries",
+      "check that the kubelet runs and that plexusd's pod mounts its pod-resources directory",
+    ],
+    AgentUnavailable:
+      "install `plexus agent --attach` on this node: docs/user/hot-plug.md says how",
+    PodReplaced: "do nothing: the kubelet removes this sandbox",
+    PrimaryNotReady: "check the primary CNI's pod on this node",
+    RepeatedFailures:
+      "fix the cause in parentheses; the pod starts after one of its earlier sandboxes is detached",
+  },
+  50: {
+    PluginNotAvailable: "fix what the message names; the node then becomes ready",
+  },
+  100: {
+    InvalidRequest: "correct the annotation or the definition that the message names",
+    InvalidAnnotation: [
+      "correct the annotation and create the pod again",
+      "correct the annotation",
+    ],
+    UnknownKey: [
+      "correct or remove the key in the annotation, and create the pod again; Plexus ignores it, as Multus does",
+      "correct or remove the key in the annotation; Plexus ignores it, as Multus does",
+    ],
+    NoNetworkFound: [
+      "create the definition, or correct name and namespace in the annotation; the kubelet retries",
+      "create the definition, or correct name and namespace in the annotation",
+    ],
+    UndeclaredRequest:
+      'declare the capability in the definition ("capabilities": {…: true}) on a plugin that supports it, remove the key from the annotation, or set in plexusd\'s configuration undeclaredRequests: cniArgs (mac and ips) or ignoredRequests: warn (the others), as Multus behaves',
+    IgnoredRequest:
+      "use a plugin that supports the key, remove it from the annotation, or set ignoredRequests: warn in plexusd's configuration, as Multus behaves",
+    DeviceNotAllocated:
+      "request the resource in the limits of a container, once per network that needs it, and create the pod again; a deviceID in the annotation must be one that plexusctl devices shows for the pod; add a resource without devices to markerResources in plexusd's configuration",
+    UnusableDevice: "correct the pod's resource claims, or the driver that the message names",
+    RepeatedNetwork: "use a second definition whose configuration has another name",
+    InterfaceNameTaken:
+      "give each network in the annotation a different interface name, none of them eth0 or lo",
+    DefaultInterfaceName: "remove the interface name from the default-network annotation",
+    OverLimit: "make it smaller: docs/user/configuration.md lists the limits, which are fixed",
+    UnreachableGateway:
+      "set a gateway in the default-route of the annotation that is in the interface's network",
+    DefaultRouteTaken:
+      "keep one default-route in the annotation, and remove routes that something else has set in the pod",
+  },
+  101: {
+    NetworkAccessDenied:
+      "move the definition into the pod's namespace or into one of globalNamespaces",
+  },
+  102: {
+    TeardownIncomplete: "fix what the message names; the container runtime retries",
+  },
+  103: {
+    AlreadyAttached: "wait: the container runtime must call DEL before another ADD",
+  },
+  999: {
+    Internal: "read plexusd's log, which has the cause",
+    PluginMissing: "install the plugin on this node, or correct its type in the definition",
+    PluginRefused:
+      "make the plugin a file that only root can write, in the container runtime's plugin directory or one of /etc/plexus/plugin-dirs",
+    PluginTimeout:
+      "check what the plugin waits for (its daemon, a DHCP server, a lock); delegateTimeoutMs limits its time",
+    PluginCrashed: "check the kernel's log for a crash of the plugin or a lack of memory",
+  },
+} as const satisfies Readonly<Record<number, Readonly<Record<string, Steps>>>>;
+
+type KeyOf<T> = T extends unknown ? keyof T : never;
+
+/** Why one of Plexus's own errors happened. */
+export type Reason = KeyOf<(typeof table)[keyof typeof table]>;
+
+interface ReasonRow {
+  readonly code: number;
+  readonly step: string;
+  /** For a running pod with `hotPlug: on`. */
+  readonly hotPlugStep: string;
+}
+
+/** Each reason's row, in the order of the table. */
+export const reasons = Object.fromEntries(
+  Object.entries(table).flatMap(([code, rows]) =>
+    Object.entries<Steps>(rows).map(([reason, steps]) => {
+      const [step, hotPlugStep = step] = [steps].flat();
+      return [reason, { code: Number(code), step, hotPlugStep }];
+    }),
+  ),
+) as Readonly<Record<Reason, ReasonRow>>;
