@@ -578,27 +578,27 @@ interface UnsearchedSafeguard {
 export const notExpressible: readonly UnsearchedSafeguard[] = [
   {
     safeguard: "a leftover is not retried while a shim replays its plan",
-    reason: "three faults have to meet, which happens in one of some ten thousand histories",
+    reason: "three faults meet; one of some 10,000 histories",
   },
   {
     safeguard: "a process that was stopped does not replace the record of the next one",
-    reason: "an ADD has to be at that moment, as in one of some fifty thousand histories",
+    reason: "an ADD has to be at that moment; one of some 50,000 histories",
   },
   {
     safeguard: "a rollback waits for a missing plugin of what was attempted",
-    reason: "two faults have to meet, which happens in one of some ten thousand histories",
+    reason: "two faults meet; one of some 10,000 histories",
   },
   {
     safeguard: "the grace period of a missing plugin starts when it is missing",
-    reason: "two faults have to meet, which happens in one of some hundred thousand histories",
+    reason: "two faults meet; one of some 100,000 histories",
   },
   {
     safeguard: "the shim locks a sandbox while another sandbox's call detaches it",
-    reason: "three faults have to meet, which happens in one of some ten thousand histories",
+    reason: "three faults meet; one of some 10,000 histories",
   },
   {
     safeguard: "calls for a sandbox and retries of it run in turn",
-    reason: "the two meet in one of many thousand histories",
+    reason: "one of many thousand histories",
   },
   {
     safeguard: "a record that another process finished is not restored",
@@ -610,11 +610,11 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   },
   {
     safeguard: "the time for a leftover is limited",
-    reason: "three faults have to meet, which happens in fewer than one of 5,000 histories",
+    reason: "three faults meet; less than one of 5,000 histories",
   },
   {
     safeguard: "the agent locks the sandbox whose networks it changes",
-    reason: "the engine's lock excludes the calls that plexusd serves, which is a safeguard too",
+    reason: "the engine's lock does the same",
   },
   {
     safeguard: "a leftover is retried with backoff",
@@ -626,20 +626,20 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   },
   {
     safeguard: "a pod counts as missing only after ten minutes",
-    reason: "the namespace of a running sandbox exists, which is a safeguard too",
+    reason: "the namespace of a running sandbox exists",
   },
   {
     safeguard: "a status is written only to the pod with its UID",
-    reason: "the DEL of the earlier pod withdraws its status, which is a safeguard too",
+    reason: "the DEL of the earlier pod withdraws it",
   },
   {
     safeguard: "a newer status replaces one that is being retried",
-    reason: "the DEL of the earlier sandbox withdraws its status, which is a safeguard too",
+    reason: "the DEL of the earlier sandbox withdraws it",
   },
   {
     safeguard:
       "a status is published only while its ADD has its shim and its record, and the pod no newer one",
-    reason: "three faults have to meet, which happens in one of some hundred thousand histories",
+    reason: "three faults meet; one of some 100,000 histories",
   },
   {
     safeguard: "a DEL withdraws the status that waits",
@@ -647,23 +647,23 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   },
   {
     safeguard: "a DEL marks its record before anything else",
-    reason: "the record becomes a leftover when its pod is gone, which is a safeguard too",
+    reason: "the record becomes a leftover with its pod",
   },
   {
     safeguard: "GC excludes other operations in the shim",
-    reason: "the lock inside plexusd is a safeguard too",
+    reason: "the lock inside plexusd does the same",
   },
   {
     safeguard: "a lock is taken again if its file was removed meanwhile",
-    reason: "the lock inside plexusd is a safeguard too",
+    reason: "the lock inside plexusd does the same",
   },
   {
     safeguard: "a call without room for its lock file counts as one of every sandbox",
-    reason: "two faults have to meet, which happens in one of some hundred thousand histories",
+    reason: "two faults meet; one of some 100,000 histories",
   },
   {
     safeguard: "a plugin attaches only if its process group is noted in the lock file",
-    reason: "three faults have to meet, which happens in one of some hundred thousand histories",
+    reason: "three faults meet; one of some 100,000 histories",
   },
   {
     safeguard: "an element keeps its interface over all attempts",
@@ -675,17 +675,15 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   },
   {
     safeguard: "an edit is compared with a pod that was read after it",
-    reason:
-      "two reads have to meet an edit, which happens in one of some hundred thousand histories",
+    reason: "two reads meet an edit; one of some 100,000 histories",
   },
   {
     safeguard: "operations on a sandbox exclude each other in the shim",
-    reason: "the lock inside plexusd is a safeguard too",
+    reason: "the lock inside plexusd does the same",
   },
   {
     safeguard: "a GC detaches only sandboxes of its list",
-    reason:
-      "a sandbox that no list of the caller has is detached only when its namespace is gone, which is a safeguard too",
+    reason: "such a sandbox is detached only when its namespace is gone",
   },
   {
     safeguard: "plexusd replaces only the text that it has read",
@@ -693,7 +691,7 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   },
   {
     safeguard: "what was left out of the default network stays out",
-    reason: "the last good file stays while the primary's lacks a plugin, which is a safeguard too",
+    reason: "the last good file stays while the primary's lacks a plugin",
   },
   {
     safeguard: "plexusd restores only plugins whose executable is there",
@@ -701,14 +699,14 @@ export const notExpressible: readonly UnsearchedSafeguard[] = [
   },
   {
     safeguard: "a DEL leaves a device only to a sandbox that is attached with it",
-    reason: "four faults have to meet, which happens in one of some hundred thousand histories",
+    reason: "four faults meet; one of some 100,000 histories",
   },
   {
     safeguard: "after an incomplete update, a record keeps its boot",
-    reason: "two faults have to meet, which happens in one of some hundred thousand histories",
+    reason: "two faults meet; one of some 100,000 histories",
   },
   {
     safeguard: "a DEL leaves a device that another sandbox has",
-    reason: "the ADD of the other one first detaches what had the device, which is a safeguard too",
+    reason: "the other one's ADD first detaches what had the device",
   },
 ];
