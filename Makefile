@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test conformance npwg-conformance lint typecheck cluster cluster-down e2e e2e-versions e2e-migration e2e-crio e2e-clients e2e-primary bench bench-pods bench-hot-plug image clean docs fuzz chaos powerloss simulate soak mutate docker docker-plugin chart e2e-docker e2e-sriov e2e-arm64 fresh release test-release dashboard FORCE
+.PHONY: help deps deps-test build demo test lint conformance fuzz cluster e2e fresh chaos powerloss simulate mutate soak bench docs image docker chart release clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -47,20 +47,18 @@ dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json
 demo: build ## attach two pods to three networks, in a separate network namespace
 	@scripts/demo.sh
 
-lint: deps ## check style, structure, English, and that nothing is unused
+lint: deps ## check style, structure, English, types, and that nothing is unused
 	biome check .
 	node scripts/prose.ts
 	knip
 	knip --production --tags=-internal
-
-typecheck: deps ## check the types
 	tsc -p .
 
 # FLAVOUR=standalone: no plexusd runs, and the compiled plexus-standalone serves every call (test, conformance, chaos,
 # powerloss). FILES: only these of the tests that this concerns.
 export FLAVOUR ?= daemon
 
-test: build deps-test $(if $(filter standalone,$(FLAVOUR)),,lint typecheck) ## lint, types, unit tests, the shim, real plugins in namespaces; FLAVOUR=standalone: the latter without plexusd
+test: build deps-test $(if $(filter standalone,$(FLAVOUR)),,lint) ## lint, types, unit tests, the shim, real plugins in namespaces; FLAVOUR=standalone: the latter without plexusd
 ifeq ($(FLAVOUR),standalone)
 	@echo "Not part of this run, as they need plexusd:" && grep -rno 'needsPlexusd(".*"' e2e/netns e2e/conformance
 	vitest run --project netns $(FILES)
@@ -69,14 +67,14 @@ else
 	vitest run --project unit --project shim --project netns
 endif
 
-conformance: build ## cnitool, an independent runtime, drives Plexus in every CNI version (needs Go)
+# SUITE=npwg: WRITE=1 updates docs/reference/conformance-npwg.md, with which the results are compared.
+conformance: build ## an independent runtime, cnitool, drives Plexus in every CNI version; SUITE=npwg: the multi-network standard, Plexus and Multus (needs Go)
 	@scripts/system-deps.sh cluster
-	vitest run --project conformance $(if $(filter standalone,$(FLAVOUR)),$(or $(FILES),e2e/conformance))
-
-# WRITE=1 updates docs/reference/conformance-npwg.md, with which the results are compared.
-npwg-conformance: build ## the multi-network standard, requirement by requirement: Plexus and Multus (needs Go)
-	@scripts/system-deps.sh cluster
+ifeq ($(SUITE),npwg)
 	node e2e/npwg-results/main.ts $(if $(WRITE),--write)
+else
+	vitest run --project conformance $(if $(filter standalone,$(FLAVOUR)),$(or $(FILES),e2e/conformance))
+endif
 
 # Two at a time, because each keeps a processor busy. SEED=1: the same inputs each time.
 fuzz: deps-test ## fuzz every reader of external input for a minute each; HOURS=1 for an hour
@@ -89,28 +87,31 @@ fuzz-%:
 	node e2e/fuzz/main.ts $* --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED))
 
 # What the test clusters have. Tests take these from the environment.
-cluster e2e e2e-migration: export PLEXUS_E2E_RUNTIME ?= $(RUNTIME)
-cluster e2e e2e-migration: export PLEXUS_E2E_KUBERNETES ?= $(KUBERNETES)
-cluster e2e e2e-migration: export PLEXUS_E2E_CONTAINERD ?= $(CONTAINERD)
+cluster e2e: export PLEXUS_E2E_RUNTIME ?= $(RUNTIME)
+cluster e2e: export PLEXUS_E2E_KUBERNETES ?= $(KUBERNETES)
+cluster e2e: export PLEXUS_E2E_CONTAINERD ?= $(CONTAINERD)
 
 # NODES: one if not given. The first run builds Kubernetes, for ten minutes.
-cluster: image ## start a Kubernetes cluster on this machine, load the image, and print how to use it (Debian, root)
+cluster: $(if $(DOWN),,image) ## start a Kubernetes cluster on this machine, load the image, and print how to use it (Debian, root); DOWN=1: stop it
+ifdef DOWN
+	@node e2e/cluster/main.ts down
+else
 	@scripts/system-deps.sh cluster
 	@node e2e/cluster/main.ts up $(if $(NODES),--nodes $(NODES)) dist/plexus-image.tar
+endif
 
-cluster-down: ## stop that cluster
-	@node e2e/cluster/main.ts down
-
+e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, crio, clients, docker, sriov, arm64, release: docs/developing.md
+ifeq ($(SUITE),)
 # RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
-e2e: image ## a real cluster: etcd, kube-apiserver, kubelet, containerd
+e2e: image
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
-
-# Of Kubernetes and containerd: patch releases of which Go's module proxy has all modules. The first run builds all of
-# them, each Kubernetes in about ten minutes.
+else ifeq ($(SUITE),versions)
+# The scenarios that depend on releases, with older ones. Of Kubernetes and containerd: patch releases of which Go's
+# module proxy has all modules. The first run builds all of them, each Kubernetes in about ten minutes.
+# RELEASES=1.30.14/1.6.38: this pair.
 RELEASES = 1.30.14/1.6.38 1.31.4/1.7.36 1.32.6/1.7.36 1.33.13/2.0.14 1.34.10/2.2.9 1.35.8/2.2.9
-
-e2e-versions: image ## the scenarios that depend on releases, with older ones (RELEASES=1.30.14/1.6.38: this pair)
+e2e: image
 	@scripts/system-deps.sh cluster
 	for pair in $(RELEASES); do \
 		export PLEXUS_E2E_KUBERNETES=$${pair%/*} PLEXUS_E2E_CONTAINERD=$${pair#*/}; \
@@ -118,41 +119,53 @@ e2e-versions: image ## the scenarios that depend on releases, with older ones (R
 		node e2e/cluster/main.ts prepare; \
 		PLEXUS_E2E_SCENARIOS=releases vitest run --project cluster e2e/cluster/scenarios/scenarios.test.ts; \
 	done
-
-# Under ten minutes. `make e2e` has each form and each installer once.
-e2e-migration: image ## docs/user/migration.md, there and back: thin and thick Multus, each with kubectl and with Helm
+else ifeq ($(SUITE),migration)
+# docs/user/migration.md, there and back: thin and thick Multus, each with kubectl and with Helm, in under ten minutes.
+# Without SUITE, each form and each installer once.
+e2e: image
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PLEXUS_E2E_MIGRATION=all vitest run --project cluster e2e/cluster/scenarios/pages/migration.test.ts
-
-# The first run builds the primary CNI, after Kubernetes.
-e2e-primary: image ## Plexus over the agent of another project's primary CNI, on two nodes: PRIMARY=flannel or calico
+else ifeq ($(SUITE),primary)
+# Over the agent of another project's primary CNI, on two nodes: PRIMARY=flannel or calico. The first run builds it, after
+# Kubernetes.
+e2e: image
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PRIMARY=$(PRIMARY) vitest run --project primary
-
-dashboard: image ## draw docs/operations/dashboard.svg: the Grafana dashboard with data of a test cluster
-	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
-	PLEXUS_DASHBOARD=docs/operations/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"
-
-e2e-crio: build ## CRI-O, called as the kubelet calls it (needs Go; the first run builds CRI-O)
+else ifneq ($(filter crio clients,$(SUITE)),)
+# crio: CRI-O, called as the kubelet calls it; the first run builds it. clients: podman, nerdctl and cnitool without
+# Kubernetes, on Debian 12. Both need Go.
+e2e: build
 	@scripts/system-deps.sh cluster
-	vitest run --project crio
-
-e2e-clients: build ## podman, nerdctl and cnitool without Kubernetes (Debian 12, needs Go; not in CI)
-	@scripts/system-deps.sh cluster
-	vitest run --project clients
-
-# TEST: one test by its name. The kernel and QEMU are Debian packages, unpacked into the cache the first time.
-e2e-sriov: build ## real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64, needs Go)
+	vitest run --project $(SUITE)
+else ifeq ($(SUITE),docker)
+# Containers of two releases of Docker Engine on Plexus networks, in separate namespaces.
+e2e: build
+	node scripts/docker.ts --plugin
+	@scripts/system-deps.sh docker
+	vitest run --project docker
+else ifeq ($(SUITE),sriov)
+# Real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64, needs Go). TEST: one test
+# by its name. The kernel and QEMU are Debian packages, unpacked into the cache the first time.
+e2e: build
 	node e2e/sriov/main.ts $(if $(TEST),-t "$(TEST)")
-
-# FILES: other tests of e2e/netns. It uses the packages of arm64 of Debian and npm, unpacked into the cache the first time.
-e2e-arm64: build ## the shim's tests, and Plexus with real plugins, on arm64 in a virtual machine (Debian, amd64)
+else ifeq ($(SUITE),arm64)
+# The shim's tests, and Plexus with real plugins, on arm64 in a virtual machine (Debian, amd64). FILES: other tests of
+# e2e/netns. It uses the packages of arm64 of Debian and npm, unpacked into the cache the first time.
+e2e: build
 	node e2e/arm64/main.ts $(FILES)
+else ifeq ($(SUITE),release)
+# The chart against kustomize, the files of a release, the workflows of .github, the alerts, the systemd unit.
+e2e: build release
+	vitest run --project release
+else
+e2e:
+	$(error SUITE=$(SUITE): `make help` lists the suites)
+endif
 
-# SUITE: only this release (bookworm, trixie). RUN: other targets. The first run builds the root file systems.
-fresh: deps ## the README's commands on a fresh Debian: the demo on 12 and 13, the tests on 13 (SUITE=trixie, RUN=demo)
+# DEBIAN: only this release (bookworm, trixie). RUN: other targets. The first run builds the root file systems.
+fresh: deps ## the README's commands on a fresh Debian: the demo on 12 and 13, the tests on 13 (DEBIAN=trixie, RUN=demo)
 	@scripts/system-deps.sh fresh
-	node e2e/fresh/main.ts $(if $(SUITE),--suite $(SUITE)) $(if $(RUN),--run "$(RUN)")
+	node e2e/fresh/main.ts $(if $(DEBIAN),--suite $(DEBIAN)) $(if $(RUN),--run "$(RUN)")
 
 # RUNS random runs of SEED, or one SCENARIO. FIXED=1: the fixed runs, and the proofs that they find faults.
 chaos: build deps-test ## inject a fault at every step, then compare the node with its state before (docs/operations/reliability.md)
@@ -179,33 +192,35 @@ mutate: build deps-test ## break the product in thousands of places, and count w
 soak: build deps-test ## attach and detach thousands of pods, half with faults; growth is a failure (docs/operations/reliability.md)
 	node e2e/soak/main.ts $(if $(CYCLES),--cycles $(CYCLES)) $(if $(SEED),--seed "$(SEED)")
 
-bench: build ## measure Plexus against the delegates alone and Multus; QUICK=1: a few minutes (BENCH_PEERS=none: no Multus)
+# CASE=pods: how long containerd takes to start and stop a pod's sandbox, without and with Plexus. CASE=hot-plug: the time
+# from an edit of a running pod's annotation to its network-status.
+bench: build $(if $(filter hot-plug,$(CASE)),deps-test) ## measure Plexus against the delegates alone and Multus; QUICK=1: a few minutes (BENCH_PEERS=none: no Multus); CASE=pods, hot-plug
+ifeq ($(CASE),)
 	@scripts/system-deps.sh bench || echo "continuing: the results name what is missing"
 	node bench/main.ts
-
-bench-pods: build ## measure how long containerd takes to start and stop a pod's sandbox, without and with Plexus
+else ifeq ($(CASE),pods)
 	node bench/pods/main.ts
-
-bench-hot-plug: build deps-test ## measure the time from an edit of a running pod's annotation to its network-status
+else ifeq ($(CASE),hot-plug)
 	node bench/hot-plug/main.ts $(if $(WRITE),--write)
+else
+	$(error CASE=$(CASE): `make help` lists the cases)
+endif
 
-docs: deps ## regenerate the generated pages
+docs: $(if $(DASHBOARD),image,deps) ## regenerate the generated pages; DASHBOARD=1: their picture of the Grafana dashboard, with data of a test cluster
+ifdef DASHBOARD
+	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	PLEXUS_DASHBOARD=docs/operations/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"
+else
 	node scripts/conformance.ts
 	node scripts/docs.ts
 	node scripts/chart-schema.ts
+endif
 
 image: build ## build the container image from local files; STANDALONE=1 includes plexus-standalone
 	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone)
 
-docker: build ## pack the network driver for Docker with its systemd unit (docs/user/docker.md)
-	node scripts/docker.ts
-
-docker-plugin: build ## the same as a managed plugin, for `docker plugin create`
-	node scripts/docker.ts --plugin
-
-e2e-docker: docker-plugin ## containers of two releases of Docker Engine on Plexus networks, in separate namespaces
-	@scripts/system-deps.sh docker
-	vitest run --project docker
+docker: build ## pack the network driver for Docker with its systemd unit (docs/user/docker.md); PLUGIN=1: as a managed plugin, for `docker plugin create`
+	node scripts/docker.ts $(if $(PLUGIN),--plugin)
 
 chart: ## write the Helm chart with copies in place of its links into dist/chart, for `helm install plexus dist/chart`
 	@rm -rf dist/chart && mkdir -p dist && cp -rL deploy/chart dist/chart
@@ -214,9 +229,6 @@ release: deps ## build the files of a release into dist/release (IMAGE=…: for 
 	@scripts/system-deps.sh release
 	node scripts/release.ts --version $(VERSION) $(if $(IMAGE),--image "$(IMAGE)") \
 		$(if $(REPOSITORY),--repository "$(REPOSITORY)")
-
-test-release: build release ## the chart against kustomize, the files of a release, the workflows of .github, the alerts, the systemd unit
-	vitest run --project release
 
 clean: ## remove what was built
 	rm -rf dist

@@ -40,7 +40,7 @@ const programs = join(home, "bin");
 const howToUse = `The cluster is up. To use it in this shell:
   export PATH=${programs}:$PATH
 It has kubectl, helm, which is built when first used, and on-node, which runs a command on the node.
-To stop the cluster: make cluster-down
+To stop the cluster: make cluster DOWN=1
 `;
 
 async function up(args: readonly string[]): Promise<void> {
@@ -55,7 +55,7 @@ async function up(args: readonly string[]): Promise<void> {
   const { imports } = await readState();
   if (values.nodes !== undefined && imports.length !== Number(nodes)) {
     const problem = `not ${nodes} nodes: the cluster that is up has ${imports.length}`;
-    throw new Error(`${problem}; run \`make cluster-down\` first`);
+    throw new Error(`${problem}; run \`make cluster DOWN=1\` first`);
   }
   for (const command of imports) {
     for (const archive of archives) await run([...command, resolve(archive)]);

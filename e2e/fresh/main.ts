@@ -86,7 +86,7 @@ if ((await run(["git", "status", "--porcelain"], { cwd: repositoryRoot })) !== "
   process.stdout.write("fresh: uncommitted changes are left out\n");
 for (const name of names) {
   if (!isRelease(name)) {
-    process.stderr.write(`fresh: SUITE=${name}: choose ${Object.keys(releases).join(" or ")}\n`);
+    process.stderr.write(`fresh: DEBIAN=${name}: choose ${Object.keys(releases).join(" or ")}\n`);
     process.exit(2);
   }
   const targets = chosen ?? defaultTargets[name];

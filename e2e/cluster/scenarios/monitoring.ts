@@ -19,7 +19,7 @@ import { home } from "./target/objects.ts";
 import type { Scene } from "./target/scene.ts";
 import { ownCluster, skipGiven } from "./target/target.ts";
 
-/** `make dashboard`: where to write the picture, and for how long pods start and stop. */
+/** `make docs DASHBOARD=1`: where to write the picture, and for how long pods start and stop. */
 const picture = process.env.PLEXUS_DASHBOARD;
 const seconds = picture === undefined ? 10 : 180;
 

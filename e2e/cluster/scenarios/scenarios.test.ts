@@ -43,7 +43,7 @@ const scenarios = [
   overlayScenarios,
 ];
 
-/** Those where a release of Kubernetes or containerd may behave in another way. `make e2e-versions` runs them alone. */
+/** Where a release of Kubernetes or containerd may behave in another way: `make e2e SUITE=versions` runs them alone. */
 const ofReleases = [
   installScenarios,
   attachScenarios,

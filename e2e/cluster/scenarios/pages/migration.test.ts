@@ -37,7 +37,7 @@ const forms = {
   thick: { leaving: ["first", "own", "second"], staying: [] },
 } as const satisfies Record<MultusForm, Record<"leaving" | "staying", readonly PodName[]>>;
 
-/** The first two have every form and every installer; `make e2e-migration` runs all. */
+/** The first two have every form and every installer; `make e2e SUITE=migration` runs all. */
 const ways: readonly { readonly form: MultusForm; readonly installer: Installer }[] = [
   { form: "thin", installer: "kubectl" },
   { form: "thick", installer: "helm" },

@@ -32,7 +32,7 @@ test("docs/user/quickstart.md starts a cluster, installs, attaches, explains and
     expect(existsSync(join(clone, ".cluster/state.json"))).toBe(false);
   } finally {
     if (existsSync(join(clone, ".cluster/state.json")))
-      await run(asUser("make", "cluster-down"), { cwd: clone });
+      await run(asUser("make", "cluster", "DOWN=1"), { cwd: clone });
   }
 });
 

@@ -21,7 +21,7 @@ export function stepsOf(blocks: readonly CodeBlock[]): Step[] {
   return steps;
 }
 
-/** Whether a step needs links that only the kernel of `make e2e-sriov` has. */
+/** Whether a step needs links that only the kernel of `make e2e SUITE=sriov` has. */
 export function isForGuest({ info }: Step): boolean {
   return info.endsWith(" in the guest");
 }
