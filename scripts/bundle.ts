@@ -24,20 +24,6 @@ const { values } = parseArgs({
   },
 });
 
-/**
- * plexus-standalone rejects kubeconfigs with a program, a proxy or an identity provider, so the modules that
- * the client library loads for these are left out.
- */
-const plainKubeconfigs: Plugin = {
-  name: "plain-kubeconfigs",
-  setup(bundler) {
-    const namespace = "not-for-plain-kubeconfigs";
-    const names = /^(openid-client|socks|socks-proxy-agent|hpagent|jsonpath-plus)$/;
-    bundler.onResolve({ filter: names }, ({ path }) => ({ path, namespace }));
-    bundler.onLoad({ filter: /./, namespace }, () => ({ contents: "module.exports = {};" }));
-  },
-};
-
 /** The `netlink` package loads a native addon for its sockets; Plexus only uses its codecs. */
 const noNativeAddons: Plugin = {
   name: "no-native-addons",
@@ -177,7 +163,7 @@ async function buildStandalone(): Promise<void> {
   await build({
     ...common,
     minify: readable === undefined,
-    plugins: [...plugins, plainKubeconfigs, loadedWhenUsed],
+    plugins: [...plugins, loadedWhenUsed],
     format: "cjs",
     // The names of all functions and classes would be set at start.
     keepNames: false,

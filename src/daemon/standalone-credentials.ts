@@ -1,5 +1,5 @@
 import type { Logger } from "#engine/ports.ts";
-import { type InClusterOptions, inClusterMaterial } from "#kube/api/in-cluster.ts";
+import { type InClusterOptions, inClusterContent } from "#kube/api/in-cluster.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
 import type { Cluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
@@ -28,10 +28,7 @@ export function standaloneCredentials(options: StandaloneCredentialsOptions): {
     return { kubeconfig: () => portableKubeconfig({ inCluster }) };
   }
   const token = new NodeToken({
-    podToken: async () => {
-      const { headers } = await inClusterMaterial(inCluster);
-      return headers.authorization?.replace(/^Bearer /, "") ?? "";
-    },
+    podToken: async () => (await inClusterContent(inCluster)).token,
     request: (account, seconds) => node.requestToken(account, seconds),
     logger,
   });

@@ -22,7 +22,7 @@ export async function openDefinitionSource(options: {
   if (manifests !== undefined) return ManifestDirectory.open(manifests, logger);
   if (kubeconfig === undefined) return undefined;
   const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
-  const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
+  const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
   const kube = openKubeOnce({ client, logger, apiTimeoutMs, statusWaitMs: 0 });
   const getNad: DefinitionSource["getNad"] = (ref, options) => kube.source.getNad(ref, options);
   return { getNad, [Symbol.asyncDispose]: () => kube.close(0) };

@@ -76,6 +76,16 @@ test("basic authentication is left to the client library", async ({ api }) => {
   expect(tokensOf(api)).toEqual([`Basic ${Buffer.from("u:p").toString("base64")}`]);
 });
 
+test("a token file is used beside what the client library reads", async ({ api }) => {
+  const path = await api.kubeconfig({ tokenFile: "the-token", as: "somebody" });
+  await writeFile(join(path, "../the-token"), "mine\n");
+  const client = new ApiClient(await kubeconfigCredentials(path));
+  await client.json(version);
+  client.close();
+  const headers = { authorization: "Bearer mine", "impersonate-user": "somebody" };
+  expect(api.seen[0]?.headers).toMatchObject(headers);
+});
+
 /** A server of the name `server` at an address of this machine, with files for a client to connect to it. */
 async function startTlsServer(): Promise<{
   dir: string;

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type CredentialMaterial, RereadCredentials } from "./credentials.ts";
+import { RereadCredentials } from "./credentials.ts";
 
 /** How a pod finds its API server: variables that the kubelet sets in every container. */
 export interface InClusterOptions {
@@ -23,7 +23,10 @@ export function inClusterCredentials(options: InClusterOptions): RereadCredentia
     source: "the service account",
     server: inClusterServer(options),
     ...omitUndefined({ maxAgeMs }),
-    read: () => inClusterMaterial(options),
+    async read() {
+      const { ca, token } = await inClusterContent(options);
+      return { tls: { ca }, headers: { authorization: `Bearer ${token}` } };
+    },
   });
 }
 
@@ -33,11 +36,12 @@ export function inClusterServer({ host, port }: InClusterOptions): URL {
 }
 
 /** Reads the service account's certificate authority and token. @throws Error as of node:fs */
-export async function inClusterMaterial(options: InClusterOptions): Promise<CredentialMaterial> {
-  const dir = options.serviceAccountDir ?? "/var/run/secrets/kubernetes.io/serviceaccount";
+export async function inClusterContent({
+  serviceAccountDir: dir = "/var/run/secrets/kubernetes.io/serviceaccount",
+}: InClusterOptions): Promise<{ readonly ca: string; readonly token: string }> {
   const [ca, token] = await Promise.all([
-    readFile(join(dir, "ca.crt")),
+    readFile(join(dir, "ca.crt"), "utf8"),
     readFile(join(dir, "token"), "utf8"),
   ]);
-  return { tls: { ca }, headers: { authorization: `Bearer ${token.trim()}` } };
+  return { ca, token: token.trim() };
 }

@@ -1,4 +1,5 @@
-import { type InClusterOptions, inClusterMaterial, inClusterServer } from "./in-cluster.ts";
+import { type InClusterOptions, inClusterContent, inClusterServer } from "./in-cluster.ts";
+import type { PlainKubeconfig } from "./plain-kubeconfig.ts";
 
 /** Credentials to write down: those of a kubeconfig file, or of the pod's service account. */
 export type CredentialSource =
@@ -13,20 +14,19 @@ export async function portableKubeconfig(
   source: CredentialSource,
   given?: string,
 ): Promise<string> {
-  const { server, material } = await materialOf(source);
-  const { tls, headers } = material;
+  const { server, tls, token } = await contentOf(source);
   const name = "plexus";
   // JSON has no undefined: what the credentials lack is absent.
   const cluster = {
     server: server.href,
     "certificate-authority-data": base64(tls.ca),
-    "tls-server-name": tls.servername,
-    "insecure-skip-tls-verify": tls.rejectUnauthorized === false ? true : undefined,
+    "tls-server-name": tls.serverName,
+    "insecure-skip-tls-verify": tls.rejectUnauthorized ? undefined : true,
   };
   const user = {
     "client-certificate-data": base64(tls.cert),
     "client-key-data": base64(tls.key),
-    token: given ?? headers.authorization?.replace(/^Bearer /, ""),
+    token: given ?? token,
   };
   const config = {
     apiVersion: "v1",
@@ -39,16 +39,19 @@ export async function portableKubeconfig(
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }
 
-async function materialOf(source: CredentialSource) {
-  if ("inCluster" in source) {
-    const material = await inClusterMaterial(source.inCluster);
-    return { server: inClusterServer(source.inCluster), material };
+async function contentOf(source: CredentialSource): Promise<PlainKubeconfig> {
+  if ("kubeconfig" in source) {
+    const { kubeconfigContent } = await import("./kubeconfig.ts");
+    return kubeconfigContent(source.kubeconfig);
   }
-  const { kubeconfigMaterial } = await import("./kubeconfig.ts");
-  return kubeconfigMaterial(source.kubeconfig);
+  const { ca, token } = await inClusterContent(source.inCluster);
+  return {
+    server: inClusterServer(source.inCluster),
+    tls: { ca, rejectUnauthorized: true },
+    token,
+  };
 }
 
-/** Certificates and keys are bytes here, whatever else node:tls accepts. */
-function base64(bytes: unknown): string | undefined {
-  return bytes instanceof Uint8Array ? Buffer.from(bytes).toString("base64") : undefined;
+function base64(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : Buffer.from(text).toString("base64");
 }

@@ -5,11 +5,11 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { FetchClient } from "./fetch-client.ts";
-import { readPlainKubeconfig } from "./plain-kubeconfig.ts";
 
 const path = "/api/v1/namespaces/default/pods/web";
 const get = { path, timeoutMs: 2000 };

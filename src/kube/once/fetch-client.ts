@@ -1,8 +1,8 @@
 import { ApiError, apiErrorOf, asApiError, responseTooLong } from "#kube/api/api-error.ts";
 import type { ApiRequest, JsonApi } from "#kube/api/json-api.ts";
+import type { PlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import type { Json } from "#lib/json.ts";
-import type { PlainKubeconfig } from "./plain-kubeconfig.ts";
 
 /** As for plexusd: one object has about 10 MiB at most. */
 const maxResponseBytes = 16 * 1024 * 1024;

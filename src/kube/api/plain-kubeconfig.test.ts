@@ -1,10 +1,18 @@
-import { expect, test } from "vitest";
-import { kubeconfigForLibrary } from "./kubeconfig-text.ts";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { readKubeconfig } from "./plain-kubeconfig.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "plexus-kubeconfig-"));
+afterAll(() => rmSync(dir, { recursive: true }));
 
 /** The error about a text, with its causes, as a log shows it. */
 function refusal(text: string): string {
+  const path = join(dir, "kubeconfig");
+  writeFileSync(path, text);
   try {
-    kubeconfigForLibrary(text, "/etc");
+    readKubeconfig(path);
   } catch (error) {
     const { message, stack, cause } = error as Error;
     return `${message}\n${stack}\n${String(cause)}`;
