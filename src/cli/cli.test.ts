@@ -133,6 +133,16 @@ test.each([
   expect(result.out + result.err).toContain("usage: plexusctl");
 });
 
+test("the overview leaves out the programs that manifests and units start; each has its own help", async () => {
+  const { out } = await run("help");
+  expect(out).toContain("  uninstall ");
+  for (const name of ["uninstall-cluster", "sandboxes", "docker"]) {
+    expect(out).not.toContain(`  ${name} `);
+    const help = await run(name, "--help");
+    expect(help).toMatchObject({ code: 0, out: expect.stringContaining(`plexusctl ${name}: `) });
+  }
+});
+
 test("the help lists every flag with its default, in lines of 100 columns", async () => {
   const { out } = await run("gc", "--help");
   expect(out).toContain("--bin-dir DIR       the node's plugin directory (default /opt/cni/bin)");

@@ -29,11 +29,11 @@ const commands: readonly Command[] = [
   configCheckCommand,
   installCommand,
   uninstallCommand,
-  uninstallClusterCommand,
   migrateCommand,
-  sandboxesCommand,
-  dockerCommand,
 ];
+
+/** What manifests and units start, and no operator calls: not in the overview. */
+const programs: readonly Command[] = [uninstallClusterCommand, sandboxesCommand, dockerCommand];
 
 const neverStopping = new AbortController().signal;
 const defaultStopMs = 1000;
@@ -73,7 +73,9 @@ export async function runCli(
 }
 
 function commandOf(argv: readonly string[]): Command | undefined {
-  return commands.find((command) => wordsOf(command).every((word, i) => argv[i] === word));
+  return [...commands, ...programs].find((command) =>
+    wordsOf(command).every((word, i) => argv[i] === word),
+  );
 }
 
 function wordsOf({ name }: Command): string[] {
