@@ -18,6 +18,7 @@ const pages: readonly Page[] = [
       "Reliability",
       "What is not promised",
       "The fault matrix",
+      "How a run works",
       "Multus in the same runs",
       "Results",
       "How power losses are tested",
