@@ -1,13 +1,17 @@
 import type { Results } from "../results.ts";
 import { table } from "./tables.ts";
 
-const requestCases = ["none", "real", "real-pause", "five"];
+const requestCases = new Map([
+  ["none", "ptp"],
+  ["real", "two networks"],
+  ["real-pause", "DEL later"],
+  ["five", "five networks"],
+]);
 
 /** Requests to the API for one pod. */
 export function requestTable({ cases }: Results): string[] {
-  const shown = cases.filter(({ id }) => requestCases.includes(id));
-  const rows = shown.flatMap(({ title, rows: own }) =>
-    own
+  const rows = cases.flatMap(({ id: caseId, rows: own }) =>
+    (requestCases.has(caseId) ? own : [])
       .filter(({ id }) => !["direct", "floor"].includes(id))
       .map(({ name, requests }) => {
         const sum = (pattern: RegExp): string =>
@@ -16,7 +20,7 @@ export function requestTable({ cases }: Results): string[] {
             .reduce((total, [, count]) => total + count, 0)
             .toFixed(1);
         const columns = [/^GET pods/, /^GET network/, /^(PATCH|PUT) pods/, /events$/, /./];
-        return [`${name}: ${title}`, ...columns.map(sum)];
+        return [`${name}: ${requestCases.get(caseId)}`, ...columns.map(sum)];
       }),
   );
   return table(["", "pod reads", "definition reads", "status writes", "events", "all"], rows);

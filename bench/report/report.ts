@@ -3,7 +3,7 @@ import type { CaseResult, Growth, Results } from "../results.ts";
 import { countTable, diskTable, memoryTable, requestTable, sizeTable } from "./costs.ts";
 import { ownerTable } from "./flame-chart.ts";
 import { table } from "./tables.ts";
-import { bursts, comparison, firstCalls } from "./times.ts";
+import { caseTable, firstCalls } from "./times.ts";
 
 /** The results as Markdown. */
 export function formatReport(results: Results): string {
@@ -13,13 +13,7 @@ export function formatReport(results: Results): string {
         `load average before the run ${results.loadBefore.toFixed(1)}; ` +
         `records on ${results.stateFileSystem}; ${versionsOf(results)}. Times in milliseconds.`,
     ),
-    ...results.cases.flatMap((each) => [
-      "",
-      `**${each.title}**`,
-      "",
-      ...(each.rows.some(({ burst }) => burst !== undefined) ? bursts(each) : comparison(each)),
-      ...failuresOf(each),
-    ]),
+    ...results.cases.flatMap((each) => ["", ...caseTable(each), ...failuresOf(each)]),
     ...section(
       "The first ten calls after the start of the daemon (ptp and macvlan, medians)",
       firstCalls(results),

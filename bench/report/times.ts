@@ -1,8 +1,19 @@
 import type { CaseResult, FirstCalls, Results, Row } from "../results.ts";
 import { table } from "./tables.ts";
 
+/** Heading and table of a case. */
+export function caseTable(result: CaseResult): string[] {
+  const isBurst = result.rows.some(({ burst }) => burst !== undefined);
+  const most = mostCalls(result);
+  return [
+    `**${result.title}** (n = ${most})`,
+    "",
+    ...(isBurst ? bursts(result) : comparison(result)),
+  ];
+}
+
 /** Each row against the delegates alone and against the floor. */
-export function comparison({ rows }: CaseResult): string[] {
+function comparison({ rows }: CaseResult): string[] {
   const bases = [
     { id: "direct", title: "over delegates", over: overhead },
     { id: "floor", title: "over floor", over: difference },
@@ -24,13 +35,13 @@ export function comparison({ rows }: CaseResult): string[] {
 }
 
 /** Several pods at once: all of them together against the delegates alone, and each pod from the common start. */
-export function bursts({ rows }: CaseResult): string[] {
+function bursts({ rows }: CaseResult): string[] {
   const base = rows.find(({ id }) => id === "direct");
   const cells = (row: Row, command: "add" | "del"): string[] => {
     const whole = row.burst?.[command];
     const alone = row === base ? undefined : base?.burst?.[command];
     const against =
-      whole === undefined || alone === undefined ? "" : `x ${(whole / alone).toFixed(2)}`;
+      whole === undefined || alone === undefined ? "" : `×${(whole / alone).toFixed(2)}`;
     const { p50, p90, p99 } = row[command];
     return [whole?.toFixed(0) ?? "", against, ...[p50, p90, p99].map((ms) => ms.toFixed(0))];
   };
@@ -43,15 +54,21 @@ function perPod(
   heads: (command: string) => string[],
   cells: (row: Row, command: "add" | "del") => string[],
 ): string[] {
+  const most = mostCalls({ rows });
   return table(
     ["", ...heads("ADD"), ...heads("DEL"), "CPU per pod"],
     rows.map((row) => [
-      `${row.name} (n = ${row.add.count})`,
+      row.add.count === most ? row.name : `${row.name} (n = ${row.add.count})`,
       ...cells(row, "add"),
       ...cells(row, "del"),
       row.cpuMs?.toFixed(1) ?? "",
     ]),
   );
+}
+
+/** The calls of a contender whose calls all succeeded. */
+function mostCalls({ rows }: Pick<CaseResult, "rows">): number {
+  return Math.max(...rows.map(({ add }) => add.count));
 }
 
 /** Of each contender the first calls, and all ten of them against the delegates alone and the floor. */
@@ -84,7 +101,7 @@ export function firstCalls({ start }: Results): string[] {
 }
 
 function overhead(own: number, base: number): string {
-  return `${difference(own, base)} (x ${(own / base).toFixed(2)})`;
+  return `${difference(own, base)} (×${(own / base).toFixed(2)})`;
 }
 
 function difference(own: number, base: number): string {
