@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { type MetricRow, metricTable } from "#daemon/http/metric-table.ts";
 import { reasons } from "#lib/reasons.ts";
 import { renderConfigDocs } from "./configuration.ts";
 
@@ -12,20 +13,31 @@ type Table = readonly [head: readonly string[], ...rows: (readonly (string | num
 export function generatedPages(): [path: string, text: string][] {
   return [
     [join(docs, "user/configuration.md"), renderConfigDocs()],
-    pageWith("operations/troubleshooting.md", reasonTable(), hotPlugTable()),
+    pageWith("operations/troubleshooting.md", reasonRows(), hotPlugRows()),
+    pageWith("operations/metrics.md", metricRows()),
   ];
 }
 
-function reasonTable(): Table {
+function reasonRows(): Table {
   const rows = Object.entries(reasons).map(([name, { code, step }]) => [`\`${name}\``, code, step]);
   return [["reason", "code", "what to do"], ...rows];
 }
 
-function hotPlugTable(): Table {
+function hotPlugRows(): Table {
   const rows = Object.entries(reasons)
     .filter(([, { step, hotPlugStep }]) => hotPlugStep !== step)
     .map(([name, { hotPlugStep }]) => [`\`${name}\``, hotPlugStep]);
   return [["reason", "what to do"], ...rows];
+}
+
+/** Sentences of the metrics' help become cells. */
+function metricRows(): Table {
+  const rows = Object.entries<MetricRow>(metricTable).map(([name, { labelNames = [], help }]) => {
+    const labels = labelNames.map((label) => `\`${label}\``).join(", ");
+    return [`\`${name}\``, labels, `${help.charAt(0).toLowerCase()}${help.slice(1, -1)}`];
+  });
+  const ofProcess = ["`process_…`, `nodejs_…`", "", "memory, CPU, descriptors, event loop"];
+  return [["metric", "labels", "meaning"], ...rows, ofProcess];
 }
 
 /** The page as it is, with these tables instead of those with the same columns. */

@@ -6,7 +6,7 @@ import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
-import { createMetrics, type Metrics } from "#daemon/http/metrics.ts";
+import { type Counts, createMetrics, type Metrics } from "#daemon/http/metrics.ts";
 import { type NodeDuties, type NodeDutiesOptions, nodeDuties } from "#daemon/pods/duties.ts";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
@@ -85,7 +85,7 @@ export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon
       plexus_interfaces_lost: async () => duties?.lostInterfaces.count ?? 0,
       plexus_attachments_outdated: async () => duties?.hotPlug.outdated ?? 0,
       ...tokenGauges(flags.stateDir),
-    },
+    } satisfies Counts,
   });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => records.flush());

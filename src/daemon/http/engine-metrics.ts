@@ -1,8 +1,6 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import type { EngineMetrics } from "#engine/call/deps.ts";
-
-/** A delegate takes milliseconds; a DHCP server or a busy API takes seconds. */
-const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+import { metric } from "./metric-table.ts";
 
 const commands = new Set(["ADD", "DEL", "CHECK", "STATUS", "GC", "VERSION"]);
 
@@ -13,32 +11,10 @@ export interface CallMetrics extends EngineMetrics {
 
 /** Metrics of the container runtime's calls and of delegates. */
 export function engineMetrics(registry: Registry): CallMetrics {
-  const registers = [registry];
-  const requests = new Counter({
-    name: "plexus_cni_requests_total",
-    help: "Calls of the container runtime; result is success or the CNI error code.",
-    labelNames: ["command", "result"],
-    registers,
-  });
-  const duration = new Histogram({
-    name: "plexus_cni_request_duration_seconds",
-    help: "Duration of calls of the container runtime.",
-    labelNames: ["command"],
-    buckets: durationBuckets,
-    registers,
-  });
-  const delegates = new Histogram({
-    name: "plexus_delegate_duration_seconds",
-    help: "Duration of delegates' executions.",
-    labelNames: ["command", "plugin_type", "network", "result"],
-    buckets: durationBuckets,
-    registers,
-  });
-  const inFlight = new Gauge({
-    name: "plexus_inflight_requests",
-    help: "Calls that are being served.",
-    registers,
-  });
+  const requests = metric(registry, "plexus_cni_requests_total");
+  const duration = metric(registry, "plexus_cni_request_duration_seconds");
+  const delegates = metric(registry, "plexus_delegate_duration_seconds");
+  const inFlight = metric(registry, "plexus_inflight_requests");
   const networks = limitedLabel(200);
   const types = limitedLabel(50);
   return {
