@@ -26,7 +26,7 @@ export function failureList(
   decisions: Readonly<Record<string, string>>,
 ): string {
   const [first] = columns;
-  const sections = (first?.findings ?? []).flatMap(({ id, text }) => {
+  const sections = (first?.findings ?? []).flatMap(({ id }) => {
     const reasons = columns.flatMap(({ name, findings }) => {
       const finding = findings.find((each) => each.id === id);
       const isFailure = finding?.verdict === "failed" || finding?.verdict === "absent";
@@ -34,12 +34,26 @@ export function failureList(
     });
     if (reasons.length === 0) return [];
     const lines = [...Map.groupBy(reasons, ({ reason }) => reason)].map(
-      ([reason, same]) => `- ${same.map(({ name }) => name).join(", ")}: ${code(reason)}`,
+      ([reason, same]) => `- ${namesOf(same, columns)}: ${code(reason)}`,
     );
-    const decision = decisions[id] === undefined ? [] : [`- Plexus: ${decisions[id]}`];
-    return [`**${id}** ${text}`, [...lines, ...decision].join("\n")];
+    const decision = decisions[id] === undefined ? [] : [`- On purpose: ${decisions[id]}`];
+    return [`**${id}**`, [...lines, ...decision].join("\n")];
   });
   return sections.join("\n\n");
+}
+
+/** The columns' names, or only the product's if all of its columns are among them. */
+function namesOf(same: readonly { readonly name: string }[], columns: readonly Column[]): string {
+  const products = Map.groupBy(same, ({ name }) => productOf(name));
+  const names = [...products].flatMap(([product, own]) => {
+    const all = columns.filter(({ name }) => productOf(name) === product);
+    return own.length === all.length ? [product] : own.map(({ name }) => name);
+  });
+  return names.join(", ");
+}
+
+function productOf(name: string): string {
+  return name.replace(/ .*/, "");
 }
 
 function totals(columns: readonly Column[]): string {
@@ -74,9 +88,10 @@ function table(columns: readonly Column[], kind: Finding["kind"]): string {
   return `${titles[kind]}\n\n${lines.join("\n")}`;
 }
 
-/** Names that differ in each run are replaced by what they name. */
+/** Names that differ in each run are replaced by what they name. Multus repeats its whole input. */
 function readable(reason: string): string {
   return reason
+    .replace(/'ContainerID:.* ERRORED: (.*?) ?': StdinData: .*/s, "$1")
     .replaceAll(/\b[0-9a-f]{64}\b/g, "CONTAINER")
     .replaceAll(/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, "UID")
     .replaceAll(/\/tmp\/npwg-conformance-\w{6}/g, "DIR")
