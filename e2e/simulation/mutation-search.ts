@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { markdownTable, wrapParagraph } from "../support/markdown.ts";
+import { markdownTable, wrapItem } from "../support/markdown.ts";
 import { bundleSimulation, type SourceChange } from "./bundle.ts";
 import { mutations, notExpressible } from "./mutations.ts";
 import { runWorker } from "./run-worker.ts";
@@ -44,8 +44,14 @@ export async function mutationsReport(
     rows.push([mutation.name, String(histories), property ?? "not found"]);
   }
   const table = markdownTable(["safeguard", "histories", "violated property"], rows);
-  const list = notExpressible.map(({ safeguard, reason }) =>
-    wrapParagraph(`- ${safeguard}: ${reason}.`).replaceAll("\n", "\n  "),
+  return { text: `${table}\n\nNot found:\n\n${notFound()}`, areAllFound };
+}
+
+/** Safeguards whose absence no history shows, by reason. */
+export function notFound(): string {
+  const byReason = [...Map.groupBy(notExpressible, ({ reason }) => reason)];
+  const items = byReason.map(([reason, those]) =>
+    wrapItem(`${reason}: ${those.map(({ safeguard }) => safeguard).join("; ")}.`),
   );
-  return { text: `${table}\n\nNot found:\n\n${list.join("\n")}`, areAllFound };
+  return items.join("\n");
 }

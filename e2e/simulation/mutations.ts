@@ -574,139 +574,142 @@ interface UnsearchedSafeguard {
   readonly reason: string;
 }
 
+const rare = "In one of 5,000 to 100,000 histories only, faults meet that show the absence";
+const second = "Another safeguard does the same";
+
 /** Safeguards that other tests must show: unit tests, the fault matrix or the power losses. */
 export const notExpressible: readonly UnsearchedSafeguard[] = [
   {
     safeguard: "a leftover is not retried while a shim replays its plan",
-    reason: "three faults meet; one of some 10,000 histories",
+    reason: rare,
   },
   {
     safeguard: "a process that was stopped does not replace the record of the next one",
-    reason: "an ADD has to be at that moment; one of some 50,000 histories",
+    reason: rare,
   },
   {
     safeguard: "a rollback waits for a missing plugin of what was attempted",
-    reason: "two faults meet; one of some 10,000 histories",
+    reason: rare,
   },
   {
     safeguard: "the grace period of a missing plugin starts when it is missing",
-    reason: "two faults meet; one of some 100,000 histories",
+    reason: rare,
   },
   {
     safeguard: "the shim locks a sandbox while another sandbox's call detaches it",
-    reason: "three faults meet; one of some 10,000 histories",
+    reason: rare,
   },
   {
     safeguard: "calls for a sandbox and retries of it run in turn",
-    reason: "one of many thousand histories",
+    reason: rare,
   },
   {
     safeguard: "a record that another process finished is not restored",
-    reason: "the restored record is a leftover, which later calls detach",
+    reason: second,
   },
   {
     safeguard: "a failed sync of a record that no caller waits for is handled",
-    reason: "an ADD handles it too, and seldom does anything else create a record",
+    reason: second,
   },
   {
     safeguard: "the time for a leftover is limited",
-    reason: "three faults meet; less than one of 5,000 histories",
+    reason: rare,
   },
   {
     safeguard: "the agent locks the sandbox whose networks it changes",
-    reason: "the engine's lock does the same",
+    reason: second,
   },
   {
     safeguard: "a leftover is retried with backoff",
-    reason: "no property counts the attempts",
+    reason: "No property counts the attempts",
   },
   {
     safeguard: "a repeated DEL of a detached sandbox detaches no further networks",
-    reason: "no plugin of the model leaves its link behind and succeeds",
+    reason: "No plugin of the model leaves its link behind and succeeds",
   },
   {
     safeguard: "a pod counts as missing only after ten minutes",
-    reason: "the namespace of a running sandbox exists",
+    reason: second,
   },
   {
     safeguard: "a status is written only to the pod with its UID",
-    reason: "the DEL of the earlier pod withdraws it",
+    reason: second,
   },
   {
     safeguard: "a newer status replaces one that is being retried",
-    reason: "the DEL of the earlier sandbox withdraws it",
+    reason: second,
   },
   {
     safeguard:
       "a status is published only while its ADD has its shim and its record, and the pod no newer one",
-    reason: "three faults meet; one of some 100,000 histories",
+    reason: rare,
   },
   {
     safeguard: "a DEL withdraws the status that waits",
-    reason: "the API server ends writes to a pod that does not exist",
+    reason: second,
   },
   {
     safeguard: "a DEL marks its record before anything else",
-    reason: "the record becomes a leftover with its pod",
+    reason: second,
   },
   {
     safeguard: "GC excludes other operations in the shim",
-    reason: "the lock inside plexusd does the same",
+    reason: second,
   },
   {
     safeguard: "a lock is taken again if its file was removed meanwhile",
-    reason: "the lock inside plexusd does the same",
+    reason: second,
   },
   {
     safeguard: "a call without room for its lock file counts as one of every sandbox",
-    reason: "two faults meet; one of some 100,000 histories",
+    reason: rare,
   },
   {
     safeguard: "a plugin attaches only if its process group is noted in the lock file",
-    reason: "three faults meet; one of some 100,000 histories",
+    reason: rare,
   },
   {
     safeguard: "an element keeps its interface over all attempts",
-    reason: "elements name their interface, as a property could not know it otherwise",
+    reason: "Elements name their interface, as a property could not know it otherwise",
   },
   {
     safeguard: "a failed network gives back the default route that it took",
-    reason: "it has to fail after its plugins, in a pod whose default route it may take",
+    reason: rare,
   },
   {
     safeguard: "an edit is compared with a pod that was read after it",
-    reason: "two reads meet an edit; one of some 100,000 histories",
+    reason: rare,
   },
   {
     safeguard: "operations on a sandbox exclude each other in the shim",
-    reason: "the lock inside plexusd does the same",
+    reason: second,
   },
   {
     safeguard: "a GC detaches only sandboxes of its list",
-    reason: "such a sandbox is detached only when its namespace is gone",
+    reason: second,
   },
   {
     safeguard: "plexusd replaces only the text that it has read",
-    reason: "the agent has to write in the few milliseconds of a write of plexusd",
+    reason: rare,
   },
   {
     safeguard: "what was left out of the default network stays out",
-    reason: "the last good file stays while the primary's lacks a plugin",
+    reason: second,
   },
   {
     safeguard: "plexusd restores only plugins whose executable is there",
-    reason: "an agent has to end while plexusd's file is lost, which no history of 12,000 does",
+    reason: rare,
   },
   {
     safeguard: "a DEL leaves a device only to a sandbox that is attached with it",
-    reason: "four faults meet; one of some 100,000 histories",
+    reason: rare,
   },
   {
     safeguard: "after an incomplete update, a record keeps its boot",
-    reason: "two faults meet; one of some 100,000 histories",
+    reason: rare,
   },
   {
     safeguard: "a DEL leaves a device that another sandbox has",
-    reason: "the other one's ADD first detaches what had the device",
+    reason: second,
   },
 ];

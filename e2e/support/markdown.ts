@@ -15,6 +15,11 @@ export function wrapParagraph(text: string): string {
   return text.replaceAll(/(?=.{101})(.{1,100}) /g, "$1\n");
 }
 
+/** An item of a list, wrapped. */
+export function wrapItem(text: string): string {
+  return `- ${text.replaceAll(/(?=.{99})(.{1,98}) /g, "$1\n  ")}`;
+}
+
 /** Replaces a section of a page file. @throws Error when the page has no such section */
 export async function replaceSection(path: string, name: string, text: string): Promise<void> {
   await writeFile(path, withSection(await readFile(path, "utf8"), name, text));
