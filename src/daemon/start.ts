@@ -15,7 +15,7 @@ import { noSandboxHosts } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
 import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger, PodName } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { readHostView } from "#host/host-view.ts";
@@ -45,7 +45,7 @@ export interface DaemonOptions {
   readonly setLogLevel: (level: string) => void;
   readonly nodeName: string;
   /** The pod that plexusd runs in, if any. */
-  readonly ownPod?: { readonly namespace: string; readonly name: string };
+  readonly ownPod?: PodName;
   readonly inCluster?: InClusterOptions;
   /** With the socket of systemd, which starts plexusd for the first call. */
   readonly onDemand?: { readonly inherited: number; readonly idle?: IdleOptions };

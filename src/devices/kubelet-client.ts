@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import type { PodName } from "#engine/ports.ts";
 import { GrpcError, GrpcStatus } from "#grpc/grpc-error.ts";
 import { openUnaryClient } from "#grpc/open-client.ts";
 import type { UnaryClient, UnaryMethod } from "#grpc/unary-method.ts";
@@ -29,8 +30,6 @@ export interface KubeletClientOptions {
   /** The time limit of all attempts for one answer. @default 10000 */
   readonly timeoutMs?: number;
 }
-
-type PodName = Pick<PodResources, "namespace" | "name">;
 
 interface Connection {
   /** Identifies the socket file: a restarted kubelet may reuse the inode number. */

@@ -21,7 +21,7 @@ import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
 import { CallHistory, type RefusedRequests } from "#engine/explain/call-history.ts";
-import { type ExplainOptions, explainPod, type PodName } from "#engine/explain/explain-pod.ts";
+import { type ExplainOptions, explainPod } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { gc } from "#engine/gc/gc.ts";
 import { HotPlug, type HotPlugOptions, type HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
@@ -36,7 +36,7 @@ import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-po
 import { status } from "#engine/status/status.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
-import { HostGoneError, type Logger, type Pod } from "./ports.ts";
+import { HostGoneError, type Logger, type Pod, type PodName } from "./ports.ts";
 
 /** How long one call may work on a leftover of another sandbox. */
 const callBudgetMs = 5000;

@@ -52,19 +52,24 @@ export class NetnsError extends Error {
   }
 }
 
-/** The pod for which a call is made, from CNI_ARGS. */
-export interface PodIdentity {
+/** How people name a pod. */
+export interface PodName {
   readonly namespace: string;
   readonly name: string;
-  /** Absent with runtimes that do not send K8S_POD_UID. */
+}
+
+/** One of the pods that have had a name. */
+export interface PodIdentity extends PodName {
+  readonly uid: string;
+}
+
+/** The pod for which a call is made, from CNI_ARGS: not all runtimes send K8S_POD_UID. */
+export interface CalledPod extends PodName {
   readonly uid?: string;
 }
 
 /** The parts of a pod that the engine uses. */
-export interface Pod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
+export interface Pod extends PodIdentity {
   readonly annotations: Readonly<Record<string, string>>;
   /** Whether it is the mirror of a static pod, whose UID differs from the one in CNI_ARGS. */
   readonly isStatic: boolean;
@@ -82,7 +87,7 @@ export interface ClusterSource {
    * without a UID on this node.
    * @throws CniError 11 when that cannot be determined in time
    */
-  getPod(identity: PodIdentity, options: { signal?: AbortSignal }): Promise<Pod | undefined>;
+  getPod(identity: CalledPod, options: { signal?: AbortSignal }): Promise<Pod | undefined>;
   /** The definition; undefined when it certainly does not exist. @throws CniError 11 as above */
   getNad(
     ref: { namespace: string; name: string },
@@ -94,15 +99,12 @@ export interface ClusterSource {
    * @throws CniError 11 as above
    */
   getPodObject(
-    identity: PodIdentity,
+    identity: CalledPod,
     options: { signal?: AbortSignal },
   ): Promise<JsonObject | undefined>;
   /** Why pods cannot be resolved at the moment, for an operator; undefined when they can. */
   notReadyReason(): string | undefined;
 }
-
-/** Identifies a pod for writing to it. */
-export type PodReference = Pick<Pod, "namespace" | "name" | "uid">;
 
 /** `settled` = written or impossible to write; `pending` = not yet, so the caller records it. */
 export type PublishOutcome = "settled" | "pending";
@@ -133,7 +135,7 @@ export interface StatusPublisher {
    * several calls for a pod, the last one decides.
    */
   publish(
-    pod: PodReference,
+    pod: PodIdentity,
     annotations: Readonly<Record<string, string | null>>,
     options?: PublishOptions,
   ): Promise<PublishOutcome>;
@@ -142,10 +144,7 @@ export interface StatusPublisher {
    * @param options.unless whether the pod keeps them: asked only if there may be one, because the
    *   answer can take long. What it throws, withdraw() throws
    */
-  withdraw(
-    pod: { readonly namespace: string; readonly name: string },
-    options?: { readonly unless?: () => Promise<boolean> },
-  ): Promise<void>;
+  withdraw(pod: PodName, options?: { readonly unless?: () => Promise<boolean> }): Promise<void>;
 }
 
 /** The reasons of the events that are recorded for pods; a failed ADD has that of its error. */
@@ -165,13 +164,10 @@ export type EventReason =
   | "InterfaceLost"
   | "AttachFailed";
 
-/** The pod that an event is about. */
-export type EventSubject = Pick<Pod, "namespace" | "name" | "uid">;
-
 /** Records Kubernetes events for pods. Never waits, never throws. */
 export interface EventRecorder {
   record(
-    pod: EventSubject,
+    pod: PodIdentity,
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void;
 }

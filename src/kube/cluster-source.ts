@@ -1,5 +1,5 @@
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
-import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource, Pod } from "#engine/ports.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -35,7 +35,7 @@ export class ApiClusterSource implements ClusterSource {
 
   /** @throws CniError 11 when the API server does not answer in time */
   async getPod(
-    identity: PodIdentity,
+    identity: CalledPod,
     options: { signal?: AbortSignal } = {},
   ): Promise<Pod | undefined> {
     const cached = this.#options.pods.get(keyOf(identity));
@@ -48,14 +48,14 @@ export class ApiClusterSource implements ClusterSource {
 
   /** @throws CniError 11 when the API server does not answer in time */
   getPodObject(
-    identity: PodIdentity,
+    identity: CalledPod,
     options: { signal?: AbortSignal } = {},
   ): Promise<JsonObject | undefined> {
     return this.#readPod(identity, options);
   }
 
   async #readPod(
-    identity: PodIdentity,
+    identity: CalledPod,
     { signal, accept }: { signal?: AbortSignal; accept?: string },
   ): Promise<JsonObject | undefined> {
     const request = { object: `pod ${keyOf(identity)}`, path: apiPaths.pod(identity) };
@@ -109,6 +109,6 @@ export class ApiClusterSource implements ClusterSource {
 }
 
 /** The mirror of a static pod has a UID that differs from the kubelet's. */
-function isThePod(pod: Pod, identity: PodIdentity): boolean {
+function isThePod(pod: Pod, identity: CalledPod): boolean {
   return identity.uid === undefined || pod.isStatic || pod.uid === identity.uid;
 }

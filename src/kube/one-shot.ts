@@ -4,7 +4,7 @@ import type {
   ClusterSource,
   EventRecorder,
   Logger,
-  PodReference,
+  PodIdentity,
   StatusPublisher,
 } from "#engine/ports.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
@@ -71,7 +71,7 @@ export function openKubeOnce(options: {
   };
 }
 
-async function nodeOf(source: ClusterSource, pod: PodReference): Promise<string | undefined> {
+async function nodeOf(source: ClusterSource, pod: PodIdentity): Promise<string | undefined> {
   const object = await source.getPodObject(pod, {}).catch(() => undefined);
   return object === undefined ? undefined : nodeNameOf(object);
 }

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type {
   Logger,
-  PodReference,
+  PodIdentity,
+  PodName,
   PublishOptions,
   PublishOutcome,
   StatusPublisher,
@@ -46,7 +47,7 @@ interface StatusPublisherOptions {
 interface Pending {
   /** Of the pod in {@link ApiStatusPublisher}'s maps. */
   readonly key: string;
-  readonly pod: PodReference;
+  readonly pod: PodIdentity;
   /** The latest values; an attempt takes them, and returns them when it fails. */
   annotations: Annotations;
   /** Those of the last caller. */
@@ -105,7 +106,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   async publish(
-    pod: PodReference,
+    pod: PodIdentity,
     annotations: Annotations,
     options: PublishOptions = {},
   ): Promise<PublishOutcome> {
@@ -124,7 +125,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   async withdraw(
-    pod: { readonly namespace: string; readonly name: string },
+    pod: PodName,
     { unless }: { readonly unless?: () => Promise<boolean> } = {},
   ): Promise<void> {
     const ofPod = [...this.#pending.values()].filter((each) => keyOf(each.pod) === keyOf(pod));
@@ -146,7 +147,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   #enqueue(
-    pod: PodReference,
+    pod: PodIdentity,
     annotations: Annotations,
     { after, ...options }: PublishOptions,
   ): Pick<Pending, "done" | "deferred"> {
@@ -268,13 +269,13 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   /** A conflict may be about the UID or anything else: the pod tells. */
-  async #classify(pod: PodReference, { status }: ApiError): Promise<StatusWriteResult> {
+  async #classify(pod: PodIdentity, { status }: ApiError): Promise<StatusWriteResult> {
     if (status === 404) return "gone";
     if ((status === 409 || status === 422) && (await this.#isReplaced(pod))) return "gone";
     return [400, 413, 422].includes(status) ? "invalid" : "retried";
   }
 
-  async #isReplaced(pod: PodReference): Promise<boolean> {
+  async #isReplaced(pod: PodIdentity): Promise<boolean> {
     try {
       const answer = await this.#options.client.json({
         path: apiPaths.pod(pod),

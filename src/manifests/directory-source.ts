@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { ClusterSource, Logger, Pod, PodIdentity } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource, Logger, Pod } from "#engine/ports.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
@@ -53,7 +53,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     return source;
   }
 
-  async getPod(identity: PodIdentity): Promise<Pod | undefined> {
+  async getPod(identity: CalledPod): Promise<Pod | undefined> {
     const pod = await this.#find((objects) => objects.pods, identity);
     if (pod === undefined) return undefined;
     if (pod.uid === "") return { ...pod, uid: identity.uid ?? "" };

@@ -2,7 +2,7 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type {
   Logger,
-  PodReference,
+  PodIdentity,
   PublishOptions,
   PublishOutcome,
   StatusPublisher,
@@ -28,7 +28,7 @@ export class StatusFiles implements StatusPublisher {
   }
 
   async publish(
-    pod: PodReference,
+    pod: PodIdentity,
     annotations: Readonly<Record<string, string | null>>,
     options: PublishOptions = {},
   ): Promise<PublishOutcome> {

@@ -3,6 +3,7 @@ import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import type { PodIdentity, PodName } from "#engine/ports.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord, RecordSelection, RecordStore } from "#engine/record/record-store.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
@@ -166,15 +167,15 @@ export class FileRecordStore implements RecordStore {
     renameIfPresent(record, damagedFileName(record));
   }
 
-  async hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean> {
+  async hasPod(pod: PodName): Promise<boolean> {
     return this.#pods.has(pod);
   }
 
-  async keysOf(pod: { readonly namespace: string; readonly name: string }): Promise<RecordKey[]> {
+  async keysOf(pod: PodName): Promise<RecordKey[]> {
     return this.#pods.keysOf(pod);
   }
 
-  latestOf(pod: NonNullable<AttachmentRecord["pod"]>): RecordKey | undefined {
+  latestOf(pod: PodIdentity): RecordKey | undefined {
     return this.#pods.latestOf(pod);
   }
 

@@ -1,8 +1,6 @@
+import type { PodIdentity, PodName } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
-
-type PodWithUid = NonNullable<AttachmentRecord["pod"]>;
-type Pod = Pick<PodWithUid, "namespace" | "name">;
 
 /** What {@link PodIndex} works with. */
 export interface PodIndexOptions {
@@ -46,12 +44,12 @@ export class PodIndex {
   }
 
   /** Does not know what other processes have created since the list. @throws Error as {@link keysOf} */
-  async has(pod: Pod): Promise<boolean> {
+  async has(pod: PodName): Promise<boolean> {
     return (await this.#knownOf(pod)).length > 0;
   }
 
   /** The record of the pod that this process has created last, unless it is removed. */
-  latestOf(pod: PodWithUid): RecordKey | undefined {
+  latestOf(pod: PodIdentity): RecordKey | undefined {
     return this.#latest.get(uidText(pod));
   }
 
@@ -59,13 +57,13 @@ export class PodIndex {
    * Includes what other processes have created.
    * @throws Error when the records cannot be listed; the next call lists them again
    */
-  async keysOf(pod: Pod): Promise<RecordKey[]> {
+  async keysOf(pod: PodName): Promise<RecordKey[]> {
     // plexus-standalone may have attached it.
     if (this.#options.isKept && this.#listed !== undefined) await this.#readUnknown();
     return this.#knownOf(pod);
   }
 
-  async #knownOf(pod: Pod): Promise<RecordKey[]> {
+  async #knownOf(pod: PodName): Promise<RecordKey[]> {
     const { list, isKept } = this.#options;
     const text = podText(pod);
     if (!isKept) {
@@ -109,12 +107,12 @@ function isSame(a: RecordKey, b: RecordKey): boolean {
 }
 
 /** Two pods with one name may run at the same time, while the kubelet has not noticed the change. */
-function uidText({ namespace, name, uid }: PodWithUid): string {
+function uidText({ namespace, name, uid }: PodIdentity): string {
   return `${namespace}/${name}/${uid}`;
 }
 
-function podText(pod: Pod): string;
-function podText(pod: Pod | undefined): string | undefined;
-function podText(pod: Pod | undefined): string | undefined {
+function podText(pod: PodName): string;
+function podText(pod: PodName | undefined): string | undefined;
+function podText(pod: PodName | undefined): string | undefined {
   return pod && `${pod.namespace}/${pod.name}`;
 }

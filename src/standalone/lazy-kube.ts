@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
-import type { Logger, Pod, PodIdentity } from "#engine/ports.ts";
+import type { CalledPod, Logger, Pod } from "#engine/ports.ts";
 import type { OneShotKube } from "#kube/one-shot.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -18,7 +18,7 @@ export function lazyKube(options: LazyKubeOptions): Required<
 > & {
   readonly resourceApi: ResourceApi;
   /** Reads a pod in advance, for the next `getPod` of it. */
-  readEarly(pod: PodIdentity): void;
+  readEarly(pod: CalledPod): void;
 } {
   const { logger, closeGraceMs } = options;
   let opened: Promise<OneShotKube> | undefined;

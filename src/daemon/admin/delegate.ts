@@ -9,7 +9,7 @@ import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
 import { problemText } from "#engine/hotplug/reports/problem-texts.ts";
 import { recordedList } from "#engine/plan/planned-attachment.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod, PodIdentity } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -40,7 +40,7 @@ const requestSchema = z.strictObject({
 /** What a controller asks for. */
 interface DelegateRequest {
   readonly command: "ADD" | "CHECK" | "DEL";
-  readonly pod: { readonly namespace: string; readonly name: string; readonly uid: string };
+  readonly pod: PodIdentity;
   /** Empty for an element without an interface. */
   readonly ifName: string;
   /** The name in the network's configuration. */

@@ -1,10 +1,9 @@
 import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { Engine } from "#engine/engine.ts";
-import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { Inspection } from "#engine/hotplug/inspection/inspector.ts";
 import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
-import { HostGoneError, type Logger, type Pod } from "#engine/ports.ts";
+import { HostGoneError, type Logger, type Pod, type PodName } from "#engine/ports.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { Slots } from "#lib/concurrency/slots.ts";
 import type { AgentTasks } from "./agent-tasks.ts";

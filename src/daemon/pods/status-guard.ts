@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Engine } from "#engine/engine.ts";
-import type { PodName } from "#engine/explain/explain-pod.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
-import type { Logger, Pod } from "#engine/ports.ts";
+import type { Logger, Pod, PodName } from "#engine/ports.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { LruMap } from "#lib/lru-map.ts";
 

@@ -1,3 +1,4 @@
+import type { PodName } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Call, CallAnswer, CallOutcome } from "./call.ts";
 import type { CallTools } from "./call-context.ts";
@@ -42,7 +43,7 @@ export function answerOf({ call, outcome, delegates, trace }: FinishedCall): Cal
 }
 
 interface NamedSandbox extends Pick<Call, "containerId" | "ifName"> {
-  readonly pod?: { readonly namespace: string; readonly name: string };
+  readonly pod?: PodName;
 }
 
 /** The fields of every log line of a sandbox: never its configuration or environment. */

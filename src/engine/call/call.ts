@@ -1,6 +1,6 @@
 import { parseCniArgsOfDel } from "#cni/args.ts";
 import type { CniError } from "#cni/error.ts";
-import type { DelegateHost, PodIdentity } from "#engine/ports.ts";
+import type { CalledPod, DelegateHost } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { podIdentity } from "./pod-identity.ts";
 
@@ -16,7 +16,7 @@ export interface Call extends ShimRequest {
   /** "" when absent, as {@link ifName}. */
   readonly containerId: string;
   readonly ifName: string;
-  readonly pod?: PodIdentity;
+  readonly pod?: CalledPod;
   /** CNI_PATH, without empty elements. */
   readonly path: readonly string[];
   /** What the shim found at CNI_NETNS; "" when it did not look. */

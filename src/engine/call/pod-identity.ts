@@ -1,5 +1,5 @@
 import type { CniArgs } from "#cni/args.ts";
-import type { ClusterSource, PodIdentity } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /**
@@ -9,7 +9,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 export function podIdentity(
   cniArgs: CniArgs,
   source?: Pick<ClusterSource, "namesContainers">,
-): PodIdentity | undefined {
+): CalledPod | undefined {
   const args = new Map(cniArgs);
   const containers = source?.namesContainers === true ? "default" : "";
   const namespace = args.get("K8S_POD_NAMESPACE") ?? containers;

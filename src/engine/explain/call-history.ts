@@ -1,4 +1,5 @@
 import type { Call, CallOutcome } from "#engine/call/call.ts";
+import type { PodName } from "#engine/ports.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { explainError, type Failure } from "./explain-error.ts";
@@ -36,7 +37,7 @@ export class CallHistory {
     calls.set(command, { command, at, ...failureOf(outcome) });
   }
 
-  of(pod: { readonly namespace: string; readonly name: string }): readonly CallRecord[] {
+  of(pod: PodName): readonly CallRecord[] {
     return [...this.#pods.getOrMake(keyOf(pod), () => new Map()).values()];
   }
 
@@ -60,7 +61,7 @@ export class CallHistory {
   }
 }
 
-function keyOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+function keyOf({ namespace, name }: PodName): string {
   return `${namespace}/${name}`;
 }
 

@@ -4,7 +4,7 @@ import { missingNetworks, type PodState, statusEntries } from "#engine/check/not
 import { defaultEngineConfig } from "#engine/config.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
-import type { PluginLookup, Pod } from "#engine/ports.ts";
+import type { PluginLookup, Pod, PodName } from "#engine/ports.ts";
 import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -37,12 +37,6 @@ export interface ExplainOptions {
   /** Where plugins are looked up on the node: only calls have the container runtime's CNI_PATH. */
   readonly searchPath: readonly string[];
   readonly findPlugin: (type: string) => Promise<PluginLookup>;
-}
-
-/** A pod by name. */
-export interface PodName {
-  readonly namespace: string;
-  readonly name: string;
 }
 
 /** Everything known about a pod's networks, with advice. Reads only; leaves out what is unknown. */

@@ -1,6 +1,7 @@
 import type { CniArgs } from "#cni/args.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
+import type { PodName } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";
@@ -10,7 +11,7 @@ import type { Failure } from "./explain-error.ts";
 /** Where the state of any pod of the cluster comes from. */
 export interface PodStates {
   /** Undefined when there is no such pod. @throws CniError 11 when the API does not answer */
-  find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;
+  find(pod: PodName): Promise<PodState | undefined>;
 }
 
 /** One network of a pod, as it would be attached now. */
@@ -112,7 +113,7 @@ export type ShownPodState = Pick<
 
 /** Everything that Plexus knows about a pod's networks. */
 export interface Explanation {
-  readonly pod: { readonly namespace: string; readonly name: string } & Partial<ShownPodState>;
+  readonly pod: PodName & Partial<ShownPodState>;
   readonly node: NodeFacts;
   readonly annotation?: string;
   readonly networks: readonly ExplainedNetwork[];

@@ -1,6 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { selectedNetwork } from "#engine/plan/requested-networks.ts";
+import type { PodIdentity } from "#engine/ports.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 
 /**
@@ -22,7 +23,7 @@ export async function outdatedInterfaces(
 
 async function isOutdated(
   ctx: CallContext,
-  pod: NonNullable<AttachmentRecord["pod"]>,
+  pod: PodIdentity,
   { displayName, definition, state }: RecordedAttachment,
 ): Promise<boolean> {
   if (definition === undefined || state !== "attached") return false;

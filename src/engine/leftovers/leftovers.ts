@@ -5,7 +5,7 @@ import { isCertainlyOver, otherBoot } from "#engine/call/signs-of-life.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { withdrawStatus } from "#engine/network-status/pending-status.ts";
-import { HostGoneError, type PodIdentity } from "#engine/ports.ts";
+import { type CalledPod, HostGoneError } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { type DamagedRecord, isLost } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -30,7 +30,7 @@ export interface RetryOptions {
   readonly path: readonly string[];
   readonly budgetMs: number;
   /** The call's pod. Its leftovers come first, due or not: they can prevent it from starting. */
-  readonly pod?: PodIdentity | undefined;
+  readonly pod?: CalledPod | undefined;
   /** Use the last list, however old, because a pod's end waits for the call. @default false */
   readonly usesLastList?: boolean;
 }
@@ -207,7 +207,7 @@ export class Leftovers {
   /** The leftovers; none when the records cannot be listed. */
   async #listOrWarn(
     { logger }: Pick<EngineDeps, "logger">,
-    pod?: PodIdentity,
+    pod?: CalledPod,
   ): Promise<LeftoverList> {
     return this.#list(pod).catch((error: unknown) => {
       logger.warn({ err: error }, "cannot list the records to find leftovers");
@@ -215,7 +215,7 @@ export class Leftovers {
     });
   }
 
-  async #list(pod?: PodIdentity): Promise<LeftoverList> {
+  async #list(pod?: CalledPod): Promise<LeftoverList> {
     const isOneCall = this.#deps.repeatsTeardowns === "recorded";
     const { records, damaged } = await (isOneCall
       ? sampledRecords(this.#deps.records, pod)

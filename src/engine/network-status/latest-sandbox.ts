@@ -1,8 +1,9 @@
 import type { EngineDeps } from "#engine/call/deps.ts";
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
+import type { PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
 
-type PodOfRecord = NonNullable<AttachmentRecord["pod"]>;
+type PodOfRecord = PodIdentity;
 type LatestDeps = Pick<EngineDeps, "records" | "bootId">;
 
 /** Whether two keys are those of one sandbox interface. */

@@ -1,6 +1,6 @@
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import type { PublishOutcome, PublishPause } from "#engine/ports.ts";
+import type { PodIdentity, PodName, PublishOutcome, PublishPause } from "#engine/ports.ts";
 import { type AttachmentRecord, addHasEnded, type RecordKey } from "#engine/record/record.ts";
 import { sampleMax } from "#engine/record/record-store.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
@@ -113,7 +113,7 @@ export async function payAfterAnswer(
  */
 export async function withdrawStatus(
   { records, publisher }: Pick<EngineDeps, "records" | "publisher">,
-  pod: { readonly namespace: string; readonly name: string } | undefined,
+  pod: PodName | undefined,
 ): Promise<void> {
   if (pod !== undefined) await publisher.withdraw(pod, { unless: () => records.hasPod(pod) });
 }
@@ -122,11 +122,7 @@ export async function withdrawStatus(
  * Owes a pod the status of its latest sandbox again. Not if this process has attached that one: its
  * publisher keeps the order of a pod's writes.
  */
-async function oweAgain(
-  ctx: CallContext,
-  pod: NonNullable<AttachmentRecord["pod"]>,
-  payment: Payment,
-): Promise<void> {
+async function oweAgain(ctx: CallContext, pod: PodIdentity, payment: Payment): Promise<void> {
   const { records } = ctx.deps;
   const latest = await latestSandbox(ctx.deps, pod);
   if (latest === undefined || isSame(latest, records.latestOf(pod))) return;

@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { noSource } from "#engine/plan/pod/pod.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod, PodName } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNamespaceAccess } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
@@ -126,7 +126,7 @@ async function defaultOverride(ctx: PlanContext, pod: Pod): Promise<ResolvedNetw
 /** The network of one selection. @throws CniError as {@link requestedNetworks} */
 export async function resolveSelection(
   ctx: CallContext,
-  pod: Pick<Pod, "namespace" | "name">,
+  pod: PodName,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
   checkNamespaceAccess(pod.namespace, selection, ctx.config);
@@ -139,7 +139,7 @@ export async function resolveSelection(
 /** The network of one selection as its definition is now, unchecked. @throws CniError 7, 11, 100 */
 export async function selectedNetwork(
   ctx: Parameters<typeof networkFromNad>[0],
-  pod: Pick<Pod, "namespace" | "name">,
+  pod: PodName,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
   const { source, definitions = source } = ctx.deps;

@@ -1,4 +1,5 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import type { PodIdentity, PodName } from "#engine/ports.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 import type { AttachmentRecord, RecordKey } from "./record.ts";
 import type { StoredRecord, TeardownPlan } from "./teardown-plan.ts";
@@ -85,11 +86,11 @@ export interface RecordStore {
   /** Renames record and plan, if any, so that they are ignored but can be examined. */
   quarantine(key: RecordKey): Promise<void>;
   /** Whether a sandbox of the pod is recorded; cheap enough for every DEL. */
-  hasPod(pod: { readonly namespace: string; readonly name: string }): Promise<boolean>;
+  hasPod(pod: PodName): Promise<boolean>;
   /** The sandbox interfaces that are recorded for the pod. */
-  keysOf(pod: { readonly namespace: string; readonly name: string }): Promise<RecordKey[]>;
+  keysOf(pod: PodName): Promise<RecordKey[]>;
   /** The record of the pod that this process has created last; undefined when it is gone or not known. */
-  latestOf(pod: NonNullable<AttachmentRecord["pod"]>): RecordKey | undefined;
+  latestOf(pod: PodIdentity): RecordKey | undefined;
   /** All records, and the sandbox interfaces whose record is damaged. */
   list(
     selection?: RecordSelection,

@@ -1,4 +1,5 @@
 import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
+import type { PodIdentity } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
@@ -26,7 +27,7 @@ export interface AttachmentRecord extends RecordKey {
   /** The version of the runtime's network configuration. */
   readonly cniVersion: string;
   /** Absent for sandboxes that are not Kubernetes pods. */
-  readonly pod?: { readonly namespace: string; readonly name: string; readonly uid: string };
+  readonly pod?: PodIdentity;
   /** ISO 8601, for people. */
   readonly createdAt: string;
   /** When it was created, by `EngineDeps.clock`, which starts again in each boot. */

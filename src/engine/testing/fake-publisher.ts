@@ -1,8 +1,7 @@
 import type {
   EventReason,
   EventRecorder,
-  EventSubject,
-  PodReference,
+  PodIdentity,
   PublishOptions,
   PublishOutcome,
   PublishPause,
@@ -32,7 +31,7 @@ export class FakePublisher implements StatusPublisher {
   }
 
   async publish(
-    pod: PodReference,
+    pod: PodIdentity,
     annotations: Readonly<Record<string, string | null>>,
     { after, isCurrent, onPause }: PublishOptions = {},
   ): Promise<PublishOutcome> {
@@ -72,7 +71,7 @@ export class FakeEvents implements EventRecorder {
   readonly recorded: { pod: string; type: string; reason: EventReason; message: string }[] = [];
 
   record(
-    pod: EventSubject,
+    pod: PodIdentity,
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void {
     this.recorded.push({ pod: `${pod.namespace}/${pod.name}`, ...event });

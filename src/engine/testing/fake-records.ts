@@ -1,6 +1,7 @@
 import { strictEqual } from "node:assert/strict";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import type { PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord, RecordSelection, RecordStore } from "#engine/record/record-store.ts";
 import {
@@ -114,7 +115,7 @@ export class FakeRecords implements RecordStore {
     return (await this.keysOf(pod)).length > 0;
   }
 
-  latestOf(of: NonNullable<AttachmentRecord["pod"]>): RecordKey | undefined {
+  latestOf(of: PodIdentity): RecordKey | undefined {
     return this.#keysOf(of).at(-1);
   }
 

@@ -1,4 +1,4 @@
-import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource, Pod } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
@@ -41,7 +41,7 @@ export class FakeSource implements ClusterSource {
     this.#nads.delete(path);
   }
 
-  async getPod(identity: PodIdentity): Promise<Pod | undefined> {
+  async getPod(identity: CalledPod): Promise<Pod | undefined> {
     this.asked.push(`pod ${identity.namespace}/${identity.name}`);
     if (this.failure !== undefined) throw this.failure;
     const pod = this.#pods.get(`${identity.namespace}/${identity.name}`);
@@ -49,7 +49,7 @@ export class FakeSource implements ClusterSource {
     return pod.uid === identity.uid ? pod : undefined;
   }
 
-  async getPodObject({ namespace, name }: PodIdentity): Promise<undefined> {
+  async getPodObject({ namespace, name }: CalledPod): Promise<undefined> {
     this.asked.push(`object ${namespace}/${name}`);
     if (this.failure !== undefined) throw this.failure;
   }

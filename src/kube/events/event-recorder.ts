@@ -1,4 +1,4 @@
-import type { EventRecorder, EventSubject, Logger } from "#engine/ports.ts";
+import type { EventRecorder, Logger, PodIdentity } from "#engine/ports.ts";
 import { asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
@@ -48,7 +48,7 @@ export interface EventRecorderOptions {
   readonly client: JsonApi;
   readonly logger: Logger;
   /** This node's name, or how to find the name of a pod's node. */
-  readonly nodeName: string | ((pod: EventSubject) => Promise<string | undefined>);
+  readonly nodeName: string | ((pod: PodIdentity) => Promise<string | undefined>);
   /** The limit of the queue; further events are dropped. @default 512 */
   readonly maxQueued?: number;
   /** Of events about one object. @default 25, one in 30 s */
@@ -88,7 +88,7 @@ export class ApiEventRecorder implements EventRecorder {
     this.#global = new TokenBucket(this.#options.global);
   }
 
-  record({ namespace, name, uid }: EventSubject, event: PodEvent): void {
+  record({ namespace, name, uid }: PodIdentity, event: PodEvent): void {
     const involvedObject = { apiVersion: "v1", kind: "Pod", namespace, name, uid } as const;
     this.#enqueue({ involvedObject, ...event });
   }

@@ -1,5 +1,5 @@
 import type { PodState } from "#engine/check/not-attached.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod, PodName } from "#engine/ports.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { LiveGetter } from "#kube/live-get.ts";
@@ -17,7 +17,7 @@ export interface NodePods {
   /** Reads a live pod; undefined when gone or replaced. @throws CniError 11 for a timeout, 6 */
   read(pod: Pod): Promise<PodState | undefined>;
   /** Reads the pod with this name, on any node. @throws CniError as {@link read} */
-  find(pod: { readonly namespace: string; readonly name: string }): Promise<PodState | undefined>;
+  find(pod: PodName): Promise<PodState | undefined>;
 }
 
 /** {@link NodePods} from the cache of the node's pods, which has only their metadata, and live reads. */

@@ -1,6 +1,6 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import type { EventReason, EventSubject } from "#engine/ports.ts";
+import type { EventReason, PodIdentity } from "#engine/ports.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
@@ -25,7 +25,7 @@ export interface ChainToDetach {
   /** Whether a tombstone says that all of it was detached before. @default false */
   readonly wasDetached?: boolean;
   /** Gets the events; absent for a sandbox that is not a pod. */
-  readonly pod?: EventSubject | undefined;
+  readonly pod?: PodIdentity | undefined;
 }
 
 /** Logs, and emits an event for the pod, that a plugin failed but the attachment is detached. */

@@ -8,7 +8,7 @@ import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { requestedNetworksForDel, withoutRequested } from "#engine/plan/requested-networks.ts";
 import { delegateSearchPath } from "#engine/plan/search-path.ts";
-import { HostGoneError, type Pod, type PodIdentity } from "#engine/ports.ts";
+import { type CalledPod, HostGoneError, type Pod } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
@@ -48,7 +48,7 @@ export async function detachByAnnotation(
 async function lookUp(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
-  identity: PodIdentity,
+  identity: CalledPod,
 ): Promise<{ pod: Pod; attachments: readonly RecordedAttachment[] } | undefined> {
   try {
     const pod = await ctx.deps.source?.getPod(identity, { signal: ctx.signal });

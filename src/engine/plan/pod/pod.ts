@@ -3,7 +3,7 @@ import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
-import type { ClusterSource, Pod, PodIdentity } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource, Pod } from "#engine/ports.ts";
 import { runtimePod } from "./runtime-pod.ts";
 
 const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
@@ -15,7 +15,7 @@ function isContainerName(cniArgs: CniArgs): boolean {
 }
 
 /** @throws CniError 4 when there are K8S_* keys that do not name a pod or a container */
-function podToAttach(cniArgs: CniArgs, source?: ClusterSource): PodIdentity | undefined {
+function podToAttach(cniArgs: CniArgs, source?: ClusterSource): CalledPod | undefined {
   const identity = podIdentity(cniArgs, source);
   const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];
   if (identity !== undefined || key === undefined || isContainerName(cniArgs)) return identity;
@@ -48,7 +48,7 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
 }
 
 /** The error when a pod must be looked up and no cluster source is configured. */
-export function noSource({ namespace, name }: PodIdentity): CniError {
+export function noSource({ namespace, name }: CalledPod): CniError {
   return new CniError(
     "DaemonUnavailable",
     `cannot look up the networks of pod ${namespace}/${name}: plexusd is unavailable and has left no access to the ` +

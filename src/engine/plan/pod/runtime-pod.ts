@@ -3,7 +3,7 @@ import { readDocument } from "#cni/document.ts";
 import { CniErrorCode } from "#cni/error.ts";
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
-import type { Pod, PodIdentity } from "#engine/ports.ts";
+import type { CalledPod, Pod } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { isStaticPod } from "#npwg/object-meta.ts";
 
@@ -16,7 +16,7 @@ export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
  * the API knows.
  * @throws CniError 7 when the annotations are no map of strings
  */
-export function runtimePod(conf: RequestConf, identity: PodIdentity): Pod | undefined {
+export function runtimePod(conf: RequestConf, identity: CalledPod): Pod | undefined {
   const { namespace, name, uid } = identity;
   const annotations = runtimeAnnotations(conf);
   if (uid === undefined || annotations === undefined || isStaticPod(annotations)) return undefined;
