@@ -15,8 +15,28 @@ export interface HandBackOptions {
   readonly config: Pick<EffectiveConfig, "current">;
   readonly records: Pick<RecordStore, "list" | "finish">;
   readonly confFiles: ConfFiles;
-  readonly cluster: Pick<Cluster, "recordOnNode">;
+  readonly cluster: Pick<Cluster, "recordOnNode" | "node">;
   readonly logger: Logger;
+}
+
+/** Whether plexusd ends because Plexus was deleted, and what follows from it. */
+export class HandBack {
+  readonly #options: HandBackOptions;
+  #isDeleted: Promise<boolean> | undefined;
+
+  constructor(options: HandBackOptions) {
+    this.#options = options;
+  }
+
+  /** Begins to ask. Call this first: the permission to ask may be the next to be deleted. */
+  ask(): void {
+    this.#isDeleted = this.#options.cluster.node?.ownDaemonSet?.isDeleted();
+  }
+
+  /** Call this after the last call and the last write of the node's CNI configuration. */
+  async finish(): Promise<void> {
+    if (await this.#isDeleted) await handBackNode(this.#options);
+  }
 }
 
 /**

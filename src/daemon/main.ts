@@ -6,6 +6,7 @@ import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { Life } from "#serving/life.ts";
 import { createLogger } from "#serving/logger.ts";
 import { inheritedSocket } from "./activation.ts";
 import { type DaemonFlags, parseFlags, usage } from "./flags.ts";
@@ -35,33 +36,29 @@ async function run(given: DaemonFlags): Promise<void> {
     format: process.env.LOG_FORMAT,
   });
   logger.info({ version, commit, node: process.version }, "plexusd starts");
+  const life = new Life(logger);
+  const end = (fields: object, message: string): void => {
+    if (life.state === "draining" || life.state === "stopped") return;
+    logger.info(fields, `plexusd stops: ${message}`);
+    void exitAfter(logger, life.stop());
+  };
   // As process 1 of a container, plexusd would ignore a signal without a handler. It would finish its
   // start, and take over the socket of its successor.
-  let stop = async (): Promise<void> => undefined;
-  const end = once((fields: object, message: string) => {
-    logger.info(fields, `plexusd stops: ${message}`);
-    void exitAfter(logger, stop());
-  });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, () => end({ signal }, "no new calls, those in flight are served"));
   }
   const local = given.local ? localSources() : undefined;
   const flags = local?.applyTo(given) ?? given;
   const onDemand = onDemandOptions(flags, { local, end: () => end({}, "there are no calls") });
-  const starting = startDaemon({
-    flags,
-    logger,
-    setLogLevel: (level) => {
+  const options = {
+    ...{ life, flags, logger },
+    setLogLevel: (level: string) => {
       logger.level = process.env.LOG_LEVEL ?? level;
     },
     nodeName: flags.node ?? process.env.NODE_NAME ?? hostname(),
     ...omitUndefined({ inCluster: inCluster(), ownPod: ownPod(), onDemand }),
-    onServing: () => {
-      stop = async () => (await starting).stop();
-    },
-  });
-  const daemon = await starting;
-  stop = () => daemon.stop();
+  };
+  await life.run(() => startDaemon(options));
 }
 
 async function exitAfter(logger: Logger, stopped: Promise<void>): Promise<void> {
@@ -72,16 +69,6 @@ async function exitAfter(logger: Logger, stopped: Promise<void>): Promise<void> 
     logger.error({ err: error }, "plexusd did not stop cleanly");
     process.exit(1);
   }
-}
-
-/** Returns a function that does something the first time only. */
-function once<T extends unknown[]>(what: (...args: T) => void): (...args: T) => void {
-  let isDone = false;
-  return (...args) => {
-    if (isDone) return;
-    isDone = true;
-    what(...args);
-  };
 }
 
 /** The variables are those of plexus-standalone. */

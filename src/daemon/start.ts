@@ -2,7 +2,7 @@ import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
-import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
@@ -13,12 +13,11 @@ import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import { noSandboxHosts } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
-import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { Logger, PodName } from "#engine/ports.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
-import { readHostView } from "#host/host-view.ts";
+import { type HostView, readHostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
@@ -29,10 +28,11 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer, type IdleOptions } from "#serving/call-server.ts";
 import { Housekeeping } from "#serving/housekeeping.ts";
+import type { Life } from "#serving/life.ts";
 import { type Cluster, openApiCluster, openFilesCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
-import { handBackNode } from "./hand-back.ts";
-import { housekeepingTasks } from "./housekeeping-tasks.ts";
+import { HandBack } from "./hand-back.ts";
+import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHttpServers } from "./http/serve.ts";
 import { selfTest } from "./self-test/self-test.ts";
 import { standaloneCredentials } from "./standalone-credentials.ts";
@@ -40,6 +40,7 @@ import { StandaloneFiles } from "./standalone-files.ts";
 
 /** Options of {@link startDaemon}. */
 export interface DaemonOptions {
+  readonly life: Life;
   readonly flags: DaemonFlags;
   readonly logger: Logger;
   readonly setLogLevel: (level: string) => void;
@@ -49,99 +50,94 @@ export interface DaemonOptions {
   readonly inCluster?: InClusterOptions;
   /** With the socket of systemd, which starts plexusd for the first call. */
   readonly onDemand?: { readonly inherited: number; readonly idle?: IdleOptions };
-  /** From now on calls can be in flight: plexusd must end by {@link RunningDaemon.stop}. */
-  readonly onServing: () => void;
-}
-
-/** A running plexusd. */
-export interface RunningDaemon {
-  /**
-   * Finishes the calls in flight. Records stay, and so does the node's CNI configuration unless
-   * Plexus was deleted.
-   */
-  stop(): Promise<void>;
 }
 
 /** What the parts of plexusd work with. */
-interface Parts extends DaemonOptions {
+interface Adapters extends DaemonOptions {
   readonly records: FileRecordStore;
   readonly metrics: Metrics;
   readonly config: EffectiveConfig;
   readonly cluster: Cluster;
+  readonly devices: { readonly kubelet?: DeviceSource; readonly claims?: DeviceSource };
+  readonly view: HostView;
   readonly confFiles: HostConfFiles;
 }
 
-/** Connects the engine to its adapters and serves calls. @throws Error when it cannot start */
-export async function startDaemon(options: DaemonOptions): Promise<RunningDaemon> {
-  const { flags, logger } = options;
-  const records = await FileRecordStore.open(flags.stateDir);
-  const metrics = createMetrics({
-    counts: {
-      plexus_attachments: async () =>
-        (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
-      plexus_leftover_records: () => engine.countLeftovers(),
-      plexus_pods_not_attached: async () => duties?.unattachedPods.count ?? 0,
-      plexus_hotplug_pending: async () => duties?.hotPlug.pending ?? 0,
-      plexus_interfaces_lost: async () => duties?.lostInterfaces.count ?? 0,
-      plexus_attachments_outdated: async () => duties?.hotPlug.outdated ?? 0,
-      ...tokenGauges(flags.stateDir),
-    } satisfies Counts,
+/**
+ * Starts the parts of plexusd: ARCHITECTURE.md says why in this order. When they stop, the calls in
+ * flight are finished. Records stay, and so does the node's CNI configuration unless Plexus was
+ * deleted. @throws Error when a part cannot start
+ */
+export async function startDaemon(options: DaemonOptions): Promise<void> {
+  const { life, flags, logger, onDemand } = options;
+  const adapters = await openAdapters(options);
+  const { metrics, config, cluster, devices } = adapters;
+  const engine = await newEngine(adapters);
+  const nodeConf = newNodeConf(adapters);
+  const handBack = nodeConf && new HandBack({ ...adapters, stateDir: flags.stateDir });
+  await life.start({ name: "hand-back", start: () => handBack, stop: () => handBack?.finish() });
+  const standaloneFiles = await openStandaloneFiles(adapters);
+  // On demand, a call waits already.
+  const isTested = !flags.thin && onDemand === undefined;
+  if (isTested) await selfTest({ dir: `${flags.socket}.test`, logger });
+  life.serve();
+  const calls = await life.start<Calls>({
+    name: "calls",
+    start: () => (flags.thin ? callsElsewhere(standaloneFiles) : serveCalls(adapters, engine)),
+    stop: (each) => each.drain(),
   });
-  await using resources = new AsyncDisposableStack();
-  resources.defer(() => records.flush());
-  const config = await openEffectiveConfig({ ...options, metrics });
-  resources.defer(() => config.close());
-  const cluster = await openCluster({ ...options, config, metrics });
-  resources.adopt(cluster, (c) => c.close());
-  config.onInvalid((problem) => cluster.recordOnNode(invalidConfiguration(problem)));
-  const view = await readHostView();
-  const confFiles = new HostConfFiles(view);
-  const parts = { ...options, records, metrics, config, cluster, confFiles };
-  const devices = openDeviceSources(parts, resources);
-  const engine = await newEngine(parts, Object.values(devices));
-  const standaloneFiles = await openStandaloneFiles(parts);
-  const calls = flags.thin ? callsElsewhere(standaloneFiles) : await serveCalls(parts, engine);
-  let draining = false;
-  let isDeleted: Promise<boolean> | undefined;
-  // After the last call and the last write of the node's CNI configuration.
-  resources.defer(async () => {
-    if (await isDeleted) await handBackNode({ ...parts, stateDir: flags.stateDir });
-  });
-  resources.defer(() => calls.drain());
-  const nodeConf = await startNodeConfIfNeeded(parts);
   const readiness = (): string[] => [
-    ...(draining ? ["it is stopping"] : []),
+    ...(life.state === "draining" ? ["it is stopping"] : []),
     ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
   ];
   // Pods expect to be attached only where plexusd is the node's CNI.
-  const duties = nodeConf && openDuties({ ...parts, readiness, engine, calls });
-  const answers = new AdminAnswers({
-    ...{ ...parts, engine, calls, view, nodeConf, readiness },
-    claims: devices.claims,
-    duties,
-    callsInFlight: metrics.engine.callsInFlight,
-  });
+  const duties = nodeConf && newDuties({ ...adapters, readiness, engine, calls });
+  countWhenRead(adapters, { engine, duties });
+  const parts = { ...adapters, engine, calls, nodeConf, readiness, duties, standaloneFiles };
+  const { callsInFlight } = metrics.engine;
+  const answers = new AdminAnswers({ ...parts, claims: devices.claims, callsInFlight });
   const socketPath = adminSocketPath(flags.socket);
-  const admin = await startAdminServer({ socketPath, answers, logger });
-  resources.defer(() => admin.close({ dropConnections: true }));
-  // Before the sockets are closed: to the uninstaller, an open socket says that it still runs.
-  resources.adopt(nodeConf, (conf) => conf?.stop());
-  const served = { ...parts, engine, sockets: [calls, admin], duties, standaloneFiles };
-  const housekeeping = new Housekeeping(housekeepingTasks(served), logger);
-  config.onChange(() => housekeeping.runNow());
-  resources.defer(() => housekeeping.stop());
-  resources.defer(() => duties?.hotPlug.stop());
-  await startHttpServers(resources, { ...parts, config: config.current(), readiness });
-  logger.info({ socket: flags.socket, stateDir: flags.stateDir }, calls.started);
-  const running = resources.move();
-  return {
-    stop: () => {
-      draining = true;
-      // At once: the permission to ask may be the next to be deleted.
-      isDeleted = nodeConf && cluster.node?.ownDaemonSet?.isDeleted();
-      return running.disposeAsync();
-    },
-  };
+  const admin = await life.start({
+    name: "admin socket",
+    start: () => startAdminServer({ socketPath, answers, logger }),
+    stop: (server) => server.close({ dropConnections: true }),
+  });
+  await life.start({
+    name: "node configuration",
+    start: () => nodeConf?.start(),
+    stop: () => nodeConf?.stop(),
+  });
+  await startDuties({ ...parts, sockets: [calls, admin] });
+  await startHttpServers({ ...parts, config: config.current() });
+  const ask = (): void => handBack?.ask();
+  await life.start({ name: "deletion of Plexus", start: () => undefined, stop: ask });
+  const started = flags.thin ? "leaves the calls to plexus-standalone" : "serves calls";
+  logger.info({ socket: flags.socket, stateDir: flags.stateDir }, `plexusd ${started}`);
+}
+
+async function openAdapters(options: DaemonOptions): Promise<Adapters> {
+  const { life, flags } = options;
+  const records = await life.start({
+    name: "records",
+    start: () => FileRecordStore.open(flags.stateDir),
+    stop: (store) => store.flush(),
+  });
+  const metrics = createMetrics({ state: () => life.state });
+  const config = await life.start({
+    name: "configuration",
+    start: () => openEffectiveConfig({ ...options, metrics }),
+    stop: (effective) => effective.close(),
+  });
+  const cluster = await life.start({
+    name: "cluster",
+    start: () => openCluster({ ...options, config, metrics }),
+    stop: (opened) => opened.close(),
+  });
+  config.onInvalid((problem) => cluster.recordOnNode(invalidConfiguration(problem)));
+  const devices = await openDeviceSources({ ...options, config, cluster });
+  const view = await readHostView();
+  const confFiles = new HostConfFiles(view);
+  return { ...options, records, metrics, config, cluster, devices, view, confFiles };
 }
 
 function invalidConfiguration(problem: string): NodeEvent {
@@ -149,48 +145,65 @@ function invalidConfiguration(problem: string): NodeEvent {
   return { type: "Warning", reason: "InvalidConfiguration", message };
 }
 
-function openDuties({ engine, calls, ...parts }: DutiesOptions): NodeDuties | undefined {
-  const { config, confFiles, metrics } = parts;
+function newDuties({ engine, calls, ...adapters }: DutiesOptions): NodeDuties | undefined {
+  const { config, confFiles, metrics } = adapters;
   const conf = () => readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
   const hotPlug = { engine, conf, metrics: metrics.hotPlug };
-  return nodeDuties({ ...parts, hosts: calls.sandboxHosts, hotPlug });
+  return nodeDuties({ ...adapters, hosts: calls.sandboxHosts, hotPlug });
 }
 
-interface DutiesOptions extends Parts, Pick<NodeDutiesOptions, "readiness"> {
+interface DutiesOptions extends Adapters, Pick<NodeDutiesOptions, "readiness"> {
   readonly engine: Engine;
   readonly calls: Calls;
 }
 
-/** What the rest of plexusd needs of that which serves the calls. */
-interface Calls
-  extends Pick<CallServer, "findByAgent" | "notReadyReason" | "ensureReachable" | "drain"> {
-  readonly sandboxHosts: SandboxHosts;
-  /** For the log. */
-  readonly started: string;
+function countWhenRead(
+  { records, metrics, flags }: Adapters,
+  { engine, duties }: { readonly engine: Engine; readonly duties: NodeDuties | undefined },
+): void {
+  metrics.count({
+    plexus_attachments: async () =>
+      (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
+    plexus_leftover_records: () => engine.countLeftovers(),
+    plexus_pods_not_attached: async () => duties?.unattachedPods.count ?? 0,
+    plexus_hotplug_pending: async () => duties?.hotPlug.pending ?? 0,
+    plexus_interfaces_lost: async () => duties?.lostInterfaces.count ?? 0,
+    plexus_attachments_outdated: async () => duties?.hotPlug.outdated ?? 0,
+    ...tokenGauges(flags.stateDir),
+  } satisfies Counts);
 }
 
-async function serveCalls(parts: Parts, engine: Engine): Promise<Calls> {
-  const { flags, logger, onDemand, onServing } = parts;
-  const options = { socketPath: flags.socket, engine, logger, ...onDemand };
-  // On demand, a call waits already.
-  if (onDemand === undefined) await selfTest({ dir: `${flags.socket}.test`, logger });
-  onServing();
-  const calls = await CallServer.listen(options);
-  return {
-    started: "plexusd serves calls",
-    sandboxHosts: calls.sandboxHosts,
-    findByAgent: calls.findByAgent,
-    notReadyReason: () => calls.notReadyReason(),
-    ensureReachable: () => calls.ensureReachable(),
-    drain: () => calls.drain(),
-  };
+/** Hot-plug ends first, because its plugins can take long. */
+async function startDuties(options: Adapters & HousekeepingOptions): Promise<void> {
+  const { life, config, duties, logger } = options;
+  const housekeeping = await life.start({
+    name: "duties",
+    start() {
+      duties?.watch();
+      return new Housekeeping(housekeepingTasks(options), logger);
+    },
+    async stop(timers) {
+      await duties?.hotPlug.stop();
+      await timers.stop();
+    },
+  });
+  config.onChange(() => housekeeping.runNow());
+}
+
+/** What the rest of plexusd needs of that which serves the calls. */
+type Calls = Pick<
+  CallServer,
+  "sandboxHosts" | "findByAgent" | "notReadyReason" | "ensureReachable" | "drain"
+>;
+
+function serveCalls({ flags, logger, onDemand }: Adapters, engine: Engine): Promise<Calls> {
+  return CallServer.listen({ socketPath: flags.socket, engine, logger, ...onDemand });
 }
 
 /** Without a socket of plexusd, the shim starts plexus-standalone. */
 function callsElsewhere(files: StandaloneFiles): Calls {
   const nothing = async (): Promise<undefined> => undefined;
   return {
-    started: "plexusd leaves the calls to plexus-standalone",
     sandboxHosts: noSandboxHosts,
     findByAgent: nothing,
     notReadyReason: () => files.notReadyReason(),
@@ -200,21 +213,21 @@ function callsElsewhere(files: StandaloneFiles): Calls {
 }
 
 /** With --thin, writes the files before the node's CNI configuration names the shim. */
-async function openStandaloneFiles(parts: Parts): Promise<StandaloneFiles> {
-  const { flags, config, nodeName, logger } = parts;
+async function openStandaloneFiles(adapters: Adapters): Promise<StandaloneFiles> {
+  const { flags, config, nodeName, logger } = adapters;
   const files = new StandaloneFiles({
     ...{ stateDir: flags.stateDir, nodeName, logger },
     binDirs: () => config.current().nodeConf.binDirs,
     config: () => config.text(),
-    ...standaloneCredentials(parts),
+    ...standaloneCredentials(adapters),
   });
   // Housekeeping tries again, and the readiness has the reason.
   if (flags.thin) await files.refresh().catch(() => undefined);
   return files;
 }
 
-async function newEngine(parts: Parts, deviceSources: readonly DeviceSource[]): Promise<Engine> {
-  const { flags, records, metrics, config, cluster, confFiles, logger } = parts;
+async function newEngine(adapters: Adapters): Promise<Engine> {
+  const { flags, records, metrics, config, cluster, devices, confFiles, logger } = adapters;
   const bootId = await readBootId();
   return new Engine({
     config: () => config.current().engine,
@@ -227,7 +240,7 @@ async function newEngine(parts: Parts, deviceSources: readonly DeviceSource[]): 
     confFiles,
     multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
     deviceInfo: new HostDeviceInfoFiles(),
-    deviceSources,
+    deviceSources: Object.values(devices),
     runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
     logger,
     metrics: metrics.engine,
@@ -239,20 +252,23 @@ async function newEngine(parts: Parts, deviceSources: readonly DeviceSource[]): 
 }
 
 /** Only pods of an API have allocated devices. */
-function openDeviceSources(
-  { logger, config, cluster }: Parts,
-  resources: AsyncDisposableStack,
-): { readonly kubelet?: DeviceSource; readonly claims?: DeviceSource } {
+async function openDeviceSources(
+  adapters: Pick<Adapters, "life" | "logger" | "config" | "cluster">,
+): Promise<Adapters["devices"]> {
+  const { life, logger, config, cluster } = adapters;
   const { resourceApi: api } = cluster;
   if (api === undefined) return {};
   const { kubeletDir } = config.current();
-  const kubelet = new KubeletDevices({ kubeletDir, logger });
-  resources.defer(() => kubelet.close());
+  const kubelet = await life.start({
+    name: "kubelet's devices",
+    start: () => new KubeletDevices({ kubeletDir, logger }),
+    stop: (source) => source.close(),
+  });
   return { kubelet, claims: new ClaimedDevices({ api, kubeletDir, logger }) };
 }
 
-function openCluster(parts: Pick<Parts, keyof DaemonOptions | "config" | "metrics">) {
-  const { flags, logger, nodeName, ownPod, inCluster, config, metrics } = parts;
+function openCluster(adapters: Pick<Adapters, keyof DaemonOptions | "config" | "metrics">) {
+  const { flags, logger, nodeName, ownPod, inCluster, config, metrics } = adapters;
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
   if (source.kind === "files") return openFilesCluster(logger);
@@ -263,11 +279,11 @@ function openCluster(parts: Pick<Parts, keyof DaemonOptions | "config" | "metric
 }
 
 /** Only if plexusd is the node's CNI: with an API and a configuration file, or --cni-conf-dir. */
-async function startNodeConfIfNeeded(parts: Parts): Promise<NodeConf | undefined> {
-  const { flags, logger, config, cluster, metrics, confFiles } = parts;
+function newNodeConf(adapters: Adapters): NodeConf | undefined {
+  const { flags, logger, config, cluster, metrics, confFiles } = adapters;
   const isNodeCni = flags.source.kind === "api" && flags.config !== undefined;
   if (!isNodeCni && flags.cniConfDir === undefined) return undefined;
-  const nodeConf = await startNodeConf({
+  const nodeConf = new NodeConf({
     spec: () => config.current().nodeConf,
     stateDir: flags.stateDir,
     files: confFiles,

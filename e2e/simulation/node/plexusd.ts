@@ -1,5 +1,5 @@
 import { parseNetConfList } from "#cni/conf/conf.ts";
-import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { plexusConf, textOf } from "#daemon/cni-conf/plexus-conf.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
@@ -227,9 +227,9 @@ export class Plexusd {
       repeatsTeardowns: true,
     });
     if (this.#keepsConf)
-      this.#nodeConf = await startNodeConf({
+      this.#nodeConf = await new NodeConf({
         ...{ spec: () => defaultConfig.nodeConf, stateDir, files: confFiles, logger },
-      });
+      }).start();
     this.#kube = kube;
     this.#records = records;
     const current = { ...defaultConfig, engine: { ...defaultConfig.engine, ...this.#config } };

@@ -19,6 +19,7 @@ function linesOf(status: NodeStatus): string[] {
   const { conf, notReady } = status;
   return [
     `plexusd ${status.version} (${status.commit})`,
+    `state: ${status.state}`,
     ...(conf === undefined ? [] : [`node configuration: ${conf.state}`]),
     ...(conf?.chained === undefined ? [] : [`plugins after Plexus: ${conf.chained.join(", ")}`]),
     `attachments: ${status.attachments}`,

@@ -20,6 +20,7 @@ import { buildInfo } from "#lib/build-info.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
+import type { Life } from "#serving/life.ts";
 import { agentPlugins, type FindByAgent } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { delegate } from "./delegate.ts";
@@ -28,6 +29,7 @@ import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
 /** What an {@link AdminAnswers} reads. */
 export interface AdminAnswersOptions {
+  readonly life: Pick<Life, "state">;
   readonly engine: Engine;
   readonly calls: { readonly findByAgent: FindByAgent };
   readonly records: RecordStore;
@@ -63,6 +65,7 @@ export class AdminAnswers {
       ...buildInfo(),
       node: this.#options.nodeName,
       uptimeSeconds: Math.round(process.uptime()),
+      state: this.#options.life.state,
       notReady: this.#options.readiness(),
       conf: nodeConf?.status(),
       configProblem: config.problem(),

@@ -3,6 +3,7 @@ import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
 import type { RefusedRequests } from "#engine/explain/call-history.ts";
 import { adminSocketName } from "#lib/files/state-files.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
+import type { LifeState } from "#serving/life.ts";
 import type { AgentPlugins } from "./agent-plugins.ts";
 
 /** The status of plexusd and its node: the answer to `/node`. */
@@ -11,6 +12,7 @@ export interface NodeStatus {
   readonly commit: string;
   readonly node: string;
   readonly uptimeSeconds: number;
+  readonly state: LifeState;
   /** Why it is not ready, a sentence each. */
   readonly notReady: readonly string[];
   /** Absent where it does not write the node's CNI configuration. */

@@ -9,7 +9,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { eventually } from "#lib/testing/eventually.ts";
-import { startNodeConf } from "./cni-conf.ts";
+import { NodeConf } from "./cni-conf.ts";
 import { reasonOf } from "./status.ts";
 
 const calico = JSON.stringify({
@@ -227,7 +227,7 @@ test.each<[string, Action, (node: Node) => { cniConfDir?: string; stateDir?: str
   const lines: string[] = [];
   const take = (fields: object, message: string) => lines.push(`${message} ${inspect(fields)}`);
   let rounds = 0;
-  const conf = await startNodeConf({
+  const conf = await new NodeConf({
     spec: () => {
       rounds += 1;
       return { ...node.config, ...change };
@@ -236,7 +236,7 @@ test.each<[string, Action, (node: Node) => { cniConfDir?: string; stateDir?: str
     files: new HostConfFiles(),
     logger: { ...noLogger, info: take, warn: take, error: take },
     timings: quick,
-  });
+  }).start();
   onTestFinished(() => conf.stop());
   await eventually(() => expect(rounds).toBeGreaterThan(5));
   expect(lines).toHaveLength(1);
@@ -467,13 +467,13 @@ test("reconcileNow() applies a changed configuration at once", async () => {
   const node = await calicoNode();
   await node.put("20-flannel.conflist", flannel);
   const change: Partial<NodeConfSpec> = {};
-  const conf = await startNodeConf({
+  const conf = await new NodeConf({
     spec: () => ({ ...node.config, ...change }),
     stateDir: node.state,
     files: new HostConfFiles(),
     logger: noLogger,
     timings: quick,
-  });
+  }).start();
   Object.assign(change, { primaryConf: "20-flannel.conflist" });
   conf.reconcileNow();
   await eventually(() => expect(conf.status().primary).toBe("20-flannel.conflist"));
@@ -485,7 +485,7 @@ test("a file that cannot be written is tried again by time, not because of its t
   await mkdir(join(node.conf, plexusConfName));
   const waitingPollMs = 200;
   let rounds = 0;
-  const conf = await startNodeConf({
+  const conf = await new NodeConf({
     spec: () => {
       rounds += 1;
       return node.config;
@@ -494,7 +494,7 @@ test("a file that cannot be written is tried again by time, not because of its t
     files: new HostConfFiles(),
     logger: noLogger,
     timings: { ...quick, waitingPollMs },
-  });
+  }).start();
   onTestFinished(() => conf.stop());
   expect(conf.notReadyReason()).toContain("the node's configuration cannot be kept: EISDIR");
   const [atStart, startedAt] = [rounds, performance.now()];

@@ -21,23 +21,16 @@ const defaultTimings: NodeConfTimings = {
   calmMs: 600_000,
 };
 
-/** Options of {@link startNodeConf}; call {@link NodeConf.reconcileNow} when `spec` changes. */
+/** Options of a {@link NodeConf}; call {@link NodeConf.reconcileNow} when `spec` changes. */
 export interface NodeConfOptions extends Omit<ReconcilerOptions, "timings"> {
   readonly onChange?: (status: NodeConfStatus, before: NodeConfStatus) => void;
   /** For tests. */
   readonly timings?: Partial<NodeConfTimings>;
 }
 
-/** Keeps `00-plexus.conflist` in the runtime's directory; resolves after the first round. */
-export async function startNodeConf(options: NodeConfOptions): Promise<NodeConf> {
-  const conf = new NodeConf(options);
-  await conf.start();
-  return conf;
-}
-
 /**
- * Keeps the node's CNI configuration up to date: reconciles at the start, after each change of a
- * watched directory, and regularly.
+ * Keeps `00-plexus.conflist` in the runtime's directory: reconciles at the start, after each change
+ * of a watched directory, and regularly.
  */
 export class NodeConf {
   readonly #options: NodeConfOptions;
@@ -59,7 +52,8 @@ export class NodeConf {
     this.#sleep = new WakeableSleep(this.#timings.debounceMs);
   }
 
-  async start(): Promise<void> {
+  /** Resolves after the first round. */
+  async start(): Promise<this> {
     const { cniConfDir, primaryDir } = this.#options.spec();
     await this.#reconciler.load();
     // Watches start before the first round, so that no change is missed.
@@ -71,6 +65,7 @@ export class NodeConf {
     };
     this.#watches = await Promise.all(dirs.map((dir) => watchDirectory(dir, wake)));
     this.#running = this.#run(await this.#next());
+    return this;
   }
 
   status(): NodeConfStatus {

@@ -74,6 +74,11 @@ export const metricTable = {
     type: "count",
     help: "Time until that token expires; negative after that.",
   },
+  plexus_state: {
+    type: "gauge",
+    labelNames: ["state"],
+    help: "State of plexusd: 1 for the one that it is in; serving is the healthy one.",
+  },
   plexus_conf_state: {
     type: "gauge",
     labelNames: ["state"],

@@ -64,8 +64,8 @@ test("exports counters of rare events as 0 before the first event", async () => 
   );
 });
 
-test("exports the state of the API caches, the configuration and the node configuration", async () => {
-  const metrics = createMetrics({ processMetrics: false });
+test("exports the state of plexusd, the API caches, the configuration and the node configuration", async () => {
+  const metrics = createMetrics({ processMetrics: false, state: () => "draining" });
   metrics.kube.cacheSynced("pods", true);
   metrics.kube.watchRestarted("pods", "expired");
   metrics.kube.statusWrite("written");
@@ -80,6 +80,8 @@ test("exports the state of the API caches, the configuration and the node config
       'plexus_apiserver_watch_restarts_total{resource="pods",reason="expired"} 1',
       'plexus_status_writes_total{result="written"} 1',
       'plexus_events_dropped_total{reason="rate"} 1',
+      'plexus_state{state="serving"} 0',
+      'plexus_state{state="draining"} 1',
       "plexus_config_last_reload_successful 0",
       'plexus_conf_state{state="active"} 1',
       'plexus_conf_state{state="waiting"} 0',
@@ -121,7 +123,8 @@ test("scrapes share a count for five seconds; it is Nan if it fails", async () =
     return reads;
   };
   const counts = { [name]: read };
-  const metrics = createMetrics({ processMetrics: false, counts, clock: () => now });
+  const metrics = createMetrics({ processMetrics: false, clock: () => now });
+  metrics.count(counts);
   const readers = Array.from({ length: 48 }, () => linesOf(metrics, `${name} `));
   now = 60_000;
   readers.push(linesOf(metrics, `${name} `));

@@ -3,6 +3,7 @@ import { type NodeConfState, nodeConfStates } from "#daemon/cni-conf/status.ts";
 import type { HotPlugMetrics } from "#daemon/pods/hot-plug.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { buildInfo } from "#lib/build-info.ts";
+import { type LifeState, lifeStates } from "#serving/life.ts";
 import { type CallMetrics, engineMetrics } from "./engine-metrics.ts";
 import { kubeMetrics } from "./kube-metrics.ts";
 import { type CountName, metric } from "./metric-table.ts";
@@ -15,6 +16,8 @@ export interface Metrics {
   nodeConfState(state: NodeConfState): void;
   /** The changed configuration file was read again, and is in effect or invalid. */
   configReloaded(isValid: boolean): void;
+  /** Exports counts, each of which is made when it is read. */
+  count(counts: Partial<Counts>): void;
   render(): Promise<{ text: string; contentType: string }>;
 }
 
@@ -26,7 +29,8 @@ export type Counts = Readonly<Record<CountName, () => Promise<number | undefined
 
 /** Options of {@link createMetrics}. */
 export interface MetricsOptions {
-  readonly counts?: Partial<Counts>;
+  /** @default serving */
+  readonly state?: () => LifeState;
   /** Event loop, memory and CPU of the process. @default true */
   readonly processMetrics?: boolean;
   /** Milliseconds, monotonic. @default performance.now */
@@ -44,9 +48,10 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
   const build = { version, commit, node_version: process.version };
   metric(registry, "plexus_build_info").set(build, 1);
   const clock = options.clock ?? ((): number => performance.now());
-  for (const [name, count] of Object.entries(options.counts ?? {})) {
-    countGauge(registry, name as CountName, shared(count, clock));
-  }
+  const states = metric(registry, "plexus_state", async () => {
+    const current = (options.state ?? (() => "serving"))();
+    for (const each of lifeStates) states.set({ state: each }, each === current ? 1 : 0);
+  });
   const nodeConfState = metric(registry, "plexus_conf_state");
   return {
     engine: engineMetrics(registry),
@@ -56,6 +61,11 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
       for (const each of nodeConfStates) nodeConfState.set({ state: each }, each === state ? 1 : 0);
     },
     configReloaded: configReloads(registry),
+    count(counts) {
+      for (const [name, count] of Object.entries(counts)) {
+        countGauge(registry, name as CountName, shared(count, clock));
+      }
+    },
     render: async () => ({ text: await registry.metrics(), contentType: registry.contentType }),
   };
 }

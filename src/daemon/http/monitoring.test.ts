@@ -10,9 +10,8 @@ const read = (path: string): string => readFileSync(new URL(path, root), "utf8")
 /** Names of the series that plexusd serves: a histogram has three. */
 async function servedNames(): Promise<Set<string>> {
   const counts = Object.entries(metricTable).filter(([, { type }]) => type === "count");
-  const metrics = createMetrics({
-    counts: Object.fromEntries(counts.map(([name]) => [name, async () => 0])),
-  });
+  const metrics = createMetrics();
+  metrics.count(Object.fromEntries(counts.map(([name]) => [name, async () => 0])));
   const { text } = await metrics.render();
   const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) =>
     type === "histogram" ? ["_bucket", "_sum", "_count"].map((suffix) => name + suffix) : [name],

@@ -34,6 +34,8 @@ export interface NodeDuties {
   readonly mirrorPods: MirrorPods;
   readonly removeStartupTaint: () => Promise<void>;
   readonly findDaemonSet: () => Promise<void>;
+  /** Follows the node's pods, the definitions and the agents. */
+  readonly watch: () => void;
 }
 
 /** Returns undefined without a cluster. */
@@ -48,13 +50,6 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   const common = { ...options.hotPlug, tasks: new AgentTasks(hosts), nodePods, logger, clock };
   const hotPlug = new HotPlugQueue({ ...common, guard, isOn });
   const mirrorPods = new MirrorPods(common);
-  nodePods.listen((key, pod) => {
-    hotPlug.podChanged(key, pod);
-    void guard.podChanged(key, pod);
-    void mirrorPods.podChanged(key, pod);
-  });
-  node.onDefinition((name) => hotPlug.definitionChanged(name));
-  hosts.onAvailable(() => hotPlug.agentConnected());
   const plexusNamespace = (): string =>
     config.current().engine.plexusNamespace ?? defaultEngineConfig.plexusNamespace;
   return {
@@ -71,5 +66,14 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
       logger,
     }),
     findDaemonSet: async () => node.ownDaemonSet?.find(),
+    watch() {
+      nodePods.listen((key, pod) => {
+        hotPlug.podChanged(key, pod);
+        void guard.podChanged(key, pod);
+        void mirrorPods.podChanged(key, pod);
+      });
+      node.onDefinition((name) => hotPlug.definitionChanged(name));
+      hosts.onAvailable(() => hotPlug.agentConnected());
+    },
   };
 }

@@ -32,7 +32,8 @@ const explanation: Explanation = {
 };
 
 const report: NodeStatus = {
-  ...{ version: "1.2.3", commit: "abc", node: "n1", uptimeSeconds: 5, notReady: [] },
+  ...{ version: "1.2.3", commit: "abc", node: "n1", uptimeSeconds: 5 },
+  ...{ state: "serving" as const, notReady: [] },
   conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
   unseenPaths: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
@@ -216,7 +217,8 @@ test("explain and doctor reject output formats other than text and json", async 
 test("status prints the counts of plexusd, and why it is not ready", async () => {
   const { socket } = await plexusd({ report: { ...report, notReady: ["it stops", "no CNI"] } });
   const lines = [
-    ...["plexusd 1.2.3 (abc)", "node configuration: active", "attachments: 4", "leftovers: 0"],
+    ...["plexusd 1.2.3 (abc)", "state: serving", "node configuration: active"],
+    ...["attachments: 4", "leftovers: 0"],
     ...["pods not attached: 0", "pods with other networks than requested: 0"],
     "calls being served: 1",
   ];

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { type NodeConf, startNodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import type { NodeConfTimings } from "#daemon/cni-conf/reconciler.ts";
 import type { NodeConfState } from "#daemon/cni-conf/status.ts";
@@ -67,7 +67,7 @@ export async function makeNode(options: { view?: (root: string) => HostView } = 
     ): Promise<NodeConf & { states: NodeConfState[]; events: NodeEvent[] }> => {
       const states: NodeConfState[] = [];
       const events: NodeEvent[] = [];
-      const conf = await startNodeConf({
+      const conf = await new NodeConf({
         spec: () => ({ ...config, ...change }),
         stateDir: dirs.state,
         files: new HostConfFiles(view),
@@ -77,7 +77,7 @@ export async function makeNode(options: { view?: (root: string) => HostView } = 
           events.push(...[nodeConfEvent(status, before) ?? []].flat());
         },
         timings: { ...quick, ...timings },
-      });
+      }).start();
       onTestFinished(() => conf.stop());
       return Object.assign(conf, { states, events });
     },

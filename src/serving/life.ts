@@ -1,0 +1,82 @@
+import type { Logger } from "#engine/ports.ts";
+
+/** The states of a process, in their order. {@link Life.stop} says what a signal does in each. */
+export const lifeStates = ["starting", "serving", "draining", "stopped"] as const;
+
+export type LifeState = (typeof lifeStates)[number];
+
+/** A part that starts or stops for longer is logged. */
+const slowMs = 1000;
+
+/** A part of a process. */
+export interface Part<T> {
+  /** For logs: `admin socket`. */
+  readonly name: string;
+  readonly start: () => T | Promise<T>;
+  readonly stop: (started: T) => unknown;
+}
+
+/** The state of a process, and its parts: they stop in the reverse order of their start. */
+export class Life {
+  readonly #logger: Logger;
+  readonly #parts = new AsyncDisposableStack();
+  #state: LifeState = "starting";
+  #started = Promise.resolve();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  get state(): LifeState {
+    return this.#state;
+  }
+
+  /** Starts all parts by {@link start}. If it throws, stops those that have started, and throws that. */
+  run(startAll: () => Promise<void>): Promise<void> {
+    this.#started = startAll().catch(async (error: unknown) => {
+      if (this.#state === "serving") this.#state = "draining";
+      await this.#parts.disposeAsync().catch(() => undefined);
+      throw error;
+    });
+    return this.#started;
+  }
+
+  /** Starts a part. @throws what it throws */
+  async start<T>({ name, start, stop }: Part<T>): Promise<T> {
+    const started = await this.#step({ part: name, step: "start" }, start);
+    this.#parts.defer(async () => {
+      await this.#step({ part: name, step: "stop" }, () => stop(started));
+    });
+    return started;
+  }
+
+  /** From now on calls can be in flight, so that the process must not end at once. */
+  serve(): void {
+    if (this.#state === "starting") this.#state = "serving";
+  }
+
+  /**
+   * Call this once. While the process is starting, there is nothing to stop. Otherwise waits for the
+   * end of the start, and stops the parts. @throws what the start or a part throws
+   */
+  async stop(): Promise<void> {
+    if (this.#state === "serving") {
+      this.#state = "draining";
+      await this.#started;
+      await this.#parts.disposeAsync();
+    }
+    this.#state = "stopped";
+  }
+
+  async #step<T>(step: object, run: () => T): Promise<Awaited<T>> {
+    const slow = setTimeout(() => this.#logger.debug(step, "a part is slow"), slowMs);
+    try {
+      return await run();
+    } catch (error) {
+      this.#logger.debug({ ...step, err: error }, "a part failed");
+      throw error;
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+}
