@@ -243,6 +243,7 @@ export class Plexusd {
         metrics: { operationEnded: () => undefined, statusWritten: () => undefined },
       },
     });
+    this.#duties?.watch();
     const tasks = housekeepingTasks({
       ...{ config, engine, records, confFiles, sockets: [] },
       standaloneFiles: { refresh: async () => undefined },
