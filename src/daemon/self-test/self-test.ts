@@ -9,7 +9,7 @@ import { CallServer } from "#serving/call-server.ts";
 import { testEngine, testNetwork, testPod } from "./test-engine.ts";
 import { TestShim } from "./test-shim.ts";
 
-/** More rounds do not make the first calls faster (docs/design/decisions.md). */
+/** More rounds do not make the first calls faster. */
 const maxRounds = 20;
 /** On a busy machine there are fewer rounds, because pods wait for plexusd. */
 const budgetMs = 300;
