@@ -95,7 +95,7 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "later calls retry leftovers",
     file: "src/engine/engine.ts",
-    find: 'if (!this.#deps.repeatsTeardowns || !["DEL", "STATUS", "GC"].includes(command)) return;',
+    find: 'if (this.#deps.leftoverDuty === "none" || !["DEL", "STATUS", "GC"].includes(command)) return;',
     replace: "if (path !== undefined) return;",
     properties: ["in the end"],
     isQuick: true,

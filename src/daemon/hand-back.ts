@@ -1,5 +1,9 @@
 import { readCniConfDir } from "#daemon/cni-conf/conf-dir.ts";
-import { findNextPrimary, removePlexusConf, restorePrimary } from "#daemon/cni-conf/hand-back.ts";
+import {
+  findHandBackTarget,
+  removePlexusConf,
+  restorePrimary,
+} from "#daemon/cni-conf/hand-back.ts";
 import { PreviousPrimary } from "#daemon/cni-conf/previous-primary.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import type { ConfFiles, Logger } from "#engine/ports.ts";
@@ -54,7 +58,7 @@ export async function handBackNode(options: HandBackOptions): Promise<void> {
     const { text, renamed } = await readCniConfDir(cniConfDir, confFiles);
     if (text === undefined && renamed.length === 0) return;
     const attached = await defaultOnlyRecords(records);
-    const next = await findNextPrimary(paths, { binDirs, files: confFiles });
+    const next = await findHandBackTarget(paths, { binDirs, files: confFiles });
     if ("problem" in next) throw new Error(next.problem);
     await restorePrimary(paths, next.file);
     await removePlexusConf(cniConfDir, confFiles);

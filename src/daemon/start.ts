@@ -247,7 +247,7 @@ async function newEngine(adapters: Adapters): Promise<Engine> {
     clock: bootClockMs,
     now: () => new Date().toISOString(),
     bootId: () => bootId,
-    repeatsTeardowns: true,
+    leftoverDuty: "daemon",
   });
 }
 

@@ -112,7 +112,7 @@ function openEngine(parts: { records: RecordStore; bootId: string; logger: Logge
     now: () => new Date().toISOString(),
     bootId: () => bootId,
     // ForgottenEndpoints does, because plugins may need their interface back first.
-    repeatsTeardowns: false,
+    leftoverDuty: "none",
   });
 }
 

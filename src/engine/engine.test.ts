@@ -66,7 +66,7 @@ test("handle() makes GC wait for calls in flight, and later calls wait for GC [R
 test("handle() ends a GC with code 11 while an agent works on a leftover, and lets others go on [R-1.1-33]", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());
-  const lab = new EngineLab({ repeatsTeardowns: true });
+  const lab = new EngineLab({ leftoverDuty: "daemon" });
   await lab.add();
   lab.plugins.script("ptp DEL", failed(5, "busy"));
   await lab.del();

@@ -148,7 +148,7 @@ export class Engine {
 
   /** Retries a leftover before the call is answered, while its shim can still execute plugins. */
   async #retryLeftoverAfter(ctx: CallContext, { command, path, pod }: Call): Promise<void> {
-    if (!this.#deps.repeatsTeardowns || !["DEL", "STATUS", "GC"].includes(command)) return;
+    if (this.#deps.leftoverDuty === "none" || !["DEL", "STATUS", "GC"].includes(command)) return;
     using collection = this.#locks.tryShared();
     if (collection === undefined) return;
     const options = { path, budgetMs: callBudgetMs, pod, usesLastList: command === "DEL" };
@@ -157,7 +157,7 @@ export class Engine {
 
   /** Lists the records after a DEL, so that none waits for it. */
   #refreshLeftovers({ command }: Call, { status }: CallOutcome): void {
-    if (this.#deps.repeatsTeardowns !== true || command !== "DEL") return;
+    if (this.#deps.leftoverDuty !== "daemon" || command !== "DEL") return;
     const maxAgeMs = status === "failed" ? 0 : leftoverListMaxMs;
     void this.#leftovers.refresh({ maxAgeMs });
   }

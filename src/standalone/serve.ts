@@ -87,7 +87,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       clock: options.clock,
       now: options.now,
       bootId: () => bootId,
-      repeatsTeardowns: "recorded",
+      leftoverDuty: "oneCall",
     });
     const { answer, afterAnswer } = await engine.handle(call, session);
     // Without a daemon, GC is the only call that comes regularly.

@@ -224,7 +224,7 @@ export class Plexusd {
       config: () => this.#config,
       runtimeSandboxes: this.#runtimeSandboxes,
       bootId: () => bootId,
-      repeatsTeardowns: true,
+      leftoverDuty: "daemon",
     });
     if (this.#keepsConf)
       this.#nodeConf = await new NodeConf({

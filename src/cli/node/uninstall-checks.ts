@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { readNodeNow } from "#cli/inspect/node-now.ts";
 import { readRecords } from "#cli/inspect/read-records.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
-import { findNextPrimary } from "#daemon/cni-conf/hand-back.ts";
+import { findHandBackTarget } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName, sandboxNames } from "#engine/record/record.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
@@ -73,7 +73,7 @@ export async function findPrimaryAfterUninstall(
 ): Promise<Partial<Record<"file" | "warning" | "problem", string>>> {
   const { cniConfDir, binDir, pluginDirsFile } = paths;
   const binDirs = [binDir, ...(await listedPluginDirs(pluginDirsFile))];
-  const next = await findNextPrimary(paths, { binDirs, files: new HostConfFiles(view) });
+  const next = await findHandBackTarget(paths, { binDirs, files: new HostConfFiles(view) });
   const ours = [join(cniConfDir, plexusConfName), join(binDir, executableNames.shim)];
   return "file" in next || ours.some((path) => existsSync(path)) ? next : {};
 }

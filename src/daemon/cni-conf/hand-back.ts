@@ -18,15 +18,15 @@ export interface HandBackPaths {
 }
 
 /** The file that the container runtime uses without Plexus, or why there is none. */
-export type NextPrimary =
+export type HandBackTarget =
   | { readonly file: string; readonly warning?: string }
   | { readonly problem: string };
 
 /** Finds the file to hand the node back to: the previous primary, else the first usable one. */
-export async function findNextPrimary(
+export async function findHandBackTarget(
   { cniConfDir, primaryDir, stateDir }: HandBackPaths,
   { binDirs, files }: { readonly binDirs: readonly string[]; readonly files: ConfFiles },
-): Promise<NextPrimary> {
+): Promise<HandBackTarget> {
   const own = await readFile(join(cniConfDir, plexusConfName), "utf8").catch(() => undefined);
   const previous = new PreviousPrimary(stateDir);
   await previous.load(own);

@@ -38,6 +38,6 @@ export function testEngine(records: RecordStore): Engine {
     clock: bootClockMs,
     now: () => new Date().toISOString(),
     bootId: () => testPod.uid,
-    repeatsTeardowns: true,
+    leftoverDuty: "daemon",
   });
 }

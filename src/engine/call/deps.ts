@@ -40,12 +40,14 @@ export interface EngineDeps {
   /** ISO 8601. */
   readonly now: () => string;
   readonly bootId: () => string;
-  /**
-   * Whether calls also detach leftovers. `recorded`: those that the record alone makes leftovers,
-   * in a process that serves one call.
-   */
-  readonly repeatsTeardowns: boolean | "recorded";
+  readonly leftoverDuty: LeftoverDuty;
 }
+
+/**
+ * Which leftovers calls also detach: `none`, those that their records alone say of (`oneCall`, in a
+ * process that serves one call), or also those whose signs of absence take time (`daemon`).
+ */
+export type LeftoverDuty = "none" | "oneCall" | "daemon";
 
 /** What is counted and timed over all calls. */
 export interface EngineMetrics {

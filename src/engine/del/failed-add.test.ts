@@ -191,7 +191,7 @@ test("add() records a plugin's error before the rollback, so that it survives a 
 });
 
 test("add() refuses a pod that has four records which cannot be detached, until a DEL detaches one", async () => {
-  const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, repeatsTeardowns: true });
+  const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, leftoverDuty: "daemon" });
   lab.source.addPod({ name: "web" });
   lab.plugins.script("bridge", failed(999, "connection refused"));
   const inSandbox = (n: number) => ({ ...web, env: { CNI_CONTAINERID: `c${n}` } });

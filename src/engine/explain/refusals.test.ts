@@ -263,7 +263,7 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
   },
   RepeatedFailures: {
     "four sandboxes that cannot be detached": {
-      repeatsTeardowns: true,
+      leftoverDuty: "daemon",
       prepare: async (lab) => {
         for (const command of ["ADD", "DEL"]) {
           lab.plugins.script(`macvlan ${command}`, failed(999, "connection refused"));

@@ -612,7 +612,7 @@ test("hotPlug() continues after any write of the record that failed, also if the
 });
 
 test("an interrupted hot-plug operation does not make the sandbox a leftover", async () => {
-  const pod = await hotPlugLab("a", {}, { repeatsTeardowns: true });
+  const pod = await hotPlugLab("a", {}, { leftoverDuty: "daemon" });
   // The plugin's ADD, after its executable was looked up and the routes were read.
   pod.hosts.goesAt = 5;
   expect(await pod.edit("a,b")).toMatchObject({ state: "failed" });

@@ -24,13 +24,12 @@ export class Absences {
     this.#missingPods = new MissingPods(deps);
     this.#unknownSandboxes = new UnknownSandboxes(deps);
     // A process for one call counts from the machine's start.
-    this.#startedAt = deps.repeatsTeardowns === "recorded" ? 0 : deps.clock();
+    this.#startedAt = deps.leftoverDuty === "oneCall" ? 0 : deps.clock();
   }
 
   /** Call it repeatedly, but do not await it in a call: it may ask the API. Never rejects. */
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
-    const { repeatsTeardowns } = this.#deps;
-    if (repeatsTeardowns !== "recorded") void this.#missingPods.lookUp(records);
+    if (this.#deps.leftoverDuty !== "oneCall") void this.#missingPods.lookUp(records);
     await this.#unknownSandboxes.lookUp(records);
   }
 

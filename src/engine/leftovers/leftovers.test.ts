@@ -19,7 +19,7 @@ function container(id: string): { env: Record<string, string>; pod: string } {
 
 /** Pods in the containers `c1`, `c2` …, each with the default network and the network `a`. */
 async function pods(ids: readonly string[], options: LabOptions = {}): Promise<EngineLab> {
-  const lab = new EngineLab({ repeatsTeardowns: true, uptimeMs: 60 * minute, ...options });
+  const lab = new EngineLab({ leftoverDuty: "daemon", uptimeMs: 60 * minute, ...options });
   lab.source.addNad("default/a", network("net-a", "bridge"));
   for (const id of ids) {
     lab.kernel.addNamespace(`/run/netns/${id}`);
@@ -71,7 +71,7 @@ test.each<["add" | "check" | "del" | "status" | "gc", boolean, LabOptions?]>([
   ["add", false],
   ["check", false],
   // A process that serves a single call.
-  ["del", false, { repeatsTeardowns: false }],
+  ["del", false, { leftoverDuty: "none" }],
 ])(
   "a later %s retries the failed teardown of another sandbox: %s %j",
   async (command, repeats, options) => {
@@ -90,10 +90,10 @@ test.each<["add" | "check" | "del" | "status" | "gc", boolean, LabOptions?]>([
   },
 );
 
-test.each(["recorded", true] as const)(
+test.each(["oneCall", "daemon"] as const)(
   "a later DEL detaches a sandbox whose ADD was interrupted, unless its shim still runs (%s)",
-  async (repeatsTeardowns) => {
-    const lab = await pods(["c1", "c2", "c3"], { repeatsTeardowns });
+  async (leftoverDuty) => {
+    const lab = await pods(["c1", "c2", "c3"], { leftoverDuty });
     lab.plugins.script("bridge ADD", () => Promise.reject(new HostGoneError()));
     lab.kernel.addNamespace("/run/netns/c4");
     lab.source.addPod({ name: "c4", uid: "uid-c4", annotations: { [networksAnnotation]: "a" } });
@@ -125,7 +125,7 @@ test("an ADD that runs is not interrupted when the clock is set forward, even if
 });
 
 test("a process for one call leaves records of attached sandboxes alone, and queries no pods", async () => {
-  const lab = await pods(["c1", "c2"], { repeatsTeardowns: "recorded" });
+  const lab = await pods(["c1", "c2"], { leftoverDuty: "oneCall" });
   lab.source.removePod("default/c1");
   lab.source.asked.length = 0;
   lab.advance(60 * minute);
@@ -141,7 +141,7 @@ test.for<[what: string, pod: string, count: number, expected: string[]]>([
   "a process for one call looks at 16 records and at those of its pod: it retries %s",
   async ([, pod, count, expected]) => {
     const others = Array.from({ length: count }, (_, i) => `c${i + 2}`);
-    const lab = await withLeftover(others, { repeatsTeardowns: "recorded" });
+    const lab = await withLeftover(others, { leftoverDuty: "oneCall" });
     lab.advance(31_000);
     await lab.del({ ...container(pod), env: { CNI_CONTAINERID: "again", CNI_NETNS: "" } });
     expect(forC1(lab)).toEqual(expected);
@@ -216,7 +216,7 @@ test("a call spends at most five seconds on a leftover", async () => {
 
 /** `c1` with networks of the plugins `p1`, `p2` …, whose DEL has failed once. */
 async function withNetworks(count: number): Promise<EngineLab> {
-  const lab = new EngineLab({ repeatsTeardowns: true });
+  const lab = new EngineLab({ leftoverDuty: "daemon" });
   const types = Array.from({ length: count }, (_, i) => `p${i + 1}`);
   for (const type of types) lab.source.addNad(`default/${type}`, network(type, type));
   const annotations = { [networksAnnotation]: types.join(",") };
@@ -334,18 +334,18 @@ test("sandboxes from before a reboot are detached without a namespace ten minute
 });
 
 test("a process for one call detaches sandboxes of an earlier boot ten minutes after the machine's start", async () => {
-  const lab = await pods(["c1"], { repeatsTeardowns: "recorded" });
+  const lab = await pods(["c1"], { leftoverDuty: "oneCall" });
   lab.bootId = "after-the-reboot";
   lab.kernel.removeNamespace("/run/netns/c1");
   await lab.status();
   expect(lab.records.keys).toEqual([]);
 });
 
-test.each(["recorded", true] as const)(
+test.each(["oneCall", "daemon"] as const)(
   "running sandboxes that a process with another boot ID attached stay, and are no leftovers (%s)",
-  async (repeatsTeardowns) => {
+  async (leftoverDuty) => {
     const ids = Array.from({ length: 20 }, (_, i) => `c${i + 1}`);
-    const lab = await pods(ids, { repeatsTeardowns });
+    const lab = await pods(ids, { leftoverDuty });
     lab.bootId = "that-of-the-node";
     for (let i = 0; i < 25; i++) {
       lab.advance(minute);

@@ -216,7 +216,7 @@ export class Leftovers {
   }
 
   async #list(pod?: CalledPod): Promise<LeftoverList> {
-    const isOneCall = this.#deps.repeatsTeardowns === "recorded";
+    const isOneCall = this.#deps.leftoverDuty === "oneCall";
     const { records, damaged } = await (isOneCall
       ? sampledRecords(this.#deps.records, pod)
       : this.#deps.records.list());

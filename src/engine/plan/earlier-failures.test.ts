@@ -11,7 +11,7 @@ async function withFailures(
   count: number,
   outcome = failed(999, "connection refused"),
 ): Promise<EngineLab> {
-  const lab = podLab("a", { a: ["bridge"] }, { repeatsTeardowns: true });
+  const lab = podLab("a", { a: ["bridge"] }, { leftoverDuty: "daemon" });
   for (const command of ["ADD", "DEL"]) lab.plugins.script(`bridge ${command}`, outcome);
   for (let i = 1; i <= count; i++) {
     const options = { pod: web, env: { CNI_CONTAINERID: `earlier-${i}` } };

@@ -21,7 +21,8 @@ export async function refuseRepeatedFailures(
   pod: Pod | undefined,
   attachments: readonly PlannedAttachment[],
 ): Promise<void> {
-  if (pod === undefined || !deps.repeatsTeardowns || !(await deps.records.hasPod(pod))) return;
+  if (pod === undefined || deps.leftoverDuty === "none" || !(await deps.records.hasPod(pod)))
+    return;
   const left = (await deps.records.list()).records.filter((record) => isLeftBy(pod, record));
   if (left.length < maxFailures) return;
   for (const planned of attachments) {

@@ -1,5 +1,5 @@
 import { type CallAnswer, readCall, type ServedCall } from "#engine/call/call.ts";
-import type { EngineMetrics } from "#engine/call/deps.ts";
+import type { EngineMetrics, LeftoverDuty } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
@@ -30,7 +30,7 @@ export interface LabOptions {
   readonly config?: Partial<EngineConfig>;
   readonly noSource?: boolean;
   /** Whether calls repeat the teardowns that others left behind. @default false */
-  readonly repeatsTeardowns?: boolean | "recorded";
+  readonly leftoverDuty?: LeftoverDuty;
   /** For how long the machine has run when the engine starts. @default 0 */
   readonly uptimeMs?: number;
   /** Sources of allocated devices. @default none */
@@ -108,7 +108,7 @@ export class EngineLab {
       clock: () => ++this.#milliseconds,
       now: () => this.#now(),
       bootId: () => this.bootId,
-      repeatsTeardowns: options.repeatsTeardowns ?? false,
+      leftoverDuty: options.leftoverDuty ?? "none",
     });
   }
 
