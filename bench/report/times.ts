@@ -20,16 +20,15 @@ function comparison({ rows }: CaseResult): string[] {
   ].flatMap((base) => rows.filter(({ id }) => id === base.id).map((row) => ({ ...base, row })));
   const heads = (name: string): string[] => [
     `${name} p50`,
-    "p90",
     "p99",
     ...bases.map(({ title }) => title),
   ];
   const cells = (row: Row, command: "add" | "del"): string[] => {
-    const { p50, p90, p99 } = row[command];
+    const { p50, p99 } = row[command];
     const overs = bases.map((base) =>
       row.id === "direct" || row === base.row ? "" : base.over(p50, base.row[command].p50),
     );
-    return [...[p50, p90, p99].map((ms) => ms.toFixed(2)), ...overs];
+    return [...[p50, p99].map((ms) => ms.toFixed(2)), ...overs];
   };
   return perPod(rows, heads, cells);
 }
@@ -42,10 +41,10 @@ function bursts({ rows }: CaseResult): string[] {
     const alone = row === base ? undefined : base?.burst?.[command];
     const against =
       whole === undefined || alone === undefined ? "" : `×${(whole / alone).toFixed(2)}`;
-    const { p50, p90, p99 } = row[command];
-    return [whole?.toFixed(0) ?? "", against, ...[p50, p90, p99].map((ms) => ms.toFixed(0))];
+    const { p50, p99 } = row[command];
+    return [whole?.toFixed(0) ?? "", against, ...[p50, p99].map((ms) => ms.toFixed(0))];
   };
-  const heads = (name: string): string[] => [`${name} of all`, "to delegates", "p50", "p90", "p99"];
+  const heads = (name: string): string[] => [`${name} of all`, "to delegates", "p50", "p99"];
   return perPod(rows, heads, cells);
 }
 
