@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type MetricRow, metricTable } from "#daemon/http/metric-table.ts";
-import { reasons } from "#lib/reasons.ts";
+import { reasonRows } from "#lib/reasons.ts";
 import { renderConfigDocs } from "./configuration.ts";
 
 const docs = join(import.meta.dirname, "../../docs");
@@ -13,25 +13,25 @@ type Table = readonly [head: readonly string[], ...rows: (readonly (string | num
 export function generatedPages(): [path: string, text: string][] {
   return [
     [join(docs, "user/configuration.md"), renderConfigDocs()],
-    pageWith("operations/troubleshooting.md", reasonRows(), hotPlugRows()),
-    pageWith("operations/metrics.md", metricRows()),
+    pageWith("operations/troubleshooting.md", reasonCells(), hotPlugCells()),
+    pageWith("operations/metrics.md", metricCells()),
   ];
 }
 
-function reasonRows(): Table {
-  const rows = Object.entries(reasons).map(([name, { code, step }]) => [`\`${name}\``, code, step]);
+function reasonCells(): Table {
+  const rows = reasonRows().map(([name, { code, step }]) => [`\`${name}\``, code, step]);
   return [["reason", "code", "what to do"], ...rows];
 }
 
-function hotPlugRows(): Table {
-  const rows = Object.entries(reasons)
+function hotPlugCells(): Table {
+  const rows = reasonRows()
     .filter(([, { step, hotPlugStep }]) => hotPlugStep !== step)
     .map(([name, { hotPlugStep }]) => [`\`${name}\``, hotPlugStep]);
   return [["reason", "what to do"], ...rows];
 }
 
 /** Sentences of the metrics' help become cells. */
-function metricRows(): Table {
+function metricCells(): Table {
   const rows = Object.entries<MetricRow>(metricTable).map(([name, { labelNames = [], help }]) => {
     const labels = labelNames.map((label) => `\`${label}\``).join(", ");
     return [`\`${name}\``, labels, `${help.charAt(0).toLowerCase()}${help.slice(1, -1)}`];

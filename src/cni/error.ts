@@ -1,7 +1,7 @@
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { oneLine } from "#lib/one-line.ts";
-import { type Reason, reasons } from "#lib/reasons.ts";
+import { type Reason, reasonRow, reasonRows } from "#lib/reasons.ts";
 
 /** The error codes of CNI 1.1.0 §5 "Error", libcni's 0, 8 and 999, and Plexus's from 100 on. */
 export const CniErrorCode = {
@@ -48,7 +48,7 @@ export class CniError extends Error {
   /** An error for a reason, with the reason's code; or with a code, for the reason of the options. */
   constructor(what: Reason | number, message: string, options: CniErrorOptions = {}) {
     super(message, omitUndefined({ cause: options.cause }));
-    this.code = typeof what === "number" ? what : reasons[what].code;
+    this.code = typeof what === "number" ? what : reasonRow(what).code;
     this.reason = reasonOf(what, options);
     this.details = options.details;
     this.subject = options.subject;
@@ -101,8 +101,7 @@ export function withoutSubject(message: string, subject: string): string {
 function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | undefined {
   if (typeof what === "string") return what;
   if ("reason" in options) return options.reason;
-  const names = Object.keys(reasons) as Reason[];
-  return names.find((reason) => reasons[reason].code === what);
+  return reasonRows().find(([, { code }]) => code === what)?.[0];
 }
 
 /** Returns a {@link CniError} unchanged; any other error becomes code 999 with its causes. */

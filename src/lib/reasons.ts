@@ -127,12 +127,16 @@ interface ReasonRow {
   readonly hotPlugStep: string;
 }
 
-/** Each reason's row, in the order of the table. */
-export const reasons = Object.fromEntries(
-  Object.entries(table).flatMap(([code, rows]) =>
-    Object.entries<Steps>(rows).map(([reason, steps]) => {
-      const [step, hotPlugStep = step] = [steps].flat();
-      return [reason, { code: Number(code), step, hotPlugStep }];
+/** Each reason's row, in the order of the table. Most calls of plexus-standalone need none. */
+export function reasonRows(): [Reason, ReasonRow][] {
+  return Object.entries(table).flatMap(([code, rows]) =>
+    Object.entries<Steps>(rows).map(([reason, steps]): [Reason, ReasonRow] => {
+      const [step = "", hotPlugStep = step] = [steps].flat();
+      return [reason as Reason, { code: Number(code), step, hotPlugStep }];
     }),
-  ),
-) as Readonly<Record<Reason, ReasonRow>>;
+  );
+}
+
+export function reasonRow(reason: Reason): ReasonRow {
+  return new Map(reasonRows()).get(reason) as ReasonRow;
+}

@@ -1,7 +1,7 @@
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import { type FieldReader, readFields } from "#lib/parsing/field-reader.ts";
-import { reasons } from "#lib/reasons.ts";
+import { reasonRows } from "#lib/reasons.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 
 /** The only schema that this version reads and writes. */
@@ -108,7 +108,7 @@ function checkTeardown(teardown: FieldReader): void {
   checkKeys(teardown, { required: [...texts, "attempts"], optional: [...times, "reason"] });
   for (const key of texts) teardown.string(key);
   teardown.integer("attempts");
-  teardown.checked("reason", oneOf(Object.keys(reasons)));
+  teardown.checked("reason", oneOf(reasonRows().map(([name]) => name)));
   for (const time of times.map((key) => teardown.object(key))) {
     if (time === undefined) continue;
     checkKeys(time, { required: ["bootId", "clockMs"] });

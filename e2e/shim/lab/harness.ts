@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect } from "vitest";
 import { CniErrorCode } from "#cni/error.ts";
-import { type Reason, reasons } from "#lib/reasons.ts";
+import { type Reason, reasonRow } from "#lib/reasons.ts";
 import { waitUntil } from "../../support/wait.ts";
 import {
   decodeFrame,
@@ -321,7 +321,7 @@ export function cniError(answer: Answer): CniError {
   const { details, ...error } = JSON.parse(answer.stdout);
   const reason = /^reason=(\w+)$/.exec(details)?.[1] as Reason;
   const isStatus = error.code === CniErrorCode.PluginNotAvailable && reason === "DaemonUnavailable";
-  expect(isStatus ? error.code : reasons[reason].code, reason).toBe(error.code);
+  expect(isStatus ? error.code : reasonRow(reason).code, reason).toBe(error.code);
   return { ...error, reason };
 }
 

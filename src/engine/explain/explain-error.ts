@@ -1,4 +1,4 @@
-import { type Reason, reasons } from "#lib/reasons.ts";
+import { type Reason, reasonRow } from "#lib/reasons.ts";
 
 /** A failed call or network. */
 export interface Failure {
@@ -81,13 +81,13 @@ export function explainError({ message, code, reason, retriedBy }: Failure): {
   step: string;
 } {
   if (reason !== undefined) {
-    const { step, hotPlugStep } = reasons[reason];
+    const { step, hotPlugStep } = reasonRow(reason);
     return { finding: reason, step: retriedBy === "plexusd" ? hotPlugStep : step };
   }
   const known = pluginErrors.find(({ words }) => words.some((phrase) => says(message, phrase)));
   if (known !== undefined) return known;
-  const shared = sharedReasons.find((each) => reasons[each].code === code);
-  if (shared !== undefined) return { finding: shared, step: reasons[shared].step };
+  const shared = sharedReasons.find((each) => reasonRow(each).code === code);
+  if (shared !== undefined) return { finding: shared, step: reasonRow(shared).step };
   return {
     finding: "PluginFailed",
     step: "correct what the plugin's message names, in the definition or on the node",

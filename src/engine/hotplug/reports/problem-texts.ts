@@ -1,7 +1,7 @@
 import { type CniError, CniErrorCode, subjectPrefix, withoutSubject } from "#cni/error.ts";
 import type { PlanProblem } from "#engine/plan/problems.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { reasons } from "#lib/reasons.ts";
+import { reasonRow } from "#lib/reasons.ts";
 
 /** Why an element of a running pod's annotation, or all of it, is not in effect. */
 export interface HotPlugProblem extends PlanProblem {
@@ -28,7 +28,7 @@ const again =
 
 /** An event: no agent is there that may attach networks. */
 export function noAgentText({ message }: CniError): string {
-  return `the annotation was edited, but ${message}: ${reasons.AgentUnavailable.step}`;
+  return `the annotation was edited, but ${message}: ${reasonRow("AgentUnavailable").step}`;
 }
 
 /** An event: elements that cannot be attached, or an annotation that cannot be read. */
