@@ -89,7 +89,7 @@ const loadedWhenUsed: Plugin = {
     bundler.onResolve({ filter: /./ }, async ({ path, ...from }) => {
       if (from.namespace === namespace || from.kind !== "import-statement") return undefined;
       if (isBuiltin(path)) return { path: path.replace(/^(node:)?/, "node:"), namespace };
-      if (!/^(zod|yaml|netlink\/.+)$|config-keys\.ts$/.test(path)) return undefined;
+      if (!/^(zod|yaml|netlink\/.+)$/.test(path)) return undefined;
       const { path: found } = await bundler.resolve(path, {
         ...{ ...from, namespace },
         // A CommonJS module does nothing before it is required; an ES module defines its exports.

@@ -22,7 +22,7 @@ interface Position {
 }
 
 /** Their modules keep what they have read, which must not pass from one mutant to the next. */
-const stateful = ["config", "config-keys", "network-keys"].map((name) => `src/engine/${name}.ts`);
+const stateful = ["config", "config-keys", "config-table"].map((name) => `src/engine/${name}.ts`);
 
 /**
  * Runs the unit tests on each mutant that Stryker makes of these files. One that an earlier run

@@ -1,7 +1,9 @@
 import * as z from "zod";
 import { type Limit, limits } from "#cni/limits.ts";
-import { configSchema } from "#daemon/config/schema.ts";
+import { fileKeys } from "#daemon/config/config.ts";
+import { primaryKeys } from "#daemon/config/daemon-keys.ts";
 import { networkKeys } from "#engine/config-keys.ts";
+import type { ConfigKey } from "#engine/config-table.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 
 interface Schema {
@@ -10,15 +12,11 @@ interface Schema {
   readonly anyOf?: readonly Schema[];
   readonly items?: Schema;
   readonly additionalProperties?: Schema | boolean;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly description?: string;
-  readonly default?: unknown;
-  readonly restart?: boolean;
 }
 
 const names = Object.keys(networkKeys);
 
-const head = `<!-- Made by make docs from src/daemon/config/schema.ts. Do not edit. -->
+const head = `<!-- Made by make docs from config-keys.ts in src/engine and daemon-keys.ts in src/daemon/config. Do not edit. -->
 
 # Configuration
 
@@ -54,8 +52,7 @@ calls of others. They do not apply to DEL.
 
 /** The text of docs/user/configuration.md. */
 export function renderConfigDocs(): string {
-  const schema = z.toJSONSchema(configSchema, { unrepresentable: "any", io: "input" }) as Schema;
-  return `${head}${rowsOf(schema, "").join("\n")}\n${limitsHead}${limitRows().join("\n")}\n`;
+  return `${head}${keyRows().join("\n")}\n${limitsHead}${limitRows().join("\n")}\n`;
 }
 
 function limitRows(): string[] {
@@ -69,13 +66,18 @@ function amountOf(max: number, unit: Limit["unit"]): string {
   return max % (1 << 20) === 0 ? `${max >> 20} MiB` : `${max >> 10} KiB`;
 }
 
-function rowsOf(schema: Schema, prefix: string): string[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([name, value]) => {
-    const key = `${prefix}${name}`;
-    const nested = value.properties === undefined ? [] : rowsOf(value, `${key}.`);
-    const meaning = `${value.description ?? ""}${value.restart === true ? " *start*" : ""}`;
-    const cells = [`\`${key}\``, typeOf(value), defaultOf(value), meaning];
-    return [`| ${cells.join(" | ")} |`, ...nested];
+/** The keys of plexusd's file, those of `primary` with its name. */
+export function configKeys(): [name: string, key: ConfigKey][] {
+  const nested = Object.entries(primaryKeys).map(([name, key]) => [`primary.${name}`, key]);
+  return Object.entries<ConfigKey>({ ...fileKeys, ...Object.fromEntries(nested) });
+}
+
+function keyRows(): string[] {
+  return configKeys().map(([key, { schema, default: value, restart = false, description }]) => {
+    const json = z.toJSONSchema(schema(), { unrepresentable: "any", io: "input" }) as Schema;
+    const applied = value === undefined ? "" : `\`${JSON.stringify(value)}\``;
+    const meaning = `${description}${restart ? " *start*" : ""}`;
+    return `| \`${key}\` | ${typeOf(json)} | ${applied} | ${meaning} |`;
   });
 }
 
@@ -85,16 +87,10 @@ function typeOf(schema: Schema): string {
     return [...new Set(schema.anyOf.map(typeOf))].join(" or ");
   }
   if (schema.items !== undefined) return `list of ${typeOf(schema.items)}s`;
-  if (typeof schema.additionalProperties === "object" && schema.properties === undefined) {
+  if (typeof schema.additionalProperties === "object") {
     return schema.additionalProperties.type === undefined
       ? "object"
       : `map of ${schema.additionalProperties.type}s`;
   }
   return schema.type ?? "string";
-}
-
-function defaultOf(schema: Schema): string {
-  return schema.default === undefined || schema.properties !== undefined
-    ? ""
-    : `\`${JSON.stringify(schema.default)}\``;
 }

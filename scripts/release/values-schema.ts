@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 import * as z from "zod";
-import { configSchema } from "#daemon/config/schema.ts";
+import { configSchema } from "#daemon/config/parse.ts";
+import { configKeys } from "../docs/configuration.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -64,15 +65,13 @@ export function valuesSchema(): string {
   return `${JSON.stringify(schema, undefined, 2)}\n`;
 }
 
-/** plexusd's configuration, without descriptions and without defaults, which plexusd applies. */
+/** plexusd's configuration. */
 function configuration(): Schema {
   const { $schema: _, ...schema } = z.toJSONSchema(configSchema, {
     io: "input",
     unrepresentable: "any",
     override: ({ jsonSchema }) => {
-      for (const key of ["description", "default", "readOnly", "restart"] as const) {
-        delete (jsonSchema as Record<string, unknown>)[key];
-      }
+      delete jsonSchema.readOnly;
     },
   });
   return schema;
@@ -80,21 +79,9 @@ function configuration(): Schema {
 
 /** The text of deploy/chart/start-keys.yaml: the keys that plexusd reads only when it starts. */
 export function startKeys(): string {
-  const schema = z.toJSONSchema(configSchema, { io: "input", unrepresentable: "any" });
+  const keys = configKeys().filter(([, { restart }]) => restart === true);
   const head = "# Made by scripts/chart-schema.ts. plexusd reads these keys only when it starts.\n";
-  return head + stringify(startKeysOf(schema as NestedSchema));
-}
-
-interface NestedSchema {
-  readonly properties?: Readonly<Record<string, NestedSchema>>;
-  readonly restart?: boolean;
-}
-
-function startKeysOf({ properties = {} }: NestedSchema): string[] {
-  return Object.entries(properties).flatMap(([name, value]) => [
-    ...(value.restart === true ? [name] : []),
-    ...startKeysOf(value).map((key) => `${name}.${key}`),
-  ]);
+  return head + stringify(keys.map(([name]) => name));
 }
 
 function platforms(): string[] {

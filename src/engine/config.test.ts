@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { configForCall, defaultEngineConfig } from "./config.ts";
+import { networkKeys } from "./config-keys.ts";
+import { areAccepted, schemaOf } from "./config-table.ts";
 
 const inline = { name: "n", type: "ptp" };
 
@@ -119,4 +121,13 @@ test.each([
   expect(() => configForCall({}, { [key]: value })).toThrow(
     expect.objectContaining({ code: 7, message: expect.stringContaining(key) }),
   );
+});
+
+const values = ["", "a", 7, null, [], {}, [7], [inline], [{ a: [Infinity] }], [inline, { b: {} }]];
+
+test.each(Object.keys(networkKeys))("what is accepted for %s without zod is valid", (key) => {
+  const accepted = values.filter((value) => areAccepted(networkKeys, { [key]: value }));
+  for (const value of accepted) schemaOf(networkKeys).parse({ [key]: value });
+  const isQuick = key === "clusterNetwork" || key === "delegates";
+  expect(accepted.length > 0).toBe(isQuick);
 });

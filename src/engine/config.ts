@@ -1,48 +1,22 @@
-import * as z from "zod";
+import type * as z from "zod";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { Json, JsonObject } from "#lib/json.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type NetworkKeyValues, networkKeys, refuseExclusiveKeys } from "./config-keys.ts";
-import { areUsual, isNetworkKey, networkKeyDefaults } from "./network-keys.ts";
+import { engineKeys, networkKeys } from "./config-keys.ts";
+import { areAccepted, defaultsOf, type KeyValues, schemaOf } from "./config-table.ts";
 
-/** The configuration of one call: {@link networkKeys}, and what only plexusd's file can say. */
-export type EngineConfig = Readonly<typeof networkKeyDefaults> &
-  Omit<NetworkKeyValues, keyof typeof networkKeyDefaults | "multusNamespace"> & {
-    readonly delegateTimeoutMs: number;
-    /** What a DEL may take for all its delegates together; each network gets a fair share. */
-    readonly delBudgetMs: number;
-    /** For how long DELs fail before a plugin that is missing counts as lost. */
-    readonly missingPluginGraceMs: number;
-    /**
-     * How long DELs fail before an attachment without interface, whose ADD failed, is forgotten.
-     */
-    readonly failedAddGraceMs: number;
-    /** Whether an ADD is answered before or after its network-status is published. */
-    readonly publishStatus: "beforeReply" | "afterReply";
-    /** Whether edits of a running pod's annotation change its networks. */
-    readonly hotPlug: "off" | "on";
-    /** The namespaces whose pods may be changed so; empty = all. */
-    readonly hotPlugNamespaces: readonly string[];
-    /** What happens if an interface disappears from a running pod: nothing, an event, or that and a new ADD. */
-    readonly heal: boolean | "report";
-    /** Types of plugins that the default network leaves out, because the runtime runs them. */
-    readonly omittedPlugins?: readonly string[];
-    /** Whether the status shows the addresses that interfaces of running pods have got since the ADD. */
-    readonly watchAddresses: boolean;
-  };
+type Values = KeyValues<typeof engineKeys>;
 
-export const defaultEngineConfig: EngineConfig = {
-  ...networkKeyDefaults,
-  delegateTimeoutMs: 60_000,
-  delBudgetMs: 100_000,
-  missingPluginGraceMs: 300_000,
-  failedAddGraceMs: 300_000,
-  publishStatus: "afterReply",
-  hotPlug: "off",
-  hotPlugNamespaces: [],
-  heal: false,
-  watchAddresses: false,
+/** The configuration of one call: {@link engineKeys}. */
+export type EngineConfig = Omit<
+  Values & Required<Pick<Values, keyof ReturnType<typeof defaultsOf<typeof engineKeys>>>>,
+  "multusNamespace"
+> & {
+  /** Types of plugins that the default network leaves out, because the runtime runs them. */
+  readonly omittedPlugins?: readonly string[];
 };
+
+export const defaultEngineConfig: EngineConfig = defaultsOf(engineKeys);
 
 /**
  * The configuration for one call: plexusd's, else the runtime's conf, else the default. A side that
@@ -67,42 +41,31 @@ export function omittedPluginsOf({ omittedPlugins: types }: JsonObject): string[
 }
 
 /** The engine's view of the keys that one side gives; other keys of `values` are left out. */
-export function engineConfigFromKeys(values: NetworkKeyValues): Partial<EngineConfig> {
-  const own = Object.entries(values).filter(([key]) => isNetworkKey(key));
-  const { multusNamespace, globalNamespaces, delegates, ...keys } = Object.fromEntries(
-    own,
-  ) as NetworkKeyValues;
+export function engineConfigFromKeys(values: Values): Partial<EngineConfig> {
+  const own = Object.entries(values).filter(([key]) => Object.hasOwn(engineKeys, key));
+  const { multusNamespace, delegates, ...keys }: Values = Object.fromEntries(own);
   return omitUndefined({
     plexusNamespace: multusNamespace,
     delegates: delegates?.length === 0 ? undefined : delegates,
-    globalNamespaces:
-      typeof globalNamespaces === "string" ? splitAtCommas(globalNamespaces) : globalNamespaces,
     ...keys,
   });
 }
 
-/** The keys that were read last: calls mostly have the same conf, and reading it takes a while. */
-let lastRead: { readonly text: string; readonly keys: Partial<EngineConfig> } | undefined;
-
 /** Made when it is first needed. */
-let confSchema: z.ZodType<NetworkKeyValues> | undefined;
+let confSchema: z.ZodType<KeyValues<typeof networkKeys>> | undefined;
 
 /**
  * Other keys of the conf are CNI's own, or Multus's without a meaning here. In Go, and so in Multus,
  * null and "" are the same as an absent key.
  */
 function parseConf(conf: JsonObject): Partial<EngineConfig> {
-  const isGiven = ([key, value]: [string, Json]): boolean =>
-    isNetworkKey(key) && value !== null && value !== "";
-  const given = Object.fromEntries(Object.entries(conf).filter(isGiven));
-  const text = JSON.stringify(given);
-  if (lastRead?.text !== text) lastRead = { text, keys: readKeys(given) };
-  return lastRead.keys;
-}
-
-function readKeys(given: JsonObject): Partial<EngineConfig> {
-  if (areUsual(given)) return engineConfigFromKeys(given as NetworkKeyValues);
-  confSchema ??= z.object(networkKeys).superRefine(refuseExclusiveKeys);
+  const given: JsonObject = Object.fromEntries(
+    Object.entries(conf).filter(
+      ([key, value]) => Object.hasOwn(networkKeys, key) && value !== null && value !== "",
+    ),
+  );
+  if (areAccepted(networkKeys, given)) return engineConfigFromKeys(given as Values);
+  confSchema ??= schemaOf(networkKeys);
   const parsed = confSchema.safeParse(given);
   if (parsed.success) return engineConfigFromKeys(parsed.data);
   const problems = parsed.error.issues.map((i) => `${i.path.join(".")}: ${i.message}`);
@@ -110,11 +73,4 @@ function readKeys(given: JsonObject): Partial<EngineConfig> {
     CniErrorCode.InvalidNetworkConfig,
     `the plexus network configuration is invalid: ${problems.join("; ")}`,
   );
-}
-
-function splitAtCommas(list: string): readonly string[] {
-  return list
-    .split(",")
-    .map((item) => item.trim())
-    .filter((item) => item !== "");
 }

@@ -1,19 +1,45 @@
+import type * as z from "zod";
 import type { EngineConfig } from "#engine/config.ts";
+import { absolutePath, milliseconds, pause } from "#engine/config-keys.ts";
+import { type ConfigKeys, defaultsOf, type KeyValues } from "#engine/config-table.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 
+/** The shim gives up on an engine that sends no order for 30 s (shim/shim.h), and the ADD fails. */
+const apiWaitMax: Parameters<z.ZodInt["max"]> = [
+  20_000,
+  { error: "must be at most 20000: the shim waits 30 s for plexusd" },
+];
+
+/** The keys that plexus-standalone reads too, beside those of the engine. */
+export const callKeys = {
+  apiTimeoutMs: {
+    schema: () => milliseconds().max(...apiWaitMax),
+    default: 5000,
+    restart: true,
+    description:
+      "Timeout of a read from the API, at most 20000. A request that is unanswered after half of it is repeated on another connection, and the first answer counts. After it, the call fails with code 11 (try again later).",
+  },
+  statusWaitMs: {
+    schema: () => pause().max(...apiWaitMax),
+    default: 2000,
+    restart: true,
+    description:
+      "How long an ADD with `publishStatus: beforeReply`, or one of plexus-standalone, waits until `network-status` is written, at most 20000. After that, the ADD succeeds, and the write is repeated in the background.",
+  },
+  kubeletDir: {
+    schema: absolutePath,
+    default: defaultPaths.kubeletDir,
+    restart: true,
+    description:
+      "The kubelet's directory. plexusd reads the devices of pods from `pod-resources/kubelet.sock`. Mount that directory at the same path in plexusd's container.",
+  },
+} as const satisfies ConfigKeys;
+
 /** The part of the configuration that plexus-standalone needs for a call. */
-export interface CallConfig {
+export interface CallConfig extends Required<KeyValues<typeof callKeys>> {
   /** Keys about networks. The runtime's configuration may have those that are absent here. */
   readonly engine: Partial<EngineConfig>;
-  readonly apiTimeoutMs: number;
-  readonly statusWaitMs: number;
-  readonly kubeletDir: string;
 }
 
 /** The configuration of a call without a file. */
-export const defaultCallConfig: CallConfig = {
-  engine: {},
-  apiTimeoutMs: 5000,
-  statusWaitMs: 2000,
-  kubeletDir: defaultPaths.kubeletDir,
-};
+export const defaultCallConfig: CallConfig = { engine: {}, ...defaultsOf(callKeys) };

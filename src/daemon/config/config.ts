@@ -1,18 +1,28 @@
 import { basename, dirname } from "node:path";
 import { engineConfigFromKeys } from "#engine/config.ts";
+import { engineKeys } from "#engine/config-keys.ts";
+import { defaultsOf, type KeyValues } from "#engine/config-table.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { CallConfig } from "./call-config.ts";
+import { daemonKeys, primaryKeys } from "./daemon-keys.ts";
 import {
   type ListenAddress,
   type MetricsAddress,
   parseListenAddress,
   parseMetricsAddress,
 } from "./listen-address.ts";
-import { type ConfigFile, configSchema } from "./schema.ts";
+
+/** The keys of plexusd's configuration file. */
+export const fileKeys = { ...engineKeys, ...daemonKeys };
+
+/** A valid configuration file; every key is optional. */
+type ConfigFile = KeyValues<typeof fileKeys>;
+
+const withDefaults = (file: ConfigFile) => ({ ...defaultsOf(daemonKeys), ...file });
 
 /** The configuration of plexusd. */
-export interface DaemonConfig extends CallConfig, Pick<ConfigFile, "logLevel"> {
+export interface DaemonConfig extends CallConfig {
+  readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Where health and metrics are served, if anywhere. */
   readonly http: ListenAddress | undefined;
   /** Where metrics are served over TLS to authorized callers, if anywhere. */
@@ -44,29 +54,24 @@ export interface NodeConfSpec {
 
 /** Converts a file to a configuration. */
 export function configFromFile(file: ConfigFile): DaemonConfig {
-  const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = file;
-  const { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs } = file;
-  const { publishStatus, hotPlug, hotPlugNamespaces, heal, watchAddresses } = file;
-  const ofRunningPods = { hotPlug, hotPlugNamespaces, heal, watchAddresses };
-  const budgets = { delegateTimeoutMs, delBudgetMs, missingPluginGraceMs, failedAddGraceMs };
+  const keys = withDefaults(file);
+  const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = keys;
   return {
-    engine: {
-      ...engineConfigFromKeys(file),
-      ...omitUndefined({ ...budgets, publishStatus, ...ofRunningPods }),
-    },
+    engine: engineConfigFromKeys(file),
     apiTimeoutMs,
     statusWaitMs,
     kubeletDir,
-    http: file.http === "off" ? undefined : parseListenAddress(file.http),
-    metricsAddress: parseMetricsAddress(file.metricsAddress),
+    http: parseListenAddress(keys.http),
+    metricsAddress: parseMetricsAddress(keys.metricsAddress),
     logLevel,
-    nodeConf: nodeConfSpec(file),
+    nodeConf: nodeConfSpec(keys),
     startupTaint: file.startupTaint,
   };
 }
 
-function nodeConfSpec(file: ConfigFile): NodeConfSpec {
-  const { cniConfDir, clusterNetwork, delegates = [], binDir, primary } = file;
+function nodeConfSpec(file: ReturnType<typeof withDefaults>): NodeConfSpec {
+  const { cniConfDir, clusterNetwork, delegates = [], binDir } = file;
+  const { dir, conf, settleMs = primaryKeys.settleMs.default } = file.primary ?? {};
   // A default network that is a file counts as the primary CNI's.
   const path =
     clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
@@ -77,11 +82,11 @@ function nodeConfSpec(file: ConfigFile): NodeConfSpec {
     cniConfDir,
     shimDir,
     binDirs: [...(binDir === undefined ? [] : [binDir]), shimDir, ...otherDirs],
-    primaryDir: path === undefined ? (primary.dir ?? cniConfDir) : dirname(path),
-    primaryConf: path === undefined ? primary.conf : basename(path),
+    primaryDir: path === undefined ? (dir ?? cniConfDir) : dirname(path),
+    primaryConf: path === undefined ? conf : basename(path),
     withoutPrimary: isConfigured && path === undefined,
     delegates,
-    settleMs: primary.settleMs,
+    settleMs,
     readinessFile: file.readinessindicatorfile === "" ? undefined : file.readinessindicatorfile,
     capabilities: file.capabilities,
   };
@@ -91,4 +96,4 @@ function isConfPath(reference: string): boolean {
   return reference.startsWith("/") && /\.(conf|conflist|json)$/.test(reference);
 }
 
-export const defaultConfig: DaemonConfig = configFromFile(configSchema.parse({}));
+export const defaultConfig: DaemonConfig = configFromFile({});

@@ -9,12 +9,15 @@ import {
   visit,
 } from "yaml";
 import type * as z from "zod";
+import { schemaOf } from "#engine/config-table.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { exactNumber } from "#lib/json.ts";
 import { fieldPath } from "#lib/parsing/parse-with.ts";
 import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
-import { configFromFile, type DaemonConfig } from "./config.ts";
-import { configSchema } from "./schema.ts";
+import { configFromFile, type DaemonConfig, fileKeys } from "./config.ts";
+
+/** The schema of the configuration file. @internal */
+export const configSchema = schemaOf(fileKeys);
 
 interface ConfigProblem {
   /** From 1. */

@@ -10,7 +10,7 @@ const internalKey = "com.docker.network.internal";
 
 const schema = z
   .strictObject({
-    network: nonEmptyText,
+    network: nonEmptyText(),
     manifests: z
       .string()
       .startsWith("/", { error: "must be the absolute path of a directory" })

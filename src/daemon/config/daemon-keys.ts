@@ -1,0 +1,103 @@
+import * as z from "zod";
+import { absolutePath, nonEmptyText, pause } from "#engine/config-keys.ts";
+import { type ConfigKeys, schemaOf } from "#engine/config-table.ts";
+import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
+import { callKeys } from "./call-config.ts";
+import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
+
+const fileName = () =>
+  nonEmptyText().refine((file) => !file.includes("/"), {
+    error: "must be a file name, without a directory",
+  });
+
+/** A qualified name: what the API server accepts as the key of a taint. */
+const taintKey = () =>
+  z.string().regex(/^([a-z0-9][a-z0-9.-]{0,252}\/)?[A-Za-z0-9][\w.-]{0,62}$/, {
+    error: "must be the key of a taint: plexus.dev/not-ready",
+  });
+
+const directories = () =>
+  z.union([absolutePath(), z.tuple([absolutePath()], absolutePath())], {
+    error: "must be an absolute path, or a list of them",
+  });
+
+const listenAddress = () =>
+  z.string().refine((text) => text === "off" || parseListenAddress(text), {
+    error: 'must be "off", or an IP address and a port: 127.0.0.1:19500, [::1]:19500',
+  });
+
+const metricsAddress = () =>
+  z.string().refine((text) => text === "off" || parseMetricsAddress(text), {
+    error: 'must be "off", or an address and a port: *:19501, 10.0.0.1:19501, [fd00::1]:19501',
+  });
+
+/** The keys of `primary`. */
+export const primaryKeys = {
+  conf: {
+    schema: fileName,
+    description:
+      "File name of the primary CNI's configuration. Default: the first usable file in byte order that does not belong to a meta-plugin.",
+  },
+  dir: {
+    schema: absolutePath,
+    restart: true,
+    description:
+      "The directory where the primary CNI writes its configuration, if it is not `cniConfDir`. With a separate directory, the container runtime has no network until plexusd runs.",
+  },
+  settleMs: {
+    schema: pause,
+    default: 3000,
+    description:
+      "How long the directory must be unchanged before plexusd first chooses a primary CNI. On a new node, the first agent to write there may not be the right one.",
+  },
+} as const satisfies ConfigKeys;
+
+/** The keys of plexusd's file beside those of the engine. */
+export const daemonKeys = {
+  ...callKeys,
+  capabilities: {
+    schema: () => z.record(z.string(), z.boolean()),
+    default: {},
+    description:
+      "Capabilities that the node's CNI configuration declares in addition to the primary CNI's. `false` omits one.",
+  },
+  http: {
+    schema: listenAddress,
+    default: "127.0.0.1:19500",
+    restart: true,
+    description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `off`.",
+  },
+  metricsAddress: {
+    schema: metricsAddress,
+    default: "off",
+    restart: true,
+    description:
+      "Address and port of `/metrics` over TLS, or `*:PORT` for every address of the node, or `off`. The API server must allow the caller's token to `get` the path `/metrics`. `deploy/components/metrics` sets it up: [metrics](../operations/metrics.md).",
+  },
+  logLevel: {
+    schema: () => z.enum(["debug", "info", "warn", "error"]),
+    default: "info",
+    description: "Minimum severity of log messages.",
+  },
+  cniConfDir: {
+    schema: absolutePath,
+    default: defaultPaths.cniConfDir,
+    restart: true,
+    description: `The container runtime's configuration directory, where plexusd writes \`${plexusConfName}\`. Mount it at the same path in plexusd's container.`,
+  },
+  cniBinDir: {
+    schema: directories,
+    default: defaultPaths.cniBinDir,
+    description:
+      "The container runtime's plugin directory, or a list of directories. The shim is installed in the first one. The primary CNI's plugins must be in one of them; otherwise plexusd does not write the node's CNI configuration. Owner and mode do not matter, because the container runtime trusts these directories too.",
+  },
+  startupTaint: {
+    schema: taintKey,
+    description:
+      "Key of a taint that plexusd removes from its Node when it serves the node, so that no pod starts earlier: [fresh nodes](../operations/fresh-nodes.md). Needs the permissions of `deploy/components/startup-taint`.",
+  },
+  primary: {
+    schema: () => schemaOf(primaryKeys),
+    description: "How the primary CNI's configuration is found.",
+  },
+} as const satisfies ConfigKeys;
