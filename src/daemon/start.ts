@@ -3,37 +3,28 @@ import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
-import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
 import { type Counts, createMetrics, type Metrics } from "#daemon/http/metrics.ts";
-import { type NodeDuties, type NodeDutiesOptions, nodeDuties } from "#daemon/pods/duties.ts";
-import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
-import { noSandboxHosts } from "#engine/empty-ports.ts";
-import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import type { Logger, PodName } from "#engine/ports.ts";
-import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, readHostView } from "#host/host-view.ts";
-import { HostMultusFiles } from "#host/multus-files.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
 import type { NodeEvent } from "#kube/events/event-recorder.ts";
-import { bootClockMs } from "#lib/boot-clock.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer, type IdleOptions } from "#serving/call-server.ts";
-import { Housekeeping } from "#serving/housekeeping.ts";
 import type { Life } from "#serving/life.ts";
 import { type Cluster, openApiCluster, openFilesCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { HandBack } from "./hand-back.ts";
-import { type HousekeepingOptions, housekeepingTasks } from "./housekeeping-tasks.ts";
+import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHttpServers } from "./http/serve.ts";
+import { type Node, noCalls, openNode, startNode } from "./node.ts";
 import { selfTest } from "./self-test/self-test.ts";
 import { standaloneCredentials } from "./standalone-credentials.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
@@ -71,8 +62,7 @@ interface Adapters extends DaemonOptions {
 export async function startDaemon(options: DaemonOptions): Promise<void> {
   const { life, flags, logger, onDemand } = options;
   const adapters = await openAdapters(options);
-  const { metrics, config, cluster, devices } = adapters;
-  const engine = await newEngine(adapters);
+  const { metrics, config, devices } = adapters;
   const nodeConf = newNodeConf(adapters);
   const handBack = nodeConf && new HandBack({ ...adapters, stateDir: flags.stateDir });
   await life.start({ name: "hand-back", start: () => handBack, stop: () => handBack?.finish() });
@@ -80,20 +70,19 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   // On demand, a call waits already.
   const isTested = !flags.thin && onDemand === undefined;
   if (isTested) await selfTest({ dir: `${flags.socket}.test`, logger });
-  life.serve();
-  const calls = await life.start<Calls>({
-    name: "calls",
-    start: () => (flags.thin ? callsElsewhere(standaloneFiles) : serveCalls(adapters, engine)),
-    stop: (each) => each.drain(),
+  const node = await openNode({
+    ...{ ...adapters, metrics: metrics.engine, hotPlugMetrics: metrics.hotPlug, nodeConf },
+    deviceSources: Object.values(devices),
+    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
+    // With --thin, the shim starts plexus-standalone.
+    openCalls: (engine) =>
+      flags.thin
+        ? { ...noCalls, notReadyReason: () => standaloneFiles.notReadyReason() }
+        : CallServer.listen({ socketPath: flags.socket, engine, logger, ...onDemand }),
   });
-  const readiness = (): string[] => [
-    ...(life.state === "draining" ? ["it is stopping"] : []),
-    ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
-  ];
-  // Pods expect to be attached only where plexusd is the node's CNI.
-  const duties = nodeConf && newDuties({ ...adapters, readiness, engine, calls });
-  countWhenRead(adapters, { engine, duties });
-  const parts = { ...adapters, engine, calls, nodeConf, readiness, duties, standaloneFiles };
+  const counts = { ...nodeCounts(node), ...tokenGauges(flags.stateDir) } satisfies Counts;
+  metrics.count(counts);
+  const parts = { ...node, ...adapters, nodeConf, standaloneFiles };
   const { callsInFlight } = metrics.engine;
   const answers = new AdminAnswers({ ...parts, claims: devices.claims, callsInFlight });
   const socketPath = adminSocketPath(flags.socket);
@@ -102,12 +91,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
     start: () => startAdminServer({ socketPath, answers, logger }),
     stop: (server) => server.close({ dropConnections: true }),
   });
-  await life.start({
-    name: "node configuration",
-    start: () => nodeConf?.start(),
-    stop: () => nodeConf?.stop(),
-  });
-  await startDuties({ ...parts, sockets: [calls, admin] });
+  await startNode(node, housekeepingTasks({ ...parts, sockets: [node.calls, admin] }));
   await startHttpServers({ ...parts, config: config.current() });
   const ask = (): void => handBack?.ask();
   await life.start({ name: "deletion of Plexus", start: () => undefined, stop: ask });
@@ -145,23 +129,8 @@ function invalidConfiguration(problem: string): NodeEvent {
   return { type: "Warning", reason: "InvalidConfiguration", message };
 }
 
-function newDuties({ engine, calls, ...adapters }: DutiesOptions): NodeDuties | undefined {
-  const { config, confFiles, metrics } = adapters;
-  const conf = () => readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
-  const hotPlug = { engine, conf, metrics: metrics.hotPlug };
-  return nodeDuties({ ...adapters, hosts: calls.sandboxHosts, hotPlug });
-}
-
-interface DutiesOptions extends Adapters, Pick<NodeDutiesOptions, "readiness"> {
-  readonly engine: Engine;
-  readonly calls: Calls;
-}
-
-function countWhenRead(
-  { records, metrics, flags }: Adapters,
-  { engine, duties }: { readonly engine: Engine; readonly duties: NodeDuties | undefined },
-): void {
-  metrics.count({
+function nodeCounts({ records, engine, duties }: Node) {
+  return {
     plexus_attachments: async () =>
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
     plexus_leftover_records: () => engine.countLeftovers(),
@@ -169,46 +138,6 @@ function countWhenRead(
     plexus_hotplug_pending: async () => duties?.hotPlug.pending ?? 0,
     plexus_interfaces_lost: async () => duties?.lostInterfaces.count ?? 0,
     plexus_attachments_outdated: async () => duties?.hotPlug.outdated ?? 0,
-    ...tokenGauges(flags.stateDir),
-  } satisfies Counts);
-}
-
-/** Hot-plug ends first, because its plugins can take long. */
-async function startDuties(options: Adapters & HousekeepingOptions): Promise<void> {
-  const { life, config, duties, logger } = options;
-  const housekeeping = await life.start({
-    name: "duties",
-    start() {
-      duties?.watch();
-      return new Housekeeping(housekeepingTasks(options), logger);
-    },
-    async stop(timers) {
-      await duties?.hotPlug.stop();
-      await timers.stop();
-    },
-  });
-  config.onChange(() => housekeeping.runNow());
-}
-
-/** What the rest of plexusd needs of that which serves the calls. */
-type Calls = Pick<
-  CallServer,
-  "sandboxHosts" | "findByAgent" | "notReadyReason" | "ensureReachable" | "drain"
->;
-
-function serveCalls({ flags, logger, onDemand }: Adapters, engine: Engine): Promise<Calls> {
-  return CallServer.listen({ socketPath: flags.socket, engine, logger, ...onDemand });
-}
-
-/** Without a socket of plexusd, the shim starts plexus-standalone. */
-function callsElsewhere(files: StandaloneFiles): Calls {
-  const nothing = async (): Promise<undefined> => undefined;
-  return {
-    sandboxHosts: noSandboxHosts,
-    findByAgent: nothing,
-    notReadyReason: () => files.notReadyReason(),
-    ensureReachable: nothing,
-    drain: nothing,
   };
 }
 
@@ -224,31 +153,6 @@ async function openStandaloneFiles(adapters: Adapters): Promise<StandaloneFiles>
   // Housekeeping tries again, and the readiness has the reason.
   if (flags.thin) await files.refresh().catch(() => undefined);
   return files;
-}
-
-async function newEngine(adapters: Adapters): Promise<Engine> {
-  const { flags, records, metrics, config, cluster, devices, confFiles, logger } = adapters;
-  const bootId = await readBootId();
-  return new Engine({
-    config: () => config.current().engine,
-    ...(cluster.definitions === undefined
-      ? { source: cluster.source }
-      : { definitions: cluster.definitions }),
-    publisher: cluster.publisher,
-    events: cluster.events,
-    records,
-    confFiles,
-    multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
-    deviceInfo: new HostDeviceInfoFiles(),
-    deviceSources: Object.values(devices),
-    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
-    logger,
-    metrics: metrics.engine,
-    clock: bootClockMs,
-    now: () => new Date().toISOString(),
-    bootId: () => bootId,
-    leftoverDuty: "daemon",
-  });
 }
 
 /** Only pods of an API have allocated devices. */

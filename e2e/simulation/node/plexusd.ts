@@ -1,21 +1,17 @@
 import { parseNetConfList } from "#cni/conf/conf.ts";
+import { type Cluster, openApiCluster } from "#daemon/cluster.ts";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
-import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { plexusConf, textOf } from "#daemon/cni-conf/plexus-conf.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
 import { housekeepingTasks } from "#daemon/housekeeping-tasks.ts";
-import { type NodeDuties, nodeDuties } from "#daemon/pods/duties.ts";
-import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { type Calls, noCalls, openNode, startNode } from "#daemon/node.ts";
 import { readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { emptyPorts, noLogger } from "#engine/empty-ports.ts";
-import { Engine } from "#engine/engine.ts";
+import type { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import { HostGoneError, type Logger, type RuntimeSandboxes } from "#engine/ports.ts";
-import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
-import { HostMultusFiles } from "#host/multus-files.ts";
-import { type KubeAdapter, startKube } from "#kube/adapter.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
@@ -25,7 +21,7 @@ import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isAgent, isAttachingAgent, serveAgent } from "#serving/agent.ts";
 import { AgentSessions } from "#serving/agent-sessions.ts";
-import { Housekeeping } from "#serving/housekeeping.ts";
+import { Life } from "#serving/life.ts";
 import { lazyKube } from "#standalone/lazy-kube.ts";
 import { serveOneCall } from "#standalone/serve.ts";
 import type { Scenario } from "../history/scenario.ts";
@@ -35,7 +31,7 @@ import { type EngineProcess, type EngineSession, world } from "../world/world.ts
 import { listFiles } from "./mesh-agent.ts";
 import { conflist, type NetworkName, networks, resources, runtimeConf } from "./networks.ts";
 
-const { stateDir, cniStateDir } = defaultPaths;
+const { stateDir } = defaultPaths;
 /** The stand-in for the API's client reads none. */
 const kubeconfig = "/etc/kubernetes/kubeconfig";
 const nodeName = "node-1";
@@ -43,8 +39,6 @@ const nodeName = "node-1";
 const gracePeriodUs = 30e6;
 
 const { apiTimeoutMs, statusWaitMs } = defaultConfig;
-const now = (): string => new Date().toISOString();
-
 const { cniConfDir } = defaultConfig.nodeConf;
 
 const confFiles = new HostConfFiles();
@@ -110,59 +104,50 @@ function shown(fields: object): string {
 }
 
 /** The kubelet's answer for each pod. */
-const deviceSource: DeviceSource = {
-  async devicesOf({ pod }) {
-    const id = world().devices.get(pod.uid);
-    const allocated = id === undefined ? [] : [{ id, source: "the kubelet" }];
-    return new Map([[resources.vf ?? "", allocated]]);
+const deviceSources: readonly DeviceSource[] = [
+  {
+    async devicesOf({ pod }) {
+      const id = world().devices.get(pod.uid);
+      const allocated = id === undefined ? [] : [{ id, source: "the kubelet" }];
+      return new Map([[resources.vf ?? "", allocated]]);
+    },
   },
+];
+
+type PlexusdScenario = Pick<Scenario, "publishStatus" | "hotPlug" | "others">;
+
+/** The node's CNI configuration, where no agent changes it. */
+const leftAlone = {
+  start: async () => undefined,
+  stop: async () => undefined,
+  notReadyReason: () => undefined,
 };
 
-/** Both engines have these parts. */
-const common = {
-  deviceSources: [deviceSource],
-  logger,
-  metrics: emptyPorts.metrics,
-  clock: bootClockMs,
-  now,
-};
-
-type PlexusdConfig = Pick<EngineConfig, "publishStatus" | "hotPlug">;
-type PlexusdScenario = PlexusdConfig & Pick<Scenario, "others">;
-
-/** plexusd as src/daemon/start.ts connects it, without sockets, HTTP and the CNI configuration. */
+/** plexusd without its sockets: {@link openNode}. */
 export class Plexusd {
   readonly process = new Process("plexusd");
   readonly #runtimeSandboxes: RuntimeSandboxes;
-  readonly #config: PlexusdConfig;
+  readonly #scenario: PlexusdScenario;
+  readonly #life = new Life(logger);
   readonly #agents = new AgentSessions();
   readonly #sessions = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
-  #kube: KubeAdapter | undefined;
-  #housekeeping: Housekeeping | undefined;
-  #duties: NodeDuties | undefined;
-  #records: FileRecordStore | undefined;
-  readonly #keepsConf: boolean;
-  #nodeConf: NodeConf | undefined;
-  #isOpen = false;
+  #cluster: Cluster | undefined;
+  #configChanged = (): void => undefined;
   #isSignalled = false;
 
-  private constructor(
-    runtimeSandboxes: RuntimeSandboxes,
-    { publishStatus, hotPlug, others }: PlexusdScenario,
-  ) {
+  private constructor(runtimeSandboxes: RuntimeSandboxes, scenario: PlexusdScenario) {
     this.#runtimeSandboxes = runtimeSandboxes;
-    this.#keepsConf = others.mesh !== undefined;
-    this.#config = { publishStatus, hotPlug };
+    this.#scenario = scenario;
   }
 
   /** Begins its start, which takes a while. `onEnd` is called when it has ended in any way. */
   static start(
     runtimeSandboxes: RuntimeSandboxes,
-    config: PlexusdScenario,
+    scenario: PlexusdScenario,
     onEnd: () => void,
   ): Plexusd {
-    const plexusd = new Plexusd(runtimeSandboxes, config);
+    const plexusd = new Plexusd(runtimeSandboxes, scenario);
     const { schedule, random } = world();
     world().note(() => "plexusd starts");
     plexusd.process.onEnd(() => {
@@ -171,23 +156,22 @@ export class Plexusd {
       onEnd();
     });
     const loadingUs = random.duration(50_000, 500_000);
-    schedule.at(loadingUs, () => void plexusd.#open(), plexusd.process);
+    const open = (): void => void plexusd.#life.run(() => plexusd.#open());
+    schedule.at(loadingUs, open, plexusd.process);
     return plexusd;
   }
 
-  /**
-   * Begins its stop by SIGTERM: it serves the calls that it has and ends; at once while it starts.
-   * The kubelet kills it after its grace period.
-   */
+  /** Begins its stop by SIGTERM, as {@link Life.stop}. The kubelet kills it after its grace period. */
   stop(): void {
     const { schedule } = world();
     schedule.at(gracePeriodUs, () => schedule.kill(this.process), schedule.outside);
     this.#isSignalled = true;
-    const stop = (): void => {
-      if (this.#isOpen) void this.#stop();
-      else schedule.kill(this.process);
+    const stop = async (): Promise<void> => {
+      world().note(() => "plexusd stops");
+      await this.#life.stop();
+      schedule.kill(this.process);
     };
-    schedule.at(1, stop, this.process);
+    schedule.at(1, () => void stop(), this.process);
   }
 
   /** Whether it accepts calls, and continues to. */
@@ -197,75 +181,70 @@ export class Plexusd {
 
   /** Has it run its regular tasks, as it does when its configuration has changed. */
   runHousekeeping(): void {
-    world().schedule.at(1, () => this.#housekeeping?.runNow(), this.process);
+    world().schedule.at(1, () => this.#configChanged(), this.process);
   }
 
   /** How many writes of statuses wait. */
   get pendingStatuses(): number {
-    const publisher = this.#kube?.publisher;
+    const publisher = this.#cluster?.publisher;
     return publisher instanceof ApiStatusPublisher ? publisher.pending : 0;
   }
 
   /** The UIDs of the pods that it has seen by its watch. */
   get seenPods(): string[] {
-    return (this.#kube?.nodePods.list() ?? []).map(({ uid }) => uid);
+    return (this.#cluster?.node?.nodePods.list() ?? []).map(({ uid }) => uid);
   }
 
   async #open(): Promise<void> {
-    const records = await FileRecordStore.open(stateDir);
-    const kube = await startKube({ kubeconfig, nodeName, apiTimeoutMs, statusWaitMs, logger });
-    const bootId = await readBootId();
-    const engine = new Engine({
-      ...common,
-      ...{ records, confFiles, source: kube.source, publisher: kube.publisher },
-      events: kube.events,
-      multusFiles: new HostMultusFiles(cniStateDir),
-      deviceInfo: new HostDeviceInfoFiles(),
-      config: () => this.#config,
-      runtimeSandboxes: this.#runtimeSandboxes,
-      bootId: () => bootId,
-      leftoverDuty: "daemon",
+    const { publishStatus, hotPlug, others } = this.#scenario;
+    const life = this.#life;
+    const records = await life.start({
+      name: "records",
+      start: () => FileRecordStore.open(stateDir),
+      stop: (store) => store.flush(),
     });
-    if (this.#keepsConf)
-      this.#nodeConf = await new NodeConf({
-        ...{ spec: () => defaultConfig.nodeConf, stateDir, files: confFiles, logger },
-      }).start();
-    this.#kube = kube;
-    this.#records = records;
-    const current = { ...defaultConfig, engine: { ...defaultConfig.engine, ...this.#config } };
-    const config = { current: () => current, text: () => "" };
-    this.#duties = nodeDuties({
-      ...{ config, records, logger, readiness: () => [] },
-      cluster: { node: kube, events: kube.events },
-      hosts: this.#agents,
-      hotPlug: {
-        ...{ engine, conf: () => readPlexusConf(cniConfDir, confFiles) },
-        metrics: { operationEnded: () => undefined, statusWritten: () => undefined },
+    const cluster = await life.start({
+      name: "cluster",
+      start: () => openApiCluster({ kubeconfig, nodeName, apiTimeoutMs, statusWaitMs, logger }),
+      stop: (opened) => opened.close(),
+    });
+    this.#cluster = cluster;
+    const current = { ...defaultConfig, engine: { publishStatus, hotPlug } };
+    const config = {
+      current: () => current,
+      onChange: (listener: () => void) => {
+        this.#configChanged = listener;
       },
+    };
+    const spec = () => current.nodeConf;
+    const node = await openNode({
+      ...{ life, config, cluster, records, confFiles, deviceSources, logger },
+      runtimeSandboxes: this.#runtimeSandboxes,
+      metrics: emptyPorts.metrics,
+      hotPlugMetrics: { operationEnded: () => undefined, statusWritten: () => undefined },
+      nodeConf:
+        others.mesh === undefined
+          ? leftAlone
+          : new NodeConf({ spec, stateDir, files: confFiles, logger }),
+      openCalls: (engine) => this.#openCalls(engine),
     });
-    this.#duties?.watch();
     const tasks = housekeepingTasks({
-      ...{ config, engine, records, confFiles, sockets: [] },
+      ...{ ...node, sockets: [] },
       standaloneFiles: { refresh: async () => undefined },
       flags: { stateDir, socket: defaultPaths.socket, source: { kind: "api", kubeconfig } },
-      duties: this.#duties,
-    });
-    this.#housekeeping = new Housekeeping(
-      tasks.filter(({ name }) => !leftOut.test(name)),
-      logger,
-    );
-    // The real start needs several turns of the event loop from here, in which it heeds the signal.
-    if (this.#isSignalled) return world().schedule.kill(this.process);
-    this.#isOpen = true;
-    listen(this, {
-      process: this.process,
-      accept: (session) => this.#accept(engine, session),
-    });
+    }).filter(({ name }) => !leftOut.test(name));
+    await startNode(node, tasks);
   }
 
-  #accept(engine: Engine, session: EngineSession): void {
-    const served = this.#serve(engine, session).finally(() => this.#sessions.delete(served));
-    this.#sessions.add(served);
+  #openCalls(engine: Engine): Calls {
+    listen(this, {
+      process: this.process,
+      accept: (session) => {
+        const served = this.#serve(engine, session).finally(() => this.#sessions.delete(served));
+        this.#sessions.add(served);
+      },
+    });
+    return { ...noCalls, sandboxHosts: this.#agents, drain: () => this.#drain() };
   }
 
   /** As `CallServer` does. */
@@ -286,17 +265,11 @@ export class Plexusd {
     }
   }
 
-  async #stop(): Promise<void> {
-    world().note(() => "plexusd stops");
+  /** As `CallServer` does. */
+  async #drain(): Promise<void> {
     this.#stopping.abort();
-    await this.#duties?.hotPlug.stop();
-    await this.#housekeeping?.stop();
-    await this.#nodeConf?.stop();
     listen(this, undefined);
     while (this.#sessions.size > 0) await Promise.all(this.#sessions);
-    await this.#kube?.stop();
-    await this.#records?.flush();
-    world().schedule.kill(this.process);
   }
 }
 
@@ -326,10 +299,11 @@ export function startStandalone({ hotPlug }: Pick<EngineConfig, "hotPlug">): Eng
         gone: session.gone,
       },
       stateDir,
-      ...{ config: { hotPlug }, logger, clock: bootClockMs, now, closeOutput: () => undefined },
+      ...{ config: { hotPlug }, logger, clock: bootClockMs, closeOutput: () => undefined },
+      now: () => new Date().toISOString(),
       openCluster: async () => ({
         ...lazyKube({ open, logger, closeGraceMs: 2000 }),
-        deviceSources: [deviceSource],
+        deviceSources,
       }),
     });
     const end = (): void => world().schedule.kill(process);

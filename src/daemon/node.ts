@@ -1,0 +1,122 @@
+import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
+import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
+import { type NodeDuties, nodeDuties } from "#daemon/pods/duties.ts";
+import type { HotPlugMetrics } from "#daemon/pods/hot-plug.ts";
+import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import type { EngineDeps } from "#engine/call/deps.ts";
+import { noSandboxHosts } from "#engine/empty-ports.ts";
+import { Engine } from "#engine/engine.ts";
+import { readBootId } from "#host/boot-id.ts";
+import { HostMultusFiles } from "#host/multus-files.ts";
+import { bootClockMs } from "#lib/boot-clock.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
+import type { CallServer } from "#serving/call-server.ts";
+import { Housekeeping, type HousekeepingTask } from "#serving/housekeeping.ts";
+import type { Life } from "#serving/life.ts";
+import type { Cluster } from "./cluster.ts";
+
+/** What serves the calls of the container runtime. */
+export type Calls = Pick<
+  CallServer,
+  "sandboxHosts" | "findByAgent" | "notReadyReason" | "ensureReachable" | "drain"
+>;
+
+/** Where no calls come. */
+export const noCalls: Calls = {
+  sandboxHosts: noSandboxHosts,
+  findByAgent: async () => undefined,
+  notReadyReason: () => undefined,
+  ensureReachable: async () => undefined,
+  drain: async () => undefined,
+};
+
+/** What {@link openNode} connects. */
+export interface NodeOptions
+  extends Pick<
+    EngineDeps,
+    "logger" | "records" | "confFiles" | "deviceSources" | "runtimeSandboxes" | "metrics"
+  > {
+  readonly life: Life;
+  readonly config: Pick<EffectiveConfig, "current" | "onChange">;
+  readonly cluster: Cluster;
+  readonly hotPlugMetrics: HotPlugMetrics;
+  /** Absent unless plexusd is the node's CNI. Not started yet. */
+  readonly nodeConf: NodeConfPart | undefined;
+  readonly openCalls: (engine: Engine) => Calls | Promise<Calls>;
+}
+
+interface NodeConfPart extends Pick<NodeConf, "stop" | "notReadyReason"> {
+  start(): Promise<unknown>;
+}
+
+/** A node whose calls are served. */
+export interface Node extends NodeOptions {
+  readonly engine: Engine;
+  readonly calls: Calls;
+  readonly readiness: () => readonly string[];
+  readonly duties: NodeDuties | undefined;
+}
+
+/** Makes the engine and serves calls with it. @throws Error when the calls cannot be served */
+export async function openNode(options: NodeOptions): Promise<Node> {
+  const { life, config, cluster, confFiles, nodeConf, openCalls } = options;
+  const engine = await newEngine(options);
+  life.serve();
+  const calls = await life.start({
+    name: "calls",
+    start: () => openCalls(engine),
+    stop: (each) => each.drain(),
+  });
+  const readiness = (): string[] => [
+    ...(life.state === "draining" ? ["it is stopping"] : []),
+    ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
+  ];
+  const conf = () => readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
+  const hotPlug = { engine, conf, metrics: options.hotPlugMetrics };
+  // Pods expect to be attached only where plexusd is the node's CNI.
+  const duties =
+    nodeConf && nodeDuties({ ...options, readiness, hosts: calls.sandboxHosts, hotPlug });
+  return { ...options, engine, calls, readiness, duties };
+}
+
+/** Keeps the node's CNI configuration, follows its pods and runs the tasks. @throws Error */
+export async function startNode(node: Node, tasks: readonly HousekeepingTask[]): Promise<void> {
+  const { life, config, nodeConf, duties, logger } = node;
+  await life.start({
+    name: "node configuration",
+    start: () => nodeConf?.start(),
+    stop: () => nodeConf?.stop(),
+  });
+  const housekeeping = await life.start({
+    name: "duties",
+    start() {
+      duties?.watch();
+      return new Housekeeping(tasks, logger);
+    },
+    // Hot-plug ends first, because its plugins can take long.
+    async stop(timers) {
+      await duties?.hotPlug.stop();
+      await timers.stop();
+    },
+  });
+  config.onChange(() => housekeeping.runNow());
+}
+
+async function newEngine({ config, cluster, ...options }: NodeOptions): Promise<Engine> {
+  const { source, definitions, publisher, events } = cluster;
+  const bootId = await readBootId();
+  return new Engine({
+    ...options,
+    config: () => config.current().engine,
+    ...(definitions === undefined ? { source } : { definitions }),
+    publisher,
+    events,
+    multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
+    deviceInfo: new HostDeviceInfoFiles(),
+    clock: bootClockMs,
+    now: () => new Date().toISOString(),
+    bootId: () => bootId,
+    leftoverDuty: "daemon",
+  });
+}
