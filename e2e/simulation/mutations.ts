@@ -294,8 +294,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "an ADD succeeds only when its record is on disk",
     file: "src/engine/add/finish-add.ts",
-    find: "Promise.allSettled([updated, published, durable])",
-    replace: "Promise.allSettled([updated, published])",
+    find: "Promise.allSettled([updated, paid, durable])",
+    replace: "Promise.allSettled([updated, paid])",
     properties: ["durable", "unexpected"],
   },
   {
@@ -331,8 +331,8 @@ export const mutations: readonly SimulatedMutation[] = [
   {
     name: "a status is recorded before it is written",
     file: "src/engine/add/finish-add.ts",
-    find: "await record.update(omitUndefined({ pendingStatus }));",
-    replace: "await record.update();",
+    find: "const owed = isFirst ? {} : await owing;",
+    replace: "const owed = {};",
     properties: ["status eventually"],
   },
   {

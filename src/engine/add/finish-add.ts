@@ -2,13 +2,17 @@ import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
-import { type OwedStatus, publishStatus, statusOf } from "#engine/network-status/publish-status.ts";
+import {
+  type OwedStatus,
+  owe,
+  pay,
+  payAfterAnswer,
+  withdrawStatus,
+} from "#engine/network-status/status-writer.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { AddRecord } from "./add-record.ts";
 import { emitAttached } from "./events.ts";
 import { type KernelInterfaces, missingInterfaces } from "./kernel-interfaces.ts";
@@ -45,10 +49,6 @@ export async function finishAdd(
   return result;
 }
 
-function isPublishedFirst({ config }: CallContext): boolean {
-  return config.publishStatus === "beforeReply";
-}
-
 /** Runs the steps concurrently, the API request first. All have ended before a rollback starts. */
 async function recordAndPublish(
   ctx: CallContext,
@@ -56,49 +56,49 @@ async function recordAndPublish(
   locks: SandboxLocks,
 ): Promise<void> {
   const { record, pod } = sandbox;
-  const { trace, deps } = ctx;
-  const isFirst = isPublishedFirst(ctx);
-  const published = isFirst ? trace.phase("status", () => publishStatus(ctx, sandbox)) : undefined;
-  const updated = trace.phase("record", () => recordResults(ctx, sandbox));
+  const { trace, deps, config, signal } = ctx;
+  const isFirst = config.publishStatus === "beforeReply";
+  noteResults(sandbox, undefined);
+  const owing = owe(ctx, { ...record.sandbox, attachments: record.attachments }, sandbox);
+  const pays = async (): Promise<OwedStatus> => {
+    const unrecorded = await owing;
+    // Without its shim the ADD has failed, and the pod may have a newer sandbox by now. A process
+    // that was stopped learns that from the record first.
+    signal.throwIfAborted();
+    return pod === undefined ? {} : await pay(ctx, record.sandbox, { locks, unrecorded });
+  };
+  const paid = isFirst ? trace.phase("status", pays) : undefined;
+  const updated = trace.phase("record", async () => {
+    if (isFirst) await nextTurn();
+    const owed = isFirst ? {} : await owing;
+    noteResults(sandbox, await sandbox.kernel);
+    await record.update(owed);
+  });
   const durable = trace.phase("sync", () => sandbox.durable);
-  const ended = await Promise.allSettled([updated, published, durable]);
+  const ended = await Promise.allSettled([updated, paid, durable]);
   const failed = ended.find((each) => each.status === "rejected");
   if (failed !== undefined) {
-    if (isFirst && pod !== undefined) await deps.publisher.withdraw(pod);
+    if (isFirst) await withdrawStatus(deps, pod, { isAddFailed: true });
     throw failed.reason;
   }
-  if (isFirst) return recordPendingStatus(ctx, record, await published);
-  // Without its shim the ADD has failed, and the pod may have a newer sandbox by now.
-  ctx.signal.throwIfAborted();
+  if (isFirst) return recordUnpaid(ctx, record, await paid);
+  signal.throwIfAborted();
   void payAfterAnswer(ctx, record.sandbox, { locks });
 }
 
-/** Records the results, and the status that is owed, unless it is published already. */
-async function recordResults(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
-  const { record, attached, kernel } = sandbox;
-  if (isPublishedFirst(ctx)) await nextTurn();
-  const present = await kernel;
+function noteResults({ record, attached }: SandboxToFinish, present: KernelInterfaces): void {
   for (const [position, each] of attached.entries()) {
     const userSpaceInterfaces = missingInterfaces(each.result, present);
     record.noteAttached(position, { ...each, userSpaceInterfaces });
   }
-  const pendingStatus = isPublishedFirst(ctx) ? undefined : await statusOf(ctx, sandbox);
-  await record.update(omitUndefined({ pendingStatus }));
 }
 
 /** Records an unpublished status. Never rejects: the pod is attached, and may still get it. */
-async function recordPendingStatus(
-  ctx: CallContext,
-  record: AddRecord,
-  owed: OwedStatus | undefined,
-): Promise<void> {
-  if (owed === undefined) return;
-  try {
-    await record.update(owed);
-  } catch (error) {
-    ctx.logger.warn(
-      { err: error },
-      "cannot record the network-status that is still to be published",
+async function recordUnpaid(ctx: CallContext, record: AddRecord, owed?: OwedStatus): Promise<void> {
+  if (owed?.pendingStatus === undefined) return;
+  await record
+    .update(owed)
+    .catch((err: unknown) =>
+      ctx.logger.warn({ err }, "cannot record the network-status that is still to be published"),
     );
-  }
 }

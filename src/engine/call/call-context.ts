@@ -52,6 +52,7 @@ export function contextWithoutCall(
 ): CallContext {
   const gone = new AbortController().signal;
   const tools = callTools(deps, { gone, exec: refuse, netlink: refuse, find });
+  tools.noteAnswered();
   const { logger } = deps;
   const config = configForCall(deps.config(), conf);
   return callContext(deps, tools, { config, logger, netnsState: "none" });

@@ -2,7 +2,7 @@ import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
 import { netnsForDel } from "#engine/del/chain/netns.ts";
-import { withdrawStatus } from "#engine/network-status/pending-status.ts";
+import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import { detachRecord } from "./detach-record.ts";
 import { detachUnrecorded } from "./recovery/recover.ts";
 import { loadStored } from "./stored.ts";

@@ -5,7 +5,7 @@ import { collectErrors } from "#engine/call/failures.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
-import { withdrawStatus } from "#engine/network-status/pending-status.ts";
+import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";

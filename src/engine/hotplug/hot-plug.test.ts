@@ -387,7 +387,9 @@ test("hotPlug() carries out an edit that was made before this process started", 
   const { lab, hosts, pod, shown } = await hotPlugLab("a");
   const edited = { ...pod(), annotations: { [networksAnnotation]: "b" } };
   const options = { hosts, conf: async () => lab.conf, read: async () => edited, isEdit: false };
-  expect(await lab.engine.hotPlug(edited, options)).toMatchObject({ state: "settled" });
+  const { state, operations } = await lab.engine.hotPlug(edited, options);
+  expect(state).toBe("settled");
+  await Promise.all(operations.map(({ published }) => published));
   expect(shown()).toEqual(["eth0 default-net", "net1 default/b"]);
 });
 

@@ -16,7 +16,7 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { detachRunning } from "#engine/del/detach.ts";
 import { isLatest } from "#engine/network-status/latest-sandbox.ts";
-import { statusOfRecord } from "#engine/network-status/publish-status.ts";
+import { owe } from "#engine/network-status/status-writer.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { recordedAttached } from "#engine/plan/recorded-network.ts";
 import { HostGoneError } from "#engine/ports.ts";
@@ -131,8 +131,8 @@ export class RunningNetworks {
       return withRoutes(record, each, routes);
     });
     const attachments = changed.map(({ attachment }) => attachment);
-    const pendingStatus = await statusOfRecord(this.#ctx, { ...record, attachments });
-    await saveAttachments(this.#ctx, { ...record, pendingStatus }, changed);
+    const owed = await owe(this.#ctx, { ...record, attachments });
+    await saveAttachments(this.#ctx, { ...record, ...owed }, changed);
     if (isDone) return;
     this.#log.succeeded("remove", removed);
     const message = `Remove ${ifName} from ${removed.displayName}`;
@@ -145,7 +145,7 @@ export class RunningNetworks {
     const ctx = this.#ctx;
     const stored = await this.load();
     const { attachments, ...own } = stored.record;
-    const { containerId, netns } = own;
+    const { netns } = own;
     const earlier = this.#attachedOf(attachments);
     const all = detachables(stored);
     const predecessor = all.find(
@@ -171,8 +171,7 @@ export class RunningNetworks {
       record.noteRoutes(routed.earlier);
       const userSpaceInterfaces = missingInterfaces(added.result, present);
       record.noteAttached(0, { ...routed.added, userSpaceInterfaces });
-      const sandbox = { containerId, attachments: record.attachments };
-      await record.update({ pendingStatus: await statusOfRecord(ctx, sandbox) });
+      await record.update(await owe(ctx, { ...own, attachments: record.attachments }));
       emitAttached(ctx, this.#sandbox.pod, [routed.added]);
     } catch (error) {
       if (error instanceof HostGoneError) throw error;

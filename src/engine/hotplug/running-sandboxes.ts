@@ -42,12 +42,12 @@ export interface SandboxToRun {
 
 /** The attached sandboxes of this node, outside of calls of the runtime. */
 export class RunningSandboxes {
+  readonly locks: SandboxLocks;
   readonly #deps: EngineDeps;
-  readonly #locks: SandboxLocks;
 
   constructor(deps: EngineDeps, locks: SandboxLocks) {
     this.#deps = deps;
-    this.#locks = locks;
+    this.locks = locks;
   }
 
   /** The record of the pod's present sandbox, if it is attached. @throws CniError 5, 6 */
@@ -69,11 +69,6 @@ export class RunningSandboxes {
     return stored !== undefined && usableRecord(stored.record) ? stored : undefined;
   }
 
-  /** The engine's lock of a sandbox, without the shim's: for what reads its record only. */
-  lock({ containerId }: RecordKey): ReturnType<SandboxLocks["acquire"]> {
-    return this.#locks.acquire(containerId);
-  }
-
   /**
    * Runs a step with the shim's and the engine's lock of a sandbox.
    * @throws SandboxUnavailableError, HostGoneError when the agent has gone, and what the step throws
@@ -85,7 +80,7 @@ export class RunningSandboxes {
   ): Promise<T> {
     const { containerId, ifName, netns } = record;
     await using session = await hosts.open({ containerId, ifName, netns, isInspection });
-    using _lock = await this.#locks.acquire(containerId);
+    using _lock = await this.locks.acquire(containerId);
     const { host, links, path } = session;
     const tools = callTools(this.#deps, host);
     // No runtime waits for an answer.
@@ -94,7 +89,7 @@ export class RunningSandboxes {
     const call = { config, logger, netnsState: "ok", links } as const;
     const ctx = callContext(this.#deps, tools, call);
     try {
-      return await step(ctx, { key: { containerId, ifName }, links, path, locks: this.#locks });
+      return await step(ctx, { key: { containerId, ifName }, links, path, locks: this.locks });
     } finally {
       tools.delegates.recordMetrics(this.#deps.metrics);
     }

@@ -4,7 +4,7 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { isCertainlyOver, otherBoot } from "#engine/call/signs-of-life.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
-import { withdrawStatus } from "#engine/network-status/pending-status.ts";
+import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import { type CalledPod, HostGoneError } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { type DamagedRecord, isLost } from "#engine/record/record-store.ts";

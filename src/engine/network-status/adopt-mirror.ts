@@ -3,10 +3,9 @@ import { podIdentity } from "#engine/call/pod-identity.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { usableRecord } from "#engine/hotplug/desired-networks.ts";
 import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { mirrorAnnotation } from "#npwg/object-meta.ts";
-import { pay } from "./pending-status.ts";
-import { statusOfRecord } from "./publish-status.ts";
+import { changeRecord, owe, payAfterAnswer } from "./status-writer.ts";
 
 /**
  * Records the present mirror of a static pod, and publishes its status. The kubelet makes a deleted
@@ -20,32 +19,20 @@ export async function adoptMirror(
   locks: SandboxLocks,
 ): Promise<boolean> {
   const { records } = ctx.deps;
+  const isInUse = (id: string): Promise<boolean> => records.isLocked(id);
+  const { namespace, name, uid } = mirror;
   for (const key of await records.keysOf(mirror)) {
     const stored = await records.load(key);
     if (stored === undefined || !isOfFormerMirror(stored.record, mirror)) continue;
-    if (!(await changePod(ctx, key, { mirror, locks }))) return false;
-    // It stays in the record until it is published, which may take long.
-    void pay(ctx, key, { locks }).catch((err: unknown) =>
-      ctx.logger.warn({ err }, "cannot publish the status of a new mirror"),
-    );
+    const change = async (record: AttachmentRecord): Promise<AttachmentRecord | undefined> => {
+      if (!isOfFormerMirror(record, mirror)) return undefined;
+      const { statusPause: _, ...others } = record;
+      return { ...others, pod: { namespace, name, uid }, ...(await owe(ctx, record)) };
+    };
+    const outcome = await changeRecord(ctx.deps, key, { locks, isInUse, change });
+    if (outcome === "inUse") return false;
+    if (outcome === "changed") void payAfterAnswer(ctx, key, { locks });
   }
-  return true;
-}
-
-async function changePod(
-  ctx: CallContext,
-  key: RecordKey,
-  { mirror, locks }: { readonly mirror: Pod; readonly locks: SandboxLocks },
-): Promise<boolean> {
-  const { records } = ctx.deps;
-  using _lock = await locks.acquire(key.containerId);
-  if (await records.isLocked(key.containerId)) return false;
-  const stored = await records.load(key);
-  if (stored === undefined || !isOfFormerMirror(stored.record, mirror)) return true;
-  const { statusPause: _, ...record } = stored.record;
-  const { namespace, name, uid } = mirror;
-  const pendingStatus = await statusOfRecord(ctx, record);
-  await records.update({ ...record, pod: { namespace, name, uid }, pendingStatus }, stored.plan);
   return true;
 }
 

@@ -14,11 +14,16 @@ export function isSame(a: RecordKey | undefined, b: RecordKey | undefined): bool
 /**
  * Whether the sandbox is the pod's latest one, and its DEL has not begun. Other processes may have
  * attached or detached sandboxes of the pod while this one was stopped, so the records decide.
+ * @param isAdding whether its ADD has no answer: then this process knows the order. @default false
  */
-export async function isLatest(deps: LatestDeps, record: AttachmentRecord): Promise<boolean> {
+export async function isLatest(
+  deps: LatestDeps,
+  record: AttachmentRecord,
+  isAdding = false,
+): Promise<boolean> {
   const { pod, teardown } = record;
   if (teardown !== undefined) return false;
-  if (pod === undefined) return true;
+  if (pod === undefined || (isAdding && isSame(deps.records.latestOf(pod), record))) return true;
   const others = await sandboxesOf(deps, pod, (key) => !isSame(key, record));
   const compare = byAgeAndCreation(deps, pod);
   return !others.some((each) => compare(each, record) > 0);

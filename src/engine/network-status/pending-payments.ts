@@ -1,12 +1,17 @@
 import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import type { PublishOutcome } from "#engine/ports.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { type PendingStatusSelection, pay, recordsWithPendingStatus } from "./pending-status.ts";
+import { sampleMax } from "#engine/record/record-store.ts";
+import { withoutPause } from "./status-pause.ts";
+import { payAfterAnswer } from "./status-writer.ts";
 
 /** Which owed statuses are published, and how long. */
-export interface PaymentOptions extends PendingStatusSelection {
+export interface PaymentOptions {
+  /** A container whose record comes before all others. */
+  readonly first?: string;
+  /** Read only some of the node's records. @default false */
+  readonly isSampled?: boolean;
   /** Publishes one after the other, until it fires or the API does not accept one. */
   readonly signal?: AbortSignal;
 }
@@ -15,8 +20,8 @@ export interface PaymentOptions extends PendingStatusSelection {
 export class PendingPayments {
   readonly #deps: EngineDeps;
   readonly #locks: SandboxLocks;
-  /** By record and status. */
-  readonly #running = new Map<string, Promise<PublishOutcome>>();
+  /** By record and status: whether nothing is owed any more. */
+  readonly #running = new Map<string, Promise<boolean>>();
 
   constructor(deps: EngineDeps, locks: SandboxLocks) {
     this.#deps = deps;
@@ -33,15 +38,33 @@ export class PendingPayments {
     { signal, ...which }: PaymentOptions,
   ): Promise<void> {
     const ctx = contextWithoutCall(this.#deps, {});
-    const begun: Promise<PublishOutcome>[] = [];
-    for (const record of await recordsWithPendingStatus(this.#deps, which)) {
+    const begun: Promise<boolean>[] = [];
+    for (const record of await this.#owing(which)) {
       if (signal?.aborted === true) return;
       if (this.#locks.isInUse(record.containerId) || (await isInUse(record.containerId))) continue;
       const payment = this.#pay(ctx, record, isInUse);
       begun.push(payment);
-      if (signal !== undefined && (await payment) === "pending") return;
+      if (signal !== undefined && !(await payment)) return;
     }
     await Promise.all(begun);
+  }
+
+  /**
+   * The records whose status can be sent now, in random rotation: an unpublishable one must not
+   * block others.
+   */
+  async #owing({ first, isSampled = false }: PaymentOptions): Promise<AttachmentRecord[]> {
+    const { records } = await this.#deps.records.list(
+      isSampled ? { atMost: sampleMax } : { containing: '"pendingStatus"' },
+    );
+    const owing = withoutPause(
+      this.#deps,
+      records.filter(({ pendingStatus }) => pendingStatus !== undefined),
+    );
+    const start = Math.floor(Math.random() * owing.length);
+    const rotated = [...owing.slice(start), ...owing.slice(0, start)];
+    const isFirst = ({ containerId }: AttachmentRecord): boolean => containerId === first;
+    return [...rotated.filter(isFirst), ...rotated.filter((each) => !isFirst(each))];
   }
 
   /** Two payments of one status at a time would be one too many. */
@@ -49,16 +72,13 @@ export class PendingPayments {
     ctx: CallContext,
     record: AttachmentRecord,
     isInUse: (containerId: string) => Promise<boolean>,
-  ): Promise<PublishOutcome> {
+  ): Promise<boolean> {
     const key = JSON.stringify([record.containerId, record.ifName, record.pendingStatus]);
     const running = this.#running.get(key);
     if (running !== undefined) return running;
-    const payment = pay(ctx, record, { locks: this.#locks, isInUse })
-      .catch((err: unknown): PublishOutcome => {
-        ctx.logger.warn({ err }, "cannot publish the network-status that a record owes");
-        return "pending";
-      })
-      .finally(() => this.#running.delete(key));
+    const payment = payAfterAnswer(ctx, record, { locks: this.#locks, isInUse }).finally(() =>
+      this.#running.delete(key),
+    );
     this.#running.set(key, payment);
     return payment;
   }

@@ -15,13 +15,21 @@ export function recordedNetwork(
   recorded: RecordedAttachment,
   config: Pick<EngineConfig, "auxiliaryCNIChainName">,
 ): PlannedAttachment {
-  const { displayName, isDefault, ifName, device, cniArgs, capabilityArgs, searchPath } = recorded;
-  const { definition } = recorded;
-  const isAuxiliary = !isDefault && displayName === config.auxiliaryCNIChainName;
+  const { displayName, isDefault, ifName, device, definition } = recorded;
+  const { cniArgs, capabilityArgs, searchPath } = recorded;
   return omitUndefined({
-    ...{ displayName, isDefault, ifName, cniArgs, capabilityArgs, searchPath, isAuxiliary, device },
-    ...{ definition, selection: recordedSelection(recorded), list: recordedList(recorded) },
+    ...{ displayName, isDefault, ifName, cniArgs, capabilityArgs, searchPath, device, definition },
+    isAuxiliary: isAuxiliary(recorded, config),
+    ...{ selection: recordedSelection(recorded), list: recordedList(recorded) },
   });
+}
+
+/** Whether a recorded attachment is the configured chain of plugins that changes the others. */
+export function isAuxiliary(
+  { isDefault, displayName }: Pick<RecordedAttachment, "isDefault" | "displayName">,
+  { auxiliaryCNIChainName }: Pick<EngineConfig, "auxiliaryCNIChainName">,
+): boolean {
+  return !isDefault && displayName === auxiliaryCNIChainName;
 }
 
 /** The element of the annotation that requested an attachment. */

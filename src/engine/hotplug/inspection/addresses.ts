@@ -3,7 +3,7 @@ import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { saveAttachments } from "#engine/hotplug/running-sandboxes.ts";
-import { type PendingStatus, statusOfRecord } from "#engine/network-status/publish-status.ts";
+import { owe } from "#engine/network-status/status-writer.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import { listAddresses } from "#netlink/links.ts";
@@ -16,14 +16,11 @@ const maxAddresses = 16;
  * Records the addresses that interfaces of a running sandbox have now, if they are not those of
  * the results: by SLAAC, or from a DHCP server. An interface without any keeps those of its result,
  * because a virtual machine may use them.
- * @returns the status to publish; undefined when nothing has changed
+ * @returns whether something has changed: the record then owes its status
  * @throws CniError 5 for kernel errors, or when the record cannot be written, 6 or 7 when it cannot
  *   be read; HostGoneError when the agent has gone
  */
-export async function updateAddresses(
-  ctx: CallContext,
-  stored: StoredRecord,
-): Promise<PendingStatus | undefined> {
+export async function updateAddresses(ctx: CallContext, stored: StoredRecord): Promise<boolean> {
   const { record } = stored;
   const present = await presentAddresses(ctx, record.netns);
   const all = detachables(stored).map(({ attachment, dels }) => ({
@@ -31,10 +28,10 @@ export async function updateAddresses(
     dels,
   }));
   const attachments = all.map(({ attachment }) => attachment);
-  if (isDeepStrictEqual(attachments, record.attachments)) return undefined;
-  const pendingStatus = await statusOfRecord(ctx, { ...record, attachments });
-  await saveAttachments(ctx, { ...record, pendingStatus }, all);
-  return pendingStatus;
+  if (isDeepStrictEqual(attachments, record.attachments)) return false;
+  const owed = await owe(ctx, { ...record, attachments });
+  await saveAttachments(ctx, { ...record, ...owed }, all);
+  return true;
 }
 
 /** The addresses by interface, without those that only their link can use. */

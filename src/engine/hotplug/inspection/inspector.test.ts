@@ -27,8 +27,10 @@ test.each([
   lab.publisher.published.clear();
   await lab.engine.restoreStatus({ ...pod(), networkStatus }, { conf: async () => lab.conf });
   await new Promise(setImmediate);
-  expect(lab.journal).toEqual(scene.restored ? [`publish ${key}`] : []);
+  const owedAndPaid = ["update c1@eth0", `publish ${key}`, "update c1@eth0"];
+  expect(lab.journal).toEqual(scene.restored ? owedAndPaid : []);
   expect(shown()).toEqual(scene.restored ? await recorded() : []);
+  expect((await lab.records.load(sandbox))?.record.pendingStatus).toBeUndefined();
 });
 
 test.each([
@@ -73,10 +75,38 @@ test("restoreStatus() waits for the operation that changes the sandbox", async (
   expect(shown()).toEqual(await recorded());
 });
 
-test("restoreStatus() leaves a write that fails to the publisher", async () => {
-  const { lab, pod } = await hotPlugLab("a");
+test("a restored status that cannot be written is published by the next process", async () => {
+  const { lab, pod, shown, recorded } = await hotPlugLab("a");
+  lab.publisher.published.clear();
   lab.publisher.gate = Promise.reject(new Error("no answer"));
   await lab.engine.restoreStatus(pod(), { conf: async () => lab.conf });
   await new Promise(setImmediate);
+  expect(shown()).toEqual([]);
+  lab.publisher.gate = Promise.resolve();
+  await lab.engine.publishPendingStatuses(async () => false);
+  expect(shown()).toEqual(await recorded());
+});
+
+test("restoreStatus() waits for another process's call, and leaves a sandbox alone whose DEL has begun", async () => {
+  const { lab, pod } = await hotPlugLab("a");
+  const asked: boolean[] = [];
+  lab.records.isLocked = async () => asked.push(true) < 3;
+  await lab.engine.restoreStatus(pod(), { conf: async () => lab.conf });
+  expect([asked.length, lab.journal[0]]).toEqual([3, "update c1@eth0"]);
+  await new Promise(setImmediate);
+  lab.records.beginDel(sandbox, new Date().toISOString());
+  lab.journal.length = 0;
+  await lab.engine.restoreStatus(pod(), { conf: async () => lab.conf });
   expect(lab.journal).toEqual([]);
+});
+
+test("a restored status is not sent any more if the sandbox is detached meanwhile", async () => {
+  const { lab, pod } = await hotPlugLab("a");
+  const slow = Promise.withResolvers<void>();
+  lab.publisher.gate = slow.promise;
+  await lab.engine.restoreStatus(pod(), { conf: async () => lab.conf });
+  await lab.records.finish(sandbox);
+  slow.resolve();
+  await new Promise(setImmediate);
+  expect(lab.journal).not.toContain(`publish ${key}`);
 });

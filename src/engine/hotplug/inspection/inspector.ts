@@ -4,12 +4,18 @@ import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
+import { usableRecord } from "#engine/hotplug/desired-networks.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { PodReports } from "#engine/hotplug/reports/pod-reports.ts";
 import type { LockedSandbox, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
-import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
-import { statusOfRecord } from "#engine/network-status/publish-status.ts";
+import {
+  changeRecord,
+  owe,
+  payAfterAnswer,
+  waitsForCall,
+} from "#engine/network-status/status-writer.ts";
 import type { Pod } from "#engine/ports.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { updateAddresses } from "./addresses.ts";
 import { findLostInterfaces } from "./heal.ts";
@@ -66,19 +72,24 @@ export class Inspector {
   /**
    * Publishes the status of an attached pod anew, if the pod shows another one and none is waiting
    * to be published. Nothing is executed in the sandbox.
-   * @throws CniError when the record or the configuration cannot be read
+   * @throws CniError when the record or the configuration cannot be read, or the record not written
    */
   async restoreStatus(pod: PodState, { conf }: Pick<HotPlugOptions, "conf">): Promise<void> {
     const ctx = contextWithoutCall(this.#deps, await conf());
-    const record = await this.#sandboxes.recordOf(pod);
-    if (record === undefined) return;
-    using _lock = await this.#sandboxes.lock(record);
-    const stored = await this.#sandboxes.load(record);
-    if (stored === undefined || stored.record.pendingStatus !== undefined) return;
-    const status = await statusOfRecord(ctx, stored.record);
-    if (isSameStatus(pod.networkStatus ?? "", status[networkStatusAnnotation] ?? "")) return;
-    // The publisher repeats it, and a later status replaces it.
-    void this.#deps.publisher.publish(pod, status).catch(() => undefined);
+    const found = await this.#sandboxes.recordOf(pod);
+    if (found === undefined) return;
+    const change = async (record: AttachmentRecord): Promise<AttachmentRecord | undefined> => {
+      if (!usableRecord(record) || record.pendingStatus !== undefined) return undefined;
+      const owed = await owe(ctx, record);
+      const own = owed.pendingStatus?.[networkStatusAnnotation] ?? "";
+      return isSameStatus(pod.networkStatus ?? "", own) ? undefined : { ...record, ...owed };
+    };
+    const { records } = this.#deps;
+    const { locks } = this.#sandboxes;
+    const isInUse = (id: string): Promise<boolean> => records.isLocked(id);
+    const how = { locks, isInUse, change, waits: waitsForCall };
+    if ((await changeRecord({ records }, found, how)) === "changed")
+      void payAfterAnswer(ctx, found, { locks });
   }
 
   async #updateAddresses(
@@ -86,9 +97,9 @@ export class Inspector {
     { key, locks }: Pick<LockedSandbox, "key" | "locks">,
   ): Promise<void> {
     const stored = await this.#sandboxes.load(key);
-    const status = stored && (await updateAddresses(ctx, stored));
+    const isChanged = stored !== undefined && (await updateAddresses(ctx, stored));
     // It takes the lock, which the caller holds.
-    if (status !== undefined) void payAfterAnswer(ctx, key, { locks });
+    if (isChanged) void payAfterAnswer(ctx, key, { locks });
   }
 }
 

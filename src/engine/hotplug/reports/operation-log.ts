@@ -1,7 +1,7 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
-import { payAfterAnswer } from "#engine/network-status/pending-status.ts";
+import { payAfterAnswer } from "#engine/network-status/status-writer.ts";
 import type { EventReason } from "#engine/ports.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 
@@ -60,8 +60,8 @@ export class OperationLog {
   }
 
   /** Publishes what the record owes, if anything. */
-  #publish(): Promise<void> {
+  async #publish(): Promise<void> {
     const { key, locks, isStopping } = this.#sandbox;
-    return isStopping?.() === true ? Promise.resolve() : payAfterAnswer(this.#ctx, key, { locks });
+    if (isStopping?.() !== true) await payAfterAnswer(this.#ctx, key, { locks });
   }
 }

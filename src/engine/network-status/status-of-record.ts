@@ -1,0 +1,66 @@
+import { parseResult } from "#cni/result/parse.ts";
+import type { Result } from "#cni/result/result.ts";
+import { isVisible } from "#engine/add/events.ts";
+import type { CallContext } from "#engine/call/deps.ts";
+import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
+import { isAuxiliary } from "#engine/plan/recorded-network.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import {
+  buildNetworkStatus,
+  formatNetworkStatus,
+  type NetworkStatus,
+} from "#npwg/network-status.ts";
+import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import { ignoredRequestsKey } from "#npwg/served-requests.ts";
+
+/** What an ADD knows beside its record. */
+export interface KnownToAdd {
+  /** The results of the attachments, parsed. @default they are parsed again */
+  readonly attached?: readonly { readonly result: Result }[];
+  /** Why the pod's annotation was ignored: the default network's entry says so. */
+  readonly annotationError?: string | undefined;
+}
+
+/**
+ * The annotations that show a pod what its record says is attached (multi-network v1.1 §5).
+ * @throws CniError 6 when a recorded result cannot be read
+ */
+export async function statusOfRecord(
+  ctx: CallContext,
+  { containerId, attachments }: Pick<AttachmentRecord, "containerId" | "attachments">,
+  { attached = [], annotationError }: KnownToAdd = {},
+): Promise<Readonly<Record<string, string>>> {
+  const networks = await Array.fromAsync(attachments, (recorded, position) =>
+    entriesOf(ctx, containerId, { recorded, result: attached[position]?.result }),
+  );
+  const statuses = networks
+    .flat()
+    .map((status) =>
+      status.default
+        ? omitUndefined({ ...status, [annotationErrorAnnotation]: annotationError })
+        : status,
+    );
+  return { [networkStatusAnnotation]: formatNetworkStatus(statuses) };
+}
+
+async function entriesOf(
+  ctx: CallContext,
+  containerId: string,
+  known: { readonly recorded: RecordedAttachment; readonly result: Result | undefined },
+): Promise<NetworkStatus[]> {
+  const { recorded } = known;
+  if (recorded.result === undefined || recorded.state === "detached") return [];
+  const { defaultRoute, ignoredRequests, addresses = {} } = recorded;
+  const resultVersion = String(recorded.conf.cniVersion ?? "");
+  const result = known.result ?? parseResult(recorded.result, { fallbackVersion: resultVersion });
+  if (!isVisible({ planned: { isAuxiliary: isAuxiliary(recorded, ctx.config) }, result }))
+    return [];
+  const deviceInfo = await readDeviceInfo(ctx, containerId, recorded);
+  const outcome = { ...recorded, result, resultVersion, defaultRoute, deviceInfo };
+  return buildNetworkStatus(outcome).map((status, i) => {
+    const ips = addresses[status.interface ?? ""] ?? status.ips;
+    const ignored = i === 0 ? ignoredRequests : undefined;
+    return omitUndefined({ ...status, ips, [ignoredRequestsKey]: ignored });
+  });
+}
