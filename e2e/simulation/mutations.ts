@@ -315,7 +315,7 @@ export const mutations: readonly SimulatedMutation[] = [
   },
   {
     name: "an address that host-device leaves without a namespace is released",
-    file: "src/engine/del/chain/ipam.ts",
+    file: "src/engine/record/ipam.ts",
     find: 'new Set(["host-device"])',
     replace: "new Set<string>()",
     properties: ["detached at once", "in the end"],

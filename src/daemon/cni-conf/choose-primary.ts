@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { unseenPathHint } from "#engine/plan/unseen-path.ts";
+import { unseenPathHint } from "#engine/plan/plugins/unseen-path.ts";
 import type { ConfFiles } from "#engine/ports.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, findFile, type Primary, type PrimaryCandidate } from "./candidates.ts";

@@ -10,11 +10,11 @@ import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
 import {
   type Attached,
   type PlannedAttachment,
-  runtimeConf,
   withNetworkContext,
 } from "#engine/plan/planned-attachment.ts";
+import { checkSizeWithResults } from "#engine/plan/record-size.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
-import { checkSizeWithResults } from "#engine/record/record-size.ts";
+import { runtimeConf } from "#engine/record/recorded-conf.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 import type { AddRecord } from "./add-record.ts";

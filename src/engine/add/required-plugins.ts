@@ -1,7 +1,7 @@
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { pluginProblems, pluginTypes } from "#engine/plan/find-plugins.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { pluginProblems, pluginTypes } from "#engine/plan/plugins/find-plugins.ts";
 import { throwProblems } from "#engine/plan/problems.ts";
 
 /**

@@ -8,12 +8,13 @@ import { checkNetwork } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
-import { recordedList, runtimeConf, withNetworkContext } from "#engine/plan/planned-attachment.ts";
+import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import {
   addHasEnded,
   type FailedTeardown,
   type RecordedAttachment,
 } from "#engine/record/record.ts";
+import { recordedList, runtimeConf } from "#engine/record/recorded-conf.ts";
 import { parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type InterfaceAddress, type Link, listAddresses } from "#netlink/links.ts";

@@ -3,8 +3,8 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/call/deps.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
-import { runtimeConf } from "#engine/plan/planned-attachment.ts";
-import { delegateSearchPath } from "#engine/plan/search-path.ts";
+import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
+import { runtimeConf } from "#engine/record/recorded-conf.ts";
 import { withRelease } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 

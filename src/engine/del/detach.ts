@@ -5,7 +5,7 @@ import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { FailingTeardown } from "#engine/del/failed-teardown.ts";
 import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
-import { extendedPath } from "#engine/plan/search-path.ts";
+import { extendedPath } from "#engine/plan/plugins/search-path.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { type DetachableAttachment, withoutReleases } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";

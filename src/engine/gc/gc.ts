@@ -8,7 +8,7 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { isOfEarlierBoot } from "#engine/call/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
-import { delegateSearchPath } from "#engine/plan/search-path.ts";
+import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { byAge, type RecordKey } from "#engine/record/record.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";

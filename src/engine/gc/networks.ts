@@ -1,7 +1,7 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import type { ValidAttachment } from "#cni/valid-attachments.ts";
-import { recordedList } from "#engine/plan/planned-attachment.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import { recordedList } from "#engine/record/recorded-conf.ts";
 
 interface NetworkToCollect {
   readonly list: NetConfList;

@@ -19,8 +19,8 @@ import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
+import { unseenPathHint } from "./plugins/unseen-path.ts";
 import { attemptAll, type LookUp, type PlanContext } from "./problems.ts";
-import { unseenPathHint } from "./unseen-path.ts";
 
 /**
  * The networks that every pod gets by configuration: the default network first, then the further

@@ -5,8 +5,8 @@ import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
 import { withDeviceInfoFile } from "#engine/plan/devices/device-info.ts";
 import { withoutUnusedAnnotations } from "#engine/plan/pod/runtime-pod.ts";
+import { checkSizeWithResults, plannedSize } from "#engine/plan/record-size.ts";
 import type { Pod } from "#engine/ports.ts";
-import { checkSizeWithResults, plannedSize } from "#engine/record/record-size.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
@@ -15,10 +15,10 @@ import { configuredNetworks } from "./default-network.ts";
 import { refuseRepeatedFailures } from "./earlier-failures.ts";
 import { assignInterfaceNames } from "./interface-names.ts";
 import type { Attached, PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
+import { delegateSearchPath } from "./plugins/search-path.ts";
 import { attempt, type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 import { repeatedNetworkProblems } from "./repeated-networks.ts";
 import { requestedNetworks, withoutRequested } from "./requested-networks.ts";
-import { delegateSearchPath } from "./search-path.ts";
 
 /** The attachments of an ADD, validated before anything is attached. */
 export interface AttachmentPlan {

@@ -1,8 +1,7 @@
-import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import type { NetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result/result.ts";
-import type { RuntimeConf } from "#cni/runtime/delegate-calls.ts";
-import type { AttachedDevice, RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
+import type { AttachedDevice, YieldedRoute } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
@@ -51,23 +50,4 @@ export function withNetworkContext(
 ): unknown {
   if (!(error instanceof CniError)) return error;
   return error.of(`${attachment.displayName} (${attachment.ifName})`);
-}
-
-/** The network configuration list of a recorded attachment. */
-export function recordedList(attachment: RecordedAttachment): NetConfList {
-  return parseNetConfList(attachment.conf, {
-    source: `the attachment record of ${attachment.displayName}`,
-    unlimited: true,
-  });
-}
-
-/** What does not come from an attachment's network configuration (libcni's RuntimeConf). */
-export function runtimeConf(
-  sandbox: { readonly containerId: string; readonly netns: string },
-  attachment: Pick<RecordedAttachment, "ifName" | "cniArgs" | "capabilityArgs" | "searchPath">,
-  timeoutMs: number,
-): RuntimeConf {
-  const { containerId, netns } = sandbox;
-  const { ifName, cniArgs, capabilityArgs, searchPath } = attachment;
-  return { containerId, netns, ifName, cniArgs, capabilityArgs, searchPath, timeoutMs };
 }

@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { unseenPathHint } from "./unseen-path.ts";
+import { unseenPathHint } from "./plugins/unseen-path.ts";
 
 /** Checks `readinessindicatorfile`. @throws CniError 11 while it is missing: the runtime retries */
 export async function checkReadinessFile(ctx: CallContext): Promise<void> {

@@ -1,11 +1,8 @@
 import { parseResult } from "#cni/result/parse.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import {
-  type Attached,
-  type PlannedAttachment,
-  recordedList,
-} from "#engine/plan/planned-attachment.ts";
+import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
+import { recordedList } from "#engine/record/recorded-conf.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";

@@ -1,11 +1,11 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { delCalls, delCallsOfStored } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { ipamCallAfter } from "#engine/del/chain/ipam.ts";
-import { recordedList, runtimeConf } from "#engine/plan/planned-attachment.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
+import { ipamCallAfter } from "./ipam.ts";
 import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
+import { recordedList, runtimeConf } from "./recorded-conf.ts";
 
 /** One DEL of a teardown plan. */
 export interface TeardownStep {

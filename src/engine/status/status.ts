@@ -6,12 +6,12 @@ import type { CallContext } from "#engine/call/deps.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
 import { auxiliaryNetwork } from "#engine/plan/auxiliary-network.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
-import { pluginProblems } from "#engine/plan/find-plugins.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
+import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { type PodDescription, runtimeDescribesPods } from "#engine/plan/pod/runtime-pod.ts";
 import { throwProblems } from "#engine/plan/problems.ts";
 import { readinessFileProblem } from "#engine/plan/readiness.ts";
-import { delegateSearchPath } from "#engine/plan/search-path.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /**

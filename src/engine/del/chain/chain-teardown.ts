@@ -3,9 +3,9 @@ import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { forgottenText, isRefusal, refusesConfiguration } from "#engine/del/failed-add.ts";
+import { ipamCall, ipamCallAfter } from "#engine/record/ipam.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
 import { type HeldDevice, heldDevice, mayChange } from "./held-device.ts";
-import { ipamCall, ipamCallAfter } from "./ipam.ts";
 import {
   insistingOnInterface,
   interfaceIsGone,

@@ -2,7 +2,7 @@ import { mergeCniArgs } from "#cni/args.ts";
 import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
-import { delegateSearchPath } from "#engine/plan/search-path.ts";
+import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";

@@ -9,13 +9,10 @@ import { delBudget, withPath } from "#engine/del/detach.ts";
 import { notDetached } from "#engine/del/detach-record.ts";
 import { loadStored, type Stored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
-import {
-  type ResolvedNetwork,
-  runtimeConf,
-  withNetworkContext,
-} from "#engine/plan/planned-attachment.ts";
-import { delegateSearchPath } from "#engine/plan/search-path.ts";
+import { type ResolvedNetwork, withNetworkContext } from "#engine/plan/planned-attachment.ts";
+import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import type { RecordKey } from "#engine/record/record.ts";
+import { runtimeConf } from "#engine/record/recorded-conf.ts";
 import {
   plannedNetwork,
   type StoredRecord,

@@ -1,8 +1,8 @@
 import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
-import { mayLeaveAddress } from "#engine/del/chain/ipam.ts";
-import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { mayLeaveAddress } from "#engine/record/ipam.ts";
+import type { Attached, PlannedAttachment } from "./planned-attachment.ts";
 
 /*
  * The size of the record with its teardown plan, before they are made: each network and each result
