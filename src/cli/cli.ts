@@ -13,7 +13,7 @@ import { sandboxesCommand } from "#cli/node/sandboxes.ts";
 import { uninstallCommand } from "#cli/node/uninstall.ts";
 import { uninstallClusterCommand } from "#cli/node/uninstall-cluster.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { type CliOutput, type Command, ExitCode } from "./command.ts";
+import { type CliStreams, type Command, ExitCode } from "./command.ts";
 import type { Flag } from "./flags.ts";
 import { parseCommandLine } from "./parse.ts";
 import { columns } from "./table.ts";
@@ -48,7 +48,7 @@ export function stopMsOf(argv: readonly string[]): number {
 /** Runs one command, until `stopping` is aborted at most, and returns the process's exit code. */
 export async function runCli(
   argv: readonly string[],
-  output: CliOutput,
+  output: CliStreams,
   stopping: AbortSignal = neverStopping,
 ): Promise<ExitCode> {
   const command = commandOf(argv);
@@ -82,7 +82,7 @@ function wordsOf({ name }: Command): string[] {
   return name.split(" ");
 }
 
-function noCommand(argv: readonly string[], output: CliOutput): ExitCode {
+function noCommand(argv: readonly string[], output: CliStreams): ExitCode {
   if (["--help", "-h", "help"].includes(argv[0] ?? "")) {
     output.out(overview());
     return ExitCode.Done;

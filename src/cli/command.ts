@@ -9,10 +9,12 @@ export const ExitCode = {
 } as const;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** Where a command writes. */
-export interface CliOutput {
+/** Where a command writes, and reads. */
+export interface CliStreams {
   out(line: string): void;
   err(line: string): void;
+  /** What the process gets on stdin. @default nothing */
+  readonly input?: AsyncIterable<Buffer>;
 }
 
 /** The flags of a command by name, without dashes. */
@@ -39,7 +41,7 @@ export interface Command<F extends Flags = Flags> {
   /** How long it may take to end when the process is asked to, in milliseconds. @default 1000 */
   readonly stopMs?: number;
   /** `stopping` is aborted when the process is asked to end. @throws Error, printed in one line */
-  run(line: CommandLine<F>, output: CliOutput, stopping: AbortSignal): Promise<ExitCode>;
+  run(line: CommandLine<F>, output: CliStreams, stopping: AbortSignal): Promise<ExitCode>;
 }
 
 /** Declares a command; `run` gets its flags with their types. */

@@ -8,6 +8,10 @@ async function main(): Promise<void> {
   const output = {
     out: (line: string) => process.stdout.write(`${line}\n`),
     err: (line: string) => process.stderr.write(`${line}\n`),
+    // Opened only if a command reads it.
+    get input() {
+      return process.stdin;
+    },
   };
   const stopping = new AbortController();
   // The first process of a container ignores SIGTERM unless it handles it.

@@ -1,5 +1,5 @@
 import { askAdmin, podPath } from "#cli/admin.ts";
-import { type CliOutput, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
 import { commonFlags, textFlag } from "#cli/flags.ts";
 import { podName } from "#cli/pod-name.ts";
 import { table } from "#cli/table.ts";
@@ -30,7 +30,7 @@ claims, and compares them with the pod's attachment record.`,
   run: devices,
 });
 
-async function devices(line: CommandLine<typeof flags>, output: CliOutput): Promise<ExitCode> {
+async function devices(line: CommandLine<typeof flags>, output: CliStreams): Promise<ExitCode> {
   const pod = podName(line.positionals[0]);
   const { records } = await readRecords(line.flags["state-dir"]);
   const own = records.filter(

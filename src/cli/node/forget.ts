@@ -1,4 +1,4 @@
-import { type CliOutput, ExitCode } from "#cli/command.ts";
+import { type CliStreams, ExitCode } from "#cli/command.ts";
 import { readNodeNow } from "#cli/inspect/node-now.ts";
 import { readRecords } from "#cli/inspect/read-records.ts";
 import { leftoverReason, type NodeNow } from "#engine/leftovers/leftover.ts";
@@ -20,7 +20,7 @@ export interface ForgetOptions {
 }
 
 /** Removes a sandbox's records; executes no plugin. @throws Error when one cannot be removed */
-export async function forgetSandbox(options: ForgetOptions, output: CliOutput): Promise<ExitCode> {
+export async function forgetSandbox(options: ForgetOptions, output: CliStreams): Promise<ExitCode> {
   const { stateDir, sandbox, attached } = options;
   const { records } = await readRecords(stateDir);
   const ids = containersOf(records, sandbox);
@@ -50,7 +50,7 @@ export async function forgetSandbox(options: ForgetOptions, output: CliOutput): 
  * Removes the records that `plexusctl records --orphans` lists; executes no plugin. Skips a sandbox
  * that a call is detaching. @throws Error when one cannot be removed
  */
-export async function forgetLeftovers(stateDir: string, output: CliOutput): Promise<ExitCode> {
+export async function forgetLeftovers(stateDir: string, output: CliStreams): Promise<ExitCode> {
   const { records } = await readRecords(stateDir);
   const now = await readNodeNow();
   const leftovers = records.filter((record) => leftoverReason(record, now) !== undefined);
@@ -71,7 +71,7 @@ export async function forgetLeftovers(stateDir: string, output: CliOutput): Prom
 /** Removes a record, and prints what stays allocated. */
 async function finish(
   record: AttachmentRecord,
-  { store, now, output }: Readonly<{ store: FileRecordStore; now: NodeNow; output: CliOutput }>,
+  { store, now, output }: Readonly<{ store: FileRecordStore; now: NodeNow; output: CliStreams }>,
 ): Promise<void> {
   for (const attachment of attachmentsToDetach(record, now.bootId)) output.out(lossOf(attachment));
   await store.finish(record);

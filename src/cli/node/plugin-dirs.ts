@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm, rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { CliOutput } from "#cli/command.ts";
+import type { CliStreams } from "#cli/command.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 
 /*
@@ -18,7 +18,7 @@ const secondLine = "# plexus executes plugins from. They must be writable by roo
  */
 export async function listPluginDirs(
   path: string,
-  { dirs, output }: { readonly dirs: readonly string[]; readonly output: CliOutput },
+  { dirs, output }: { readonly dirs: readonly string[]; readonly output: CliStreams },
 ): Promise<void> {
   for (const dir of dirs) refuseUnlistable(dir);
   if (dirs.length === 0) return removePluginDirs(path, output);
@@ -46,7 +46,7 @@ export async function listedPluginDirs(path: string): Promise<string[]> {
 }
 
 /** Removes the file if plexusctl wrote it, and its directory if it is then empty. */
-export async function removePluginDirs(path: string, output: CliOutput): Promise<void> {
+export async function removePluginDirs(path: string, output: CliStreams): Promise<void> {
   const text = await readFile(path, "utf8").catch(() => "");
   if (!text.startsWith(head)) return;
   await rm(path);
@@ -64,7 +64,7 @@ function refuseUnlistable(dir: string): void {
 }
 
 /** In the init container the directory is usually not mounted and cannot be checked. */
-async function warnIfOpen(dir: string, output: CliOutput): Promise<void> {
+async function warnIfOpen(dir: string, output: CliStreams): Promise<void> {
   const found = await stat(dir).catch(() => undefined);
   if (found === undefined || (found.uid === 0 && (found.mode & 0o022) === 0)) return;
   output.err(`${dir}: the shim refuses its plugins until only root can write there`);

@@ -1,5 +1,5 @@
 import { askAdmin, podPath } from "#cli/admin.ts";
-import { type CliOutput, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
 import { commonFlags } from "#cli/flags.ts";
 import { podName } from "#cli/pod-name.ts";
 import { type Refreshed, refreshPage } from "#daemon/admin/refreshed.ts";
@@ -23,7 +23,7 @@ otherwise it gets others. Only a network of the pod's annotation can be refreshe
 
 async function refresh(
   { flags: { socket }, positionals }: CommandLine<typeof flags>,
-  output: CliOutput,
+  output: CliStreams,
 ): Promise<ExitCode> {
   const pod = podName(positionals[0]);
   const ifName = positionals[1] ?? "";

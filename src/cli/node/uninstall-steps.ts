@@ -1,6 +1,6 @@
 import { readdir, rm, rmdir } from "node:fs/promises";
 import { basename, join, parse } from "node:path";
-import type { CliOutput } from "#cli/command.ts";
+import type { CliStreams } from "#cli/command.ts";
 import type { HandBackPaths } from "#daemon/cni-conf/hand-back.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
@@ -16,7 +16,7 @@ export interface UninstallPaths extends HandBackPaths {
 }
 
 /** Removes files by name, as a flag may name a wrong directory, and directories that get empty. */
-export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput): Promise<void> {
+export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams): Promise<void> {
   const executables: readonly string[] = Object.values(executableNames);
   await removeFiles(paths.binDir, (name) => executables.includes(name), output);
   const { dir: socketDir, base: socket } = parse(paths.socket);
@@ -35,7 +35,7 @@ export async function removeNodeFiles(paths: UninstallPaths, output: CliOutput):
 async function removeFiles(
   dir: string,
   isOurs: (name: string) => boolean,
-  output: CliOutput,
+  output: CliStreams,
 ): Promise<void> {
   const names = (await readdir(dir).catch(() => [])).filter(isOurs).toSorted();
   for (const name of names) {
@@ -48,7 +48,7 @@ async function removeFiles(
 async function removeWithDirectory(
   dir: string,
   isOurs: (name: string) => boolean,
-  output: CliOutput,
+  output: CliStreams,
 ): Promise<void> {
   await removeFiles(dir, isOurs, output);
   try {

@@ -1,5 +1,5 @@
 import { adminFlags, askAdmin, PlexusdUnavailable } from "#cli/admin.ts";
-import { type CliOutput, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
 import { columns } from "#cli/table.ts";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -21,7 +21,7 @@ export const doctorCommand = command({
 
 async function doctor(
   { flags }: CommandLine<typeof adminFlags>,
-  output: CliOutput,
+  output: CliStreams,
 ): Promise<ExitCode> {
   const findings = await examine(flags.socket);
   if (flags.output === "json") output.out(JSON.stringify(findings));

@@ -1,8 +1,17 @@
 import { adminFlags, askAdmin, PlexusdUnavailable, podPath } from "#cli/admin.ts";
-import { type CliOutput, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { switchFlag } from "#cli/flags.ts";
 import { podName } from "#cli/pod-name.ts";
 import type { Advice, Explanation } from "#engine/explain/explanation.ts";
 import { explanationText } from "./explanation-text.ts";
+import { lastEvents } from "./last-events.ts";
+
+const flags = {
+  ...adminFlags,
+  events: switchFlag(
+    "print the pod's last events, too, from what kubectl get events -o json writes to stdin",
+  ),
+} as const;
 
 export const explainCommand = command({
   name: "explain",
@@ -10,19 +19,24 @@ export const explainCommand = command({
   summary: "explain what is wrong with a pod's networks, and what to do",
   description: `Asks plexusd on the pod's node; a name without a namespace is in "default". From elsewhere, use
 kubectl plexus explain NAMESPACE/NAME (deploy/kubectl-plexus).`,
-  flags: adminFlags,
+  flags,
   failsWhen: "something is wrong",
-  run: explain,
+  async run(line, output) {
+    const code = await explain(line, output);
+    if (line.flags.events && line.flags.output === "text")
+      for (const event of await lastEvents(output.input)) output.out(event);
+    return code;
+  },
 });
 
 async function explain(
-  { flags, positionals }: CommandLine<typeof adminFlags>,
-  output: CliOutput,
+  { flags: { socket, output: format }, positionals }: CommandLine<typeof flags>,
+  output: CliStreams,
 ): Promise<ExitCode> {
   const pod = podName(positionals[0]);
-  const isJson = flags.output === "json";
+  const isJson = format === "json";
   try {
-    const explanation = await askAdmin<Explanation>(flags.socket, podPath(pod));
+    const explanation = await askAdmin<Explanation>(socket, podPath(pod));
     const lines = isJson ? [JSON.stringify(explanation)] : explanationText(explanation);
     for (const line of lines) output.out(line);
     return explanation.advice.ok ? ExitCode.Done : ExitCode.Failed;

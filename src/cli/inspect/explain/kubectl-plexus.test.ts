@@ -1,8 +1,10 @@
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { lastEvents } from "./last-events.ts";
 
 /*
  * deploy/kubectl-plexus with a scripted kubectl, for answers that a real one seldom gives. The cluster
@@ -23,7 +25,7 @@ afterEach(async () => {
 /** How kubectl answers, by the words of its arguments that fit; shell code. */
 interface Kubectl {
   readonly getPod?: string;
-  /** Records that end with \036: a pod, and Running or what does not run. */
+  /** Records that end with \036: a pod, and a container that does not run, or the pod's phase. */
   readonly podsOfNode?: string;
   readonly nodes?: string;
   /** How many nodes the DaemonSet selects. */
@@ -39,13 +41,13 @@ const pods = (...lines: string[]): string => `printf '${lines.join("\\036")}\\03
 
 async function run(args: readonly string[], kubectl: Kubectl = {}) {
   const answers: readonly (readonly [pattern: string, answer: string])[] = [
-    ['*"config view"*', "echo shop"],
     ['*"get nodes "*', kubectl.nodes ?? "echo node-1"],
     ['*"get node "*', kubectl.getNode ?? "echo node/node-1"],
     ['*"get daemonset "*', kubectl.selected ?? "echo 1"],
     ['*"get pods -l"*field-selector*', kubectl.podsOfNode ?? pods("plexus-x Running")],
     ['*"get pods -l"*', kubectl.served ?? "echo node-1"],
-    ['*"get pod "*', kubectl.getPod ?? "echo node-1"],
+    ['*"-n other get pod "*', "echo other/web node-1"],
+    ['*"get pod "*', kubectl.getPod ?? "echo shop/web node-1"],
     ['*" exec "*', kubectl.exec ?? 'printf "%s\\n" "$*"'],
     ['*"get events "*', kubectl.getEvents ?? "false"],
   ];
@@ -67,29 +69,38 @@ test("a pod without a namespace is in the namespace of kubectl's context", async
   const { exitCode, stdout } = await run(["explain", "web"]);
   expect(exitCode).toBe(0);
   expect(stdout).toBe(
-    "-n kube-system exec plexus-x -c plexusd -- /plexus/node /plexus/plexusctl.js explain -o text shop/web",
+    "-n kube-system exec -i plexus-x -c plexusd -- /plexus/node /plexus/plexusctl.js explain -o text --events shop/web",
   );
 });
 
-const plexusctl = "exec plexus-x -c plexusd -- /plexus/node /plexus/plexusctl.js";
+const plexusctl = "plexus-x -c plexusd -- /plexus/node /plexus/plexusctl.js";
 
 test.each([
-  ["explain -n other web", `-n kube-system ${plexusctl} explain -o text other/web`],
-  ["explain web -n other", `-n kube-system ${plexusctl} explain -o text other/web`],
-  ["-nother explain web -ojson", `-n kube-system ${plexusctl} explain -o json other/web`],
+  [
+    "explain -n other web",
+    `-n kube-system exec -i ${plexusctl} explain -o text --events other/web`,
+  ],
+  [
+    "explain web -n other",
+    `-n kube-system exec -i ${plexusctl} explain -o text --events other/web`,
+  ],
+  [
+    "-nother explain web -ojson",
+    `-n kube-system exec -i ${plexusctl} explain -o json --events other/web`,
+  ],
   [
     "explain web --namespace=other --output json --context x --as=y z",
     "usage: kubectl plexus explain",
   ],
   [
     "explain web --output=json --context x --as=it's",
-    `--context=x --as=it's -n kube-system ${plexusctl} explain -o json shop/web`,
+    `--context=x --as=it's -n kube-system exec -i ${plexusctl} explain -o json --events shop/web`,
   ],
-  ["doctor node-1 -n network", `-n network ${plexusctl} doctor -o text`],
-  ["records node-1 --orphans", `-n kube-system ${plexusctl} records --orphans`],
-  ["refresh web net1", `-n kube-system ${plexusctl} refresh shop/web net1`],
+  ["doctor node-1 -n network", `-n network exec ${plexusctl} doctor -o text`],
+  ["records node-1 --orphans", `-n kube-system exec ${plexusctl} records --orphans`],
+  ["refresh web net1", `-n kube-system exec ${plexusctl} refresh shop/web net1`],
   ["refresh net1 -n other", "usage: kubectl plexus explain"],
-  ["forget node-1", `-n kube-system ${plexusctl} gc --forget-leftovers`],
+  ["forget node-1", `-n kube-system exec ${plexusctl} gc --forget-leftovers`],
   ["forget node-1 --orphans", "usage: kubectl plexus explain"],
 ])("takes flags anywhere: %s", async (line, answer) => {
   const { stdout, stderr } = await run(line.split(" "));
@@ -97,10 +108,10 @@ test.each([
 });
 
 test("kubectl's warnings go to stderr", async () => {
-  const getPod = "echo 'Warning: use --other' >&2; echo node-1";
+  const getPod = "echo 'Warning: use --other' >&2; echo shop/web node-1";
   const { exitCode, stdout, stderr } = await run(["explain", "shop/web"], { getPod });
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "Warning: use --other" });
-  expect(stdout).toContain("explain -o text shop/web");
+  expect(stdout).toContain("explain -o text --events shop/web");
 });
 
 test.each([
@@ -129,7 +140,11 @@ test.each([
     "logs plexus-x -c install \\(Error plexusctl install:  no such key\\)",
   ],
   [
-    pods("plexus-x plexusd CrashLoopBackOff", "plexus-y Pending"),
+    pods("plexus-x install Error no directory /x/"),
+    "logs plexus-x -c install \\(Error no directory /x/\\)",
+  ],
+  [
+    pods("plexus-x plexusd CrashLoopBackOff", "plexus-x Running", "plexus-y Pending"),
     "logs plexus-x -c plexusd \\(CrashLoopBackOff\\)",
   ],
 ])("names in one line why plexusd does not run: %s", async (podsOfNode, reason) => {
@@ -144,7 +159,7 @@ test.each([
 });
 
 test("fails for a pod without a node", async () => {
-  const { exitCode, stderr } = await run(["explain", "web"], { getPod: "true" });
+  const { exitCode, stderr } = await run(["explain", "web"], { getPod: "echo 'shop/web '" });
   expect(exitCode).toBe(2);
   expect(stderr).toContain("pod shop/web is not bound to a node yet");
 });
@@ -231,17 +246,21 @@ test("does not ask a node whose kubelet has stopped reporting", async () => {
   });
   const one = await run(["doctor", "node-2"], { getNode, exec });
   expect(one).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(problem) });
-  const getPod = "echo node-2";
+  const getPod = "echo shop/web node-2";
   const explained = await run(["explain", "web"], { getNode, getPod, exec });
   expect(explained).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(problem) });
   const withoutPermission = await run(["explain", "web"], { getNode: refused("get"), exec });
   expect(withoutPermission).toEqual({ exitCode: 0, stdout: "report", stderr: "" });
 });
 
-test("doctor fails if the DaemonSet selects no node", async () => {
-  const doctor = await run(["doctor"], { selected: "echo 0", served: "true", podsOfNode: "true" });
-  expect(doctor).toMatchObject({ exitCode: 1, stdout: expect.stringContaining("PROBLEM") });
-});
+test.each(["0", "1"])(
+  "doctor fails without any pod, of %s that the DaemonSet selects",
+  async (selected) => {
+    const none = { selected: `echo ${selected}`, served: "true", podsOfNode: "true" };
+    const doctor = await run(["doctor"], none);
+    expect(doctor).toMatchObject({ exitCode: 1, stdout: expect.stringContaining("PROBLEM") });
+  },
+);
 
 test("doctor fails where Plexus is not installed", async () => {
   const { exitCode, stderr } = await run(["doctor"], { selected: "true" });
@@ -279,18 +298,49 @@ test.each([
   expect(stderr).toContain(message);
 });
 
+/** Runs this plexusctl instead of that in plexusd's pod; no plexusd answers it. */
+const plexusctlHere = `while [ "$1" != /plexus/plexusctl.js ]; do shift; done; shift
+  exec ${process.execPath} ${join(import.meta.dirname, "../../main.ts")} "$@" --socket /nowhere/plexus.sock`;
+
 test("prints the pod's last five events by their time if the user may list them", async () => {
-  const times = [3, 1, 2, 7, 5, 6, 4];
-  const getEvents = times.map((n) => `printf '0${n} Failed two\\nlines\\036'`).join("; ");
-  const { exitCode, stdout } = await run(["explain", "web"], {
-    exec: "echo report; exit 1",
+  const created = { metadata: { creationTimestamp: "2026-01-01T00:00:00Z" } };
+  const at = (n: number): string => `2026-01-02T00:00:0${n}Z`;
+  const event = (n: number) => ({
+    ...created,
+    ...{ reason: "Failed", message: `two\nlines ${n}`, lastTimestamp: at(n), eventTime: null },
+  });
+  const items = [
+    ...[3, 1, 2].map(event),
+    { ...event(1), lastTimestamp: null, eventTime: "2026-01-02T00:00:07.123456Z" },
+    { ...event(5), series: { count: 2, lastObservedTime: "2026-01-02T00:00:06.000000Z" } },
+    { ...created, lastTimestamp: null, eventTime: null },
+    event(4),
+  ];
+  const getEvents = `cat <<'END'\n${JSON.stringify({ kind: "List", items })}\nEND\n`;
+  const { exitCode, stdout, stderr } = await run(["explain", "web"], {
+    exec: plexusctlHere,
     getEvents,
   });
-  const events = [3, 4, 5, 6, 7].map((n) => `0${n} Failed two lines`);
-  expect({ exitCode, lines: stdout.split("\n") }).toEqual({
-    exitCode: 1,
-    lines: ["report", "", expect.stringMatching(/^LAST EVENT +REASON +MESSAGE$/), ...events],
-  });
-  const json = await run(["explain", "-o", "json", "web"], { exec: "echo {}", getEvents });
-  expect(json.stdout).toBe("{}");
+  expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: "" });
+  const [sentence, ...rest] = stdout.split("\n");
+  expect(sentence).toContain("plexusd does not answer");
+  expect(rest).toEqual([
+    "",
+    "LAST EVENT           REASON                  MESSAGE",
+    ...["2 2", "3 3", "4 4", "6 5", "7 1"]
+      .map((each) => each.split(" "))
+      .map(([time, n]) => `2026-01-02T00:00:0${time}Z Failed                  two lines ${n}`),
+  ]);
+  const without = await run(["explain", "web"], { exec: plexusctlHere });
+  expect(without).toMatchObject({ exitCode: 1, stdout: sentence, stderr: "" });
+  const json = await run(["explain", "-o", "json", "web"], { exec: plexusctlHere, getEvents });
+  expect(JSON.parse(json.stdout)).toMatchObject({ pod: { namespace: "shop", name: "web" } });
+});
+
+test.each([
+  ["", []],
+  ['{"kind":"List","items":[]}', []],
+  [" ".repeat(5_000_000), []],
+])("lastEvents() has no table without events (%#)", async (text, lines) => {
+  expect(await lastEvents(Readable.from([Buffer.from(text)]))).toEqual(lines);
 });

@@ -1,0 +1,53 @@
+import { oneLine } from "#lib/one-line.ts";
+
+/** An event as kubectl prints it. Its last time depends on the API that it was created with. */
+interface ListedEvent {
+  readonly reason?: string;
+  readonly message?: string;
+  readonly series?: { readonly lastObservedTime: string } | null;
+  readonly lastTimestamp?: string | null;
+  readonly eventTime?: string | null;
+  readonly metadata: { readonly creationTimestamp: string };
+}
+
+const shownMax = 5;
+/** plexusctl shares the memory of plexusd's container. */
+const inputMax = 4 * 1024 * 1024;
+
+/**
+ * A table of a pod's last events, from what `kubectl get events -o json` prints. No lines where it printed nothing, as
+ * the user may not list events, or more than 4 MiB.
+ * @throws SyntaxError when it is not JSON
+ */
+export async function lastEvents(input?: AsyncIterable<Buffer>): Promise<string[]> {
+  const text = input === undefined ? "" : await readBounded(input);
+  if (text === "") return [];
+  const { items } = JSON.parse(text) as { readonly items: readonly ListedEvent[] };
+  if (items.length === 0) return [];
+  const rows = items
+    .map((event) => [timeOf(event), event.reason ?? "", oneLine(event.message ?? "")] as const)
+    .toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    .slice(-shownMax);
+  return ["", ...[["LAST EVENT", "REASON", "MESSAGE"] as const, ...rows].map(lineOf)];
+}
+
+function timeOf({ series, lastTimestamp, eventTime, metadata }: ListedEvent): string {
+  const time = series?.lastObservedTime ?? lastTimestamp ?? eventTime ?? metadata.creationTimestamp;
+  return `${time.slice(0, 19)}Z`;
+}
+
+function lineOf([time, reason, message]: readonly [string, string, string]): string {
+  return `${time.padEnd(20)} ${reason.padEnd(23)} ${message}`;
+}
+
+/** Everything of a stream, or nothing if that is too much. */
+async function readBounded(input: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of input) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > inputMax) return "";
+  }
+  return Buffer.concat(chunks).toString();
+}
