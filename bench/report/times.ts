@@ -12,25 +12,15 @@ export function caseTable(result: CaseResult): string[] {
   ];
 }
 
-/** Each row against the delegates alone and against the floor. */
+/** Each row against the delegates alone. */
 function comparison({ rows }: CaseResult): string[] {
-  const bases = [
-    { id: "direct", title: "over delegates", over: overhead },
-    { id: "floor", title: "over floor", over: difference },
-  ].flatMap((base) => rows.filter(({ id }) => id === base.id).map((row) => ({ ...base, row })));
-  const heads = (name: string): string[] => [
-    `${name} p50`,
-    "p99",
-    ...bases.map(({ title }) => title),
-  ];
+  const base = rows.find(({ id }) => id === "direct");
   const cells = (row: Row, command: "add" | "del"): string[] => {
     const { p50, p99 } = row[command];
-    const overs = bases.map((base) =>
-      row.id === "direct" || row === base.row ? "" : base.over(p50, base.row[command].p50),
-    );
-    return [...[p50, p99].map((ms) => ms.toFixed(2)), ...overs];
+    const over = row === base || base === undefined ? "" : overhead(p50, base[command].p50);
+    return [p50.toFixed(2), p99.toFixed(2), over];
   };
-  return perPod(rows, heads, cells);
+  return perPod(rows, (name) => [`${name} p50`, "p99", "over delegates"], cells);
 }
 
 /** Several pods at once: all of them together against the delegates alone, and each pod from the common start. */
@@ -70,20 +60,15 @@ function mostCalls({ rows }: Pick<CaseResult, "rows">): number {
   return Math.max(...rows.map(({ add }) => add.count));
 }
 
-/** Of each contender the first calls, and all ten of them against the delegates alone and the floor. */
+/** Of each contender the first calls, and the mean of all ten against the delegates alone. */
 export function firstCalls({ start }: Results): string[] {
-  const shown = [1, 2, 3, 10];
   const mean = (times: readonly number[]): number =>
     times.reduce((sum, ms) => sum + ms, 0) / times.length;
-  const bases = start.filter(({ id }) => ["direct", "floor"].includes(id));
+  const base = start.find(({ id }) => id === "direct");
   const cells = (row: FirstCalls, command: "add" | "del"): string[] => [
-    ...shown.map((nth) => (row[command][nth - 1] ?? Number.NaN).toFixed(2)),
+    ...[1, 2, 3, 10].map((nth) => (row[command][nth - 1] ?? Number.NaN).toFixed(2)),
     mean(row[command]).toFixed(2),
-    ...bases.map((base) =>
-      row.id === "direct" || row === base
-        ? ""
-        : difference(mean(row[command]), mean(base[command])),
-    ),
+    row === base || base === undefined ? "" : difference(mean(row[command]), mean(base[command])),
   ];
   const heads = (name: string): string[] => [
     `${name} 1st`,
@@ -91,7 +76,7 @@ export function firstCalls({ start }: Results): string[] {
     "3rd",
     "10th",
     "mean of ten",
-    ...bases.map(({ id }) => (id === "direct" ? "over delegates" : "over floor")),
+    "over delegates",
   ];
   return table(
     ["", ...heads("ADD"), ...heads("DEL")],
