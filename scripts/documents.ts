@@ -6,6 +6,11 @@ const namedPath = /(?<![\w./-])(?:src|e2e|shim|scripts|bench|deploy|examples|doc
 const measured = /^<!-- bench -->[\s\S]*?^<!-- \/bench -->/gm;
 const code = /^```[\s\S]*?^```$/gm;
 const inlineCode = /`[^`\n]*`/g;
+/** Where a sentence, an item of a list or a cell of a table ends. */
+const sentenceEnd = /(?<=[.:]\)?)\s+(?=[A-Z`\d-])|\n\s*\n|\n\s*(?:[-*]|\d+\.) |\s\|\s/;
+const sourceFile = /^(?:src|e2e|scripts|bench|shim)\/[\w./-]+\.(?:ts|c|h)$/;
+/** A type, or a name with two words, also of a member or a function: `Life`, `waitUntil()`. */
+const identifier = /^(?=.*(?:\(\)$|[a-z][A-Z])|[A-Z][a-z])(?:[A-Za-z_]\w*\.)*#?(\w+)(?:\(\))?$/;
 const link = /\]\(([^)\s]+)\)/g;
 
 /** The repository's Markdown documents, relative to its root. */
@@ -16,7 +21,7 @@ export function documents(root: string): string[] {
   }).toSorted();
 }
 
-/** Files and folders that documents name, and links that lead nowhere: one line each. */
+/** Files and names of their code that are not there, and links that lead nowhere: one line each. */
 export function documentProblems(root: string): string[] {
   return documents(root).flatMap((page) => {
     const text = readFileSync(join(root, page), "utf8");
@@ -28,9 +33,28 @@ export function documentProblems(root: string): string[] {
     const links = [...prose.matchAll(link)].map(([, target]) => target ?? "");
     return [
       ...files.filter((path) => !existsSync(join(root, path))),
+      ...strayNames(root, text),
       ...links.filter((target) => !leadsSomewhere(root, page, target)),
     ].map((missing) => `${page}: ${missing}`);
   });
+}
+
+/** Names of code in a sentence with source files none of which has them. */
+function strayNames(root: string, text: string): string[] {
+  return text
+    .replaceAll(code, "")
+    .split(sentenceEnd)
+    .flatMap((sentence) => {
+      const terms = [...sentence.matchAll(inlineCode)].map(([term]) => term.slice(1, -1));
+      const files = terms.filter((term) => sourceFile.test(term) && existsSync(join(root, term)));
+      if (files.length === 0) return [];
+      const sources = files.map((file) => readFileSync(join(root, file), "utf8")).join("\n");
+      const isStray = (term: string): boolean => {
+        const [, name] = identifier.exec(term) ?? [];
+        return name !== undefined && !new RegExp(`\\b${name}\\b`).test(sources);
+      };
+      return terms.filter(isStray).map((name) => `${name} is not in ${files.join(", ")}`);
+    });
 }
 
 function leadsSomewhere(root: string, page: string, target: string): boolean {
