@@ -71,21 +71,30 @@ const titles = {
   multus: "### What users of Multus rely on beyond the standard",
 };
 
+/** A column for each product; its implementations are named where they differ. */
 function table(columns: readonly Column[], kind: Finding["kind"]): string {
-  const names = columns.map(({ name }) => name);
+  const products = [...Map.groupBy(columns, ({ name }) => productOf(name))];
+  const names = products.map(([product]) => product);
   const head = ["requirement", "level", "what it says", ...names].join(" | ");
   const rule = Array.from({ length: 3 + names.length }, () => "---").join(" | ");
   const listed = (columns[0]?.findings ?? []).filter((each) => each.kind === kind);
   const rows = listed.map(({ id, level, text }) => {
-    const cells = columns.map(({ findings }) => {
-      const finding = findings.find((each) => each.id === id);
-      return finding === undefined ? "" : marks[finding.verdict];
-    });
+    const cells = products.map(([product, own]) => verdictOf(id, product, own));
     const isNumbered = level !== "none";
     return [id, isNumbered ? level : "", text.replaceAll("|", "\\|"), ...cells].join(" | ");
   });
   const lines = [head, rule, ...rows].map((row) => `| ${row} |`);
   return `${titles[kind]}\n\n${lines.join("\n")}`;
+}
+
+function verdictOf(id: string, product: string, columns: readonly Column[]): string {
+  const found = columns.map(({ name, findings }) => {
+    const finding = findings.find((each) => each.id === id);
+    return { name, mark: finding === undefined ? "" : marks[finding.verdict] };
+  });
+  const [first] = new Set(found.map(({ mark }) => mark));
+  if (found.every(({ mark }) => mark === first)) return first ?? "";
+  return found.map(({ name, mark }) => `${name.slice(product.length + 1)}: ${mark}`).join(", ");
 }
 
 /** Names that differ in each run are replaced by what they name. Multus repeats its whole input. */
