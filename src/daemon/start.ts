@@ -15,7 +15,6 @@ import { type HostView, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
 import type { NodeEvent } from "#kube/events/event-recorder.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer, type IdleOptions } from "#serving/call-server.ts";
 import type { Life } from "#serving/life.ts";
@@ -172,14 +171,13 @@ async function openDeviceSources(
 }
 
 function openCluster(adapters: Pick<Adapters, keyof DaemonOptions | "config" | "metrics">) {
-  const { flags, logger, nodeName, ownPod, inCluster, config, metrics } = adapters;
+  const { flags, logger, config, metrics } = adapters;
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
   if (source.kind === "files") return openFilesCluster(logger);
   const { apiTimeoutMs, statusWaitMs } = config.current();
-  const { kubeconfig } = source;
-  const required = { nodeName, apiTimeoutMs, statusWaitMs, logger, metrics: metrics.kube };
-  return openApiCluster({ ...required, ...omitUndefined({ kubeconfig, inCluster, ownPod }) });
+  const options = { ...adapters, ...source, apiTimeoutMs, statusWaitMs };
+  return openApiCluster({ ...options, metrics: metrics.kube });
 }
 
 /** Only if plexusd is the node's CNI: with an API and a configuration file, or --cni-conf-dir. */

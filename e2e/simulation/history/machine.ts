@@ -74,7 +74,7 @@ export function writeList({ runtime, second, scenario }: Stage): void {
 export function startPlexusd(stage: Stage): void {
   if (!stage.isOn || stage.isAway || stage.plexusd !== undefined) return;
   const { schedule, random } = stage.world;
-  const plexusd = Plexusd.start(stage.runtime, stage.scenario, () => {
+  const plexusd = new Plexusd(stage.runtime, stage.scenario, () => {
     stage.properties.disturb(120e6);
     if (stage.plexusd !== plexusd) return;
     stage.plexusd = undefined;

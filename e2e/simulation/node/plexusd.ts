@@ -136,29 +136,19 @@ export class Plexusd {
   #configChanged = (): void => undefined;
   #isSignalled = false;
 
-  private constructor(runtimeSandboxes: RuntimeSandboxes, scenario: PlexusdScenario) {
+  /** Begins its start, which takes a while. `onEnd` is called when it has ended in any way. */
+  constructor(runtimeSandboxes: RuntimeSandboxes, scenario: PlexusdScenario, onEnd: () => void) {
     this.#runtimeSandboxes = runtimeSandboxes;
     this.#scenario = scenario;
-  }
-
-  /** Begins its start, which takes a while. `onEnd` is called when it has ended in any way. */
-  static start(
-    runtimeSandboxes: RuntimeSandboxes,
-    scenario: PlexusdScenario,
-    onEnd: () => void,
-  ): Plexusd {
-    const plexusd = new Plexusd(runtimeSandboxes, scenario);
     const { schedule, random } = world();
     world().note(() => "plexusd starts");
-    plexusd.process.onEnd(() => {
+    this.process.onEnd(() => {
       world().note(() => "plexusd ends");
-      listen(plexusd, undefined);
+      listen(this, undefined);
       onEnd();
     });
     const loadingUs = random.duration(50_000, 500_000);
-    const open = (): void => void plexusd.#life.run(() => plexusd.#open());
-    schedule.at(loadingUs, open, plexusd.process);
-    return plexusd;
+    schedule.at(loadingUs, () => void this.#life.run(() => this.#open()), this.process);
   }
 
   /** Begins its stop by SIGTERM, as {@link Life.stop}. The kubelet kills it after its grace period. */
