@@ -109,10 +109,10 @@ export interface ClusterSource {
 /** `settled` = written or impossible to write; `pending` = not yet, so the caller records it. */
 export type PublishOutcome = "settled" | "pending";
 
-/** When a status is written. */
+/** How a status is written. */
 export interface PublishOptions {
-  /** The write begins when it resolves. The caller then waits until the write has ended. */
-  readonly after?: Promise<void>;
+  /** Whether the caller waits until the write has ended, which may take hours. @default false */
+  readonly waitsForEnd?: boolean;
   /** Whether the status is still the pod's: asked before each request. @default always */
   readonly isCurrent?: () => Promise<boolean>;
   /** Called when a request before a time would be in vain. The write waits for it. Never rejects. */
@@ -129,10 +129,10 @@ export interface PublishPause {
 /** Publishes annotations on pods. */
 export interface StatusPublisher {
   /**
-   * Sets annotations on the pod (null removes one). Resolves when they are written; without `after`
-   * also after a timeout, or when the next attempt is later than that, while the write continues in
-   * the background. Never rejects: an attached pod must not fail because of its annotation. Of
-   * several calls for a pod, the last one decides.
+   * Sets annotations on the pod (null removes one). Resolves when they are written; without
+   * `waitsForEnd` also after a timeout, or when the next attempt is later than that, while the
+   * write continues in the background. Never rejects: an attached pod must not fail because of its
+   * annotation. Of several calls for a pod, the last one decides.
    */
   publish(
     pod: PodIdentity,

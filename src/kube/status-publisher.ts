@@ -111,7 +111,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     options: PublishOptions = {},
   ): Promise<PublishOutcome> {
     const { done, deferred } = this.#enqueue(pod, annotations, options);
-    if (options.after !== undefined) return done;
+    if (options.waitsForEnd === true) return done;
     using limit = deadline(this.#options.waitMs);
     try {
       return await untilAborted(Promise.race([done, deferred.promise]), limit.signal);
@@ -149,7 +149,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   #enqueue(
     pod: PodIdentity,
     annotations: Annotations,
-    { after, ...options }: PublishOptions,
+    options: PublishOptions,
   ): Pick<Pending, "done" | "deferred"> {
     const key = `${keyOf(pod)}/${pod.uid}`;
     const running = this.#pending.get(key);
@@ -172,7 +172,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       lastAttempts: new Backoff(lastAttempts),
     };
     this.#pending.set(key, pending);
-    const turn = Promise.all([after, running?.ended]);
+    const turn = Promise.resolve(running?.ended);
     const began = untilAborted(turn, pending.cancel.signal).catch(() => undefined);
     void began.then(() => this.#write(pending)).then(resolve);
     return pending;

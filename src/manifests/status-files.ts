@@ -50,13 +50,12 @@ export class StatusFiles implements StatusPublisher {
    */
   async #set(
     pod: { namespace: string; name: string },
-    { value, after, isCurrent }: PublishOptions & { readonly value: string | undefined },
+    { value, isCurrent }: PublishOptions & { readonly value: string | undefined },
   ): Promise<boolean> {
     const path = this.#path(pod);
     if (path === undefined) return true;
     const turn = Symbol();
     this.#wanted.set(path, turn);
-    await after;
     using _turn = await this.#turns.acquire(path);
     if (this.#wanted.get(path) !== turn) return true;
     this.#wanted.delete(path);

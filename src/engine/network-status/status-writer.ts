@@ -113,7 +113,7 @@ export async function pay(
     );
   };
   const outcome = await deps.publisher.publish(pod, pendingStatus, {
-    ...(unrecorded === undefined ? { after: Promise.resolve() } : {}),
+    waitsForEnd: unrecorded === undefined,
     isCurrent: async () => isCurrent(await load()),
     onPause,
   });

@@ -33,11 +33,10 @@ export class FakePublisher implements StatusPublisher {
   async publish(
     pod: PodIdentity,
     annotations: Readonly<Record<string, string | null>>,
-    { after, isCurrent, onPause }: PublishOptions = {},
+    { isCurrent, onPause }: PublishOptions = {},
   ): Promise<PublishOutcome> {
     const key = `${pod.namespace}/${pod.name}`;
     this.#latest.set(key, annotations);
-    await after;
     await this.gate;
     if ((await isCurrent?.()) === false) return "pending";
     await this.applied;
