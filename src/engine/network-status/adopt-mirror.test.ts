@@ -12,12 +12,12 @@ function mirrorOf(uid: string, { networks = "a", of = "static" } = {}): Pod {
 }
 
 /** A static pod that is attached to `a`, and whose first mirror is deleted then. */
-async function attached(): Promise<EngineLab> {
+async function attached(pod = "default/web/static"): Promise<EngineLab> {
   const lab = new EngineLab({ config: { hotPlug: "on" } });
   lab.source.addNad("default/a", network("net-a", "bridge"));
   lab.source.addNad("default/b", network("net-b", "macvlan"));
   lab.source.addPod(mirrorOf("mirror-1"));
-  expect(await lab.add({ pod: "default/web/static" })).toMatchObject({ exitCode: 0 });
+  expect(await lab.add({ pod })).toMatchObject({ exitCode: 0 });
   lab.publisher.published.clear();
   return lab;
 }
@@ -66,8 +66,35 @@ test("a sandbox that another process works on, or whose DEL has begun, is left a
   const lab = await attached();
   lab.records.locked.add(sandbox.containerId);
   expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(false);
+  expect(await lab.engine.adoptMirror(mirrorOf("mirror-1"), lab.conf)).toBe(true);
   lab.records.locked.clear();
   lab.records.beginDel(sandbox, new Date().toISOString());
   expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(true);
   expect(await recordedUid(lab)).toBe("mirror-1");
+});
+
+test("another pod of that name is no mirror, also where the runtime names no UID", async () => {
+  const lab = await attached("default/web");
+  const { [mirrorAnnotation]: _, ...annotations } = mirrorOf("other").annotations;
+  expect(await lab.engine.adoptMirror({ ...mirrorOf("other"), annotations }, lab.conf)).toBe(true);
+  expect([await recordedUid(lab), lab.publisher.published.size]).toEqual(["mirror-1", 0]);
+});
+
+test("a record that is removed meanwhile is no error", async () => {
+  const lab = await attached();
+  lab.records.lose(sandbox, "plan");
+  expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(true);
+});
+
+test("a status of a new mirror that cannot be recorded as published is logged", async () => {
+  const lab = await attached();
+  const err = new Error("no space left on device");
+  lab.records.failWrite = { nth: lab.records.writeCount + 2, error: err };
+  expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(true);
+  await new Promise(setImmediate);
+  expect(lab.logger.lines.at(-1)).toMatchObject({
+    level: "warn",
+    message: "cannot publish the network-status, or record that it is published",
+    fields: { err },
+  });
 });

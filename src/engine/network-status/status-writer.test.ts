@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { AttachmentRecord, StatusPause } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";
@@ -328,6 +328,39 @@ test("the status of a sandbox in use by another process's call is owed again whe
   late.resolve();
   await publishing;
   expect(lab.publisher.status("default/web")).toMatchObject([{ ips: ["10.0.0.9"] }]);
+});
+
+test("the status of a sandbox in use for longer than five seconds is left as it is", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  const late = Promise.withResolvers<void>();
+  lab.publisher.applied = late.promise;
+  let asked = 0;
+  const isInUse = async (id: string): Promise<boolean> => id === "c2" && ++asked > 0;
+  const publishing = lab.engine.publishPendingStatuses(isInUse);
+  await new Promise(setImmediate);
+  await replaceElsewhere(lab);
+  late.resolve();
+  await vi.advanceTimersByTimeAsync(5100);
+  await publishing;
+  expect([asked, lab.publisher.status("default/web")]).toMatchObject([51, [{ ips: ["10.0.0.1"] }]]);
+});
+
+test("a status is published although its pause cannot be recorded, which is logged", async () => {
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  lab.publisher.pause = { milliseconds: 60_000, isForAll: false };
+  const err = new Error("no space left on device");
+  lab.records.failWrite = { nth: lab.records.writeCount + 1, error: err };
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.published.size).toBe(1);
+  expect(lab.logger.lines.at(-1)).toMatchObject({
+    level: "warn",
+    message: "cannot record when a status is to be sent again",
+    fields: { err },
+  });
 });
 
 test("an owed status that is never accepted does not keep the others from being published", async () => {

@@ -1,0 +1,96 @@
+import { expect, test } from "vitest";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import { begunTeardown } from "#engine/record/record.ts";
+import { teardownPlan } from "#engine/record/teardown-plan.ts";
+import { FakeRecords } from "#engine/testing/fake-records.ts";
+import { isLatest, isSame, latestSandbox } from "./latest-sandbox.ts";
+
+const pod = { namespace: "default", name: "web", uid: "u1" };
+const key = { containerId: "c1", ifName: "eth0" };
+
+/** The record of the sandbox c1 of the pod, with changes. */
+function recordOf(changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
+  const of = { ...key, netns: "/run/netns/x", cniVersion: "1.0.0", pod, attachments: [] };
+  const at = { createdAt: "2026-01-01T00:00:00Z", clockMs: 100, bootId: "b1" };
+  return { ...of, ...at, ...changes };
+}
+
+/** What decides, with records in the order of their creation. */
+function depsWith(...created: AttachmentRecord[]): { records: FakeRecords; bootId(): string } {
+  const records = new FakeRecords([]);
+  for (const record of created) records.put(record, teardownPlan(record, 60_000));
+  return { records, bootId: () => "b1" };
+}
+
+const later = "2100-01-01T00:00:00Z";
+
+test.each<[other: string, changes: Partial<AttachmentRecord>, isLatestOne: boolean]>([
+  ["an older one", { clockMs: 99, createdAt: later }, true],
+  ["a newer one", { clockMs: 101 }, false],
+  ["a newer one whose DEL has begun", { clockMs: 101, teardown: begunTeardown(later) }, false],
+  ["a newer one of an unknown boot", { bootId: "", createdAt: later }, false],
+  ["one of an earlier boot, by a wrong clock newer", { bootId: "b0", createdAt: later }, true],
+  ["a newer one of another pod of that name", { clockMs: 101, pod: { ...pod, uid: "u2" } }, true],
+  ["an older one, created later by this process", { clockMs: 99 }, true],
+])("a sandbox beside %s", async (_, changes, isLatestOne) => {
+  const [record, other] = [recordOf(), recordOf({ containerId: "c2", ...changes })];
+  const deps = depsWith(record, other);
+  expect(await isLatest(deps, record)).toBe(isLatestOne);
+  expect((await latestSandbox(deps, pod))?.containerId).toBe(isLatestOne ? "c1" : "c2");
+});
+
+test("of two interfaces of one container, the newer one is the latest", async () => {
+  const [eth0, eth1] = [recordOf(), recordOf({ ifName: "eth1", clockMs: 101 })];
+  const deps = depsWith(eth1, eth0);
+  expect([await isLatest(deps, eth0), await isLatest(deps, eth1)]).toEqual([false, true]);
+});
+
+test("of two sandboxes of one age, the one is the latest that this process has created last, or else both are", async () => {
+  const [first, second] = [recordOf(), recordOf({ containerId: "c2" })];
+  const deps = depsWith(first, second);
+  const areLatest = async (): Promise<boolean[]> => [
+    await isLatest(deps, first),
+    await isLatest(deps, second),
+  ];
+  expect(await areLatest()).toEqual([false, true]);
+  expect(await latestSandbox(deps, pod)).toEqual(second);
+  deps.records.latestOf = () => key;
+  expect(await areLatest()).toEqual([true, false]);
+  expect(await latestSandbox(deps, pod)).toEqual(first);
+  deps.records.latestOf = () => undefined;
+  expect(await areLatest()).toEqual([true, true]);
+});
+
+test.each<[string, (records: FakeRecords) => void]>([
+  ["is unusable", (records) => records.damage({ ...key, containerId: "c2" }, "record")],
+  ["is removed meanwhile", (records) => records.lose({ ...key, containerId: "c2" }, "plan")],
+])("a newer sandbox whose record %s does not count", async (_, happens) => {
+  const record = recordOf();
+  const deps = depsWith(record, recordOf({ containerId: "c2", clockMs: 101 }));
+  happens(deps.records);
+  expect(await isLatest(deps, record)).toBe(true);
+  expect(await latestSandbox(deps, pod)).toEqual(record);
+});
+
+test("while an ADD has no answer, this process knows which sandbox is the latest", async () => {
+  const record = recordOf({ clockMs: 99 });
+  const deps = depsWith(recordOf({ containerId: "c2" }), record);
+  expect([await isLatest(deps, record, true), await isLatest(deps, record)]).toEqual([true, false]);
+  const deleted = { ...record, teardown: begunTeardown(later) };
+  expect(await isLatest(deps, deleted, true)).toBe(false);
+});
+
+test("a pod without a sandbox has no latest one, and a sandbox without a pod is its own", async () => {
+  expect(await latestSandbox(depsWith(), pod)).toBeUndefined();
+  const { pod: _, ...record } = recordOf();
+  expect(await isLatest(depsWith(record), record)).toBe(true);
+});
+
+test.each([
+  [key, { ...key }, true],
+  [key, { ...key, ifName: "eth1" }, false],
+  [key, { ...key, containerId: "c2" }, false],
+  [key, undefined, false],
+  [undefined, key, false],
+  [undefined, undefined, false],
+])("isSame() of %j and %j", (a, b, same) => expect(isSame(a, b)).toBe(same));
