@@ -1,5 +1,5 @@
 import { quoteValue } from "#lib/json.ts";
-import { CniError, CniErrorCode } from "./error.ts";
+import { CniError } from "./error.ts";
 
 /** CNI_ARGS as key-value pairs, in order. */
 export type CniArgs = readonly (readonly [string, string])[];
@@ -14,7 +14,7 @@ const ignoreUnknown = "IgnoreUnknown";
 export function parseCniArgs(text: string): [string, string][] {
   return pairsOf(text, (part) => {
     throw new CniError(
-      CniErrorCode.InvalidEnvironmentVariables,
+      "InvalidEnvironmentVariables",
       `invalid CNI_ARGS: ${quoteValue(part)} is not KEY=VALUE`,
     );
   });
@@ -41,13 +41,13 @@ export function formatCniArgs(pairs: CniArgs): string {
 function formatPair([key, value]: readonly [string, string]): string {
   if (key === "" || /[;=\0]/.test(key)) {
     throw new CniError(
-      CniErrorCode.InvalidEnvironmentVariables,
+      "InvalidEnvironmentVariables",
       `CNI_ARGS key ${JSON.stringify(key)} is empty or contains ; or = or NUL`,
     );
   }
   if (/[;\0]/.test(value)) {
     throw new CniError(
-      CniErrorCode.InvalidEnvironmentVariables,
+      "InvalidEnvironmentVariables",
       `CNI_ARGS ${key}: value ${JSON.stringify(value)} contains ; or NUL`,
     );
   }

@@ -3,7 +3,7 @@ import { DocumentError } from "#lib/parsing/document-error.ts";
 import { JsonTextError } from "#lib/parsing/json-text.ts";
 import { parseJson, readDocument } from "./document.ts";
 
-const options = { subject: "cannot read it", code: 7 };
+const options = { subject: "cannot read it", reason: "InvalidNetworkConfig" } as const;
 
 test("readDocument() and parseJson() keep the cause of their errors", () => {
   expect(() => readDocument({}, options, (fields) => fields.required("type"))).toThrow(

@@ -2,15 +2,16 @@ import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { DocumentError, withValue } from "#lib/parsing/document-error.ts";
 import { type FieldReader, type ReadingRules, readFields } from "#lib/parsing/field-reader.ts";
 import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
-import { CniError, CniErrorCode } from "./error.ts";
+import type { Reason } from "#lib/reasons.ts";
+import { CniError } from "./error.ts";
 
 interface DocumentOptions extends ReadingRules {
   /** The beginning of error messages, e.g. `cannot decode result`. */
   readonly subject: string;
-  readonly code: number;
+  readonly reason: Reason;
 }
 
-/** Reads an object, field by field. @throws CniError of the code, naming every wrong field */
+/** Reads an object, field by field. @throws CniError of the reason, naming every wrong field */
 export function readDocument<T>(
   value: unknown,
   options: DocumentOptions,
@@ -20,7 +21,7 @@ export function readDocument<T>(
     return readFields(value, options, read);
   } catch (error) {
     if (!(error instanceof DocumentError)) throw error;
-    throw new CniError(options.code, error.message, { cause: error });
+    throw new CniError(options.reason, error.message, { cause: error });
   }
 }
 
@@ -28,23 +29,16 @@ export function readDocument<T>(
 export function readJsonObject(value: unknown, subject: string): JsonObject {
   const parsed = typeof value === "string" ? parseJson(value, subject) : value;
   if (isJsonObject(parsed)) return parsed;
-  throw new CniError(
-    CniErrorCode.DecodingFailure,
-    `${subject}: ${withValue("must be an object", parsed)}`,
-  );
+  throw new CniError("DecodingFailure", `${subject}: ${withValue("must be an object", parsed)}`);
 }
 
-/** Parses JSON text. @throws CniError of the code that names subject, line and column */
-export function parseJson(
-  text: string,
-  subject: string,
-  code: number = CniErrorCode.DecodingFailure,
-): Json {
+/** Parses JSON text. @throws CniError of the reason that names subject, line and column */
+export function parseJson(text: string, subject: string, reason: Reason = "DecodingFailure"): Json {
   try {
     return parseJsonText(text);
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    throw new CniError(code, `${subject}: not valid JSON: ${error.message}`, { cause: error });
+    throw new CniError(reason, `${subject}: not valid JSON: ${error.message}`, { cause: error });
   }
 }
 

@@ -1,7 +1,7 @@
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { oneLine } from "#lib/one-line.ts";
-import { type Reason, reasonRow, reasonRows } from "#lib/reasons.ts";
+import { type Reason, reasonRow } from "#lib/reasons.ts";
 
 /** The error codes of CNI 1.1.0 §5 "Error", libcni's 0, 8 and 999, and Plexus's from 100 on. */
 export const CniErrorCode = {
@@ -30,7 +30,7 @@ export const CniErrorCode = {
 
 export interface CniErrorOptions {
   readonly details?: string | undefined;
-  /** Undefined for the error of a plugin, which has none. @default that of the code */
+  /** Of an error that is given by its code: the error of a plugin has none. */
   readonly reason?: Reason | undefined;
   /** The network that it concerns, for people: `shop/storage (net1)`. */
   readonly subject?: string | undefined;
@@ -45,11 +45,11 @@ export class CniError extends Error {
   readonly details: string | undefined;
   readonly subject: string | undefined;
 
-  /** An error for a reason, with the reason's code; or with a code, for the reason of the options. */
+  /** An error for a reason, with its code; or with the code of another error, and its reason, if any. */
   constructor(what: Reason | number, message: string, options: CniErrorOptions = {}) {
     super(message, omitUndefined({ cause: options.cause }));
     this.code = typeof what === "number" ? what : reasonRow(what).code;
-    this.reason = reasonOf(what, options);
+    this.reason = typeof what === "number" ? options.reason : what;
     this.details = options.details;
     this.subject = options.subject;
   }
@@ -98,16 +98,10 @@ export function withoutSubject(message: string, subject: string): string {
   return message.slice(prefix?.length ?? 0);
 }
 
-function reasonOf(what: Reason | number, options: CniErrorOptions): Reason | undefined {
-  if (typeof what === "string") return what;
-  if ("reason" in options) return options.reason;
-  return reasonRows().find(([, { code }]) => code === what)?.[0];
-}
-
 /** Returns a {@link CniError} unchanged; any other error becomes code 999 with its causes. */
 export function asCniError(error: unknown): CniError {
   if (error instanceof CniError) return error;
-  return new CniError(CniErrorCode.Internal, flattenCauses(error), { cause: error });
+  return new CniError("Internal", flattenCauses(error), { cause: error });
 }
 
 /** The messages of an error and its causes in one line, outermost first, without repetitions. */

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "./error.ts";
+import { CniError } from "./error.ts";
 
 /** The characters of container IDs, network names and plugin types: CNI 1.0.0 §1 and §2. */
 const plainName = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
@@ -15,7 +15,7 @@ const containerIdMax = 200;
 /** @throws CniError 3 when empty, 4 when too long or with forbidden characters */
 export function validateContainerId(containerId: string): void {
   if (containerId === "") {
-    throw new CniError(CniErrorCode.UnknownContainer, "missing containerID");
+    throw new CniError("UnknownContainer", "missing containerID");
   }
   if (containerId.length > containerIdMax) {
     const { length } = containerId;
@@ -25,20 +25,18 @@ export function validateContainerId(containerId: string): void {
 }
 
 function invalid(message: string, details?: string): CniError {
-  return new CniError(CniErrorCode.InvalidEnvironmentVariables, message, { details });
+  return new CniError("InvalidEnvironmentVariables", message, { details });
 }
 
 /** @throws CniError 7 when empty or with characters that the specification forbids */
 export function validateNetworkName(name: string): void {
   if (name === "") {
-    throw new CniError(CniErrorCode.InvalidNetworkConfig, "missing network name:");
+    throw new CniError("InvalidNetworkConfig", "missing network name:");
   }
   if (!plainName.test(name)) {
-    throw new CniError(
-      CniErrorCode.InvalidNetworkConfig,
-      "invalid characters found in network name",
-      { details: name },
-    );
+    throw new CniError("InvalidNetworkConfig", "invalid characters found in network name", {
+      details: name,
+    });
   }
 }
 

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "./error.ts";
+import { CniError } from "./error.ts";
 
 /** The supported versions of the CNI specification, oldest first. */
 export const supportedVersions = [
@@ -21,7 +21,7 @@ export function parseVersion(version: string): VersionParts {
   if (version === "") return [0, 1, 0];
   if (!/^\d{1,9}(\.\d{1,9}){0,2}$/.test(version)) {
     throw new CniError(
-      CniErrorCode.DecodingFailure,
+      "DecodingFailure",
       `invalid CNI version ${JSON.stringify(version)}: not one to three numbers with dots between`,
     );
   }
@@ -49,7 +49,7 @@ function isSupportedVersion(version: string): boolean {
 export function requireSupportedVersion(version: string): void {
   if (isSupportedVersion(version)) return;
   const list = supportedVersions.map((supported) => JSON.stringify(supported)).join(" ");
-  throw new CniError(CniErrorCode.IncompatibleCniVersion, "incompatible CNI versions", {
+  throw new CniError("IncompatibleCniVersion", "incompatible CNI versions", {
     details: `config is ${JSON.stringify(version)}, plugin supports [${list}]`,
   });
 }

@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { engineKeys, networkKeys } from "./config-keys.ts";
@@ -70,7 +70,7 @@ function parseConf(conf: JsonObject): Partial<EngineConfig> {
   if (parsed.success) return engineConfigFromKeys(parsed.data);
   const problems = parsed.error.issues.map((i) => `${i.path.join(".")}: ${i.message}`);
   throw new CniError(
-    CniErrorCode.InvalidNetworkConfig,
+    "InvalidNetworkConfig",
     `the plexus network configuration is invalid: ${problems.join("; ")}`,
   );
 }

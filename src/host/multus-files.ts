@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { MultusFiles } from "#engine/ports.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
@@ -63,10 +63,10 @@ async function readRegularFile(path: string): Promise<string | undefined> {
 }
 
 function damaged(path: string, reason: string): CniError {
-  return new CniError(CniErrorCode.DecodingFailure, `${path} is not read: ${reason}`);
+  return new CniError("DecodingFailure", `${path} is not read: ${reason}`);
 }
 
 function ioFailure(path: string, cause: unknown): CniError {
   const message = `cannot read ${path}: ${errorMessage(cause)}`;
-  return new CniError(CniErrorCode.IoFailure, message, { cause });
+  return new CniError("IoFailure", message, { cause });
 }

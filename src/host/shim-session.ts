@@ -1,5 +1,5 @@
 import { constants } from "node:os";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { type DelegateHost, HostGoneError, NetnsError, type PluginLookup } from "#engine/ports.ts";
 import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
@@ -114,7 +114,7 @@ export class ShimSession implements DelegateHost {
     if (result.stage === "open" && isGone(result.errno)) {
       throw new NetnsError(result.message, result.errno);
     }
-    throw new CniError(CniErrorCode.IoFailure, result.message);
+    throw new CniError("IoFailure", result.message);
   }
 
   /** Has `plexus agent --attach` lock a sandbox, for which the session then is. */

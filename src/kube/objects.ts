@@ -1,5 +1,4 @@
 import { readDocument } from "#cni/document.ts";
-import { CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { Pod } from "#engine/ports.ts";
 import { isJsonObject } from "#lib/json.ts";
@@ -41,7 +40,7 @@ export function keyOfObject(object: unknown): string | undefined {
 
 /** Reads the used part of a Pod or its PartialObjectMetadata. @throws CniError 6 */
 export function podOf(object: unknown): Pod {
-  const reading = { subject: describeObject("Pod", object), code: CniErrorCode.DecodingFailure };
+  const reading = { subject: describeObject("Pod", object), reason: "DecodingFailure" } as const;
   return readDocument(object, reading, (fields) => {
     const { namespace, name, annotations } = readObjectMeta(fields, { isManifest: false });
     const uid = fields.object("metadata")?.required("uid") ?? "";

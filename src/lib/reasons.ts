@@ -3,8 +3,7 @@ type Steps = string | readonly [step: string, hotPlugStep: string];
 
 /**
  * The stable reasons of Plexus's own errors, by CNI error code (src/cni/error.ts), with what to do.
- * The first one of a code is its default. `make docs` writes docs/operations/troubleshooting.md from
- * this table.
+ * `make docs` writes docs/operations/troubleshooting.md from this table.
  */
 const table = {
   1: {

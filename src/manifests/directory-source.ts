@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CalledPod, ClusterSource, Logger, Pod } from "#engine/ports.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -46,7 +46,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
       await source.#scans.run();
     } catch (error) {
       source.#watch?.close();
-      throw new CniError(CniErrorCode.IoFailure, `cannot read the manifests directory ${dir}`, {
+      throw new CniError("IoFailure", `cannot read the manifests directory ${dir}`, {
         cause: error,
       });
     }
@@ -110,7 +110,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     } catch (cause) {
       this.#dirty = true;
       this.#unreadable = `cannot read the directory ${this.#dir}: ${errorMessage(cause)}`;
-      throw new CniError(CniErrorCode.TryAgainLater, `manifests: ${this.#unreadable}`, { cause });
+      throw new CniError("TryAgainLater", `manifests: ${this.#unreadable}`, { cause });
     }
   }
 

@@ -1,5 +1,5 @@
 import { parseJson, readDocument } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { type JsonObject, quoteValue } from "#lib/json.ts";
 
 /** The directory of device information (NPWG device-info specification). */
@@ -49,7 +49,7 @@ function flatName(part: string, text: string): string {
 }
 
 function unusable(reason: string): CniError {
-  return new CniError(CniErrorCode.InvalidNetworkConfig, `device information: ${reason}`);
+  return new CniError("InvalidNetworkConfig", `device information: ${reason}`);
 }
 
 /** The device types of the specification; each has its details under a key of the same name. */
@@ -62,8 +62,8 @@ const deviceKinds = ["pci", "vdpa", "vhost-user", "memif"];
  */
 export function parseDeviceInfo(text: string, source: string): JsonObject {
   const subject = `device information ${source}`;
-  const code = CniErrorCode.DecodingFailure;
-  return readDocument(parseJson(text, subject), { subject, code }, (fields) => {
+  const reason = "DecodingFailure";
+  return readDocument(parseJson(text, subject), { subject, reason }, (fields) => {
     fields.required("type");
     fields.string("version");
     for (const kind of deviceKinds) fields.object(kind);

@@ -133,7 +133,9 @@ describe("nadConf()", () => {
 
   test("fails when there is nothing on disk either [N-3.4.1d]", async () => {
     const loadByName = (): Promise<NetConfList> =>
-      Promise.reject(new CniError(7, "no net configuration", { details: "d" }));
+      Promise.reject(
+        new CniError("InvalidNetworkConfig", "no net configuration", { details: "d" }),
+      );
     await expect(nadConf(nad(), loadByName)).rejects.toMatchObject({
       code: 7,
       message: 'NetworkAttachmentDefinition "ns/net-a": no net configuration',

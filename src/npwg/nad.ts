@@ -1,6 +1,6 @@
 import { type ConfOptions, type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -27,8 +27,8 @@ export interface NadOptions {
 /** Reads a NetworkAttachmentDefinition. @throws CniError 7 naming every wrong field */
 export function parseNad(object: unknown, options: NadOptions): NetworkAttachmentDefinition {
   const subject = describeObject(nadKind, object);
-  const code = CniErrorCode.InvalidNetworkConfig;
-  return readDocument(object, { subject, code }, (fields) => {
+  const reason = "InvalidNetworkConfig";
+  return readDocument(object, { subject, reason }, (fields) => {
     checkConstant(fields, "apiVersion", nadApiVersion);
     checkConstant(fields, "kind", nadKind);
     if (options.isManifest) checkManifest(fields);
@@ -58,7 +58,7 @@ function parseConf(nad: NetworkAttachmentDefinition, unlimited: boolean): NetCon
   const { name, config = "" } = nad;
   const source = "spec.config";
   if (!unlimited) checkTextLimit(limits.conf, config, source);
-  const conf = parseJson(config, source, CniErrorCode.InvalidNetworkConfig);
+  const conf = parseJson(config, source, "InvalidNetworkConfig");
   const list = parseNetConfList(conf, { source, name, unlimited });
   if (!unlimited) parsedConfs.set(nad, list);
   return list;

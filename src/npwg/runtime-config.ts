@@ -2,7 +2,7 @@ import type { CniArgs } from "#cni/args.ts";
 import { enabledCapabilities, type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { ipamType } from "#cni/conf/plugin-conf.ts";
 import { readDocument } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Bandwidth, NetworkSelection } from "#npwg/selection/network-selection.ts";
@@ -126,8 +126,8 @@ export function withCniArgs(list: NetConfList, cniArgs: JsonObject | undefined):
   if (cniArgs === undefined) return list;
   return withPluginKeys(list, (plugin, index) => {
     const subject = `network "${list.name}": plugins[${index}]`;
-    const code = CniErrorCode.InvalidNetworkConfig;
-    const args = readDocument(plugin.raw, { subject, code }, (fields) => {
+    const reason = "InvalidNetworkConfig";
+    const args = readDocument(plugin.raw, { subject, reason }, (fields) => {
       const own = fields.object("args");
       return { ...own?.raw, cni: { ...own?.object("cni")?.raw, ...cniArgs } };
     });

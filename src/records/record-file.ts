@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { AttachmentRecord, RecordedAttachment, RecordKey } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
@@ -90,7 +90,7 @@ function usable<T>(description: string, { path }: RecordPlace, step: () => T): T
   } catch (error) {
     if (error instanceof PlanVersionError) {
       throw new CniError(
-        CniErrorCode.IoFailure,
+        "IoFailure",
         `cannot read the ${description} ${path}, which is kept: ${error.message}; install the release of Plexus that wrote it`,
         { cause: error },
       );
@@ -100,7 +100,7 @@ function usable<T>(description: string, { path }: RecordPlace, step: () => T): T
     );
     if (!isContent) throw error;
     throw new CniError(
-      CniErrorCode.DecodingFailure,
+      "DecodingFailure",
       `${description} ${path} is unusable: ${errorMessage(error)}`,
       { cause: error },
     );

@@ -11,7 +11,7 @@ import {
   writeSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
 import { nameTarget, temporaryName } from "#lib/files/temporary-name.ts";
 
@@ -37,7 +37,7 @@ export function readIfPresent(path: string, description: string): ReadFile | und
     return readStateFile(path);
   } catch (error) {
     if (isAbsent(error)) return undefined;
-    throw new CniError(CniErrorCode.IoFailure, `cannot read the ${description} ${path}`, {
+    throw new CniError("IoFailure", `cannot read the ${description} ${path}`, {
       cause: error,
     });
   }

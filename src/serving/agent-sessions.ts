@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { type Call, type CallHost, linkNames } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
 import {
@@ -58,7 +58,7 @@ export class AgentSessions implements SandboxHosts {
     const { session, path, release } = await this.#take();
     try {
       const { outcome, message, links } = await session.sandbox(sandbox);
-      if (outcome === "refused") throw new CniError(CniErrorCode.IoFailure, message);
+      if (outcome === "refused") throw new CniError("IoFailure", message);
       if (outcome !== "ok") throw new SandboxUnavailableError(outcome, message);
       const dispose = async (): Promise<void> => release();
       return { host: session, links: linkNames(links), path, [Symbol.asyncDispose]: dispose };

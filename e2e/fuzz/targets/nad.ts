@@ -15,7 +15,8 @@ export const nad: Target = {
     );
     const parsed = refusing(() => parseNad(object, { isManifest: false }));
     if (parsed === undefined) return;
-    const noFile = (name: string): Promise<never> => Promise.reject(new CniError(7, name));
+    const noFile = (name: string): Promise<never> =>
+      Promise.reject(new CniError("InvalidNetworkConfig", name));
     await nadConf(parsed, noFile).catch((error: unknown) =>
       refusing(() => {
         throw error;

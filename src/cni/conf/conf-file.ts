@@ -1,5 +1,5 @@
 import { tryParseJson } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
@@ -71,7 +71,7 @@ async function readText(
 ): Promise<string> {
   const text = await files.read(path).catch((cause: unknown) => {
     const reason = errorMessage(cause);
-    throw new CniError(CniErrorCode.IoFailure, `error reading ${path}: ${reason}`, { cause });
+    throw new CniError("IoFailure", `error reading ${path}: ${reason}`, { cause });
   });
   if (unlimited !== true) checkTextLimit(limits.conf, text, path);
   return text;
@@ -107,7 +107,7 @@ export async function withPluginsBeside(
   if (unlimited !== true) checkPluginCount(plugins, `network "${list.name}"`);
   if (plugins.length > 0) return { ...list, plugins };
   throw new CniError(
-    CniErrorCode.InvalidNetworkConfig,
+    "InvalidNetworkConfig",
     `no plugin configs found for network "${list.name}" in ${path} and ${dir}`,
   );
 }

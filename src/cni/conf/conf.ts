@@ -1,5 +1,4 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
-import { CniErrorCode } from "#cni/error.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import { isPlainName } from "#cni/names.ts";
 import { negotiateVersion, parseVersion } from "#cni/versions.ts";
@@ -47,8 +46,8 @@ export function parseNetConfList(value: unknown, options: ConfOptions): NetConfL
   const written = readJsonObject(value, subject);
   if (options.unlimited !== true) checkPluginCount(written.plugins, options.source);
   const object = isSingle(written) ? upConvert(written) : written;
-  const code = CniErrorCode.InvalidNetworkConfig;
-  return readDocument(object, { subject, code }, (fields) => {
+  const reason = "InvalidNetworkConfig";
+  return readDocument(object, { subject, reason }, (fields) => {
     checkForm(fields, written, options.form);
     return readList(fields, options);
   });

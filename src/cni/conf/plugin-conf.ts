@@ -1,5 +1,4 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
-import { CniErrorCode } from "#cni/error.ts";
 import { isPlainName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
@@ -17,8 +16,8 @@ export interface PluginConf {
 /** Reads one plugin's configuration. @throws CniError 6 for invalid JSON, 7 for wrong fields */
 export function parsePluginConf(value: unknown, options: { source: string }): PluginConf {
   const subject = `invalid plugin configuration in ${options.source}`;
-  const code = CniErrorCode.InvalidNetworkConfig;
-  return readDocument(readJsonObject(value, subject), { subject, code }, readPlugin);
+  const reason = "InvalidNetworkConfig";
+  return readDocument(readJsonObject(value, subject), { subject, reason }, readPlugin);
 }
 
 /** Reads a plugin's configuration, which may be part of a larger document. */

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { validateContainerId, validateIfName } from "#cni/names.ts";
 import {
   compareVersions,
@@ -51,7 +51,7 @@ export function checkVariables(env: Env, command: Command | undefined): void {
   }
   if (missing.length === 0) return;
   throw new CniError(
-    CniErrorCode.InvalidEnvironmentVariables,
+    "InvalidEnvironmentVariables",
     `required env variables [${missing.join(",")}] missing`,
   );
 }
@@ -73,8 +73,5 @@ export function checkVersion(command: Command, cniVersion: string): void {
 }
 
 function notAllowed(whose: "config" | "plugin", command: Command): CniError {
-  return new CniError(
-    CniErrorCode.IncompatibleCniVersion,
-    `${whose} version does not allow ${command}`,
-  );
+  return new CniError("IncompatibleCniVersion", `${whose} version does not allow ${command}`);
 }

@@ -3,7 +3,7 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { formatErrorOutput } from "./error-output.ts";
 
 test("formatErrorOutput() prints version, code, message and details, indented by four spaces [R-0.1-09] [R-1.0-11] [R-1.0-41] [R-1.1-43] [S-112]", () => {
-  const error = new CniError(7, "bad", { details: "why", reason: undefined });
+  const error = new CniError(7, "bad", { details: "why" });
   expect(formatErrorOutput(error, '{"cniVersion":"0.4.0"}')).toBe(
     '{\n    "cniVersion": "0.4.0",\n    "code": 7,\n    "msg": "bad",\n    "details": "why"\n}',
   );
@@ -12,10 +12,10 @@ test("formatErrorOutput() prints version, code, message and details, indented by
 test.each([
   [new CniError("MetaPlugin", "x"), 7, "reason=MetaPlugin"],
   [new CniError("PluginMissing", "x", { details: "why" }), 999, "reason=PluginMissing; why"],
-  [new CniError(100, "x"), 100, "reason=InvalidRequest"],
+  [new CniError("InvalidRequest", "x"), 100, "reason=InvalidRequest"],
   [new CniError(7, "x", { reason: "InvalidDefinition" }), 7, "reason=InvalidDefinition"],
   [new CniError("OverLimit", "x").withMessage("y"), 100, "reason=OverLimit"],
-  [new CniError(7, "x", { reason: undefined }).withMessage("y"), 7, undefined],
+  [new CniError(7, "x").withMessage("y"), 7, undefined],
   [new CniError(42, "x"), 42, undefined],
 ])("formatErrorOutput() begins the details of %o with the reason", (error, code, details) => {
   expect(JSON.parse(formatErrorOutput(error, ""))).toMatchObject({ code });
@@ -41,7 +41,7 @@ test.each([
   ["", "1.1.0"],
   ["{", "1.1.0"],
 ])("formatErrorOutput() for stdin %j has version %s [R-1.0-41] [R-1.1-43]", (stdin, version) => {
-  const error = new CniError(CniErrorCode.Internal, "x");
+  const error = new CniError("Internal", "x");
   expect(JSON.parse(formatErrorOutput(error, stdin)).cniVersion).toBe(version);
 });
 

@@ -1,7 +1,7 @@
 import { parseCniArgs, parseCniArgsOfDel } from "#cni/args.ts";
 import { checkWellKnownKeys, readCapabilities } from "#cni/conf/plugin-conf.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { validateNetworkName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
@@ -27,11 +27,11 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
   const conf = parseJson(stdin, undecodable.subject) ?? {};
   const known = readDocument(conf, undecodable, readIdentity);
   if (known.name === "") {
-    throw new CniError(CniErrorCode.InvalidNetworkConfig, "missing network name");
+    throw new CniError("InvalidNetworkConfig", "missing network name");
   }
   validateNetworkName(known.name);
   if (command === undefined) {
-    throw new CniError(CniErrorCode.InvalidEnvironmentVariables, `unknown CNI_COMMAND: ${name}`);
+    throw new CniError("InvalidEnvironmentVariables", `unknown CNI_COMMAND: ${name}`);
   }
   checkVersion(command, known.cniVersion);
   return assemble(command, env, readRest(conf, known, command));
@@ -40,7 +40,7 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
 /** The error for a sandbox in the plugin's own network namespace. */
 export function sameNetnsError(): CniError {
   return new CniError(
-    CniErrorCode.InvalidNetns,
+    "InvalidNetns",
     "plugin's netns and netns from CNI_NETNS should not be the same",
   );
 }
@@ -48,8 +48,8 @@ export function sameNetnsError(): CniError {
 /** Go's plugins read name and version first, and fail with this message. */
 const undecodable = {
   subject: "error unmarshall network config",
-  code: CniErrorCode.DecodingFailure,
-};
+  reason: "DecodingFailure",
+} as const;
 
 function readIdentity(fields: FieldReader): Pick<RequestConf, "name" | "cniVersion"> {
   return { name: fields.string("name") ?? "", cniVersion: fields.string("cniVersion") ?? "" };
@@ -59,7 +59,7 @@ type RequestBody = ReturnType<typeof readRest>;
 
 function readRest(conf: Json, known: Pick<RequestConf, "name" | "cniVersion">, command: Command) {
   const subject = "invalid network configuration on stdin";
-  const options = { subject, code: CniErrorCode.InvalidNetworkConfig };
+  const options = { subject, reason: "InvalidNetworkConfig" } as const;
   return readDocument(conf, options, (fields) => {
     checkWellKnownKeys(fields);
     const type = fields.string("type") ?? "";

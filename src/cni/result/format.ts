@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { type IpFamily, ipFamily } from "#lib/ip.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
@@ -16,7 +16,7 @@ export function formatResult(result: Result, version: string): JsonObject {
   const to = resultFamily(cniVersion);
   if (from === undefined || to === undefined) {
     throw new CniError(
-      CniErrorCode.IncompatibleCniVersion,
+      "IncompatibleCniVersion",
       `no converter for CNI result version ${result.cniVersion} to ${cniVersion}`,
     );
   }
@@ -84,10 +84,7 @@ function formatByFamily(
   const ip4 = formatIpConfig(result, { family: 4, isSameFamily: options.isSameFamily });
   const ip6 = formatIpConfig(result, { family: 6, isSameFamily: options.isSameFamily });
   if (ip4 === undefined && ip6 === undefined && !options.isSameFamily) {
-    throw new CniError(
-      CniErrorCode.IncompatibleCniVersion,
-      "cannot convert: no valid IP addresses",
-    );
+    throw new CniError("IncompatibleCniVersion", "cannot convert: no valid IP addresses");
   }
   return omitUndefined({ cniVersion: options.cniVersion, ip4, ip6, dns: formatDns(result.dns) });
 }

@@ -1,5 +1,4 @@
 import { readDocument } from "#cni/document.ts";
-import { CniErrorCode } from "#cni/error.ts";
 import { type ResultFamily, resultFamily } from "#cni/versions.ts";
 import { formatCidr, type IpFamily, ipFamily, tryParseCidr, tryParseIp } from "#lib/ip.ts";
 import { quoteValue } from "#lib/json.ts";
@@ -13,7 +12,7 @@ import type { Result, ResultDns, ResultInterface, ResultIp, ResultRoute } from "
  * @throws CniError 6 naming every wrong field
  */
 export function parseResult(raw: unknown, options: { fallbackVersion: string }): Result {
-  const reading = { subject: "cannot decode result", code: CniErrorCode.DecodingFailure };
+  const reading = { subject: "cannot decode result", reason: "DecodingFailure" } as const;
   return readDocument(raw ?? {}, { ...reading, foldCase: true }, (fields) => {
     const cniVersion = versionOfResult(fields, options.fallbackVersion);
     const family = resultFamily(cniVersion);

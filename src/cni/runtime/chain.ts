@@ -1,5 +1,5 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { validateContainerId, validateIfName, validateNetworkName } from "#cni/names.ts";
 import type { ValidAttachment } from "#cni/valid-attachments.ts";
 import { isAtLeast, requireSupportedVersion } from "#cni/versions.ts";
@@ -42,8 +42,7 @@ export async function addNetwork(
     const { stdout } = await execute(context, run);
     added = readAddOutput(stdout, list.cniVersion, context);
   }
-  if (added === undefined)
-    throw new CniError(CniErrorCode.InvalidNetworkConfig, "no plugins in list");
+  if (added === undefined) throw new CniError("InvalidNetworkConfig", "no plugins in list");
   return added;
 }
 

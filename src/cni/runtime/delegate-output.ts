@@ -1,5 +1,5 @@
 import { parseJson, readDocument } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { withUnknownFields } from "#cni/result/extras.ts";
 import { formatResult } from "#cni/result/format.ts";
@@ -34,7 +34,7 @@ export function readAddOutput(
   return reading(context, () => {
     checkTextLimit(limits.result, stdout, "the result");
     if (stdout.trim() === "") {
-      throw new CniError(CniErrorCode.DecodingFailure, "cannot decode result: nothing was printed");
+      throw new CniError("DecodingFailure", "cannot decode result: nothing was printed");
     }
     return convert(parseOutput(stdout, "cannot decode result"), cniVersion);
   });
@@ -62,7 +62,7 @@ function convert(printed: unknown, cniVersion: string): AddedNetwork {
 /** Reads the answer to VERSION; plugins of 0.2.0 may omit the list. @throws DelegateError 6 */
 export function readVersions(stdout: string, context: DelegateContext): DelegateVersions {
   const subject = "decoding version info";
-  const options = { subject, code: CniErrorCode.DecodingFailure, foldCase: true };
+  const options = { subject, reason: "DecodingFailure", foldCase: true } as const;
   return reading(context, () =>
     readDocument(parseOutput(stdout, subject), options, (fields) => {
       const cniVersion = fields.required("cniVersion");

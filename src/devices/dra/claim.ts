@@ -1,5 +1,5 @@
 import { readDocument } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { bytewise } from "#devices/ordered-devices.ts";
 import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import type { Pod } from "#engine/ports.ts";
@@ -63,7 +63,7 @@ export function readClaims(
 /** Leaves out devices for administrators, which others may use at the same time. */
 function allocatedClaim(object: JsonObject, claim: PodClaim, pod: Pod): AllocatedClaim {
   const subject = `ResourceClaim "${pod.namespace}/${claim.claimName}"`;
-  const reading = { subject, code: CniErrorCode.DecodingFailure };
+  const reading = { subject, reason: "DecodingFailure" } as const;
   return readDocument(object, reading, (fields) => {
     const metadata = fields.object("metadata");
     const status = fields.object("status");

@@ -1,5 +1,5 @@
 import { readDocument } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
@@ -33,7 +33,7 @@ const maxClaims = 64;
  * too many
  */
 export function podClaims(pod: JsonObject): readonly PodClaim[] {
-  const reading = { subject: "Pod", code: CniErrorCode.DecodingFailure };
+  const reading = { subject: "Pod", reason: "DecodingFailure" } as const;
   return readDocument(pod, reading, (fields) => {
     const status = fields.object("status");
     const spec = fields.object("spec");

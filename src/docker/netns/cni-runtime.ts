@@ -48,7 +48,7 @@ export function shimRuntime(options: ShimRuntimeOptions): CniRuntime {
     const { exitCode, stdout, stderr } = await runProgram([shim], { input, env, mayFail: true });
     if (exitCode === 0) return;
     const message = `${shim} ended with ${exitCode}: ${stderr.trim()}`;
-    throw printedError(stdout) ?? new CniError(CniErrorCode.Internal, message);
+    throw printedError(stdout) ?? new CniError("Internal", message);
   };
   return { add: (call) => run("ADD", call), del: (call) => run("DEL", call) };
 }

@@ -2,7 +2,6 @@ import { readFile } from "node:fs/promises";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { parseJson } from "#cni/document.ts";
-import { CniErrorCode } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { DriverError } from "#docker/driver/protocol.ts";
 import type { NetworkState } from "#docker/state.ts";
@@ -65,7 +64,7 @@ function named(list: NetConfList): ResolvedConf {
 function inlineNetwork(text: string): ResolvedConf {
   const source = "-o plexus.network";
   checkTextLimit(limits.conf, text, source);
-  const json = parseJson(text, source, CniErrorCode.InvalidNetworkConfig);
+  const json = parseJson(text, source, "InvalidNetworkConfig");
   return named(parseNetConfList(json, { source }));
 }
 

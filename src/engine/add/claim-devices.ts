@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { holderOf, recordedDevice } from "#engine/del/chain/held-device.ts";
 import type { RecordedAttachment, RecordKey } from "#engine/record/record.ts";
@@ -41,7 +41,7 @@ export async function claimDevices(
 
 function stillInTeardown(id: string, containerId: string): CniError {
   return new CniError(
-    CniErrorCode.TryAgainLater,
+    "TryAgainLater",
     `device ${id} is not free: an operation on container ${containerId}, which had it before, is still running`,
   );
 }

@@ -1,4 +1,4 @@
-import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
+import { asCniError, CniError } from "#cni/error.ts";
 import { HostGoneError } from "#engine/ports.ts";
 
 /** The item for which a step failed, and its error. */
@@ -40,7 +40,7 @@ export function combineErrors(errors: readonly CniError[], summary: string): Cni
   const [first] = errors;
   if (errors.length === 1 && first !== undefined) return first;
   return new CniError(
-    CniErrorCode.TeardownIncomplete,
+    "TeardownIncomplete",
     `${summary}: ${errors.map((error) => error.message).join("; ")}`,
     { cause: new AggregateError(errors) },
   );

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { NetnsError } from "#engine/ports.ts";
 import { NetlinkError, type NetlinkTransport } from "#netlink/codec.ts";
 import { type Link, listLinks } from "#netlink/links.ts";
@@ -28,7 +28,7 @@ export async function inSandbox<T>(netns: string, step: () => Promise<T>): Promi
   } catch (error) {
     if (!(error instanceof NetnsError)) throw error;
     throw new CniError(
-      CniErrorCode.InvalidNetns,
+      "InvalidNetns",
       `cannot enter the pod's network namespace ${netns}: ${error.message}`,
       { cause: error },
     );
@@ -41,6 +41,6 @@ export async function asIoFailure<T>(step: () => Promise<T>): Promise<T> {
     return await step();
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    throw new CniError(CniErrorCode.IoFailure, error.message, { cause: error });
+    throw new CniError("IoFailure", error.message, { cause: error });
   }
 }

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CheckRequest } from "#cni/plugin/request.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
@@ -43,7 +43,7 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
   const stored = await ctx.trace.phase("record", () => ctx.deps.records.load(request));
   if (stored === undefined) {
     throw new CniError(
-      CniErrorCode.UnknownContainer,
+      "UnknownContainer",
       `container ${request.containerId} has no recorded attachment for interface ${request.ifName}`,
     );
   }
@@ -113,15 +113,12 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
 
 function failed(attachment: RecordedAttachment, reason: string): CniError {
   return new CniError(
-    CniErrorCode.Internal,
+    "Internal",
     `network ${attachment.displayName} (${attachment.ifName}): ${reason}`,
   );
 }
 
 function partlyDetached({ failedAt, lastError }: FailedTeardown): CniError {
   const reason = `a DEL at ${failedAt} did not detach all of it: ${lastError}`;
-  return new CniError(
-    CniErrorCode.Internal,
-    `the sandbox is no longer completely attached: ${reason}`,
-  );
+  return new CniError("Internal", `the sandbox is no longer completely attached: ${reason}`);
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { type DetachableAttachment, recordWithPlan } from "#engine/record/teardown-plan.ts";
@@ -76,7 +76,7 @@ export class TeardownProgress {
     const stored = await this.#ctx.deps.records.load(this.#record);
     if (isDeepStrictEqual(stored?.record, this.#record)) return;
     throw new CniError(
-      CniErrorCode.TryAgainLater,
+      "TryAgainLater",
       "another process changed the attachment record while it was being detached",
     );
   }

@@ -1,4 +1,4 @@
-import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
+import { asCniError, CniError } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import { gcNetwork } from "#cni/runtime/chain.ts";
 import type { CallContext } from "#engine/call/deps.ts";
@@ -109,7 +109,7 @@ async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Prom
     signal.throwIfAborted();
     const seconds = stepMaxMs / 1000;
     const message = `garbage collection did not begin: other operations have been running for ${seconds} s; repeat it later`;
-    throw new CniError(CniErrorCode.TryAgainLater, message, { cause });
+    throw new CniError("TryAgainLater", message, { cause });
   }
 }
 
@@ -144,7 +144,7 @@ async function addByPlan(
   }
   networks.markIncomplete();
   if (plan.state === "unusable") throw plan.error;
-  throw new CniError(CniErrorCode.DecodingFailure, damaged.reason);
+  throw new CniError("DecodingFailure", damaged.reason);
 }
 
 function addDefaultNetwork(

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import { collectErrors } from "#engine/call/failures.ts";
@@ -63,7 +63,7 @@ export async function detachStale(
 
 function outOfTime(count: number): CniError {
   return new CniError(
-    CniErrorCode.TryAgainLater,
+    "TryAgainLater",
     `${count} stale sandboxes were not reached in ${budgetMs / 1000} s; plexusd detaches them later`,
   );
 }

@@ -180,7 +180,7 @@ function nameOf({ selection, replaced }: Addition): string | undefined {
 /** Why an element has to wait: the attachment that it moves is where it was. */
 export function stays({ displayName, ifName }: RecordedAttachment): CniError {
   const message = `network ${displayName} is still on ${ifName}, so it cannot be moved`;
-  return new CniError(CniErrorCode.TryAgainLater, message);
+  return new CniError("TryAgainLater", message);
 }
 
 function problemOf({ addition, error }: { addition: Addition; error: CniError }): HotPlugProblem {

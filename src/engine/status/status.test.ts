@@ -128,7 +128,7 @@ test.each<[string, JsonObject, number[]]>([
   async (_, conf, codes) => {
     const lab = new EngineLab({ conf });
     lab.source.notReady = "pods of this node have not been listed yet";
-    lab.source.failure = new CniError(11, "cannot read it from the API server");
+    lab.source.failure = new CniError("TryAgainLater", "cannot read it from the API server");
     // Only an ADD has runtimeConfig.
     const status = await lab.status({ conf: { runtimeConfig: {} } });
     const add = await lab.add({ pod: "default/web/uid-9" });
@@ -144,7 +144,7 @@ test.each<[string, JsonObject, number[]]>([
   async (_, { runtimeConfig = {}, ...conf }, codes) => {
     const lab = new EngineLab({ conf: { ...inline, ...conf } });
     lab.source.notReady = "pods of this node have not been listed yet";
-    lab.source.failure = new CniError(11, "cannot read it from the API server");
+    lab.source.failure = new CniError("TryAgainLater", "cannot read it from the API server");
     const add = await lab.add({ pod: "default/web/uid-9", conf: { runtimeConfig } });
     lab.kernel.addNamespace("/run/netns/c2");
     // A sandbox that is no pod says nothing about pods.

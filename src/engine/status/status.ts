@@ -71,5 +71,5 @@ async function askPlugins(
 }
 
 function notAvailable(reason: string, cause?: unknown): CniError {
-  return new CniError(CniErrorCode.PluginNotAvailable, reason, { cause });
+  return new CniError("PluginNotAvailable", reason, { cause });
 }

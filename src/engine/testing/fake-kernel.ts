@@ -1,5 +1,5 @@
 import { parseMessages } from "netlink/dist/structs.js";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { NetnsError } from "#engine/ports.ts";
 import { ipFamily } from "#lib/ip.ts";
 import {
@@ -128,7 +128,7 @@ export class FakeKernel {
   }
 
   #enter(netns: string): FakeNamespace {
-    if (this.failToOpen.has(netns)) throw new CniError(CniErrorCode.IoFailure, "EMFILE");
+    if (this.failToOpen.has(netns)) throw new CniError("IoFailure", "EMFILE");
     const namespace = this.#namespaces.get(netns);
     if (namespace !== undefined) return namespace;
     if (this.#hidden.has(netns)) throw new NetnsError(`${netns}: not a network namespace`, einval);

@@ -1,5 +1,5 @@
 import { strictEqual } from "node:assert/strict";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
@@ -245,8 +245,5 @@ function name({ containerId, ifName }: RecordKey): string {
 }
 
 function unusable(file: string): CniError {
-  return new CniError(
-    CniErrorCode.DecodingFailure,
-    `${file} is unusable: its checksum does not match`,
-  );
+  return new CniError("DecodingFailure", `${file} is unusable: its checksum does not match`);
 }

@@ -1,6 +1,5 @@
 import { type CniArgs, formatCniArgs } from "#cni/args.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
-import { CniErrorCode } from "#cni/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
@@ -32,8 +31,8 @@ export function cachedAddFileName({ network, containerId, ifName }: CachedAddKey
  */
 export function parseCachedAdd(text: string, key: CachedAddKey): CachedAdd {
   const subject = `cached result ${cachedAddFileName(key)}`;
-  const code = CniErrorCode.DecodingFailure;
-  return readDocument(parseJson(text, subject), { subject, code }, (fields) => {
+  const reason = "DecodingFailure";
+  return readDocument(parseJson(text, subject), { subject, reason }, (fields) => {
     if (!fields.has("kind")) return { cniArgs: [], capabilityArgs: {}, result: fields.raw };
     const { network: networkName, containerId, ifName } = key;
     const expected = { networkName, containerId, ifName, kind: "cniCacheV1" };

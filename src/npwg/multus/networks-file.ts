@@ -1,6 +1,6 @@
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
@@ -35,7 +35,7 @@ export function parseMultusNetworks(
   const items = parseJson(text, source);
   if (!Array.isArray(items) || items.length === 0 || items.length > networksMax) {
     const reason = `${source}: must be an array of 1 to ${networksMax} networks`;
-    throw new CniError(CniErrorCode.DecodingFailure, reason);
+    throw new CniError("DecodingFailure", reason);
   }
   return items.map((item, i) => readNetwork(item, { source: `${source}[${i}]`, cniVersion }));
 }
@@ -44,7 +44,7 @@ function readNetwork(
   item: Json,
   { source, cniVersion }: { readonly source: string; readonly cniVersion: string },
 ): MultusNetwork {
-  const options = { subject: source, code: CniErrorCode.DecodingFailure };
+  const options = { subject: source, reason: "DecodingFailure" } as const;
   const { conf, ...network } = readDocument(isJsonObject(item) ? item : {}, options, (fields) => {
     const ips = fields.strings("ipRequest");
     return {

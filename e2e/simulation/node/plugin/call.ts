@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { supportedVersions } from "#cni/versions.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -6,7 +6,7 @@ import type { Attached } from "../../world/attached.ts";
 
 /** An error without a code, as most of the reference plugins' are. */
 export function pluginError(message: string): CniError {
-  return new CniError(CniErrorCode.Internal, message);
+  return new CniError("Internal", message);
 }
 
 /**

@@ -1,5 +1,5 @@
 import { constants } from "node:os";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { NetnsError } from "#engine/ports.ts";
 import { type EngineProcess, type SandboxToEnter, world } from "../../world/world.ts";
 import { agentEnter } from "./agent-enter.ts";
@@ -141,7 +141,7 @@ function netlinkOrder(call: ShimCall, netns: string, messages: Uint8Array): Uint
 }
 
 function refuse(message: string): never {
-  throw new CniError(CniErrorCode.IoFailure, `refused: ${message}`);
+  throw new CniError("IoFailure", `refused: ${message}`);
 }
 
 function messageTypes(messages: Uint8Array): number[] {

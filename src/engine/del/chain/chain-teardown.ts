@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/deps.ts";
@@ -90,7 +90,7 @@ class ChainTeardown {
   async #leaveDevice(call: DelegateCall, { id, holder, isAttached }: HeldDevice): Promise<void> {
     if (!isAttached) {
       throw new CniError(
-        CniErrorCode.TryAgainLater,
+        "TryAgainLater",
         `cannot yet release device ${id} with plugin ${quoted(call)}: ${holder} is being attached with it`,
       );
     }
@@ -232,7 +232,7 @@ class ChainTeardown {
     const timeoutMs = Math.min(call.timeoutMs, Math.floor(budget.remainingMs / parts));
     if (timeoutMs < 1) {
       throw new CniError(
-        CniErrorCode.TryAgainLater,
+        "TryAgainLater",
         `plugin ${quoted(call)} was not executed: the time for detaching its network is used up`,
       );
     }

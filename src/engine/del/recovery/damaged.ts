@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/deps.ts";
 import type { DamagedRecord } from "#engine/record/record-store.ts";
@@ -16,7 +16,7 @@ export async function detachDamaged(
   { path, budget }: { readonly path: readonly string[]; readonly budget: TimeBudget },
 ): Promise<void> {
   const sandbox = { containerId, ifName, netns: "", path, cniArgs: [], cniVersion: currentVersion };
-  const error = new CniError(CniErrorCode.DecodingFailure, reason);
+  const error = new CniError("DecodingFailure", reason);
   const config = { ...ctx.config, delBudgetMs: budget.remainingMs };
   await detachUnrecorded({ ...ctx, config }, sandbox, { state: "unusable", error });
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { cachedAddFileName } from "#npwg/multus/cached-add.ts";
@@ -130,7 +130,7 @@ test("DEL logs a damaged Multus file as an error and detaches the default networ
 
 test("DEL fails if a Multus file is temporarily unreadable, so that it is retried", async () => {
   const lab = labAfterMultus();
-  lab.multusFiles.failure = new CniError(CniErrorCode.IoFailure, "EIO");
+  lab.multusFiles.failure = new CniError("IoFailure", "EIO");
   expect((await lab.del(web)).json).toMatchObject({ code: 5 });
   expect(lab.plugins.log()).toEqual([]);
 });

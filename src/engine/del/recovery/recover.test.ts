@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { attachedPod, attachedTo, missing, web, withIpam } from "#engine/testing/pod-lab.ts";
 
-const unreadable = new CniError(CniErrorCode.IoFailure, "cannot read it: EMFILE");
+const unreadable = new CniError("IoFailure", "cannot read it: EMFILE");
 
 /** A pod that is attached to ptp on eth0 and to bridge and tuning on net1. */
 const attached = (): Promise<EngineLab> => attachedPod("a", { a: ["bridge", "tuning"] });
@@ -146,7 +146,7 @@ test.each([
       await lab.add();
       expect(await lab.del()).toMatchObject({ exitCode: 0 });
     }
-    lab.source.failure = new CniError(CniErrorCode.TryAgainLater, "API server away");
+    lab.source.failure = new CniError("TryAgainLater", "API server away");
     expect(await lab.del()).toMatchObject({ exitCode });
   },
 );

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
@@ -447,7 +447,7 @@ test("networks get devices from device plugins and from claims, each resource fr
 test("an unavailable source does not block a pod that has enough devices from other sources [D-29]", async () => {
   const kubelet = new FakeDevices().allocate(vf, "a");
   const dra = new FakeDevices("ResourceClaim x");
-  dra.failure = new CniError(CniErrorCode.TryAgainLater, "the API server is unavailable");
+  dra.failure = new CniError("TryAgainLater", "the API server is unavailable");
   const lab = labWith("sriov", [kubelet, dra]);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.logger.at("warn")).toHaveLength(1);
@@ -455,6 +455,6 @@ test("an unavailable source does not block a pod that has enough devices from ot
     const held = labWith(networks, [kubelet, dra]);
     expect((await held.add(web)).json).toMatchObject({ code: 11 });
   }
-  dra.failure = new CniError(CniErrorCode.InvalidRequest, "a claim is missing");
+  dra.failure = new CniError("InvalidRequest", "a claim is missing");
   expect((await labWith("sriov", [kubelet, dra]).add(web)).json).toMatchObject({ code: 100 });
 });

@@ -1,6 +1,5 @@
 import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
 import { readDocument } from "#cni/document.ts";
-import { CniErrorCode } from "#cni/error.ts";
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
 import type { CalledPod, Pod } from "#engine/ports.ts";
@@ -54,7 +53,7 @@ function isDeclared({ capabilities }: RequestConf): boolean {
 
 function runtimeAnnotations(conf: RequestConf): Record<string, string> | undefined {
   const subject = "invalid network configuration on stdin";
-  const options = { subject, code: CniErrorCode.InvalidNetworkConfig };
+  const options = { subject, reason: "InvalidNetworkConfig" } as const;
   return readDocument(conf.raw, options, (fields) => {
     const runtimeConfig = fields.object("runtimeConfig");
     // Go writes a map without members as null, too.
