@@ -8,22 +8,34 @@ const requestCases = new Map([
   ["five", "five networks"],
 ]);
 
-/** Requests to the API for one pod. */
+/** Requests to the API for one pod: reads of pods and of definitions, status writes, and events. */
 export function requestTable({ cases }: Results): string[] {
-  const rows = cases.flatMap(({ id: caseId, rows: own }) =>
-    (requestCases.has(caseId) ? own : [])
-      .filter(({ id }) => !["direct", "floor"].includes(id))
-      .map(({ name, requests }) => {
-        const sum = (pattern: RegExp): string =>
-          Object.entries(requests)
-            .filter(([what]) => pattern.test(what))
-            .reduce((total, [, count]) => total + count, 0)
-            .toFixed(1);
-        const columns = [/^GET pods/, /^GET network/, /^(PATCH|PUT) pods/, /events$/, /./];
-        return [`${name}: ${requestCases.get(caseId)}`, ...columns.map(sum)];
-      }),
+  const shown = cases.filter(({ id }) => requestCases.has(id));
+  const patterns = [/^GET pods/, /^GET network/, /^(PATCH|PUT) pods/, /events$/];
+  const names = new Set(
+    shown.flatMap(({ rows }) =>
+      rows.filter(({ id }) => !["direct", "floor"].includes(id)).map(({ name }) => name),
+    ),
   );
-  return table(["", "pod reads", "definition reads", "status writes", "events", "all"], rows);
+  const sums = (requests: Readonly<Record<string, number>>): string =>
+    patterns
+      .map((pattern) =>
+        Object.entries(requests)
+          .filter(([what]) => pattern.test(what))
+          .reduce((total, [, count]) => total + count, 0),
+      )
+      .map((sum) => String(Math.round(sum * 10) / 10))
+      .join("+");
+  return table(
+    ["", ...requestCases.values()],
+    [...names].map((name) => [
+      name,
+      ...[...requestCases.keys()].map((id) => {
+        const row = shown.find((each) => each.id === id)?.rows.find((each) => each.name === name);
+        return row === undefined ? "" : sums(row.requests);
+      }),
+    ]),
+  );
 }
 
 /** Memory of each process. */

@@ -18,7 +18,10 @@ export function formatReport(results: Results): string {
       "The first ten calls after the start of the daemon (ptp and macvlan, medians)",
       firstCalls(results),
     ),
-    ...section("Requests to the API for one pod, ADD and DEL", requestTable(results)),
+    ...section(
+      "Requests to the API for one pod, ADD and DEL: reads of pods + of definitions + status writes + events",
+      requestTable(results),
+    ),
     ...section(
       "Memory of each process, in MiB: those of a call at their end, for two plugins that do nothing",
       memoryTable(results),
