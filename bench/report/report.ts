@@ -19,7 +19,7 @@ export function formatReport(results: Results): string {
       firstCalls(results),
     ),
     ...section(
-      "Requests to the API for one pod, ADD and DEL: reads of pods + of definitions + status writes + events",
+      "API requests for one pod: reads of pods + of definitions + status writes + events",
       requestTable(results),
     ),
     ...section(
