@@ -274,3 +274,93 @@ test("handle() does not refuse to detach the shim's own network namespace", asyn
   expect(await lab.del({ env: { PLEXUS_NETNS: "own" } })).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toEqual([]);
 });
+
+test("handle() measures and logs a call whose shim has gone, too", async () => {
+  const lab = new EngineLab({ uptimeMs: 1_000_000 });
+  const host = lab.host();
+  host.goesAt = 0;
+  await expect(lab.add({ host })).rejects.toThrow("the shim has gone");
+  expect(lab.measured).toEqual(["start ADD", "end ADD 999"]);
+  expect(lab.logger.lines).toMatchObject([{ level: "error", fields: { code: 999 } }]);
+});
+
+test("handle() logs how long a call took", async () => {
+  const lab = new EngineLab({ uptimeMs: 1_000_000 });
+  lab.plugins.script("ptp ADD", (call) => {
+    lab.advance(5000);
+    return lab.plugins.work(call);
+  });
+  await lab.add();
+  const { durationMs } = lab.logger.lines[0]!.fields;
+  expect(Math.floor(Number(durationMs) / 1000)).toBe(5);
+});
+
+test.each<[string, startedUs: string, connect: RegExp | undefined]>([
+  ["an hour ago", String((Date.now() - 3_600_000) * 1000), /^36\d{5}\.\d+$/],
+  ["later, by a clock that was set back", String((Date.now() + 3_600_000) * 1000), /^0\.000$/],
+  ["at an unknown time", "", undefined],
+])("handle() traces the time since a shim was started %s", async (_, startedUs, connect) => {
+  const env = { PLEXUS_TRACE: "1", PLEXUS_STARTED_US: startedUs };
+  const { stderr } = await new EngineLab().add({ env });
+  const took = /^plexus trace: connect .* for +([\d.-]+|NaN) ms$/m.exec(stderr)?.[1];
+  if (connect === undefined) expect([took, stderr.includes("started")]).toEqual([undefined, false]);
+  else expect(took).toMatch(connect);
+});
+
+test("handle() detaches a sandbox although the network configuration is invalid, and warns", async () => {
+  const lab = new EngineLab();
+  await lab.add();
+  const conf = { delegates: "none" };
+  expect(await lab.check({ conf })).toMatchObject({ exitCode: 1, json: { code: 7 } });
+  expect(await lab.del({ conf })).toMatchObject({ exitCode: 0 });
+  expect([lab.plugins.log("DEL"), lab.records.keys]).toEqual([["ptp DEL eth0"], []]);
+  expect(lab.logger.lines.find(({ level }) => level === "warn")).toMatchObject({
+    message: "DEL ignores an invalid network configuration",
+    fields: { err: { code: 7 } },
+  });
+});
+
+test("handle() answers a DEL without the words on which containerd forgets the pod, and other calls with them", async () => {
+  const lab = new EngineLab();
+  lab.records.failLoad = { record: new Error("index not found") };
+  expect((await lab.check()).json).toMatchObject({ msg: expect.stringContaining("not found") });
+  lab.records.failLoad = {};
+  await lab.add();
+  lab.records.failFinish = new Error("index not found");
+  expect((await lab.del()).json).toMatchObject({ msg: expect.stringContaining("index absent") });
+});
+
+test("handle() retries no leftover while a garbage collection runs", async () => {
+  const lab = new EngineLab({ leftoverDuty: "daemon" });
+  lab.conf = { delegates: [{ ...network("default-net", "ptp"), cniVersion: "1.1.0" }] };
+  await lab.add();
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  await lab.del();
+  lab.plugins.unscript("ptp DEL");
+  lab.advance(60_000);
+  const held = Promise.withResolvers<undefined>();
+  lab.plugins.script("ptp GC", () => held.promise);
+  const collected = lab.gc(["c1"]);
+  await turns();
+  lab.plugins.calls.length = 0;
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).not.toContain("ptp DEL eth0");
+  held.resolve(undefined);
+  expect(await collected).toMatchObject({ exitCode: 0 });
+});
+
+test("handle() lists the leftovers after a DEL that fails, and after others once a minute", async () => {
+  const lab = new EngineLab({ leftoverDuty: "daemon" });
+  const list = vi.spyOn(lab.records, "list");
+  const listsAfter = async (afterMs: number): Promise<number> => {
+    lab.advance(afterMs);
+    list.mockClear();
+    await lab.del();
+    return list.mock.calls.length;
+  };
+  await listsAfter(0);
+  expect([await listsAfter(50_000), await listsAfter(11_000)]).toEqual([0, 1]);
+  await lab.add();
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  expect(await listsAfter(1000)).toBe(1);
+});

@@ -33,5 +33,6 @@ test("combineErrors() returns a single error unchanged and combines several with
   expect(combineErrors([first, new CniError(5, "locked")], "2 failed")).toMatchObject({
     code: 102,
     message: "2 failed: busy; locked",
+    cause: { errors: [first, { code: 5, message: "locked" }] },
   });
 });

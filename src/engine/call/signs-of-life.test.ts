@@ -19,7 +19,7 @@ const gone = contextWith(() => undefined);
 test.each<[string, CallContext, netns: string, isNothing: boolean]>([
   ["a namespace", exists, path, false],
   ["nothing", gone, path, true],
-  ["no path", exists, "", true],
+  ["no path, whatever the empty path leads to", contextWith((k) => k.addNamespace("")), "", true],
   [
     "a file, where others may have a namespace",
     contextWith((k) => k.hideNamespace(path)),

@@ -26,5 +26,7 @@ test("Trace lists a phase that fails, and rethrows its error", async () => {
   await expect(trace.phase("record", () => Promise.reject(new Error("full")))).rejects.toThrow(
     "full",
   );
-  expect(trace.format(Number.NaN)).toBe("plexus trace: record at     0.000 ms for     4.000 ms\n");
+  for (const unknown of [Number.NaN, 0]) {
+    expect(trace.format(unknown)).toBe("plexus trace: record at     0.000 ms for     4.000 ms\n");
+  }
 });

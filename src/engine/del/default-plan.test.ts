@@ -32,7 +32,10 @@ test("keepDefaultPlan() uses the conf file's default network, or else that of th
   await lab.engine.keepDefaultPlan({});
   expect(kept(lab)).toEqual(["ptp"]);
   await lab.status({ conf: { delegates: [network("other", "bridge")] } });
+  await lab.del({ conf: { delegates: [network("old", "ipvlan")] } });
   await lab.engine.keepDefaultPlan({});
+  expect(kept(lab)).toEqual(["bridge"]);
+  await lab.engine.keepDefaultPlan({ name: "without-default" });
   expect(kept(lab)).toEqual(["bridge"]);
   await lab.engine.keepDefaultPlan({ delegates: [network("third", "macvlan")] });
   expect(kept(lab)).toEqual(["macvlan"]);

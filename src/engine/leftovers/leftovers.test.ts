@@ -725,6 +725,7 @@ test("retryLeftover() retries one teardown at a time, until none is due", async 
   expect(lab.plugins.log()).toEqual(["bridge DEL net1", "bridge DEL net1"]);
   expect(lab.plugins.calls[0]?.searchPath).toEqual(["/opt/cni/bin", "/opt/agent/bin"]);
   expect(Math.ceil(lab.plugins.calls[0]!.timeoutMs / 1000)).toBe(30);
+  expect(lab.measured.slice(-2)).toEqual(["bridge DEL default/a ok", "bridge DEL default/a ok"]);
   expect(lab.records.keys).toEqual(["c3@eth0"]);
 });
 
@@ -760,7 +761,11 @@ test("retryAllLeftovers() tries each leftover once, due or not, and returns the 
     return call.containerId === "c1" ? undefined : failed(5, "busy");
   });
   const own = lab.del(container("c3"));
+  lab.plugins.calls.length = 0;
   const outcomes = await lab.engine.retryAllLeftovers(agent, lab.host());
+  const ofC1 = lab.plugins.calls.find(({ containerId }) => containerId === "c1");
+  expect(ofC1?.searchPath).toEqual(["/opt/cni/bin", "/opt/agent/bin"]);
+  expect(Math.ceil(Number(ofC1?.timeoutMs) / 1000)).toBe(30);
   expect(outcomes.map((each) => [each.record.containerId, each.remainsBecause])).toEqual([
     ["c1", undefined],
     ["c2", expect.stringContaining("busy")],

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { FakeSandboxHosts } from "#engine/hotplug/testing/fake-sandbox-hosts.ts";
 import type { Pod } from "#engine/ports.ts";
+import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -73,10 +74,16 @@ test("a sandbox that another process works on, or whose DEL has begun, is left a
   expect(await recordedUid(lab)).toBe("mirror-1");
 });
 
-test("another pod of that name is no mirror, also where the runtime names no UID", async () => {
+test("another pod of that name is no mirror, also where the runtime names no UID, or no pod", async () => {
   const lab = await attached("default/web");
   const { [mirrorAnnotation]: _, ...annotations } = mirrorOf("other").annotations;
-  expect(await lab.engine.adoptMirror({ ...mirrorOf("other"), annotations }, lab.conf)).toBe(true);
+  const other = { ...mirrorOf("other"), annotations };
+  expect(await lab.engine.adoptMirror(other, lab.conf)).toBe(true);
+  const { record } = (await lab.records.load(sandbox))!;
+  const unnamed = record.attachments.map((each) => ({ ...each, cniArgs: [] }));
+  const changed = { ...record, attachments: unnamed };
+  lab.records.put(changed, teardownPlan(changed, 60_000));
+  expect(await lab.engine.adoptMirror(other, lab.conf)).toBe(true);
   expect([await recordedUid(lab), lab.publisher.published.size]).toEqual(["mirror-1", 0]);
 });
 

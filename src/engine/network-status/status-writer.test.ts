@@ -330,6 +330,19 @@ test("the status of a sandbox in use by another process's call is owed again whe
   expect(lab.publisher.status("default/web")).toMatchObject([{ ips: ["10.0.0.9"] }]);
 });
 
+test("nothing is owed again if another process has detached the pod's only sandbox meanwhile", async () => {
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  const late = Promise.withResolvers<void>();
+  lab.publisher.applied = late.promise;
+  const publishing = lab.engine.publishPendingStatuses(unused);
+  await new Promise(setImmediate);
+  await lab.records.finish(sandbox);
+  late.resolve();
+  await publishing;
+  expect([lab.records.keys, lab.logger.at("warn")]).toEqual([[], []]);
+});
+
 test("the status of a sandbox in use for longer than five seconds is left as it is", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());
