@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import type { PublishOptions } from "#engine/ports.ts";
 import type { AttachmentRecord, StatusPause } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";
@@ -158,9 +159,11 @@ test.each([
     const other = labWithPod();
     await other.add(web);
     const { record } = (await other.records.load(sandbox))!;
-    const createdAt =
-      when === "before it" ? "2100-01-01T00:00:00.000Z" : "2000-01-01T00:00:00.000Z";
-    const its = { ...record, containerId: "c2", createdAt };
+    const clock =
+      when === "before it"
+        ? { createdAt: "2100-01-01T00:00:00.000Z", clockMs: 1e9 }
+        : { createdAt: "2000-01-01T00:00:00.000Z" };
+    const its = { ...record, containerId: "c2", ...clock };
     const attachOther = async (): Promise<void> =>
       void (await lab.records.create(its, teardownPlan(its, 60_000)));
     if (when === "before it") await attachOther();
@@ -226,6 +229,21 @@ test("publishPendingStatuses() skips a sandbox for which another process serves 
   expect(lab.publisher.published.size).toBe(0);
 });
 
+test("publishPendingStatuses() skips a sandbox for which this process serves a call", async () => {
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  const held = Promise.withResolvers<undefined>();
+  lab.plugins.script("ptp CHECK", () => held.promise);
+  const checked = lab.check(web);
+  await eventually(() => expect(lab.plugins.of("ptp", "CHECK")).toHaveLength(1));
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.published.size).toBe(0);
+  held.resolve(undefined);
+  expect(await checked).toMatchObject({ exitCode: 0 });
+  await lab.engine.publishPendingStatuses(unused);
+  expect(lab.publisher.published.size).toBe(1);
+});
+
 test("publishPendingStatuses() drops the status of a sandbox if the pod has a newer sandbox", async () => {
   const lab = await unpublished();
   lab.publisher.outcome = "settled";
@@ -260,6 +278,36 @@ async function replaceElsewhere(
   const its = { ...attached, containerId: "c2", clockMs: record.clockMs + 1, ...changes };
   lab.records.put(its, teardownPlan(its, 60_000));
 }
+
+/** Another process attaches c2; its DEL of c1 has not begun. */
+async function attachElsewhere(lab: EngineLab): Promise<void> {
+  const { record } = (await lab.records.load(sandbox))!;
+  const { pendingStatus: _, ...attached } = record;
+  lab.records.latestOf = () => sandbox;
+  const its = { ...attached, containerId: "c2", clockMs: record.clockMs + 1 };
+  lab.records.put(its, teardownPlan(its, 60_000));
+}
+
+test("a status that was not written before the answer is not sent after it if another process has attached a newer sandbox", async () => {
+  const lab = labWithPod({ config: beforeReply });
+  let isCurrent: PublishOptions["isCurrent"];
+  lab.publisher.publish = async (_pod, _annotations, options) => {
+    isCurrent = options?.isCurrent;
+    return "pending";
+  };
+  await lab.add(web);
+  expect(await isCurrent?.()).toBe(true);
+  await attachElsewhere(lab);
+  expect(await isCurrent?.()).toBe(false);
+});
+
+test("publishPendingStatuses() drops the status of a sandbox if another process has attached a newer one", async () => {
+  const lab = await unpublished();
+  lab.publisher.outcome = "settled";
+  await attachElsewhere(lab);
+  await lab.engine.publishPendingStatuses(unused);
+  expect([lab.publisher.published.size, await pendingOf(lab)]).toEqual([0, undefined]);
+});
 
 const owedByOther = { pendingStatus: { [networkStatusAnnotation]: '[{"name":"its"}]' } };
 
