@@ -18,7 +18,7 @@ test.each<[leftMs: number, limits: { eachMs?: number }, timeoutMs: number | unde
     const run = limitedRunner(
       async (call) => {
         given.push(call.timeoutMs);
-        return { outcome: "exited", code: 0, stdout: "", stderr: "", elapsedUs: 0 };
+        return { outcome: "exited", code: 0, stdout: "", stderr: "", message: "", elapsedUs: 0 };
       },
       { budget, task: "the DEL", ...limits },
     );
