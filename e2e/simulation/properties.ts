@@ -31,6 +31,7 @@ export const properties = {
   answered:
     "The runtime does not have to end a call, unless its delegates take that long. A DEL takes less than two minutes, whatever they do.",
   independent: "A call does not wait for the delegates of another pod.",
+  asserted: "What Plexus asserts of itself holds.",
   unexpected: "plexusd does not fail in a way that nothing handles.",
 } as const;
 export type Property = keyof typeof properties;
@@ -161,6 +162,10 @@ export class Properties implements Observer {
   requestedTooEarly(request: string, askedUs: number): void {
     // Another sandbox may have the same status.
     if (this.#lastAddUs < askedUs) this.violate("patient", request);
+  }
+
+  assertionBroken(details: string): void {
+    this.violate("asserted", details);
   }
 
   statusNotRecorded(process: Process): void {

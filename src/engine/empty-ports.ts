@@ -33,7 +33,7 @@ export const emptyPorts = {
   },
   deviceSources: [],
   logger: noLogger,
-  metrics: { requestStarted() {}, requestEnded() {}, delegateEnded() {} },
+  metrics: { requestStarted() {}, requestEnded() {}, delegateEnded() {}, assertionBroken() {} },
 } satisfies Partial<EngineDeps>;
 
 /** A source without pods and definitions. */

@@ -4,6 +4,7 @@ import { parsePluginRequest, sameNetnsError } from "#cni/plugin/parse-request.ts
 import type { PluginRequest } from "#cni/plugin/request.ts";
 import { printResult } from "#cni/result/format.ts";
 import { add } from "#engine/add/add.ts";
+import { reportBroken } from "#engine/call/assertions.ts";
 import type { Call, CallHost, CallOutcome, ServedCall } from "#engine/call/call.ts";
 import {
   type CallTools,
@@ -33,6 +34,7 @@ import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts"
 import { adoptMirror } from "#engine/network-status/adopt-mirror.ts";
 import { type PaymentOptions, PendingPayments } from "#engine/network-status/pending-payments.ts";
 import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-pod.ts";
+import type { RecordKey } from "#engine/record/record.ts";
 import { status } from "#engine/status/status.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
@@ -48,7 +50,7 @@ const agentBudgetMs = 30_000;
 /** Serves CNI calls: every decision of Plexus is made below this class. */
 export class Engine {
   readonly #deps: EngineDeps;
-  readonly #locks = new SandboxLocks();
+  readonly #locks: SandboxLocks;
   readonly #leftovers: Leftovers;
   readonly #hotPlug: HotPlug;
   readonly #inspector: Inspector;
@@ -61,6 +63,7 @@ export class Engine {
 
   constructor(deps: EngineDeps) {
     this.#deps = deps;
+    this.#locks = new SandboxLocks(deps);
     this.#leftovers = new Leftovers(deps, this.#locks);
     this.#payments = new PendingPayments(deps, this.#locks);
     const sandboxes = new RunningSandboxes(deps, this.#locks);
@@ -143,7 +146,17 @@ export class Engine {
       return await add(ctx, request, this.#locks);
     }
     if (request.command === "CHECK") return void (await check(ctx, request));
-    return void (await del(ctx, request));
+    await del(ctx, request);
+    await this.#expectNoRecord(ctx, request);
+    return undefined;
+  }
+
+  /** Under the sandbox's lock: no other process makes its record meanwhile. */
+  async #expectNoRecord(ctx: CallContext, key: RecordKey): Promise<void> {
+    const stored = await ctx.deps.records.load(key).catch(() => undefined);
+    if (stored === undefined) return;
+    const { containerId, ifName } = key;
+    reportBroken({ ...ctx.deps, logger: ctx.logger }, "record_after_del", { containerId, ifName });
   }
 
   /** Retries a leftover before the call is answered, while its shim can still execute plugins. */

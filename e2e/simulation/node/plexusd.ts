@@ -5,6 +5,7 @@ import { plexusConf, textOf } from "#daemon/cni-conf/plexus-conf.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
 import { housekeepingTasks } from "#daemon/housekeeping-tasks.ts";
 import { type Calls, noCalls, openNode, startNode } from "#daemon/node.ts";
+import { brokenAssertion } from "#engine/call/assertions.ts";
 import { readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { emptyPorts, noLogger } from "#engine/empty-ports.ts";
@@ -93,7 +94,10 @@ const logger: Logger = {
     world().note(() => `log: ${message} ${shown(fields)}`);
     if (message === unrecordedStatus) world().observer.statusNotRecorded(world().schedule.current);
   },
-  error: (fields, message) => world().note(() => `log: ${message} ${shown(fields)}`),
+  error: (fields, message) => {
+    world().note(() => `log: ${message} ${shown(fields)}`);
+    if (message.startsWith(brokenAssertion)) world().observer.assertionBroken(message);
+  },
   child: () => logger,
 };
 

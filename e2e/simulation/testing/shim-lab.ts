@@ -73,6 +73,7 @@ export class ShimLab {
     const observer: Observer = {
       delegateStarted: () => undefined,
       delegateEnded: () => undefined,
+      assertionBroken: () => undefined,
       statusNotRecorded: () => undefined,
       requestedTooEarly: () => undefined,
     };

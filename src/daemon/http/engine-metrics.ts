@@ -1,4 +1,5 @@
 import type { Registry } from "prom-client";
+import { assertions } from "#engine/call/assertions.ts";
 import type { EngineMetrics } from "#engine/call/deps.ts";
 import { metric } from "./metric-table.ts";
 
@@ -15,6 +16,9 @@ export function engineMetrics(registry: Registry): CallMetrics {
   const duration = metric(registry, "plexus_cni_request_duration_seconds");
   const delegates = metric(registry, "plexus_delegate_duration_seconds");
   const inFlight = metric(registry, "plexus_inflight_requests");
+  const broken = metric(registry, "plexus_broken_assertions_total");
+  // Without a first value, the first increase does not count as one.
+  for (const assertion of Object.keys(assertions)) broken.inc({ assertion }, 0);
   const networks = limitedLabel(200);
   const types = limitedLabel(50);
   return {
@@ -35,6 +39,7 @@ export function engineMetrics(registry: Registry): CallMetrics {
       };
       delegates.observe(labels, milliseconds / 1000);
     },
+    assertionBroken: (assertion) => broken.inc({ assertion }),
   };
 }
 

@@ -34,6 +34,11 @@ export const metricTable = {
     buckets: callBuckets,
     help: "Duration of each plugin execution.",
   },
+  plexus_broken_assertions_total: {
+    type: "counter",
+    labelNames: ["assertion"],
+    help: "What plexusd asserts of itself and found false: a defect of Plexus. Its log has the state.",
+  },
   plexus_inflight_requests: { type: "gauge", help: "Calls that are being served." },
   plexus_attachments: { type: "count", help: "Attachments that are recorded on this node." },
   plexus_leftover_records: {

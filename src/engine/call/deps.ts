@@ -13,6 +13,7 @@ import type {
   StatusPublisher,
 } from "#engine/ports.ts";
 import type { RecordStore } from "#engine/record/record-store.ts";
+import type { Assertion } from "./assertions.ts";
 import type { Trace } from "./trace.ts";
 
 /** Everything the engine depends on; built once by its process (daemon or standalone). */
@@ -60,6 +61,7 @@ export interface EngineMetrics {
     ok: boolean;
     milliseconds: number;
   }): void;
+  assertionBroken(assertion: Assertion): void;
 }
 
 /** What the functions that serve one call work with. */

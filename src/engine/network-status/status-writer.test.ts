@@ -309,14 +309,14 @@ test("publishPendingStatuses() drops the status of a sandbox if another process 
   expect([lab.publisher.published.size, await pendingOf(lab)]).toEqual([0, undefined]);
 });
 
-const owedByOther = { pendingStatus: { [networkStatusAnnotation]: '[{"name":"its"}]' } };
+const owedByOther = { pendingStatus: { [networkStatusAnnotation]: '[{"name":"default-net"}]' } };
 
 test("a status that another process owes a newer sandbox is published, although this process attached an earlier one", async () => {
   const lab = labWithPod();
   await lab.add(web);
   await replaceElsewhere(lab, owedByOther);
   await lab.engine.publishPendingStatuses(unused);
-  expect(lab.publisher.status("default/web")).toEqual([{ name: "its" }]);
+  expect(lab.publisher.status("default/web")).toEqual([{ name: "default-net" }]);
   expect(await pendingOf(lab, { containerId: "c2", ifName: "eth0" })).toBeUndefined();
 });
 

@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
+import { reportBroken } from "#engine/call/assertions.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PodIdentity, PodName, PublishPause } from "#engine/ports.ts";
 import { type AttachmentRecord, addHasEnded, type RecordKey } from "#engine/record/record.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { isLatest, isSame, latestSandbox } from "./latest-sandbox.ts";
 import { type KnownToAdd, statusOfRecord } from "./status-of-record.ts";
 import { statusPause } from "./status-pause.ts";
@@ -112,6 +114,7 @@ export async function pay(
       logger.warn({ err }, "cannot record when a status is to be sent again"),
     );
   };
+  expectRecorded(ctx, record, pendingStatus);
   const outcome = await deps.publisher.publish(pod, pendingStatus, {
     waitsForEnd: unrecorded === undefined,
     isCurrent: async () => isCurrent(await load()),
@@ -121,6 +124,20 @@ export async function pay(
   if (isLate) await oweAgain(ctx, pod, payment);
   else if (outcome === "settled") await note({});
   return outcome === "settled" ? {} : owed;
+}
+
+/** Asserts that a status names nothing that the record does not have. */
+function expectRecorded(
+  { deps, logger }: CallContext,
+  record: AttachmentRecord | undefined,
+  { [networkStatusAnnotation]: text }: NonNullable<OwedStatus["pendingStatus"]>,
+): void {
+  const recorded = record?.attachments.map(({ displayName }) => displayName) ?? [];
+  const named = text == null ? [] : (JSON.parse(text) as { readonly name: string }[]);
+  const others = named.filter(({ name }) => !recorded.includes(name));
+  if (others.length === 0) return;
+  const networks = others.map(({ name }) => name);
+  reportBroken({ ...deps, logger }, "status_of_record", { networks, recorded });
 }
 
 /**

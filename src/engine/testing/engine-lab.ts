@@ -1,3 +1,4 @@
+import type { Assertion } from "#engine/call/assertions.ts";
 import { type CallAnswer, readCall, type ServedCall } from "#engine/call/call.ts";
 import type { EngineMetrics, LeftoverDuty } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
@@ -77,6 +78,8 @@ export class EngineLab {
   readonly runtimeSandboxes = new FakeRuntimeSandboxes();
   readonly logger = new FakeLogger();
   readonly measured: string[] = [];
+  /** Any other assertion fails the test. */
+  expectedToBreak: Assertion | undefined;
   readonly engine: Engine;
   /** Read anew by every call. */
   config: Partial<EngineConfig>;
@@ -218,6 +221,10 @@ export class EngineLab {
       requestEnded: (command, { code }) => void this.measured.push(`end ${command} ${code ?? 0}`),
       delegateEnded: ({ type, command, network: name, ok }) =>
         void this.measured.push(`${type} ${command} ${name} ${ok ? "ok" : "failed"}`),
+      assertionBroken: (assertion) => {
+        if (this.expectedToBreak !== assertion) throw new Error(`${assertion} is broken`);
+        this.measured.push(`broken ${assertion}`);
+      },
     };
   }
 }
