@@ -1,6 +1,6 @@
 import type { Assertion } from "#engine/call/assertions.ts";
 import { type CallAnswer, readCall, type ServedCall } from "#engine/call/call.ts";
-import type { EngineMetrics, LeftoverDuty } from "#engine/call/deps.ts";
+import type { EngineDeps, EngineMetrics, LeftoverDuty } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
@@ -30,6 +30,8 @@ export interface LabOptions {
   /** The daemon's own configuration. */
   readonly config?: Partial<EngineConfig>;
   readonly noSource?: boolean;
+  /** Where definitions come from. @default the source of pods */
+  readonly definitions?: NonNullable<EngineDeps["definitions"]>;
   /** Whether calls repeat the teardowns that others left behind. @default false */
   readonly leftoverDuty?: LeftoverDuty;
   /** For how long the machine has run when the engine starts. @default 0 */
@@ -98,6 +100,7 @@ export class EngineLab {
     this.engine = new Engine({
       config: () => this.config,
       ...(options.noSource === true ? {} : { source }),
+      ...(options.definitions && { definitions: options.definitions }),
       publisher,
       events,
       records,

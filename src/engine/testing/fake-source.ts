@@ -49,9 +49,13 @@ export class FakeSource implements ClusterSource {
     return pod.uid === identity.uid ? pod : undefined;
   }
 
-  async getPodObject({ namespace, name }: CalledPod): Promise<undefined> {
+  async getPodObject(
+    { namespace, name }: CalledPod,
+    _options: { readonly signal?: AbortSignal },
+  ): Promise<JsonObject | undefined> {
     this.asked.push(`object ${namespace}/${name}`);
     if (this.failure !== undefined) throw this.failure;
+    return undefined;
   }
 
   async getNad(ref: {

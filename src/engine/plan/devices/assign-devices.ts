@@ -18,7 +18,7 @@ const ownWord = "the pod's annotation";
  * @throws CniError 100 when the pod has no such device; CniError 11 when that is not known
  */
 export async function assignDevices(
-  ctx: PlanContext & { readonly devicesInUse?: readonly string[] },
+  ctx: PlanContext & { readonly devicesInUse: readonly string[] },
   pod: Pod | undefined,
   networks: readonly ResolvedNetwork[],
 ): Promise<readonly ResolvedNetwork[]> {
@@ -27,18 +27,17 @@ export async function assignDevices(
   const allocated = await attempt(ctx, () => allocatedDevices(ctx, pod, needing));
   if (allocated === undefined) return networks;
   const pool = new DevicePool(allocated);
-  pool.exclude(ctx.devicesInUse ?? []);
-  const devices = new Map<ResolvedNetwork, AllocatedDevice>();
+  pool.exclude(ctx.devicesInUse);
+  const devices = new Map<ResolvedNetwork, AllocatedDevice | undefined>();
   for (const network of needing.filter(namesDevice)) {
-    const { displayName } = network;
-    const device = await attempt(ctx, () => selectedDevice(ctx, pool, network), displayName);
-    if (device !== undefined) devices.set(network, device);
+    const step = () => selectedDevice(ctx, pool, network);
+    devices.set(network, await attempt(ctx, step, network.displayName));
   }
   for (const network of needing.filter((each) => !namesDevice(each))) {
     const { resourceName: resource = "" } = network;
     const device = pool.take(() => true, [resource]);
-    if (device !== undefined) devices.set(network, device);
-    else {
+    devices.set(network, device);
+    if (device === undefined) {
       const needed = needing.filter(({ resourceName }) => resourceName === resource).length;
       reportMissing(ctx, pod, { network, resource, found: pool.count(resource), needed });
     }

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
+import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
+import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
@@ -86,6 +88,7 @@ test("add() passes every plugin the device as deviceID, pciBusID and runtimeConf
 test.each([
   [pci(1), pci(1)],
   ...["eth5", "eth0Mvp3", "0000:03:02.8", "vdpa0", "mlx5_core.sf.2"].map((id) => [id, undefined]),
+  ...[`${pci(1)}.2`, `vdpa-${pci(1)}`].map((id) => [id, undefined]),
 ])(
   "a single configuration gets the device %s, with the pciBusID %s [D-4] [D-17]",
   async (...ids) => {
@@ -123,7 +126,9 @@ test.each([
 ])(
   "a pod with %s is not attached, and the error says what to do [D-5]",
   async (_, ids, numbers) => {
-    const lab = labWith("sriov,other", [new FakeDevices().allocate(vf, ...ids)]);
+    const kubelet = new FakeDevices().allocate(vf, ...ids).allocate("vendor.example/third", "c");
+    const lab = labWith("sriov,third,other", [kubelet]);
+    lab.source.addNad("default/third", network("net-t", "macvtap"), needs("vendor.example/third"));
     const { exitCode, json } = await lab.add(web);
     expect([exitCode, json.code]).toEqual([1, 100]);
     const missing = ids.length === 0 ? "default/sriov" : "default/other";
@@ -142,6 +147,15 @@ test("missingDevice: warn attaches without the device, as Multus does, with a wa
   expect(lab.plugins.of("sriov", "ADD")[0]?.conf).not.toHaveProperty("deviceID");
   expect(lab.logger.at("warn")).toEqual([expect.stringContaining("was allocated 0")]);
   expect(lab.events.reasons).toContain("DeviceNotAllocated");
+});
+
+test("missingDevice: warn has nobody to tell of a sandbox that is no pod but the log", async () => {
+  const config = { missingDevice: "warn" } as const;
+  const lab = new EngineLab({ conf: { clusterNetwork: "main" }, config });
+  lab.source.addNad("kube-system/main", network("main", "ptp"), needs(vf));
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  expect(lab.logger.at("warn")).toEqual([expect.stringContaining("was allocated 0")]);
+  expect(lab.events.recorded).toEqual([]);
 });
 
 test.each([
@@ -182,6 +196,7 @@ test.each([
   ["vendor.example/v*", true],
   ["vendor.example/v", false],
   ["*.example/vf", false],
+  ["vendor.other/*", false],
   ["Vendor.example/vf", false],
 ])("markerResources: %s includes vendor.example/vf: %s [D-35]", async (pattern, isMarker) => {
   const lab = labWith("sriov", [new FakeDevices()], { config: { markerResources: [pattern] } });
@@ -213,22 +228,30 @@ test("a device in the annotation is used if the pod was allocated it, and other 
   expect(devicesOf(lab)).toMatchObject({ net1: pci(2), net2: pci(1) });
 });
 
+const another = "which the pod was not allocated, or which another of its networks has";
+const noSuch = (network: string, device: string): string =>
+  `network default/${network}: the pod's annotation asks for the device ${device}, ${another}`;
+
 test.each([
-  ["of another pod", asking("sriov", pci(7))],
-  ["of another resource", asking("sriov", "eth5")],
-  ["of another pod, for a definition that needs none", asking("plain", pci(7))],
+  ["of another pod", asking("sriov", pci(7)), noSuch("sriov", `"${pci(7)}" of resource ${vf}`)],
+  ["of another resource", asking("sriov", "eth5"), noSuch("sriov", `"eth5" of resource ${vf}`)],
+  [
+    "of another pod, for a definition that needs none",
+    asking("plain", pci(7)),
+    noSuch("plain", `"${pci(7)}"`),
+  ],
   [
     "that another of its networks has",
     JSON.stringify([
       { name: "sriov", deviceID: pci(1) },
       { name: "other", deviceID: pci(1) },
     ]),
+    noSuch("other", `"${pci(1)}" of resource ${vf}`),
   ],
-])("a pod cannot request a device %s [D-4] [S-306]", async (_, annotation) => {
+])("a pod cannot request a device %s [D-4] [S-306]", async (_, annotation, msg) => {
   const kubelet = new FakeDevices().allocate(vf, pci(1), pci(2)).allocate("a.example/b", "eth5");
   const lab = labWith(annotation, [kubelet], { config: { missingDevice: "warn" } });
-  const { json } = await lab.add(web);
-  expect(json).toMatchObject({ code: 100, msg: expect.stringContaining("was not allocated") });
+  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg });
   expect(lab.journal).toEqual([]);
 });
 
@@ -248,7 +271,7 @@ test("without a device source, the annotation's device is used, and a needed res
 test("devices of different resources may come from different sources, those of one may not [D-27]", async () => {
   const [kubelet, dra] = [new FakeDevices(), new FakeDevices("a resource claim")];
   kubelet.allocate(vf, pci(1));
-  dra.allocate("dra.example/nic", "eth5");
+  dra.allocate("dra.example/nic", "eth5").allocate(vf);
   const lab = labWith("sriov,claimed", [kubelet, dra]);
   lab.source.addNad("default/claimed", network("net-c", "macvtap"), needs("dra.example/nic"));
   await lab.add(web);
@@ -323,6 +346,20 @@ test("a plugin that declares the capability gets the file's path even without a 
   expect(statusInfo(lab)).toEqual({ type: "memif" });
   await lab.del(web);
   expect(lab.deviceInfo.files.has(cniFile)).toBe(false);
+});
+
+test("the status shows the device plugin's information where no plugin takes the file [D-19] [D-20]", async () => {
+  const lab = labWithInfo();
+  lab.source.addNad("default/sriov", network("net-s", "sriov"), needs(vf));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(statusInfo(lab)).toEqual(info);
+});
+
+test("a file that is left of an earlier attachment is not the information of one without a device [D-20]", async () => {
+  const lab = labWith("plain", []);
+  lab.deviceInfo.files.set(cniFile, JSON.stringify(info));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(statusInfo(lab)).toBeUndefined();
 });
 
 test.each(["missing", "garbage"])(
@@ -418,21 +455,62 @@ test("a claim's device needs no resource, neither on the device nor in the defin
   const lab = labWith(networks, [claimed("", ["a", "nic", "req"], ["b", "nic", "req"])]);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(devicesOf(lab)).toMatchObject({ net1: "a", net2: "b" });
+  // Nor need it have one for claims: no device plugin has described it.
+  expect(lab.logger.at("warn")).toEqual([]);
 });
 
 test.each([
-  ["that the pod does not have", byClaim("sriov", "gone")],
-  ["without such a request", byClaim("sriov", "nic", "gone")],
-  ["of another resource", byClaim("gpu", "nic")],
-  ["with another device than the one named", { ...byClaim("sriov", "nic"), deviceID: "z" }],
-])("a selection by a claim %s is refused [D-28]", async (_, element) => {
-  const lab = labWith(JSON.stringify([element]), [claimed(vf, ["a", "nic", "req"])]);
+  ["for a definition without a resource", byClaim("plain", "nic")],
+  ["with the ID of its device", { ...byClaim("sriov", "nic"), deviceID: "a" }],
+  ["of several for which the device was allocated", byClaim("sriov", "shared", "one")],
+])("a selection by a claim finds its device %s [D-28]", async (_, element) => {
+  const claims = [
+    { claim: "nic", request: "req" },
+    { claim: "shared", request: "one" },
+  ];
+  const dra: DeviceSource = {
+    devicesOf: async () => new Map([[vf, [{ id: "a", source: "ResourceClaim x", claims }]]]),
+  };
+  const lab = labWith(JSON.stringify([element]), [], { deviceSources: [dra] });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toMatchObject({ net1: "a" });
+});
+
+const unclaimed = (network: string, claim: string, resource: string): string =>
+  `network default/${network}: the pod's annotation asks for the device of ${claim}, for which it was ` +
+  `allocated no device${resource} that another of its networks does not have`;
+
+test.each([
+  [
+    "that the pod does not have",
+    byClaim("sriov", "gone"),
+    unclaimed("sriov", 'its resource claim "gone"', ` of resource ${vf}`),
+  ],
+  [
+    "that the pod does not have, for a definition without a resource",
+    byClaim("plain", "gone"),
+    unclaimed("plain", 'its resource claim "gone"', ""),
+  ],
+  [
+    "without such a request",
+    byClaim("sriov", "nic", "gone"),
+    unclaimed("sriov", 'request "gone" of its resource claim "nic"', ` of resource ${vf}`),
+  ],
+  [
+    "of another resource, whose device has no claim",
+    byClaim("gpu", "nic"),
+    unclaimed("gpu", 'its resource claim "nic"', " of resource vendor.example/gpu"),
+  ],
+  [
+    "with another device than the one named",
+    { ...byClaim("sriov", "nic"), deviceID: "z" },
+    noSuch("sriov", `"z" of resource ${vf}`),
+  ],
+])("a selection by a claim %s is refused [D-28]", async (_, element, msg) => {
+  const kubelet = new FakeDevices().allocate("vendor.example/gpu", "gpu0");
+  const lab = labWith(JSON.stringify([element]), [kubelet, claimed(vf, ["a", "nic", "req"])]);
   lab.source.addNad("default/gpu", network("gpu", "gpu"), needs("vendor.example/gpu"));
-  const { json } = await lab.add(web);
-  expect(json).toMatchObject({
-    code: 100,
-    msg: expect.stringMatching(/the pod's annotation asks/),
-  });
+  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg });
   expect(lab.events.reasons).toEqual(["DeviceNotAllocated"]);
 });
 
@@ -444,17 +522,79 @@ test("networks get devices from device plugins and from claims, each resource fr
   expect(devicesOf(lab)).toMatchObject({ net1: "of-claim", net2: "of-plugin" });
 });
 
-test("an unavailable source does not block a pod that has enough devices from other sources [D-29]", async () => {
-  const kubelet = new FakeDevices().allocate(vf, "a");
-  const dra = new FakeDevices("ResourceClaim x");
-  dra.failure = new CniError("TryAgainLater", "the API server is unavailable");
-  const lab = labWith("sriov", [kubelet, dra]);
+const unavailable = new CniError("TryAgainLater", "the API server is unavailable");
+
+test.each([
+  ["has one device of the one that it needs", "sriov", {}],
+  ["has one device of each of two resources", "sriov,third", {}],
+  ["needs a device for its default network only", "plain", { conf: { clusterNetwork: "main" } }],
+  ["has fewer devices than networks", "sriov,other", { code: 11 }],
+  ["has the device of one resource of two", "sriov,fourth", { code: 11 }],
+  ["asks for the device of a claim", JSON.stringify([byClaim("sriov", "nic")]), { code: 11 }],
+  ["asks for a device that may be of any resource", asking("plain", "z"), { code: 11 }],
+])(
+  "an unavailable source blocks a pod only if other sources have not enough devices: one that %s [D-29]",
+  async (_, networks, { conf, ...error }: { conf?: JsonObject; code?: number }) => {
+    const kubelet = new FakeDevices().allocate(vf, "a").allocate("vendor.example/third", "c");
+    const dra = new FakeDevices("ResourceClaim x");
+    dra.failure = unavailable;
+    const lab = labWith(networks, [kubelet, dra], conf && { conf });
+    lab.source.addNad("kube-system/main", network("main", "ptp"), needs(vf));
+    lab.source.addNad("default/third", network("net-t", "macvtap"), needs("vendor.example/third"));
+    lab.source.addNad("default/fourth", network("net-f", "vdpa"), needs("vendor.example/fourth"));
+    const { json } = await lab.add(web);
+    expect(json.code).toBe(error.code);
+    if (error.code === undefined) expect(lab.logger.at("warn")).toHaveLength(1);
+    dra.failure = new CniError("InvalidRequest", "a claim is missing");
+    const { json: decisive } = await lab.add({ ...web, env: { CNI_CONTAINERID: "c2" } });
+    expect(decisive).toMatchObject({ code: 100, msg: "a claim is missing" });
+  },
+);
+
+/** A source of devices that reads the pod. */
+function readingPod(read: unknown[]): DeviceSource {
+  return {
+    async devicesOf({ podObject }) {
+      read.push(await podObject());
+      return new Map();
+    },
+  };
+}
+
+test("sources of devices share one reading of the pod, which ends with the call [D-10]", async () => {
+  const [read, signals] = [[], []] as [unknown[], unknown[]];
+  const kubelet = new FakeDevices().allocate(vf, pci(1));
+  const deviceSources = [readingPod(read), kubelet, readingPod(read)];
+  const lab = labWith("sriov", [], { deviceSources });
+  const object = { spec: { nodeName: "n1" } };
+  lab.source.getPodObject = async (_pod, { signal }) => {
+    signals.push(signal);
+    return object;
+  };
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.logger.at("warn")).toHaveLength(1);
-  for (const networks of ["sriov,other", JSON.stringify([byClaim("sriov", "nic")])]) {
-    const held = labWith(networks, [kubelet, dra]);
-    expect((await held.add(web)).json).toMatchObject({ code: 11 });
-  }
-  dra.failure = new CniError("InvalidRequest", "a claim is missing");
-  expect((await labWith("sriov", [kubelet, dra]).add(web)).json).toMatchObject({ code: 100 });
+  expect(read).toEqual([object, object]);
+  expect(signals).toEqual([kubelet.lookups[0]?.signal]);
+});
+
+test("without a source of pods, sources of devices get no pod to read", async () => {
+  const read: unknown[] = [];
+  const kubelet = new FakeDevices().allocate(vf, pci(1));
+  const lab = new EngineLab({
+    noSource: true,
+    definitions: {
+      getNad: async (ref) => ({
+        ...ref,
+        annotations: needs(vf),
+        config: JSON.stringify(network("net-s", "sriov")),
+      }),
+    },
+    deviceSources: [readingPod(read), kubelet],
+  });
+  const annotations = { [networksAnnotation]: "sriov" };
+  const runtimeConfig = { [podAnnotationsCapability]: annotations };
+  expect(await lab.add({ pod: "default/web/uid-1", conf: { runtimeConfig } })).toMatchObject({
+    exitCode: 0,
+  });
+  expect(devicesOf(lab)).toMatchObject({ net1: pci(1) });
+  expect(read).toEqual([undefined]);
 });

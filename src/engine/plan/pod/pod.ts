@@ -36,10 +36,9 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
   if (identity === undefined) return undefined;
   const described = runtimePod(request.conf, identity);
   if (described !== undefined) return described;
-  const mayBeNoPod = isContainerName(request.cniArgs);
-  if (source === undefined && !mayBeNoPod) throw noSource(identity);
-  const pod = await source?.getPod(identity, { signal: ctx.signal });
-  if (pod !== undefined || mayBeNoPod) return pod;
+  if (source === undefined) throw noSource(identity);
+  const pod = await source.getPod(identity, { signal: ctx.signal });
+  if (pod !== undefined || isContainerName(request.cniArgs)) return pod;
   const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
   throw new CniError(
     "PodReplaced",
