@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
-import { exited, failed } from "#engine/testing/fake-plugins.ts";
+import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
 
@@ -66,6 +66,59 @@ test("check() of a container without a record fails with code 3, unknown contain
   expect(json).toMatchObject({ code: 3, msg: expect.stringContaining("c9") });
   await lab.del(web);
   expect((await lab.check(web)).json).toMatchObject({ code: 3 });
+});
+
+/** The sandbox of the lab's one network, and the answer of its ADD. */
+async function added(): Promise<{ lab: EngineLab; prevResult: JsonObject }> {
+  const lab = new EngineLab();
+  lab.plugins.script("ptp ADD", (call) => {
+    lab.plugins.work(call);
+    return exited(0, { ...interfaceResult(call, "10.0.0.1/24"), "x.example/own": "kept" });
+  });
+  const { json: prevResult } = await lab.add();
+  lab.kernel.removeLink(netns, "eth0");
+  lab.kernel.addLink(netns, "eth0", ["10.0.0.1/24"]);
+  lab.plugins.calls.length = 0;
+  return { lab, prevResult };
+}
+
+test.each<[what: string, of: (printed: JsonObject) => JsonObject]>([
+  ["no result", () => ({})],
+  ["the result of the ADD", (prevResult) => ({ prevResult })],
+  [
+    "the result of the ADD without its version",
+    ({ cniVersion: _, ...prevResult }) => ({ prevResult }),
+  ],
+])("check() with %s passes the default network's plugins what they printed", async (_, of) => {
+  const { lab, prevResult } = await added();
+  expect(await lab.check({ conf: of(prevResult) })).toMatchObject({ exitCode: 0 });
+  const [recorded] = lab.records.writes.at(-1)!.record.attachments;
+  expect(recorded?.result).toMatchObject({ "x.example/own": "kept" });
+  expect(lab.plugins.of("ptp", "CHECK")[0]?.conf.prevResult).toEqual(recorded?.result);
+});
+
+test("check() goes by the result that later plugins of the runtime's list have changed [R-0.4-24]", async () => {
+  const { lab, prevResult } = await added();
+  const changed = { ...prevResult, ips: [{ address: "10.0.0.9/24", interface: 0 }] };
+  const lost = "network default-net (eth0): interface eth0 has lost its address 10.0.0.9/24";
+  expect((await lab.check({ conf: { prevResult: changed } })).json).toMatchObject({ msg: lost });
+  lab.kernel.addAddresses(netns, "eth0", ["10.0.0.9/24"]);
+  expect(await lab.check({ conf: { prevResult: changed } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("ptp", "CHECK").map(({ conf }) => conf.prevResult)).toEqual([changed]);
+});
+
+test("check() wants each address on its own interface", async () => {
+  const { lab, prevResult } = await added();
+  const interfaces = ["eth0", "eth1"].map((name) => ({ name, sandbox: netns }));
+  const ips = interfaces.map((_, i) => ({ address: `10.0.${i}.1/24`, interface: i }));
+  const conf = { prevResult: { ...prevResult, interfaces, ips } };
+  lab.kernel.addLink(netns, "eth1", ["10.0.9.1/24"]);
+  lab.kernel.addAddresses(netns, "eth0", ["10.0.0.1/24", "10.0.1.1/24"]);
+  expect((await lab.check({ conf })).json).toMatchObject({
+    msg: "network default-net (eth0): interface eth1 has lost its address 10.0.1.1/24",
+  });
+  lab.kernel.addAddresses(netns, "eth1", ["10.0.1.1/24"]);
+  expect(await lab.check({ conf })).toMatchObject({ exitCode: 0 });
 });
 
 test("check() reports a missing interface before it runs any plugin of its network [R-0.4-21]", async () => {

@@ -1,10 +1,13 @@
 import { expect, test } from "vitest";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import {
+  asksForNetworks,
+  currentEntries,
   missingNetworks,
   notAttachedGraceMs,
   type PodAttachment,
   type PodState,
+  statusEntries,
 } from "./not-attached.ts";
 
 const pod: PodState = {
@@ -68,7 +71,36 @@ test.each([
   ["those of an earlier sandbox", statusOf("10.244.0.3", "default/red", "shared/blue"), 2],
   ["one of them", statusOf("10.244.0.7", "shared/blue"), 1],
   ["only the default network", statusOf("10.244.0.7"), 2],
+  ["a network without a name", '[{"ips":["10.244.0.7"]}]', 2],
   ["invalid JSON", "{", 2],
 ])("missing networks are found although the status has %s", (_name, networkStatus, count) => {
   expect(missingNetworks({ ...pod, networkStatus }, attachment)).toHaveLength(count);
+});
+
+test.each<[text: string, entries: unknown[]]>([
+  ['[{"name":"a"},null,"b",[],{"name":"c"}]', [{ name: "a" }, { name: "c" }]],
+  ['{"name":"a"}', []],
+  ["{", []],
+  ["", []],
+])("statusEntries() of %j are its objects", (text, entries) => {
+  expect(statusEntries(text)).toEqual(entries);
+});
+
+test.each<[what: string, entries: unknown, isCurrent: boolean]>([
+  ["has one of its addresses", [{ ips: ["fd00::9"] }, { ips: ["10.244.0.7", "fd00::7"] }], true],
+  ["has only other addresses", [{ ips: ["10.244.0.8"] }], false],
+  ["has no addresses", [{ name: "a" }, { ips: "10.244.0.7" }, { ips: [7, null] }], false],
+])("a status is of the pod's present sandbox if it %s", (_what, entries, isCurrent) => {
+  const networkStatus = JSON.stringify(entries);
+  expect(currentEntries({ ...pod, networkStatus })).toEqual(isCurrent ? entries : []);
+});
+
+test.each<[annotations: Record<string, string>, asks: boolean]>([
+  [{ [networksAnnotation]: "a" }, true],
+  [{ [networksAnnotation]: " ", [defaultNetworkAnnotation]: "a" }, true],
+  [{ [networksAnnotation]: " \n" }, false],
+  [{ [networksAnnotation]: "", [defaultNetworkAnnotation]: " " }, false],
+  [{ "example.com/other": "a" }, false],
+])("asksForNetworks() of %j: %s", (annotations, asks) => {
+  expect(asksForNetworks({ annotations })).toBe(asks);
 });

@@ -353,7 +353,9 @@ test.each(rows)(
     expect(problem?.reason).toBe(reason);
     // Only the call has its arguments, which are part of the record.
     expect(withoutSizes(problem?.message)).toBe(withoutSizes(json.msg));
-    expect((await explain(lab, pod)).advice.finding).toBe(reason);
+    const { advice, calls } = await explain(lab, pod);
+    expect(advice.finding).toBe(reason);
+    expect(calls.at(-1)?.subject).toBe(problem?.subject);
   },
 );
 
@@ -377,6 +379,36 @@ test("explain lists all problems of a pod, and the networks without a problem", 
     ...["default/nowhere", "other/net-b"],
   ]);
   expect(advice.finding).toBe("NoNetworkFound");
+});
+
+const [ours, net] = ["default-net", "default/net-a"];
+const nowhere = clusterNetwork("nowhere");
+
+test.each<[title: string, Refusal, problems: Reason[], networks: string[]]>([
+  ["no default network", nowhere, ["MissingDefaultNetwork"], [net]],
+  [
+    "no default network, which the pod replaces",
+    { ...nowhere, override: "net-d", prepare: addDefault },
+    ["MissingDefaultNetwork"],
+    ["kube-system/net-d", net],
+  ],
+  [
+    "an annotation that may not be invalid",
+    { ...config({ invalidAnnotation: "fail" }), annotation: "a b,," },
+    ["InvalidAnnotation"],
+    [ours],
+  ],
+  [
+    "a kubelet that does not answer",
+    { deviceSources: [failing("DevicesUnknown")], prepare: needsDevice },
+    ["DevicesUnknown"],
+    [ours, net],
+  ],
+])("explain continues after %s", async (...[, refusal, reasons, names]) => {
+  const { lab, pod } = await labWith(refusal);
+  const { problems, networks } = await explain(lab, pod);
+  expect(problems.map(({ reason }) => reason)).toEqual(reasons);
+  expect(networks.map((each) => each.network)).toEqual(names);
 });
 
 test("explain lists problems that the configuration tolerates, without an event", async () => {

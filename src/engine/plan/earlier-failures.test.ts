@@ -74,3 +74,15 @@ test.each([
     msg: expect.stringContaining(`(${reason})`),
   });
 });
+
+test("the refusal names the last error that there is, whatever killed the plugins since", async () => {
+  const lab = await withFailures(3);
+  for (const command of ["ADD", "DEL"]) lab.plugins.script(`bridge ${command}`, ended("timeout"));
+  const call = { pod: web, env: { CNI_CONTAINERID: "earlier-4" } };
+  await lab.add(call);
+  await lab.del(call);
+  expect((await lab.add({ pod: web })).json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("(connection refused)"),
+  });
+});

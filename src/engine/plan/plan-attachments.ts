@@ -105,7 +105,7 @@ function sizeOf(
   const results = earlier.flatMap(({ planned, raw, ignoredRequests = [] }) =>
     raw === undefined ? [] : [{ planned, raw, ignoredRequests }],
   );
-  return results.length === 0 ? size : checkSizeWithResults(size, results);
+  return checkSizeWithResults(size, results);
 }
 
 /** A network with everything that its delegates are called with, `ifName` being its interface. */

@@ -20,6 +20,19 @@ test("status() of a ready node runs the default network's plugins that support S
   expect(lab.source.asked).toEqual([]);
 });
 
+test("status() asks the default network's plugins only; those of other networks of every pod have to exist", async () => {
+  const config = { auxiliaryCNIChainName: "aux" };
+  const lab = new EngineLab({ conf: { clusterNetwork: "/net.d/10-main.conflist" }, config });
+  lab.files.write("/net.d/10-main.conflist", { ...network("main", "ptp"), cniVersion: "1.1.0" });
+  lab.files.write("/net.d/aux/10-a.conf", { cniVersion: "1.1.0", name: "x", type: "sidecar" });
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp STATUS"]);
+  lab.plugins.setLookup("sidecar", { outcome: "missing", message: "" });
+  for (const { json } of [await lab.status(), await lab.add()]) {
+    expect(json.msg).toMatch(/network aux: .*"sidecar"/);
+  }
+});
+
 test.each([50, 51])("status() passes on a plugin's code %i [R-1.1-22]", async (code) => {
   const lab = labOf("1.1.0");
   lab.plugins.script("tuning STATUS", failed(code, "backend away"));

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { HostGoneError } from "#engine/ports.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { attachedPod } from "#engine/testing/pod-lab.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -56,6 +57,13 @@ test("DEL by the annotation skips networks whose interface or definition is gone
   expect(await other.del(web)).toMatchObject({ exitCode: 0 });
   expect(other.plugins.log()).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
   expect(other.logger.at("warn")[0]).toContain("cannot be resolved any more");
+});
+
+test("DEL by the annotation ends with the call", async () => {
+  const lab = await lost();
+  lab.source.getNad = () => Promise.reject(new HostGoneError());
+  await expect(lab.del(web)).rejects.toThrow(HostGoneError);
+  expect(lab.plugins.log()).toEqual([]);
 });
 
 test("DEL by the annotation detaches a network whose definition exceeds the limits of an ADD", async () => {

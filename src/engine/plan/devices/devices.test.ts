@@ -149,7 +149,7 @@ test("missingDevice: warn attaches without the device, as Multus does, with a wa
   expect(lab.events.reasons).toContain("DeviceNotAllocated");
 });
 
-test("missingDevice: warn has nobody to tell of a sandbox that is no pod but the log", async () => {
+test("missingDevice: warn makes no event for a sandbox that is no pod", async () => {
   const config = { missingDevice: "warn" } as const;
   const lab = new EngineLab({ conf: { clusterNetwork: "main" }, config });
   lab.source.addNad("kube-system/main", network("main", "ptp"), needs(vf));
