@@ -36,6 +36,7 @@ const rules: readonly Rule[] = [
   detachFailed,
   annotationInvalid,
   addFailed,
+  ended,
   nodeNotServed,
   sourceNotReady,
   notPlugged,
@@ -129,6 +130,12 @@ function lastAdd(calls: readonly CallRecord[]): CallRecord | undefined {
   return calls.find(({ command }) => command === "ADD");
 }
 
+/** The runtime detaches a pod as soon as its last container ends, and never starts it again. */
+function ended({ pod: { phase = "" }, record }: Facts): Advice | undefined {
+  if (record !== undefined || !["Succeeded", "Failed"].includes(phase)) return undefined;
+  return fine("PodEnded", `The pod has ended (${phase}), so that it has no networks any more.`);
+}
+
 const confSteps: Readonly<Record<string, string>> = {
   shadowed: "remove that file, or give it a name that sorts after ours",
   missing: "find out what removes the file; plexusd writes it again",
@@ -140,7 +147,7 @@ const confSteps: Readonly<Record<string, string>> = {
 function nodeNotServed(facts: Facts): Advice | undefined {
   const { confState, confReason = "" } = facts.node;
   if (confState === undefined || confState === "active" || isAttached(facts)) return undefined;
-  const words = confState.split("-").map((word) => word[0]?.toUpperCase() + word.slice(1));
+  const words = confState.split("-").map(capitalized);
   return problem(
     `PlexusConf${words.join("")}`,
     `The container runtime of this node does not call Plexus (${confReason}): ${confSteps[confState] ?? "run kubectl plexus doctor"}, then create the pod again if it runs.`,
@@ -210,27 +217,26 @@ function unattached({ pod, record, networks, missing }: Facts): Advice | undefin
 
 /** What the last attempt of hot-plug could not do, or what the next one is to do. */
 function notPlugged(facts: Facts): Advice | undefined {
-  const { networks, hotPlug, isHotPluggable } = facts;
-  if (!isHotPluggable || !isRunning(facts)) return undefined;
+  const { networks, hotPlug: { state, problems = [] } = {} } = facts;
+  if (!isRunning(facts)) return undefined;
   const next = nextAttempt(facts);
-  const changes = networks.filter(({ pending }) =>
-    ["plug", "unplug"].includes(pending?.change ?? ""),
-  );
-  const general = hotPlug?.problems.find(({ network }) => network === undefined);
-  if (general !== undefined && (changes.length > 0 || hotPlug?.state !== "busy")) {
+  const changes = networks.flatMap(({ network, ifName, pending }) => {
+    if (pending === undefined || pending.change === "unmanaged") return [];
+    return { ...pending, name: ifName === undefined ? network : `${network} (${ifName})` };
+  });
+  const general = problems.find(({ network }) => network === undefined);
+  if (general !== undefined && (changes.length > 0 || state !== "busy")) {
     return couldNot("Could not change the networks of", { ...general, retriedBy: "plexusd" }, next);
   }
-  const failed = changes.find(({ pending }) => pending?.failure !== undefined);
-  const { network, ifName, pending } = failed ?? changes[0] ?? {};
-  if (network === undefined || pending === undefined) return undefined;
-  const name = ifName === undefined ? network : `${network} (${ifName})`;
-  if (pending.failure === undefined) {
-    const done = pending.change === "plug" ? "plugged" : "unplugged";
-    return problem("HotPlugPending", `Network ${name} is not ${done} yet${next}.`);
+  const failed = changes.find(({ failure }) => failure !== undefined) ?? changes[0];
+  if (failed === undefined) return undefined;
+  const { change, name, failure, isPaused } = failed;
+  if (failure === undefined) {
+    return problem("HotPlugPending", `Network ${name} is not ${change}ged yet${next}.`);
   }
-  const failure = { subject: name, ...pending.failure, retriedBy: "plexusd" } as const;
-  const later = pending.isPaused === true ? "; plexusd tries again in some minutes" : next;
-  return couldNot(`Could not ${pending.change}`, failure, later);
+  const later = isPaused === true ? "; plexusd tries again in some minutes" : next;
+  const shown = { subject: name, ...failure, retriedBy: "plexusd" } as const;
+  return couldNot(`Could not ${change}`, shown, later);
 }
 
 function nextAttempt({ hotPlug }: Facts): string {
@@ -277,9 +283,10 @@ function statusPending({ record }: Facts): Advice | undefined {
 }
 
 function requestIgnored({ networks }: Facts): Advice | undefined {
-  const ignoring = networks.filter(({ ignored = [] }) => ignored.length > 0);
-  if (ignoring.length === 0) return undefined;
-  const list = ignoring.map(({ network, ignored }) => `${network} ${ignoredWords(ignored ?? [])}`);
+  const list = networks.flatMap(({ network, ignored = [] }) =>
+    ignored.length === 0 ? [] : `${network} ${ignoredWords(ignored)}`,
+  );
+  if (list.length === 0) return undefined;
   return problem(
     "IgnoredRequest",
     `All networks are attached, but not as the pod asks (ignoredRequests: warn): ${list.join("; ")}. Use a plugin that supports the key, or remove the key from the annotation.`,
@@ -323,6 +330,8 @@ function attachedAsAsked({ networks, annotation }: Facts): Advice {
   return fine("Attached", `All networks are attached: ${listOf(networks)}.`);
 }
 
+/** Another meta-plugin may not have attached all, or not say how it did. */
 function listOf(networks: Facts["networks"]): string {
-  return networks.map(({ ifName, network }) => `${ifName}=${network}`).join(", ");
+  const attached = networks.filter(({ ifName }) => ifName !== undefined);
+  return attached.map(({ ifName, network }) => `${ifName}=${network}`).join(", ");
 }

@@ -23,7 +23,6 @@ export async function attachedTo(
 ): Promise<AttachedNetwork[]> {
   if (record !== undefined) return record.attachments.map(fromRecord);
   const entries = pod.phase === "Running" ? currentEntries(pod) : [];
-  if (entries.length === 0) return [];
   const ofMultus = await multusFiles.containers().catch(() => []);
   return entries.map(fromStatus(ofMultus.length > 0 ? "Multus" : "another meta-plugin"));
 }

@@ -9,6 +9,7 @@ import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { requestsOf } from "./attached-network.ts";
 import { pluginErrors } from "./explain-error.ts";
 import type { Explanation, NodeFacts } from "./explanation.ts";
 
@@ -458,6 +459,37 @@ test("explain reports a pod that Multus attached", async () => {
   expect((await explain(gone)).advice.sentence).toContain("will not start again");
 });
 
+test("explain reads what another meta-plugin wrote as far as it can", async () => {
+  const status = (...entries: object[]): Scenario => ({
+    ...ofMultus,
+    pod: { phase: "Running", networkStatus: JSON.stringify(entries) },
+  });
+  const net1 = { name: "default/net-a", interface: "net1", ips: ["10.1.0.2"] };
+  const eth0 = { name: "cbr0", interface: "eth0", ips: ["10.0.0.1", 7], default: true };
+  const [first, second] = (await explain(status(net1, eth0))).networks;
+  expect(first).toMatchObject({ isDefault: true, ifName: "eth0", addresses: ["10.0.0.1"] });
+  expect(second).toMatchObject({ isDefault: false, ifName: "net1", addresses: ["10.1.0.2"] });
+
+  const odd = await explain(status({ ...net1, interface: 1, ips: "10.1.0.2" }, eth0));
+  expect(odd.networks[1]).toEqual({
+    ...{ network: "default/net-a", isDefault: false, plugins: ["macvlan"] },
+    ...{ addresses: [], attachedBy: "Multus" },
+  });
+  expect(odd.advice.sentence).toBe(
+    "The pod was attached by Multus, before Plexus served this node: eth0=default-net.",
+  );
+  const nameless = await explain(status({ interface: "net9" }, net1, eth0));
+  expect(nameless.networks[2]).toMatchObject({ network: "", ifName: "net9" });
+
+  const before = ({ multusFiles }: EngineLab): void => {
+    multusFiles.failure = new Error("EACCES");
+  };
+  const { advice } = await explain({ ...ofMultus, before });
+  expect(advice.sentence).toContain("attached by another meta-plugin");
+  const earlier = await explain({ ...ofMultus, pod: { ...ofMultus.pod, phase: "Pending" } });
+  expect(earlier.networks[0]).not.toHaveProperty("attachedBy");
+});
+
 const misspelled: Scenario = {
   ...running,
   annotation: '[{"name": "net-a", "ip": ["10.1.1.9/24"]}]',
@@ -545,6 +577,126 @@ test("explain shows networks with interface, addresses and plugins, and the publ
   expect(record).toMatchObject({ containerId: "c1", pendingStatus: false });
   expect(calls.map(({ command }) => command)).toEqual(["ADD"]);
   expect(published).toEqual(["eth0", "net1"]);
+});
+
+test("explain shows the networks of a record beside a configuration that is not known", async () => {
+  const eth0 = { network: "default-net", isDefault: true, ifName: "eth0" };
+  const net1 = { network: "default/net-a", isDefault: false };
+  const forget = (lab: EngineLab): void => {
+    lab.conf = {};
+  };
+  const { networks, problems } = await explain({ ...running, after: forget });
+  expect(networks).toEqual([
+    { ...eth0, addresses: ["10.0.0.1/24"] },
+    { ...net1, ifName: "net1", addresses: ["10.0.0.2/24"], plugins: ["macvlan"] },
+  ]);
+  expect(problems).toEqual([]);
+  const starting = await explain({ ...never, after: forget });
+  expect(starting.networks).toEqual([{ ...net1, plugins: ["macvlan"] }]);
+  expect(starting.problems).toEqual([]);
+  expect(starting.advice.finding).toBe("NotAttachedYet");
+});
+
+test.each<[title: string, Scenario, problems: string[]]>([
+  ["the runtime's conf", { conf: { cniVersion: "1.0.0" } }, ["no default network is configured"]],
+  ["the clusterNetwork of plexusd", { conf: {}, config: { clusterNetwork: "cbr0" } }, ["cbr0"]],
+  ["neither", { conf: {} }, []],
+])("explain reports that the default network is missing from %s", async (...[, scenario, says]) => {
+  const { problems } = await explain({ ...never, ...scenario });
+  expect(problems.map(({ message }) => message)).toEqual(
+    says.map((part) => expect.stringContaining(part)),
+  );
+});
+
+test("explain compares the default network by its name, except another meta-plugin's", async () => {
+  const after = (lab: EngineLab): void => {
+    lab.conf = { ...lab.conf, delegates: [network("other-net", "bridge")] };
+  };
+  const { networks, advice } = await explain({ ...running, after });
+  expect(networks.map(({ network: name, ifName }) => [name, ifName])).toEqual([
+    ...[
+      ["other-net", undefined],
+      ["default/net-a", "net1"],
+    ],
+    ["default-net", "eth0"],
+  ]);
+  expect(advice.sentence).toContain("without network other-net");
+});
+
+test("explain shows no networks of a pod that Plexus does not attach here", async () => {
+  for (const pod of [{ node: "n2" }, { hostNetwork: true }]) {
+    const { networks, problems } = await explain({ pod });
+    expect({ networks, problems }).toEqual({ networks: [], problems: [] });
+  }
+  const { networks } = await explain({ pod: { node: "n2" }, node: { name: "" } });
+  expect(networks).toHaveLength(2);
+});
+
+test.each<[title: string, Partial<PodState>, containerId: string | undefined, finding: string]>([
+  ["the pod", {}, "c2", "Attached"],
+  ["a pod that was created again", { uid: "uid-0" }, undefined, "NotAttachedYet"],
+  ["the new mirror of a static pod", { uid: "uid-0", isStatic: true }, "c2", "Attached"],
+])("explain takes the newest record of %s", async (...[, pod, containerId, finding]) => {
+  const after = ({ records }: EngineLab): void => {
+    const [{ record, plan }] = records.writes as [EngineLab["records"]["writes"][number]];
+    const done = records.writes.at(-1)?.record ?? record;
+    const put = (id: string, clockMs: number, keys: Partial<PodState> = {}): void =>
+      records.put(
+        { ...done, containerId: id, clockMs, pod: { ...podName, uid: "uid-1", ...keys } },
+        plan,
+      );
+    put("c2", 1000);
+    put("c0", -1000);
+    put("other-name", 2000, { name: "db" });
+    put("other-namespace", 2000, { namespace: "shop" });
+  };
+  const { record, advice } = await explain({ after, pod });
+  expect(record?.containerId).toBe(containerId);
+  expect(advice.finding).toBe(finding);
+});
+
+test("explain shows the record that a pod has left which is gone", async () => {
+  const { record, advice } = await explain({ noPod: true });
+  expect(record?.containerId).toBe("c1");
+  expect(advice.finding).toBe("PodNotFound");
+});
+
+test("explain names a default network that a pod lacks, of the namespace of such networks", async () => {
+  const annotations = { "v1.multus-cni.io/default-network": "net-d" };
+  const before = (lab: EngineLab): void => lab.source.addNad("kube-system/net-d", network("d"));
+  const { advice } = await explain({ ...never, before, pod: { phase: "Running", annotations } });
+  expect(advice.sentence).toContain("without kube-system/net-d: delete it");
+});
+
+test.each<[status: object[], published: string[] | undefined]>([
+  [[{ interface: "eth0" }, { interface: 1 }, { name: "a" }], ["eth0"]],
+  [[{ name: "a" }], undefined],
+])("explain reads the interfaces of the published status %j", async (status, published) => {
+  const explanation = await explain({ pod: { networkStatus: JSON.stringify(status) } });
+  expect(explanation.published).toEqual(published);
+});
+
+test("explain shows no addresses of a network without any", async () => {
+  const { networks } = await explain(
+    adding((call) => exited(0, { ...interfaceResult(call, "10.1.1.9/24"), ips: undefined })),
+  );
+  expect(networks[1]).toMatchObject({ ifName: "net1", addresses: [] });
+});
+
+test("requests are shown without those that every plugin gets", () => {
+  const capabilityArgs = {
+    ...{ "io.kubernetes.cri.pod-annotations": {}, CNIDeviceInfoFile: "/f" },
+    ...{ "my.io.kubernetes.": 1, CNIDeviceInfoFiles: 2, mac: "m" },
+  };
+  const cniArgs = ["K8S_POD_NAME", "IgnoreUnknown", "MY_K8S_", "IgnoreUnknownKeys", "IP"];
+  expect(requestsOf({ capabilityArgs, cniArgs: cniArgs.map((key) => [key, "1"]) })).toEqual({
+    runtimeConfig: { "my.io.kubernetes.": 1, CNIDeviceInfoFiles: 2, mac: "m" },
+    cniArgs: [
+      ["MY_K8S_", "1"],
+      ["IgnoreUnknownKeys", "1"],
+      ["IP", "1"],
+    ],
+  });
 });
 
 test("explain executes no plugin", async () => {

@@ -1,7 +1,7 @@
 import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/call/deps.ts";
 import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
-import { defaultEngineConfig } from "#engine/config.ts";
+import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
 import type { PluginLookup, Pod, PodName } from "#engine/ports.ts";
@@ -46,7 +46,7 @@ export async function explainPod(
   options: ExplainOptions,
 ): Promise<Explanation> {
   const { pod, sourceProblem } = await lookUp(deps, name, options);
-  const record = await recordOf(deps, name, pod?.uid);
+  const record = await recordOf(deps, name, pod);
   const isHere = options.node.name === "" || pod?.node === options.node.name;
   const isServed = pod !== undefined && !pod.hostNetwork && isHere;
   const explained = isServed
@@ -73,7 +73,7 @@ export async function explainPod(
     isHotPluggable,
     lostInterfaces: options.lostInterfaces ?? [],
     defaultNetworkEdit: pod && record && defaultNetworkEdit(config, record, pod),
-    missing: pod === undefined ? [] : missingOf(deps, pod, record !== undefined),
+    missing: pod === undefined ? [] : missingOf(pod, config),
     sourceProblem,
   });
   return { ...explanation, advice: advise(facts) };
@@ -93,11 +93,13 @@ function shown({ uid, node, hostNetwork, phase, isTerminating }: PodState): Show
   return omitUndefined({ uid, node, hostNetwork, phase, isTerminating });
 }
 
-/** No grace period: a pod between two sandboxes is not running. */
-function missingOf(deps: EngineDeps, pod: PodState, isRecorded: boolean): readonly string[] {
-  const { plexusNamespace } = { ...defaultEngineConfig, ...deps.config() };
+/**
+ * What the pod lacks if it has no record. No grace period: a pod between two sandboxes is not
+ * running.
+ */
+function missingOf(pod: PodState, { plexusNamespace }: EngineConfig): readonly string[] {
   const unrecordedForMs = Number.POSITIVE_INFINITY;
-  return missingNetworks(pod, { isRecorded, unrecordedForMs, plexusNamespace });
+  return missingNetworks(pod, { isRecorded: false, unrecordedForMs, plexusNamespace });
 }
 
 async function lookUp(
@@ -113,17 +115,19 @@ async function lookUp(
   }
 }
 
-/** The newest record of the pod; of one that was created again under the same name, its own. */
+/**
+ * The newest record of the pod; of one that was created again under the same name, its own. The
+ * mirror of a static pod may be created again while the pod runs.
+ */
 async function recordOf(
   { records }: EngineDeps,
   { namespace, name }: PodName,
-  uid: string | undefined,
+  current: PodState | undefined,
 ): Promise<AttachmentRecord | undefined> {
-  const all = (await records.list()).records.filter(
-    ({ pod }) => pod?.namespace === namespace && pod.name === name,
-  );
-  const newest = all.toSorted(byAge).at(-1);
-  return all.find((record) => record.pod?.uid === uid) ?? newest;
+  const uid = current?.isStatic === true ? undefined : current?.uid;
+  const isOwn = ({ pod }: AttachmentRecord): boolean =>
+    pod?.namespace === namespace && pod.name === name && (uid === undefined || pod.uid === uid);
+  return (await records.list()).records.filter(isOwn).toSorted(byAge).at(-1);
 }
 
 function explainedRecord(record: AttachmentRecord): ExplainedRecord {

@@ -1,0 +1,204 @@
+import { expect, test } from "vitest";
+import { advise, type Facts } from "./advice.ts";
+import { couldNot } from "./advice-sentence.ts";
+import type { CallRecord, ExplainedNetwork, ExplainedProblem } from "./explanation.ts";
+
+const at = "2026-01-01T00:00:00Z";
+const record = { createdAt: at, containerId: "c1", pendingStatus: false };
+const ownPod = { namespace: "default", name: "web", uid: "uid-1", node: "n1" };
+const running = { ...ownPod, hostNetwork: false, phase: "Running", isTerminating: false };
+const pending = { ...running, phase: "Pending" };
+const terminating = { ...running, isTerminating: true };
+
+const eth0: ExplainedNetwork = { network: "cbr0", isDefault: true, ifName: "eth0" };
+const net1: ExplainedNetwork = { network: "default/a", isDefault: false, ifName: "net1" };
+const absent: ExplainedNetwork = { network: "default/b", isDefault: false };
+const ofMultus = { attachedBy: "Multus" };
+
+/** A running pod that has what it asks for. */
+const attached: Facts = {
+  ...{ pod: running, node: { name: "n1", confState: "active" }, annotation: "a" },
+  ...{ networks: [eth0, net1], problems: [], record, calls: [] },
+  ...{ missing: [], isHotPluggable: false, lostInterfaces: [] },
+};
+const unrecorded: Facts = { ...attached, record: undefined as never };
+
+const added: CallRecord = { command: "ADD", at };
+const addFailed: CallRecord = { command: "ADD", at, message: "no lease" };
+const deleted: CallRecord = { command: "DEL", at };
+const delFailed: CallRecord = { command: "DEL", at, message: "busy" };
+const owing = { ...record, teardownError: "is stuck" };
+
+const step = "Correct what the plugin's message names, in the definition or on the node";
+const notDetached = `Could not detach the pod: busy. ${step}; the runtime retries the DEL.`;
+const stuck = `Could not detach the pod: is stuck. ${step}; the runtime retries the DEL.`;
+const notAttached = `Could not attach the pod: no lease. ${step}.`;
+const all = "All networks are attached: eth0=cbr0, net1=default/a.";
+const notYet =
+  "The container runtime has not asked Plexus to attach the pod yet: see the pod's events (kubectl describe pod) for what it waits for.";
+
+const invalid: ExplainedProblem = { reason: "InvalidAnnotation", message: "no JSON" };
+const invalidText =
+  "Could not use the annotation: no JSON. Correct the annotation and create the pod again";
+const gone: ExplainedProblem = { reason: "NoNetworkFound", message: "no default/a" };
+const unknownKey: ExplainedProblem = {
+  ...{ reason: "UnknownKey", message: "mtu", isTolerated: true },
+};
+
+const hotPlugged: Facts = { ...attached, isHotPluggable: true };
+const plug = { ...absent, pending: { change: "plug" as const } };
+const unplug = { ...net1, pending: { change: "unplug" as const } };
+const plugFailed = { ...absent, pending: { ...plug.pending, failure: { message: "no VLAN" } } };
+const attempted = { at, state: "failed" as const, problems: [], nextMs: 36_500 };
+const noAgent: ExplainedProblem = { reason: "TryAgainLater", message: "no agent" };
+
+test.each<[title: string, Facts, sentence: string]>([
+  ["on a node whose name is not known", { ...attached, node: { name: "" } }, all],
+  // The last ADD and DEL.
+  [
+    "that could not be detached, of which plexusd saw no ADD",
+    { ...unrecorded, pod: terminating, calls: [delFailed] },
+    notDetached,
+  ],
+  ["whose former sandbox stays", { ...attached, calls: [added, delFailed] }, notDetached],
+  [
+    "that is gone for Plexus, after a failed DEL",
+    { ...unrecorded, pod: pending, calls: [added, delFailed] },
+    notYet,
+  ],
+  [
+    "that could be neither attached nor detached",
+    { ...attached, pod: pending, record: owing, calls: [addFailed, delFailed] },
+    notAttached,
+  ],
+  [
+    "that could be neither attached nor detached and terminates",
+    { ...attached, pod: terminating, record: owing, calls: [addFailed, delFailed] },
+    notDetached,
+  ],
+  [
+    "of which a second sandbox could be detached",
+    { ...attached, pod: terminating, record: owing, calls: [added, deleted] },
+    stuck,
+  ],
+  ["whose second ADD was refused", { ...attached, calls: [addFailed] }, all],
+  // An annotation that is invalid.
+  [
+    "with it",
+    { ...attached, problems: [invalid] },
+    `${invalidText}; the pod keeps its networks until then.`,
+  ],
+  ["that starts with it", { ...attached, pod: pending, problems: [invalid] }, `${invalidText}.`],
+  ["that ends with it", { ...attached, pod: terminating, problems: [invalid] }, `${invalidText}.`],
+  ["without a record with it", { ...unrecorded, problems: [invalid] }, `${invalidText}.`],
+  // What the next ADD would find.
+  [
+    "that starts while its definition is deleted",
+    { ...attached, pod: pending, problems: [gone] },
+    all,
+  ],
+  [
+    "that will start although a key is unknown",
+    { ...unrecorded, pod: pending, problems: [unknownKey] },
+    notYet,
+  ],
+  // Another meta-plugin.
+  [
+    "with networks of Multus, while the API server is away",
+    {
+      ...{ ...unrecorded, sourceProblem: "no answer" },
+      networks: [{ ...eth0, ...ofMultus }, absent],
+    },
+    "The pod was attached by Multus, before Plexus served this node: eth0=cbr0.",
+  ],
+  [
+    "with networks of Multus, but not all",
+    { ...unrecorded, networks: [{ ...eth0, ...ofMultus }, absent], missing: ["default/b"] },
+    "The pod was started before Plexus served this node, without default/b: delete it, so that it starts anew with its networks.",
+  ],
+  [
+    "without networks, while the API server is away",
+    { ...unrecorded, networks: [], sourceProblem: "no answer" },
+    "Pods and definitions cannot be looked up (no answer): see whether this node reaches the API server, and the rights of plexusd's service account.",
+  ],
+  // Its end.
+  [
+    "that has succeeded",
+    {
+      ...{ ...unrecorded, pod: { ...running, phase: "Succeeded" }, problems: [gone] },
+      ...{ node: { name: "n1", confState: "missing" }, calls: [added, deleted] },
+    },
+    "The pod has ended (Succeeded), so that it has no networks any more.",
+  ],
+  [
+    "that has failed",
+    { ...unrecorded, pod: { ...running, phase: "Failed" } },
+    "The pod has ended (Failed), so that it has no networks any more.",
+  ],
+  [
+    "that has failed because of its networks",
+    { ...unrecorded, pod: { ...running, phase: "Failed" }, calls: [addFailed] },
+    notAttached,
+  ],
+  [
+    "that has ended and is not detached yet",
+    { ...attached, pod: { ...running, phase: "Failed" } },
+    all,
+  ],
+  // Hot-plug.
+  ["that starts, with an edit", { ...hotPlugged, pod: pending, networks: [eth0, unplug] }, all],
+  [
+    "with an edit while another operation runs",
+    {
+      ...{ ...hotPlugged, networks: [eth0, plug] },
+      hotPlug: { ...attempted, state: "busy", problems: [noAgent] },
+    },
+    "Could not change the networks of the pod: no agent. Wait; plexusd tries again in 37 s.",
+  ],
+  [
+    "without an edit while another operation runs",
+    { ...hotPlugged, hotPlug: { ...attempted, state: "busy", problems: [noAgent] } },
+    all,
+  ],
+  [
+    "with two changes of which the second fails",
+    { ...hotPlugged, networks: [eth0, unplug, plugFailed], hotPlug: attempted },
+    `Could not plug default/b: no VLAN. ${step}; plexusd tries again in 37 s.`,
+  ],
+  [
+    "with a network that is to go",
+    { ...hotPlugged, networks: [eth0, unplug], hotPlug: attempted },
+    "Network default/a (net1) is not unplugged yet; plexusd tries again in 37 s.",
+  ],
+  [
+    "with a network that is being plugged",
+    { ...hotPlugged, networks: [eth0, plug], hotPlug: { ...attempted, nextMs: 0 } },
+    "Network default/b is not plugged yet; plexusd is trying again now.",
+  ],
+  // What it asks for.
+  [
+    "that requests nothing, with a network that all pods get",
+    { ...attached, annotation: undefined as never },
+    all,
+  ],
+  [
+    "with an empty annotation",
+    { ...attached, networks: [eth0] },
+    "All networks are attached: eth0=cbr0.",
+  ],
+  [
+    "that requests nothing",
+    { ...attached, annotation: undefined as never, networks: [eth0] },
+    "The default network is attached; the pod asks for no other (it has no annotation k8s.v1.cni.cncf.io/networks).",
+  ],
+])("the advice for a pod %s", (_, facts, sentence) => {
+  expect(advise(facts).sentence).toBe(sentence);
+});
+
+test.each([
+  [500, "x".repeat(500)],
+  [501, `${"x".repeat(500)}…`],
+])("advice quotes at most 500 characters of an error: %j", (length, quoted) => {
+  const { sentence } = couldNot("Could not attach", { message: "x".repeat(length) });
+  expect(sentence).toBe(`Could not attach the pod: ${quoted}. ${step}.`);
+});
