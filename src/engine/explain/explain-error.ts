@@ -98,10 +98,10 @@ export function explainError({ message, code, reason, retriedBy }: Failure): {
 function says(message: string, phrase: string): boolean {
   const text = message.toLowerCase();
   let from = 0;
-  for (const part of phrase.toLowerCase().split("…")) {
-    const at = text.indexOf(part.trim(), from);
+  for (const part of phrase.toLowerCase().split(" … ")) {
+    const at = text.indexOf(part, from);
     if (at < 0) return false;
-    from = at + part.trim().length;
+    from = at + part.length;
   }
   return true;
 }

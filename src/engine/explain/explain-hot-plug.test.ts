@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
 import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
+import { begunTeardown } from "#engine/record/record.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
@@ -48,6 +49,8 @@ interface Scene {
   /** Attempts after the edit. @default 1 */
   readonly attempts?: number;
   readonly isOff?: boolean;
+  /** Whether hot-plug is off after the attempts. @default false */
+  readonly turnsOff?: boolean;
   readonly finding: string;
   readonly says: string | RegExp;
   readonly shows: readonly string[];
@@ -213,6 +216,35 @@ test.each<[title: string, Scene]>([
     },
   ],
   [
+    "another network in place of one, without hot-plug",
+    {
+      ...{ start: "a", edit: "b", finding: "AnnotationChanged", isOff: true },
+      says: "The pod was attached without network default/b, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again.",
+      shows: ["- default/b: ", "net1 default/a: unrequested"],
+    },
+  ],
+  [
+    "a network that an edit removed beside a missing one, without hot-plug",
+    {
+      ...{ start: "a,b", edit: "b,nowhere", finding: "NoNetworkFound", isOff: true },
+      says: /^The pod runs, but will not start again: there is no NetworkAttachmentDefinition default\/nowhere/,
+      shows: ["net2 default/b: ", "- default/nowhere: ", "net1 default/a: unrequested"],
+    },
+  ],
+  [
+    "a network that could be neither plugged nor detached, then without hot-plug",
+    {
+      ...{ start: "", edit: "b", finding: "AnnotationChanged" },
+      prepare: (lab) => {
+        refusesVlan(lab);
+        lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
+      },
+      turnsOff: true,
+      says: /^The pod was attached without network default\/b, /,
+      shows: ["- default/b: "],
+    },
+  ],
+  [
     "an edit that is in effect",
     {
       ...{ start: "a", edit: "a,b", finding: "Attached" },
@@ -226,6 +258,7 @@ test.each<[title: string, Scene]>([
   if (scene.isOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: "off" };
   let outcome = await pod.edit(scene.edit);
   for (let n = 1; n < (scene.attempts ?? 1); n++) outcome = await pod.again();
+  if (scene.turnsOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: "off" };
   const explanation = await explain(pod, outcome);
   const { finding, sentence } = explanation.advice;
   expect({ finding, sentence, shows: rows(explanation) }).toEqual({
@@ -268,4 +301,44 @@ test("explain says that a running pod keeps its default network", async () => {
     sentence:
       "A running pod keeps its default network default-net: create the pod again to attach it to kube-system/other.",
   });
+});
+
+test("explain hides what an edit removed and could not detach, without hot-plug", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.plugins.script("bridge DEL", failed(7, "busy"));
+  const outcome = await pod.edit("");
+  expect((await explain(pod, outcome)).networks[1]).toMatchObject({
+    ...{ network: "default/a", isDefault: false, ifName: "net1" },
+    pending: { change: "unplug", state: "owed" },
+  });
+  pod.lab.config = { ...pod.lab.config, hotPlug: "off" };
+  expect(rows(await explain(pod, outcome))).toEqual([]);
+});
+
+test("explain shows what is to be plugged before the first attempt, and what all pods get", async () => {
+  const prepare = ({ source }: EngineLab): void =>
+    source.addNad("kube-system/cluster", network("cluster", "ptp"));
+  const pod = await hotPlugLab("a", {}, { conf: { clusterNetwork: "cluster" }, prepare });
+  const outcome = await pod.again();
+  pod.lab.source.addNad("kube-system/extra", network("extra", "bridge"));
+  pod.lab.config = { ...pod.lab.config, defaultNetworks: ["extra"] };
+  pod.state = { annotations: { "k8s.v1.cni.cncf.io/networks": "a,b" } };
+  const explanation = await explain(pod, outcome, { lastAttempt: undefined });
+  expect(rows(explanation)).toEqual([
+    "- kube-system/extra: ",
+    "net1 default/a: ",
+    "- default/b: plug",
+  ]);
+});
+
+test("explain shows no changes of a sandbox that is being detached, or has no record", async () => {
+  const pod = await hotPlugLab("a");
+  const outcome = await pod.again();
+  pod.state = { annotations: { "k8s.v1.cni.cncf.io/networks": "b" } };
+  const { record, plan } = (await pod.lab.records.load(sandbox)) ?? (undefined as never);
+  await pod.lab.records.update({ ...record, teardown: begunTeardown("t") }, plan);
+  const shown = ["- default/b: ", "net1 default/a: unrequested"];
+  expect(rows(await explain(pod, outcome))).toEqual(shown);
+  pod.state = { ...pod.state, uid: "uid-2" };
+  expect(rows(await explain(pod, outcome))).toEqual(["- default/b: "]);
 });

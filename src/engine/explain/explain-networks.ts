@@ -6,6 +6,7 @@ import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
+import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { attempt, type PlanProblem, refuse } from "#engine/plan/problems.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import type { Pod } from "#engine/ports.ts";
@@ -43,22 +44,19 @@ export async function explainNetworks(
   const planning = { ...ctx, problems: found };
   await attempt(planning, () => checkReadinessFile(ctx));
   const request = {
-    containerId: record?.containerId ?? "",
+    containerId: "",
     ifName: record?.ifName ?? "eth0",
     cniArgs: [],
-    path: searchPath.filter((dir) => dir !== config.binDir),
-    conf: { cniVersion: versionOf(conf), runtimeConfig: {} },
+    path: searchPath,
+    conf: { cniVersion: currentVersion, runtimeConfig: {} },
     // A new sandbox has no other.
     existingInterfaces: async () => new Set(["lo"]),
   };
   const plan = await attempt(planning, () => planAttachments(planning, request, pod));
   const attachments = plan?.attachments ?? [];
-  const [{ searchPath: lookedIn } = { searchPath }] = attachments;
+  const lookedIn = delegateSearchPath(config, searchPath);
   refuse(planning, await pluginProblems(ctx, attachments, lookedIn));
-  const isDefaultKnown =
-    Object.keys(conf).length > 0 ||
-    config.clusterNetwork !== undefined ||
-    config.delegates.length > 0;
+  const isDefaultKnown = Object.keys(conf).length > 0 || config.clusterNetwork !== undefined;
   // Else only the calls of the container runtime name the default network.
   const problems = found.filter(
     ({ error }) => isDefaultKnown || error.reason !== "MissingDefaultNetwork",
@@ -81,10 +79,6 @@ function outdatedOf(
   record: AttachmentRecord,
 ): Promise<readonly (string | undefined)[]> {
   return outdatedInterfaces(ctx, record).catch(() => []);
-}
-
-function versionOf({ cniVersion }: JsonObject): string {
-  return typeof cniVersion === "string" ? cniVersion : currentVersion;
 }
 
 /**

@@ -19,7 +19,7 @@ export class PendingChanges {
 
   /** Whether an attachment is to go, or has to come anew. */
   isRemoved(recorded: RecordedAttachment | undefined): boolean {
-    return recorded !== undefined && this.#changes.removals.includes(recorded);
+    return this.#changes.removals.some((each) => each === recorded);
   }
 
   /** Of a network that the pod is to get; undefined if no element of the annotation requests it. */

@@ -135,6 +135,7 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
   InterfaceNameTaken: {
     "an interface name that is requested twice": { annotation: "net-a@net9,net-a@net9" },
     "the name of the default network's interface": { annotation: "net-a@eth0" },
+    "the name of the loopback interface": { annotation: "net-a@lo" },
   },
   InvalidAnnotation: {
     "an invalid annotation": { ...config({ invalidAnnotation: "fail" }), annotation: "a b,," },
@@ -378,6 +379,7 @@ test("explain lists all problems of a pod, and the networks without a problem", 
     ...["default-net", "default/net-a", "default/net-a"],
     ...["default/nowhere", "other/net-b"],
   ]);
+  expect(networks.at(-1)).toEqual({ network: "other/net-b", isDefault: false });
   expect(advice.finding).toBe("NoNetworkFound");
 });
 
