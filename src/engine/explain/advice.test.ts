@@ -104,7 +104,7 @@ test.each<[title: string, Facts, sentence: string]>([
   ],
   // Another meta-plugin.
   [
-    "with networks of Multus, while the API server is away",
+    "with networks of Multus, while the API server is unavailable",
     {
       ...{ ...unrecorded, sourceProblem: "no answer" },
       networks: [{ ...eth0, ...ofMultus }, absent],
@@ -117,7 +117,7 @@ test.each<[title: string, Facts, sentence: string]>([
     "The pod was started before Plexus served this node, without default/b: delete it, so that it starts anew with its networks.",
   ],
   [
-    "without networks, while the API server is away",
+    "without networks, while the API server is unavailable",
     { ...unrecorded, networks: [], sourceProblem: "no answer" },
     "Pods and definitions cannot be looked up (no answer): see whether this node reaches the API server, and the rights of plexusd's service account.",
   ],

@@ -663,7 +663,8 @@ test("explain shows the record that a pod has left which is gone", async () => {
 
 test("explain names a default network that a pod lacks, of the namespace of such networks", async () => {
   const annotations = { "v1.multus-cni.io/default-network": "net-d" };
-  const before = (lab: EngineLab): void => lab.source.addNad("kube-system/net-d", network("d"));
+  const before = (lab: EngineLab): void =>
+    lab.source.addNad("kube-system/net-d", network("d", "ptp"));
   const { advice } = await explain({ ...never, before, pod: { phase: "Running", annotations } });
   expect(advice.sentence).toContain("without kube-system/net-d: delete it");
 });
