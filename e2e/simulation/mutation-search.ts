@@ -48,7 +48,7 @@ export async function mutationsReport(
 }
 
 /** Safeguards whose absence no history shows, by reason. */
-export function notFound(): string {
+function notFound(): string {
   const byReason = [...Map.groupBy(notExpressible, ({ reason }) => reason)];
   const items = byReason.map(([reason, those]) =>
     wrapItem(`${reason}: ${those.map(({ safeguard }) => safeguard).join("; ")}.`),

@@ -44,7 +44,7 @@ export interface Observer {
   delegateEnded(call: DelegateCall, process: Process): void;
   /** A request was repeated before the time that the API server has named. */
   requestedTooEarly(request: string, askedUs: number): void;
-  /** Plexus has found a defect of its own. */
+  /** Plexus has found that one of its assertions does not hold. */
   assertionBroken(details: string): void;
   /** A network-status was neither written nor recorded: only the process knows it. */
   statusNotRecorded(process: Process): void;

@@ -21,7 +21,7 @@ export interface AssertionReporters {
   readonly metrics: { assertionBroken(assertion: Assertion): void };
 }
 
-/** Counts and logs that an assertion does not hold, and goes on: pods still need their networks. */
+/** Counts and logs that an assertion does not hold. The call continues: pods need their networks. */
 export function reportBroken(
   { logger, metrics }: AssertionReporters,
   assertion: Assertion,
