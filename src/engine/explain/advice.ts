@@ -232,7 +232,8 @@ function notPlugged(facts: Facts): Advice | undefined {
   if (failed === undefined) return undefined;
   const { change, name, failure, isPaused } = failed;
   if (failure === undefined) {
-    return problem("HotPlugPending", `Network ${name} is not ${change}ged yet${next}.`);
+    const done = change === "plug" ? "plugged" : "unplugged";
+    return problem("HotPlugPending", `Network ${name} is not ${done} yet${next}.`);
   }
   const later = isPaused === true ? "; plexusd tries again in some minutes" : next;
   const shown = { subject: name, ...failure, retriedBy: "plexusd" } as const;
