@@ -48,7 +48,7 @@ export class HandBack {
  * plexusd, every ADD would fail. Changes nothing while a sandbox needs its record to be detached,
  * and says so in an event. The primary CNI detaches the others, so that their records are removed.
  * CRI-O still calls the shim for them, which stays. Interrupted at any step, the node uses either
- * Plexus or its primary CNI. Never throws.
+ * Plexus or its primary CNI. Never throws. @internal
  */
 export async function handBackNode(options: HandBackOptions): Promise<void> {
   const { stateDir, config, records, confFiles, cluster, logger } = options;

@@ -19,7 +19,7 @@ export const FrameType = {
 /** The protocol's version, first field of `REQUEST`. */
 export const protocolVersion = "3";
 
-/** The largest length of a frame, type and fields together, in bytes. @internal */
+/** The largest length of a frame, type and fields together, in bytes. */
 export const frameMax = 16 << 20;
 
 /**

@@ -12,7 +12,7 @@ export const assertions = {
 } as const;
 export type Assertion = keyof typeof assertions;
 
-/** The marker of the log line, for those who search for it. */
+/** The marker of the log line, for those who search for it. @internal */
 export const brokenAssertion = "a defect of Plexus, please report it with this line: ";
 
 /** Where a broken assertion is logged and counted. */

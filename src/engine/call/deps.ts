@@ -47,6 +47,7 @@ export interface EngineDeps {
 /**
  * Which leftovers calls also detach: `none`, those that their records alone say of (`oneCall`, in a
  * process that serves one call), or also those whose signs of absence take time (`daemon`).
+ * @internal
  */
 export type LeftoverDuty = "none" | "oneCall" | "daemon";
 
