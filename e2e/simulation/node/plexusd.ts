@@ -231,6 +231,11 @@ export class Plexusd {
   }
 
   #openCalls(engine: Engine): Calls {
+    // The real start needs several turns of the event loop from here, in which it heeds the signal.
+    if (this.#isSignalled) {
+      world().schedule.kill(this.process);
+      return noCalls;
+    }
     listen(this, {
       process: this.process,
       accept: (session) => {
