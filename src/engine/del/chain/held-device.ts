@@ -118,7 +118,8 @@ function hasDevice(record: AttachmentRecord, id: string): boolean {
 }
 
 function attachmentsWith({ attachments }: AttachmentRecord, id: string): RecordedAttachment[] {
-  return attachments.filter(
+  const left = attachments.filter(({ state }) => state !== "detached");
+  return left.filter(
     (attachment) => attachment.device?.id === id || confsOf(attachment).flatMap(idsIn).includes(id),
   );
 }
