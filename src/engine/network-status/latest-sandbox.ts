@@ -3,7 +3,6 @@ import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { PodIdentity } from "#engine/ports.ts";
 import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
 
-type PodOfRecord = PodIdentity;
 type LatestDeps = Pick<EngineDeps, "records" | "bootId">;
 
 /** Whether two keys are those of one sandbox interface. */
@@ -32,7 +31,7 @@ export async function isLatest(
 /** The record of the pod's latest sandbox; undefined when none is attached. */
 export async function latestSandbox(
   deps: LatestDeps,
-  pod: PodOfRecord,
+  pod: PodIdentity,
 ): Promise<AttachmentRecord | undefined> {
   return (await sandboxesOf(deps, pod)).toSorted(byAgeAndCreation(deps, pod)).at(-1);
 }
@@ -40,7 +39,7 @@ export async function latestSandbox(
 /** The usable records of a pod's sandboxes of this boot, among those keys. */
 async function sandboxesOf(
   { records, bootId }: LatestDeps,
-  pod: PodOfRecord,
+  pod: PodIdentity,
   isAmong: (key: RecordKey) => boolean = () => true,
 ): Promise<AttachmentRecord[]> {
   const keys = (await records.keysOf(pod)).filter(isAmong);
@@ -53,7 +52,7 @@ async function sandboxesOf(
 /** By age; of two with the same age, the one that this process has created last is the younger one. */
 function byAgeAndCreation(
   { records }: LatestDeps,
-  pod: PodOfRecord,
+  pod: PodIdentity,
 ): (a: AttachmentRecord, b: AttachmentRecord) => number {
   const last = records.latestOf(pod);
   return (a, b) => byAge(a, b) || Number(isSame(a, last)) - Number(isSame(b, last));

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { reportBroken } from "#engine/call/assertions.ts";
 import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import { statusEntries } from "#engine/check/not-attached.ts";
 import type { PodIdentity, PodName, PublishPause } from "#engine/ports.ts";
 import { type AttachmentRecord, addHasEnded, type RecordKey } from "#engine/record/record.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
@@ -37,7 +38,7 @@ import { statusPause } from "./status-pause.ts";
  * | the sandbox is detached                  | the record is gone        | `withdrawStatus`      |
  */
 
-/** What a record says of a status that is to be written. */
+/** What a record says about a status that it owes. */
 export type OwedStatus = Pick<AttachmentRecord, "pendingStatus" | "statusPause">;
 
 /** How often {@link changeRecord} waits where the change has to be made: five seconds in all. */
@@ -54,7 +55,7 @@ export interface Payment {
 
 /** How a record is changed outside of calls for its sandbox. */
 export interface RecordChange extends Pick<Payment, "locks" | "isInUse"> {
-  /** The record as it is to be; undefined leaves it as it is. */
+  /** Returns the changed record; undefined changes nothing. */
   readonly change: (record: AttachmentRecord) => Promise<AttachmentRecord | undefined>;
   /** How often, 100 ms apart, another process's call is waited for. @default 0 */
   readonly waits?: number;
@@ -133,11 +134,10 @@ function expectRecorded(
   { [networkStatusAnnotation]: text }: NonNullable<OwedStatus["pendingStatus"]>,
 ): void {
   const recorded = record?.attachments.map(({ displayName }) => displayName) ?? [];
-  const named = text == null ? [] : (JSON.parse(text) as { readonly name: string }[]);
-  const others = named.filter(({ name }) => !recorded.includes(name));
-  if (others.length === 0) return;
-  const networks = others.map(({ name }) => name);
-  reportBroken({ ...deps, logger }, "status_of_record", { networks, recorded });
+  const named = statusEntries(text ?? "").map(({ name }) => String(name));
+  const networks = named.filter((name) => !recorded.includes(name));
+  if (networks.length > 0)
+    reportBroken({ ...deps, logger }, "status_of_record", { networks, recorded });
 }
 
 /**

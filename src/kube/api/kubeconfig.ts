@@ -51,20 +51,6 @@ export function plainKubeconfigCredentials(path: string): RereadCredentials {
   return new RereadCredentials({ source: `kubeconfig ${path}`, server, read });
 }
 
-/**
- * What a kubeconfig file and the files that it names contain now.
- * @throws Error naming the file, also when it needs more than certificates and a token
- */
-export function kubeconfigContent(path: string): PlainKubeconfig {
-  try {
-    const kubeconfig = readKubeconfig(path);
-    if (isPlain(kubeconfig)) return plainKubeconfig(kubeconfig);
-    throw new Error("only a certificate or a token can be used here");
-  } catch (error) {
-    throw kubeconfigError(path, error);
-  }
-}
-
 /** How node:https has the values of a kubeconfig. */
 function plainMaterial({ tls, token }: PlainKubeconfig): CredentialMaterial {
   const { serverName: servername, ...same } = tls;

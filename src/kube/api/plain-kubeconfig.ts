@@ -56,16 +56,21 @@ const userKeys = new Set([
 const userKeysOfAdministrator = new Set([...userKeys, "tokenFile"]);
 
 /**
- * Reads a kubeconfig file that someone else than the node's administrator may have written:
- * certificates, or a token in the file. Nothing is executed, and no other file's content is sent to
- * the server that the file names.
+ * Reads a kubeconfig file that needs only certificates or a token. Nothing is executed. Someone else
+ * than the node's administrator may have written it, so no other file's content is sent as a token
+ * to the server that it names, unless `allowsTokenFile`.
  * @throws Error naming the file and what is wrong with it
  */
-export function readPlainKubeconfig(path: string): PlainKubeconfig {
+export function readPlainKubeconfig(
+  path: string,
+  { allowsTokenFile = false } = {},
+): PlainKubeconfig {
   try {
     const kubeconfig = readKubeconfig(path);
-    if (hasOnly(kubeconfig, userKeys)) return plainKubeconfig(kubeconfig);
-    throw new Error("only a certificate or a token in the file can be used here");
+    const isUsable = allowsTokenFile ? isPlain(kubeconfig) : hasOnly(kubeconfig, userKeys);
+    if (isUsable) return plainKubeconfig(kubeconfig);
+    const token = allowsTokenFile ? "a token" : "a token in the file";
+    throw new Error(`only a certificate or ${token} can be used here`);
   } catch (error) {
     throw kubeconfigError(path, error);
   }

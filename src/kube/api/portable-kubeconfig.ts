@@ -41,8 +41,8 @@ export async function portableKubeconfig(
 
 async function contentOf(source: CredentialSource): Promise<PlainKubeconfig> {
   if ("kubeconfig" in source) {
-    const { kubeconfigContent } = await import("./kubeconfig.ts");
-    return kubeconfigContent(source.kubeconfig);
+    const { readPlainKubeconfig } = await import("./plain-kubeconfig.ts");
+    return readPlainKubeconfig(source.kubeconfig, { allowsTokenFile: true });
   }
   const { ca, token } = await inClusterContent(source.inCluster);
   return {
