@@ -32,6 +32,9 @@ const apart = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-p
 /** A mutant that hangs is found: all tests take a minute. */
 const testsMaxMs = 300_000;
 
+/** The tests wait more than they compute. */
+const workers = 2 * availableParallelism();
+
 /** What earlier runs found, a line for each mutant: an interrupted run continues. */
 const results = "dist/mutation/shim.txt";
 
@@ -59,7 +62,7 @@ export async function runShimMutants(isWanted: (file: string) => boolean): Promi
       if (waiting.length % 50 === 0) console.log(`${waiting.length} of ${count} shims are left`);
     }
   };
-  await Promise.all(Array.from({ length: availableParallelism() }, (_, worker) => work(worker)));
+  await Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
   return mutants.map(({ text, ...source }) => {
     const isKilled = outcomes.get(idOf(text)) === "killed";
     return { ...source, outcome: isKilled ? "killed" : "survived" };
