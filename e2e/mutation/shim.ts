@@ -52,7 +52,7 @@ export async function runShimMutants(isWanted: (file: string) => boolean): Promi
   const outcomes = new Map(found.map((line) => [line.slice(9), "killed"]));
   const waiting = mutants.filter(({ text }) => !outcomes.has(idOf(text)));
   const count = waiting.length;
-  await expectUnchangedToPass(new Set(waiting.map(({ file }) => file)));
+  if (count > 0) await expectUnchangedToPass();
   const work = async (worker: number): Promise<void> => {
     const dir = prepare(worker);
     for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
@@ -69,12 +69,11 @@ export async function runShimMutants(isWanted: (file: string) => boolean): Promi
   });
 }
 
-/** @throws Error if the tests of one of the files fail without a mutant: they would find each */
-async function expectUnchangedToPass(files: Iterable<string>): Promise<void> {
-  const dir = prepare(0);
-  for (const file of files)
-    if (await isFound({ file, text: readFileSync(file, "utf8") }, dir))
-      throw new Error(`the tests of ${file} fail without a mutant`);
+/** @throws Error if the tests fail without a mutant: they would find each */
+async function expectUnchangedToPass(): Promise<void> {
+  const file = "shim/main.c";
+  if (await isFound({ file, text: readFileSync(file, "utf8") }, prepare(0)))
+    throw new Error("the tests fail without a mutant");
 }
 
 /** Makes a worker's directory below dist/, where make compiles only what changes, and returns it. */
