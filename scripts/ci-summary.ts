@@ -44,7 +44,7 @@ function text(what: string, why = ""): string {
 }
 
 const [dir, ...failedSteps] = process.argv.slice(2);
-const reports = readdirSync(dir ?? "")
+const reports = readdirSync(dir ?? "", { recursive: true, encoding: "utf8" })
   .filter((name) => name.endsWith(".json"))
   .map((name) => report.parse(JSON.parse(readFileSync(join(dir ?? "", name), "utf8"))));
 const sum = (pick: (r: Report) => number): number =>

@@ -82,6 +82,9 @@ esac
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 if can_install >/dev/null; then
+  # Two targets may run side by side.
+  exec 9>/tmp/plexus-system-deps
+  flock 9
   echo "installing ${missing[*]}"
   apt-get update -qq >/dev/null || true
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null && exit 0
