@@ -26,9 +26,9 @@ To change plexusd's configuration, run \`kubectl -n kube-system edit configmap p
 check a file in advance, run \`plexusctl config check FILE\` ([in the
 image](../operations/upgrade.md#upgrade)).
 
-plexusd rejects unknown keys and wrong types with line and key. If a changed file is invalid, the
-previous configuration stays in effect, and the log and an event on the Node give the reason. Keys
-marked *start* are read only when plexusd starts.
+plexusd rejects unknown keys and wrong values with line, key and value. If a changed file is
+invalid, the previous configuration stays in effect, and the log and an event on the Node give the
+reason. Keys marked *start* are read only when plexusd starts.
 
 Keys shared with Multus mean the same. The configuration that the container runtime passes
 (\`"type": "plexus"\`) may also have the keys from \`${names[0]}\` to \`${names.at(-1)}\`; this file

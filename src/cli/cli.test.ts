@@ -157,7 +157,7 @@ test("config check reports every problem with its line, or ok", async ({ node })
   expect(bad.code).toBe(1);
   expect(bad.err.split("\n")).toEqual([
     expect.stringContaining(`${file}:1: logLevel: `),
-    `${file}:2: httpp: unknown key`,
+    `${file}:2: httpp: unknown key, got "off"`,
   ]);
   await writeFile(file, "logLevel: debug\n");
   expect(await run("config", "check", file)).toEqual({ code: 0, out: `${file}: ok`, err: "" });

@@ -59,9 +59,7 @@ function exclusions(
   values: Readonly<Record<string, unknown>>,
 ): [name: string, problem: string][] {
   return Object.entries(keys).flatMap(([name, { excludes: other = "" }]) =>
-    isGiven(values[name]) && isGiven(values[other])
-      ? [[name, `${name} and ${other} exclude each other: set one of them`]]
-      : [],
+    isGiven(values[name]) && isGiven(values[other]) ? [[name, `cannot be set with ${other}`]] : [],
   );
 }
 

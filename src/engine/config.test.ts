@@ -47,7 +47,7 @@ test.each([
   expect(() => configForCall({}, conf)).toThrow(
     expect.objectContaining({
       code: 7,
-      message: expect.stringContaining(`${other} and ${key} exclude each other`),
+      message: expect.stringContaining(`${other}: cannot be set with ${key}`),
     }),
   );
 });

@@ -1,7 +1,9 @@
 import type * as z from "zod";
 import { CniError } from "#cni/error.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { parseWith } from "#lib/parsing/parse-with.ts";
 import { engineKeys, networkKeys } from "./config-keys.ts";
 import { areAccepted, defaultsOf, type KeyValues, schemaOf } from "./config-table.ts";
 
@@ -66,11 +68,10 @@ function parseConf(conf: JsonObject): Partial<EngineConfig> {
   );
   if (areAccepted(networkKeys, given)) return engineConfigFromKeys(given as Values);
   confSchema ??= schemaOf(networkKeys);
-  const parsed = confSchema.safeParse(given);
-  if (parsed.success) return engineConfigFromKeys(parsed.data);
-  const problems = parsed.error.issues.map((i) => `${i.path.join(".")}: ${i.message}`);
-  throw new CniError(
-    "InvalidNetworkConfig",
-    `the plexus network configuration is invalid: ${problems.join("; ")}`,
-  );
+  try {
+    const subject = "the plexus network configuration is invalid";
+    return engineConfigFromKeys(parseWith(confSchema, given, subject));
+  } catch (error) {
+    throw new CniError("InvalidNetworkConfig", errorMessage(error));
+  }
 }

@@ -120,12 +120,12 @@ test.each([
 });
 
 test.each([
-  ["clusterNetwrok: x", "1: clusterNetwrok: unknown key"],
+  ["clusterNetwrok: x", '1: clusterNetwrok: unknown key, got "x"'],
   ["\n\nprimary:\n  settleMs: 1\n  settle: 2", "5: primary.settle: unknown key"],
-  ["namespaceIsolation: yes please", "1: namespaceIsolation: expected boolean"],
+  ["namespaceIsolation: yes please", '1: namespaceIsolation: expected boolean, got "yes please"'],
   ["systemNamespaces: kube-system", "1: systemNamespaces: expected array"],
   ["a: 1\nsystemNamespaces:\n- ok\n- 7", "4: systemNamespaces[1]: expected string"],
-  ["clusterNetwork:", "1: clusterNetwork: expected string, received null"],
+  ["clusterNetwork:", "1: clusterNetwork: expected string, got null"],
   ["confDir: net.d", "1: confDir: must be an absolute path"],
   ["delegateTimeoutMs: 0", "1: delegateTimeoutMs: must be at least 1"],
   ["delegateTimeoutMs: 1.5", "1: delegateTimeoutMs: "],
@@ -146,11 +146,11 @@ test.each([
   ["globalNamespaces: 3", "1: globalNamespaces: expected a list"],
   [
     "clusterNetwork: a\ndelegates: [{type: x}]",
-    "2: delegates: delegates and clusterNetwork exclude each other: set one of them",
+    '2: delegates: cannot be set with clusterNetwork, got [{"type":"x"}]',
   ],
   [
     "multusNamespace: a\nplexusNamespace: a",
-    "1: multusNamespace: multusNamespace and plexusNamespace exclude each other: set one of them",
+    '1: multusNamespace: cannot be set with plexusNamespace, got "a"',
   ],
   ["- a", "1: expected object"],
   ["a: 1\na: 2", "2: Map keys must be unique"],

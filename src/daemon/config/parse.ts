@@ -8,11 +8,10 @@ import {
   parseDocument,
   visit,
 } from "yaml";
-import type * as z from "zod";
 import { schemaOf } from "#engine/config-table.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { exactNumber } from "#lib/json.ts";
-import { fieldPath } from "#lib/parsing/parse-with.ts";
+import { fieldPath, problemsOf } from "#lib/parsing/parse-with.ts";
 import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
 import { configFromFile, type DaemonConfig, fileKeys } from "./config.ts";
 
@@ -54,13 +53,13 @@ export function parseConfig(text: string, source: string): DaemonConfig {
     );
   }
   keepDigits(document);
-  const parsed = configSchema.safeParse(toValue(document, source) ?? {});
+  const value = toValue(document, source) ?? {};
+  const parsed = configSchema.safeParse(value);
   if (parsed.success) return configFromFile(parsed.data);
-  const placed = ({ path, problem }: Problem): ConfigProblem => {
+  const problems = problemsOf(parsed.error, value).map(({ path, reason }): ConfigProblem => {
     const { line } = lines.linePos(offsetOf(path, document));
-    return { line: line || 1, key: fieldPath(path), problem };
-  };
-  const problems = parsed.error.issues.flatMap(problemsOf).map(placed);
+    return { line: line || 1, key: fieldPath(path), problem: reason };
+  });
   throw new ConfigError(
     source,
     problems.sort((a, b) => a.line - b.line),
@@ -85,18 +84,6 @@ function toValue(document: Document, source: string): unknown {
   } catch (cause) {
     throw new ConfigError(source, [{ line: 1, key: "", problem: errorMessage(cause) }]);
   }
-}
-
-interface Problem {
-  readonly path: readonly PropertyKey[];
-  readonly problem: string;
-}
-
-function problemsOf({ path, ...issue }: z.core.$ZodIssue): Problem[] {
-  if (issue.code !== "unrecognized_keys") {
-    return [{ path, problem: issue.message.replace(/^Invalid input: /, "") }];
-  }
-  return issue.keys.map((key) => ({ path: [...path, key], problem: "unknown key" }));
 }
 
 /** The offset of the last key of a path, or of its parent if the key is absent. */

@@ -132,7 +132,7 @@ test("clusterNetwork and delegates in one conf are refused before anything is at
   lab.files.write("/main.conf", { cniVersion: "1.0.0", name: "main", type: "ptp" });
   expect((await lab.add(web)).json).toMatchObject({
     code: 7,
-    msg: expect.stringContaining("delegates and clusterNetwork exclude each other"),
+    msg: expect.stringContaining("delegates: cannot be set with clusterNetwork"),
   });
   expect(lab.plugins.log()).toEqual([]);
 });

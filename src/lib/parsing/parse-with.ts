@@ -1,13 +1,14 @@
 import type * as z from "zod";
-import { DocumentError, type FieldProblem, withValue } from "./document-error.ts";
+import { DocumentError, withValue } from "./document-error.ts";
 
 /** Reads a value by a zod schema. @throws DocumentError naming every wrong field with its value */
 export function parseWith<T>(schema: z.ZodType<T>, value: unknown, subject: string): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
+  const problems = problemsOf(parsed.error, value);
   throw new DocumentError(
     subject,
-    parsed.error.issues.flatMap((issue) => problemsOf(issue, value)),
+    problems.map(({ path, reason }) => ({ path: fieldPath(path), reason })),
   );
 }
 
@@ -19,13 +20,24 @@ export function fieldPath(path: readonly PropertyKey[]): string {
   }, "");
 }
 
-function problemsOf(issue: z.core.$ZodIssue, value: unknown): FieldProblem[] {
-  const { path } = issue;
-  if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => ({ path: fieldPath([...path, key]), reason: "unknown key" }));
-  }
-  const reason = issue.message.replace(/^Invalid (input|option): /, "");
-  return [{ path: fieldPath(path), reason: withValue(reason, valueAt(value, path)) }];
+/** What zod says beside the reason: the message has the value. */
+const unneeded = /^Invalid (input|option): |, received (?!undefined)\w+$/g;
+
+interface Problem {
+  readonly path: readonly PropertyKey[];
+  readonly reason: string;
+}
+
+/** The wrong fields that zod found in a value, each with what is there. */
+export function problemsOf({ issues }: z.ZodError, value: unknown): Problem[] {
+  const problems = issues.flatMap(({ path, ...issue }): Problem[] => {
+    if (issue.code === "unrecognized_keys")
+      return issue.keys.map((key) => ({ path: [...path, key], reason: "unknown key" }));
+    return [{ path, reason: issue.message.replace(unneeded, "") }];
+  });
+  return problems.map(({ path, reason }) => {
+    return { path, reason: withValue(reason, valueAt(value, path)) };
+  });
 }
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
