@@ -38,6 +38,12 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 /** What a folder's tests may import beyond that: plexusctl is tested against what the daemon serves. */
 const testsMayImport: Readonly<Record<string, readonly string[]>> = { cli: ["daemon", "grpc"] };
 
+/** The folders of src/engine, the lowest first: each imports only those before it. */
+const engineFolders = [
+  ...["ports", "record", "call", "plan", "check", "network-status", "del", "add"],
+  ...["hotplug", "leftovers", "gc", "status", "explain"],
+];
+
 /** Folders whose code does no I/O, and the Node modules that do none. */
 const pureFolders = ["netlink", "cni", "npwg", "engine"];
 const pureModules = ["path", "path/posix", "util", "buffer", "crypto", "zlib", "os", "url"];
@@ -188,6 +194,18 @@ test("files of src/ import only what mayImport allows, and only main.ts files us
 
 test("no files import each other in a cycle, not even for types", async () => {
   expect(cycles(await sources(...roots))).toEqual([]);
+});
+
+test("no folder of src/engine imports one above it, except for the records in the ports' types", async () => {
+  const upward = (await sources("src/engine")).flatMap(({ path, text }) => {
+    const level = engineFolders.indexOf(path.split("/")[2] ?? "");
+    if (level < 0 || isTest(path)) return [];
+    const imported = importedFiles(path, text).filter((each) => each.startsWith("src/engine/"));
+    const folders = imported.map((each) => each.split("/")[2] ?? "");
+    const isAbove = (folder: string): boolean => engineFolders.indexOf(folder) > level;
+    return folders.filter(isAbove).map((folder) => `${path.split("/")[2]} → ${folder}`);
+  });
+  expect([...new Set(upward)]).toEqual(["ports → record"]);
 });
 
 test("npwg-conformance imports nothing outside of its folder, so that it can be packed", async () => {

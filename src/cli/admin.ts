@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
-import type { PodName } from "#engine/ports.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { choiceFlag, commonFlags } from "./flags.ts";
 

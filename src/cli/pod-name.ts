@@ -1,4 +1,4 @@
-import type { PodName } from "#engine/ports.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 
 /** Reads `NAMESPACE/NAME`; a name without a namespace is in `default`, as for kubectl. */
 export function podName(reference = ""): PodName {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod";
-import type { RuntimeSandboxes, SandboxList } from "#engine/ports.ts";
+import type { RuntimeSandboxes, SandboxList } from "#engine/ports/host.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";

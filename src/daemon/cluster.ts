@@ -1,6 +1,7 @@
-import { emptyPorts, emptySource } from "#engine/empty-ports.ts";
-import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
-import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import type { ClusterSource, EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
+import type { ResourceApi } from "#engine/ports/devices.ts";
+import { emptyPorts, emptySource } from "#engine/ports/empty-ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
 import type { NodeEvent } from "#kube/events/event-recorder.ts";

@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeNode } from "#daemon/cni-conf/testing/node.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
-import { noLogger } from "#engine/empty-ports.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
+import { noLogger } from "#engine/ports/logger.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
+import type { RecordKey } from "#engine/record/record.ts";
+import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { handBackNode } from "./hand-back.ts";
 
-type Listed = Awaited<ReturnType<RecordStore["list"]>>;
+type Listed = Awaited<ReturnType<RecordReader["list"]>>;
 
 const calico = '{"cniVersion":"1.0.0","name":"k8s","plugins":[{"type":"calico"}]}';
 const handedBack =
@@ -41,10 +43,10 @@ async function makeServedNode(primaryDir?: string) {
     handBackNode({
       stateDir: node.state,
       config: { current: () => ({ ...parseConfig("", "config"), nodeConf }) },
-      records: {
+      records: Object.assign(new FakeRecords([]), {
         list: async () => listed,
-        finish: async ({ containerId }) => void finished.push(containerId),
-      },
+        finish: async ({ containerId }: RecordKey) => void finished.push(containerId),
+      }),
       confFiles: new HostConfFiles(),
       cluster: {
         recordOnNode: ({ reason, message }) => events.push(`${reason}: ${message}`),

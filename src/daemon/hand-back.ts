@@ -6,9 +6,10 @@ import {
 } from "#daemon/cni-conf/hand-back.ts";
 import { PreviousPrimary } from "#daemon/cni-conf/previous-primary.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
-import type { ConfFiles, Logger } from "#engine/ports.ts";
+import type { ConfFiles } from "#engine/ports/host.ts";
+import type { Logger } from "#engine/ports/logger.ts";
+import type { RecordReader, RecordWriter } from "#engine/ports/records.ts";
 import { type AttachmentRecord, sandboxNames } from "#engine/record/record.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Cluster } from "./cluster.ts";
@@ -17,7 +18,7 @@ import type { Cluster } from "./cluster.ts";
 export interface HandBackOptions {
   readonly stateDir: string;
   readonly config: Pick<EffectiveConfig, "current">;
-  readonly records: Pick<RecordStore, "list" | "finish">;
+  readonly records: RecordReader & RecordWriter;
   readonly confFiles: ConfFiles;
   readonly cluster: Pick<Cluster, "recordOnNode" | "node">;
   readonly logger: Logger;
@@ -79,9 +80,7 @@ const recovery =
   'New pods fail here. Install Plexus again, or hand the node back as in docs/operations/troubleshooting.md, "Plexus was deleted too early"';
 
 /** @throws Error naming the sandboxes that the primary CNI cannot detach */
-async function defaultOnlyRecords(
-  records: Pick<RecordStore, "list">,
-): Promise<readonly AttachmentRecord[]> {
+async function defaultOnlyRecords(records: RecordReader): Promise<readonly AttachmentRecord[]> {
   const listed = await records.list();
   for (const { reason } of listed.damaged) throw new Error(reason);
   const needing = listed.records.filter(({ attachments }) =>

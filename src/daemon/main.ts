@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import process from "node:process";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";

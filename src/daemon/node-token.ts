@@ -1,4 +1,4 @@
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { asApiError } from "#kube/api/api-error.ts";
 import type { ObjectName } from "#kube/api/paths.ts";
 import { tokenClaims, tokenTimes } from "#kube/api/token-times.ts";

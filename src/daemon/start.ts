@@ -8,8 +8,9 @@ import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effect
 import { type Counts, createMetrics, type Metrics } from "#daemon/http/metrics.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
-import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
-import type { Logger, PodName } from "#engine/ports.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
+import type { DeviceSource } from "#engine/ports/devices.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";

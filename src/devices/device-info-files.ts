@@ -1,6 +1,6 @@
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { DeviceInfoFiles } from "#engine/plan/devices/device-ports.ts";
+import type { DeviceInfoFiles } from "#engine/ports/devices.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";

@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import type { PodName } from "#engine/ports.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import { GrpcError, GrpcStatus } from "#grpc/grpc-error.ts";
 import { openUnaryClient } from "#grpc/open-client.ts";
 import type { UnaryClient, UnaryMethod } from "#grpc/unary-method.ts";

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { DeviceLookup } from "#engine/plan/devices/device-ports.ts";
+import type { DeviceLookup } from "#engine/ports/devices.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { KubeletDevices } from "./kubelet-devices.ts";

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
-import type { DeviceLookup, DeviceSource } from "#engine/plan/devices/device-ports.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { DeviceLookup, DeviceSource } from "#engine/ports/devices.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type ContainerNames, containerNames, devicesFromCheckpoint } from "./checkpoint.ts";
 import { KubeletClient, NoKubeletSocketError } from "./kubelet-client.ts";

@@ -1,4 +1,4 @@
-import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
+import type { AllocatedDevice } from "#engine/ports/devices.ts";
 
 /** The devices of a pod by resource, in the order in which networks get them. */
 export type PodDevices = ReadonlyMap<string, readonly AllocatedDevice[]>;

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type * as z from "zod";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { syncDirectory } from "#lib/files/sync.ts";

@@ -1,10 +1,9 @@
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
-import { emptyPorts } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
-import type { Logger } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
+import { emptyPorts } from "#engine/ports/empty-ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
@@ -100,7 +99,7 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
 }
 
 /** An engine without pods: it publishes no status and records no events. */
-function openEngine(parts: { records: RecordStore; bootId: string; logger: Logger }): Engine {
+function openEngine(parts: { records: FileRecordStore; bootId: string; logger: Logger }): Engine {
   const { bootId } = parts;
   return new Engine({
     ...emptyPorts,
@@ -119,7 +118,7 @@ function openEngine(parts: { records: RecordStore; bootId: string; logger: Logge
 async function openEndpoints(
   parts: DockerOptions & {
     networks: Networks;
-    records: RecordStore;
+    records: FileRecordStore;
     recordsDir: string;
     bootId: string;
   },

@@ -5,8 +5,9 @@ import type { PluginRequest } from "#cni/plugin/request.ts";
 import { printResult } from "#cni/result/format.ts";
 import { add } from "#engine/add/add.ts";
 import { reportBroken } from "#engine/call/assertions.ts";
-import type { Call, CallHost, CallOutcome, ServedCall } from "#engine/call/call.ts";
+import type { Call, CallOutcome, ServedCall } from "#engine/call/call.ts";
 import {
+  type CallContext,
   type CallTools,
   callContext,
   callTools,
@@ -14,7 +15,6 @@ import {
   netnsStateOf,
 } from "#engine/call/call-context.ts";
 import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { check } from "#engine/check/check.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
@@ -34,11 +34,14 @@ import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts"
 import { adoptMirror } from "#engine/network-status/adopt-mirror.ts";
 import { type PaymentOptions, PendingPayments } from "#engine/network-status/pending-payments.ts";
 import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-pod.ts";
+import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordKey } from "#engine/record/record.ts";
 import { status } from "#engine/status/status.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
-import { HostGoneError, type Logger, type Pod, type PodName } from "./ports.ts";
 
 /** How long one call may work on a leftover of another sandbox. */
 const callBudgetMs = 5000;

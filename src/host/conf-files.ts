@@ -1,5 +1,5 @@
 import { constants, readdirSync, readFileSync, statSync } from "node:fs";
-import type { ConfFiles } from "#engine/ports.ts";
+import type { ConfFiles } from "#engine/ports/host.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { type HostView, wholeHost } from "./host-view.ts";
 

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
-import type { MultusFiles } from "#engine/ports.ts";
+import type { MultusFiles } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
 import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";

@@ -2,7 +2,7 @@ import { duplexPair } from "node:stream";
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { HostGoneError, NetnsError } from "#engine/ports.ts";
+import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
 import { decodeDone, decodeExec, decodeFind, encodeRequest } from "#protocol/messages.ts";
 import { ShimSession } from "./shim-session.ts";

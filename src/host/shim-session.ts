@@ -1,7 +1,12 @@
 import { constants } from "node:os";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { type DelegateHost, HostGoneError, NetnsError, type PluginLookup } from "#engine/ports.ts";
+import {
+  type DelegateHost,
+  HostGoneError,
+  NetnsError,
+  type PluginLookup,
+} from "#engine/ports/host.ts";
 import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
 import {
   type DoneMessage,

@@ -1,5 +1,6 @@
-import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
-import type { ClusterSource, EventRecorder, Logger, Pod, StatusPublisher } from "#engine/ports.ts";
+import type { ClusterSource, EventRecorder, Pod, StatusPublisher } from "#engine/ports/cluster.ts";
+import type { ResourceApi } from "#engine/ports/devices.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";

@@ -1,5 +1,5 @@
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
-import type { CalledPod, ClusterSource, Pod } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

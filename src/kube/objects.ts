@@ -1,6 +1,6 @@
 import { readDocument } from "#cni/document.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import {

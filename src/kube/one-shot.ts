@@ -1,12 +1,12 @@
-import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type {
   ClusterSource,
   EventRecorder,
-  Logger,
   PodIdentity,
   StatusPublisher,
-} from "#engine/ports.ts";
+} from "#engine/ports/cluster.ts";
+import type { ResourceApi } from "#engine/ports/devices.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";

@@ -1,8 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import {
-  type ResourceApi,
-  ResourceApiUnavailableError,
-} from "#engine/plan/devices/device-ports.ts";
+import { type ResourceApi, ResourceApiUnavailableError } from "#engine/ports/devices.ts";
 import { ApiError } from "#kube/api/api-error.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type {
-  Logger,
   PodIdentity,
   PodName,
   PublishOptions,
   PublishOutcome,
   StatusPublisher,
-} from "#engine/ports.ts";
+} from "#engine/ports/cluster.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";

@@ -1,7 +1,8 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
-import type { CalledPod, ClusterSource, Logger, Pod } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";

@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, quoteValue } from "#lib/json.ts";
 import { DocumentError } from "#lib/parsing/document-error.ts";

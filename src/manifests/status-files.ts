@@ -1,12 +1,12 @@
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type {
-  Logger,
   PodIdentity,
   PublishOptions,
   PublishOutcome,
   StatusPublisher,
-} from "#engine/ports.ts";
+} from "#engine/ports/cluster.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";

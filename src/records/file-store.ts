@@ -3,9 +3,15 @@ import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { PodIdentity, PodName } from "#engine/ports.ts";
+import type { PodIdentity, PodName } from "#engine/ports/cluster.ts";
+import type {
+  DamagedRecord,
+  RecordReader,
+  RecordSelection,
+  RecordWriter,
+  ShimFiles,
+} from "#engine/ports/records.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
-import type { DamagedRecord, RecordSelection, RecordStore } from "#engine/record/record-store.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
@@ -41,7 +47,7 @@ import { sweepStateDirectory } from "./sweep.ts";
  * appended; finishing a record leaves a tombstone (`.detached`). The name gives the key, because a
  * container ID contains no `@`.
  */
-export class FileRecordStore implements RecordStore {
+export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   readonly #dir: string;
   /** What fails when a record cannot be written. */
   readonly #writing: string;
@@ -191,7 +197,7 @@ export class FileRecordStore implements RecordStore {
     isWanted = () => true,
     ...selection
   }: RecordSelection & { readonly isWanted?: (key: RecordKey) => boolean }): ReturnType<
-    RecordStore["list"]
+    RecordReader["list"]
   > {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];

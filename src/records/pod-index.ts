@@ -1,4 +1,4 @@
-import type { PodIdentity, PodName } from "#engine/ports.ts";
+import type { PodIdentity, PodName } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
 import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
 

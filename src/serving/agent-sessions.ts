@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { CniError } from "#cni/error.ts";
-import { type Call, type CallHost, linkNames } from "#engine/call/call.ts";
+import { type Call, linkNames } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
+import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import {
   noAgentError,
   type SandboxHost,
   type SandboxHosts,
   SandboxUnavailableError,
-} from "#engine/hotplug/sandbox-hosts.ts";
-import type { PluginLookup } from "#engine/ports.ts";
+} from "#engine/ports/sandbox-hosts.ts";
 import type { ShimSession } from "#host/shim-session.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { leftoverIntervalMs } from "./agent.ts";

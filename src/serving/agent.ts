@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Call, CallAnswer, CallHost } from "#engine/call/call.ts";
+import type { Call, CallAnswer } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { LeftoverOutcome } from "#engine/leftovers/leftovers.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
 import { sandboxName } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { oneLine } from "#lib/one-line.ts";

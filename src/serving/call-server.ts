@@ -1,8 +1,9 @@
 import { createServer, type Socket } from "node:net";
 import { readCall } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
-import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
-import { HostGoneError, type Logger } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
+import type { Logger } from "#engine/ports/logger.ts";
+import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { ProtocolError } from "#protocol/frame.ts";

@@ -1,4 +1,4 @@
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { WakeableSleep } from "#lib/concurrency/wakeable-sleep.ts";
 import { errorMessage } from "#lib/error-message.ts";
 

@@ -1,4 +1,4 @@
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 
 /** The states of a process, in their order. {@link Life.stop} says what a signal does in each. */
 export const lifeStates = ["starting", "serving", "draining", "stopped"] as const;

@@ -1,6 +1,7 @@
 import { CniError } from "#cni/error.ts";
-import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
-import type { CalledPod, Logger, Pod } from "#engine/ports.ts";
+import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
+import type { ResourceApi } from "#engine/ports/devices.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { OneShotKube } from "#kube/one-shot.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";

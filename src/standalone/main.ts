@@ -1,6 +1,6 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import process from "node:process";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";

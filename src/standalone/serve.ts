@@ -1,10 +1,12 @@
 import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
-import { type Call, type CallHost, readCall } from "#engine/call/call.ts";
+import { type Call, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import { emptyPorts } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
-import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
-import type { ClusterSource, EventRecorder, Logger, StatusPublisher } from "#engine/ports.ts";
+import type { ClusterSource, EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
+import type { DeviceSource } from "#engine/ports/devices.ts";
+import { emptyPorts } from "#engine/ports/empty-ports.ts";
+import type { CallHost } from "#engine/ports/host.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";

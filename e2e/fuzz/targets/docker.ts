@@ -1,11 +1,10 @@
 import { CniError } from "#cni/error.ts";
 import { serveRequest } from "#docker/driver/plugin-server.ts";
-import type { NetworkDriver } from "#docker/driver/protocol.ts";
-import { DriverError } from "#docker/driver/protocol.ts";
+import { DriverError, type NetworkDriver } from "#docker/driver/protocol.ts";
 import { requestSchemas } from "#docker/driver/requests.ts";
 import { parseEndpointOptions } from "#docker/endpoints/endpoint-options.ts";
 import { parseNetworkOptions } from "#docker/networks/network-options.ts";
-import { noLogger } from "#engine/empty-ports.ts";
+import { noLogger } from "#engine/ports/logger.ts";
 import { keptJson } from "../corpus.ts";
 import { jsonTokens, must, refusing, type Target } from "../target.ts";
 

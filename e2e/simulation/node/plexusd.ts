@@ -8,10 +8,11 @@ import { type Calls, noCalls, openNode, startNode } from "#daemon/node.ts";
 import { brokenAssertion } from "#engine/call/assertions.ts";
 import { readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import { emptyPorts, noLogger } from "#engine/empty-ports.ts";
 import type { Engine } from "#engine/engine.ts";
-import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
-import { HostGoneError, type Logger, type RuntimeSandboxes } from "#engine/ports.ts";
+import type { DeviceSource } from "#engine/ports/devices.ts";
+import { emptyPorts } from "#engine/ports/empty-ports.ts";
+import { HostGoneError, type RuntimeSandboxes } from "#engine/ports/host.ts";
+import { type Logger, noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
@@ -223,7 +224,7 @@ export class Plexusd {
       openCalls: (engine) => this.#openCalls(engine),
     });
     const tasks = housekeepingTasks({
-      ...{ ...node, sockets: [] },
+      ...{ ...node, records, sockets: [] },
       standaloneFiles: { refresh: async () => undefined },
       flags: { stateDir, socket: defaultPaths.socket, source: { kind: "api", kubeconfig } },
     }).filter(({ name }) => !leftOut.test(name));

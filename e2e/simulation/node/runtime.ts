@@ -1,5 +1,5 @@
 import { omittedPluginsOf } from "#engine/config.ts";
-import type { RuntimeSandboxes } from "#engine/ports.ts";
+import type { RuntimeSandboxes } from "#engine/ports/host.ts";
 import { SharedLock } from "#lib/concurrency/shared-lock.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { isLive } from "../recorded.ts";

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
+import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
 /** Reads the records of a state directory. Unlike the store it does not create the directory. */

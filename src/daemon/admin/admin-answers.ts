@@ -12,9 +12,10 @@ import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
-import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
-import type { ConfFiles, PluginLookup, PodName } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
+import type { DeviceSource } from "#engine/ports/devices.ts";
+import type { ConfFiles, PluginLookup } from "#engine/ports/host.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
 import type { HostView } from "#host/host-view.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -32,7 +33,7 @@ export interface AdminAnswersOptions {
   readonly life: Pick<Life, "state">;
   readonly engine: Engine;
   readonly calls: { readonly findByAgent: FindByAgent };
-  readonly records: RecordStore;
+  readonly records: RecordReader;
   readonly cluster: Cluster;
   /** Devices of resource claims; absent where pods have none. */
   readonly claims: DeviceSource | undefined;

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { asCniError } from "#cni/error.ts";
 import { type Page, pages, timeouts } from "#daemon/http/http-server.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { lookUpPlugin, type PluginSearch } from "#daemon/cni-conf/plugin-lookup.ts";
-import type { PluginLookup } from "#engine/ports.ts";
+import type { PluginLookup } from "#engine/ports/host.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 

@@ -1,4 +1,4 @@
-import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
+import type { AllocatedDevice } from "#engine/ports/devices.ts";
 
 export const claimedDevicesPage = "claimed-devices";
 

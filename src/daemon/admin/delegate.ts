@@ -8,9 +8,9 @@ import { parseResult } from "#cni/result/parse.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
 import { problemText } from "#engine/hotplug/reports/problem-texts.ts";
-import type { Pod, PodIdentity } from "#engine/ports.ts";
+import type { Pod, PodIdentity } from "#engine/ports/cluster.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
@@ -50,7 +50,7 @@ interface DelegateRequest {
 /** What {@link delegate} works with. */
 export interface DelegateOptions {
   readonly hotPlug: Pick<HotPlugQueue, "settle">;
-  readonly records: Pick<RecordStore, "keysOf" | "load">;
+  readonly records: RecordReader;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { unseenPathHint } from "#engine/plan/plugins/unseen-path.ts";
-import type { ConfFiles } from "#engine/ports.ts";
+import type { ConfFiles } from "#engine/ports/host.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, findFile, type Primary, type PrimaryCandidate } from "./candidates.ts";
 import type { Elsewhere } from "./chained.ts";

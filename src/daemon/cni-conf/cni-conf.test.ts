@@ -4,7 +4,7 @@ import { inspect } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { makeNode, type Node, quick } from "#daemon/cni-conf/testing/node.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { noLogger } from "#engine/empty-ports.ts";
+import { noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";

@@ -1,6 +1,6 @@
 import { lstat, readlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import type { ConfFiles } from "#engine/ports.ts";
+import type { ConfFiles } from "#engine/ports/host.ts";
 
 /** Where plugins are searched, and which paths of the host are visible. */
 export interface PluginSearch {

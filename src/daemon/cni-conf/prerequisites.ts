@@ -2,7 +2,7 @@ import { mkdir, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { parseNetConfList } from "#cni/conf/conf.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import type { ConfFiles } from "#engine/ports.ts";
+import type { ConfFiles } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { primaryConfName } from "#lib/files/state-files.ts";

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { DaemonFlags } from "#daemon/flags.ts";
 import type { Metrics } from "#daemon/http/metrics.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { watchDirectory } from "#lib/files/watch-directory.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

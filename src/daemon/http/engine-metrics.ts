@@ -1,6 +1,6 @@
 import type { Registry } from "prom-client";
 import { assertions } from "#engine/call/assertions.ts";
-import type { EngineMetrics } from "#engine/call/deps.ts";
+import type { EngineMetrics } from "#engine/ports/engine-deps.ts";
 import { metric } from "./metric-table.ts";
 
 const commands = new Set(["ADD", "DEL", "CHECK", "STATUS", "GC", "VERSION"]);

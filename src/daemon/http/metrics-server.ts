@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { createServer } from "node:https";
 import type { Socket } from "node:net";
 import { hostname } from "node:os";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { limitConnections } from "./connection-limit.ts";
 import { type HealthServer, listen, type Page, pages, timeouts } from "./http-server.ts";

@@ -1,6 +1,6 @@
 import type { Cluster } from "#daemon/cluster.ts";
 import type { DaemonConfig } from "#daemon/config/config.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { Life } from "#serving/life.ts";
 import { startHealthServer } from "./health-server.ts";
 import type { Metrics } from "./metrics.ts";

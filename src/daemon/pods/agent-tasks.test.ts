@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
+import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { AgentTasks } from "./agent-tasks.ts";
 
 const sandbox = { containerId: "c1", ifName: "eth0", netns: "/run/netns/c1" };

@@ -1,6 +1,5 @@
-import type { CallHost } from "#engine/call/call.ts";
-import type { SandboxHost, SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
+import type { SandboxHost, SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { type Claim, FairSlots } from "#lib/concurrency/fair-slots.ts";
 

@@ -1,9 +1,9 @@
 import type { Cluster } from "#daemon/cluster.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
-import type { SandboxHosts } from "#engine/hotplug/sandbox-hosts.ts";
-import type { Logger } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
+import type { Logger } from "#engine/ports/logger.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
+import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { AgentTasks } from "./agent-tasks.ts";
 import { HotPlugQueue, type HotPlugQueueOptions } from "./hot-plug.ts";
 import { LostInterfaces, type LostInterfacesOptions } from "./lost-interfaces.ts";
@@ -16,7 +16,7 @@ import { UnattachedPods } from "./unattached-pods.ts";
 export interface NodeDutiesOptions {
   readonly cluster: Pick<Cluster, "node" | "events">;
   readonly config: Pick<EffectiveConfig, "current">;
-  readonly records: RecordStore;
+  readonly records: RecordReader;
   readonly readiness: () => readonly string[];
   readonly logger: Logger;
   readonly hosts: SandboxHosts;

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { noSandboxHosts } from "#engine/empty-ports.ts";
 import type { Inspection } from "#engine/hotplug/inspection/inspector.ts";
-import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
+import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { AgentTasks } from "./agent-tasks.ts";
 import { LostInterfaces } from "./lost-interfaces.ts";

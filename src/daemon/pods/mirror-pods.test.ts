@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { MirrorPods } from "./mirror-pods.ts";
 

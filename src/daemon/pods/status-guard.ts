@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Engine } from "#engine/engine.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
-import type { Logger, Pod, PodName } from "#engine/ports.ts";
+import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { LruMap } from "#lib/lru-map.ts";
 

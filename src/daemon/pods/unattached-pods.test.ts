@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { FakeRecords } from "#engine/testing/fake-records.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { kubeTest } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
@@ -24,7 +25,9 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
         return states.get(pod.name);
       },
     },
-    records: { hasPod: async ({ name }) => recorded.has(name) },
+    records: Object.assign(new FakeRecords([]), {
+      hasPod: async ({ name }: PodName) => recorded.has(name),
+    }),
     events: {
       record: ({ name }, { type, reason, message }) =>
         events.push(`${name}: ${type} ${reason}: ${message}`),

@@ -4,14 +4,15 @@ import {
   notAttachedGraceMs,
   type PodState,
 } from "#engine/check/not-attached.ts";
-import type { EventRecorder, Logger, Pod } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
+import type { EventRecorder, Pod } from "#engine/ports/cluster.ts";
+import type { Logger } from "#engine/ports/logger.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
 import type { NodePods } from "#kube/node/node.ts";
 
 /** What {@link UnattachedPods} works with. */
 export interface UnattachedPodsOptions {
   readonly nodePods: Pick<NodePods, "list" | "read">;
-  readonly records: Pick<RecordStore, "hasPod">;
+  readonly records: RecordReader;
   readonly events: EventRecorder;
   readonly logger: Logger;
   readonly plexusNamespace: () => string;

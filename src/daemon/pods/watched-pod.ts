@@ -1,6 +1,6 @@
 import { type HotPlugOutcome, type LastAttempt, problemsOf } from "#engine/hotplug/hot-plug.ts";
 import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
 import {

@@ -1,7 +1,6 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { noLogger } from "#engine/empty-ports.ts";
-import type { Logger } from "#engine/ports.ts";
+import { type Logger, noLogger } from "#engine/ports/logger.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { RequestMessage } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";

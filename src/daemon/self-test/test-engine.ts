@@ -1,9 +1,9 @@
 import { Registry } from "prom-client";
 import { engineMetrics } from "#daemon/http/engine-metrics.ts";
-import { emptyPorts, emptySource } from "#engine/empty-ports.ts";
 import { Engine } from "#engine/engine.ts";
-import type { Pod } from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import { emptyPorts, emptySource } from "#engine/ports/empty-ports.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 
 /** The pod of a self-test, with two networks. */
@@ -21,7 +21,7 @@ export function testNetwork(name: string): object {
 }
 
 /** An engine that knows only {@link testPod}, and whose calls are not published, counted or logged. */
-export function testEngine(records: RecordStore): Engine {
+export function testEngine(records: EngineDeps["records"]): Engine {
   return new Engine({
     ...emptyPorts,
     records,

@@ -1,8 +1,8 @@
 import { readDocument } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import { bytewise } from "#devices/ordered-devices.ts";
-import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import type { ResourceApi } from "#engine/ports/devices.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import type { PodClaim } from "./pod-claims.ts";

@@ -4,10 +4,7 @@ import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { FakeResourceApi } from "#devices/testing/fake-resource-api.ts";
 import { claimObject, draPod, sliceObject } from "#devices/testing/resource-objects.ts";
-import {
-  type DeviceLookup,
-  ResourceApiUnavailableError,
-} from "#engine/plan/devices/device-ports.ts";
+import { type DeviceLookup, ResourceApiUnavailableError } from "#engine/ports/devices.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { ClaimedDevices } from "./claimed-devices.ts";

@@ -1,13 +1,13 @@
 import { CniError } from "#cni/error.ts";
 import type { PodDevices } from "#devices/ordered-devices.ts";
+import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import {
   type AllocatedDevice,
   type DeviceLookup,
   type DeviceSource,
   ResourceApiUnavailableError,
-} from "#engine/plan/devices/device-ports.ts";
-import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
-import type { Pod } from "#engine/ports.ts";
+} from "#engine/ports/devices.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type ClaimedDevice, deviceKey, type ReadClaim, readClaims } from "./claim.ts";

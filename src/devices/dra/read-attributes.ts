@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { ResourceApi } from "#engine/ports/devices.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { type AllocatedClaim, type ClaimedDevice, deviceKey } from "./claim.ts";

@@ -1,4 +1,4 @@
-import type { ResourceApi } from "#engine/plan/devices/device-ports.ts";
+import type { ResourceApi } from "#engine/ports/devices.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 

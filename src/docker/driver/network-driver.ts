@@ -1,6 +1,6 @@
 import type { Endpoints } from "#docker/endpoints/endpoints.ts";
 import type { Networks } from "#docker/networks/networks.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { Capabilities, NetworkDriver } from "./protocol.ts";
 import type { RequestOf } from "./requests.ts";
 

@@ -3,7 +3,7 @@ import type { RequestOf } from "#docker/driver/requests.ts";
 import type { JsonFiles } from "#docker/json-files.ts";
 import type { Networks } from "#docker/networks/networks.ts";
 import type { EndpointState, LinkState, NetworkState } from "#docker/state.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

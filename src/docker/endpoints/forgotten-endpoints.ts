@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { EndpointState } from "#docker/state.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Endpoints, EndpointsOptions } from "./endpoints.ts";
 
@@ -14,7 +14,7 @@ const backoffMs = 30_000;
 export interface ForgottenEndpointsOptions
   extends Pick<EndpointsOptions, "stored" | "host" | "bootId" | "logger"> {
   readonly endpoints: Endpoints;
-  readonly records: Pick<RecordStore, "list">;
+  readonly records: RecordReader;
   readonly runtime: Pick<CniRuntime, "del">;
   /** Milliseconds, monotonic. */
   readonly nowMs: () => number;

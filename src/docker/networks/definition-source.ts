@@ -1,4 +1,5 @@
-import type { ClusterSource, Logger } from "#engine/ports.ts";
+import type { ClusterSource } from "#engine/ports/cluster.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";

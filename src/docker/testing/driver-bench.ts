@@ -16,6 +16,7 @@ import { Networks } from "#docker/networks/networks.ts";
 import { endpointSchema, networkSchema } from "#docker/state.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import type { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { FakeMachine } from "./fake-machine.ts";
@@ -131,7 +132,8 @@ export class DriverBench {
       ...{ stored, networks, host, probePort, bootId, now, logger, sandboxRoot: "" },
       detachForgotten: (ids) => forgotten.detachNow(ids),
     });
-    const records = { list: async () => ({ records: this.records, damaged: [] }) };
+    const list = async () => ({ records: this.records, damaged: [] });
+    const records = Object.assign(new FakeRecords([]), { list });
     const nowMs = (): number => this.nowMs;
     const forgotten = new ForgottenEndpoints({
       ...{ stored, endpoints, host, records, runtime: machine, bootId, nowMs, logger },

@@ -1,8 +1,8 @@
 import { toJson } from "#cni/conf/conf.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import {
   type DetachableAttachment,

@@ -1,12 +1,13 @@
 import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { linksOfCall } from "#engine/call/sandbox.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
-import { HostGoneError, type Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { AddRecord, sandboxToAdd } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";

@@ -3,7 +3,7 @@ import { formatResult } from "#cni/result/format.ts";
 import type { Result } from "#cni/result/result.ts";
 import { addNetwork } from "#cni/runtime/chain.ts";
 import { type RunDelegate, wasExecuted } from "#cni/runtime/delegate.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { failedAddOf } from "#engine/del/failed-add.ts";
 import { provideDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";

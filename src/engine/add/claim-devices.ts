@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { holderOf, recordedDevice } from "#engine/del/chain/held-device.ts";
 import type { RecordedAttachment, RecordKey } from "#engine/record/record.ts";
 import { pause } from "#lib/concurrency/deadline.ts";

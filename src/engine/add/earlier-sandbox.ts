@@ -1,13 +1,13 @@
 import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { linksOfCall, sandboxLinks } from "#engine/call/sandbox.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
 import { loadStored } from "#engine/del/stored.ts";
-import { NetnsError } from "#engine/ports.ts";
+import { NetnsError } from "#engine/ports/host.ts";
+import { isLost } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { isLost } from "#engine/record/record-store.ts";
 
 /**
  * Detaches what an earlier sandbox with the call's container ID and interface has left. podman

@@ -1,21 +1,11 @@
 import { asCniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
-import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import { HostGoneError, type Pod } from "#engine/ports.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import { type Attached, isVisible } from "#engine/plan/planned-attachment.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import { ignoredText } from "#npwg/served-requests.ts";
 
 const messageMax = 300;
-
-/** Whether an attachment is shown. Plugins that modify others' interfaces have nothing to show. */
-export function isVisible({
-  planned,
-  result,
-}: {
-  readonly planned: Pick<PlannedAttachment, "isAuxiliary">;
-  readonly result: Attached["result"];
-}): boolean {
-  return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
-}
 
 /**
  * Emits one event with all interfaces of the pod, worded as Multus's, to save API requests, and one

@@ -1,6 +1,6 @@
 import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import {
   type OwedStatus,
@@ -10,7 +10,7 @@ import {
   withdrawStatus,
 } from "#engine/network-status/status-writer.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { AddRecord } from "./add-record.ts";

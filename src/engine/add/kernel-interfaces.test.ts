@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import { type EngineLab, netns } from "#engine/testing/engine-lab.ts";
 import { exited } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";

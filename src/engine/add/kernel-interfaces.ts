@@ -1,8 +1,8 @@
 import type { Result } from "#cni/result/result.ts";
 import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 
 /** The names of a sandbox's interfaces in the kernel; undefined when they are not known. */
 export type KernelInterfaces = ReadonlySet<string> | undefined;

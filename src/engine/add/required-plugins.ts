@@ -1,5 +1,5 @@
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { pluginProblems, pluginTypes } from "#engine/plan/plugins/find-plugins.ts";
 import { throwProblems } from "#engine/plan/problems.ts";

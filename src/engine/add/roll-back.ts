@@ -1,5 +1,5 @@
 import type { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { detachAll, detachRunning } from "#engine/del/detach.ts";
 import { emitLeftover, failedTeardown } from "#engine/del/failed-teardown.ts";
 import type { DetachableAttachment } from "#engine/record/teardown-plan.ts";

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { emptyPorts } from "#engine/empty-ports.ts";
+import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import { EngineLab, sandbox } from "#engine/testing/engine-lab.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";

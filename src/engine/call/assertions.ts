@@ -1,4 +1,4 @@
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 
 /**
  * What holds at all times, whatever runs and fails around Plexus; by the name in the metric. If

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import type { PluginRequest } from "#cni/plugin/request.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
 import { type Call, readCall } from "./call.ts";
-import { contextWithoutCall, netnsStateOf } from "./call-context.ts";
-import type { CallContext, EngineDeps } from "./deps.ts";
+import { type CallContext, contextWithoutCall, netnsStateOf } from "./call-context.ts";
 import { linksOfCall } from "./sandbox.ts";
 
 const inNetns = (netns: string, netnsOverride = false) => ({ netns, netnsOverride });

@@ -1,11 +1,39 @@
 import type { PluginRequest } from "#cni/plugin/request.ts";
-import { configForCall } from "#engine/config.ts";
-import { HostGoneError, type NetnsState } from "#engine/ports.ts";
+import type { RunDelegate } from "#cni/runtime/delegate.ts";
+import { configForCall, type EngineConfig } from "#engine/config.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import {
+  type CallHost,
+  type DelegateHost,
+  HostGoneError,
+  type NetnsState,
+} from "#engine/ports/host.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import type { JsonObject } from "#lib/json.ts";
-import type { Call, CallHost } from "./call.ts";
+import type { Call } from "./call.ts";
 import { CallDelegates } from "./call-delegates.ts";
-import type { CallContext, EngineDeps } from "./deps.ts";
 import { Trace } from "./trace.ts";
+
+/** What the functions that serve one call work with. */
+export interface CallContext {
+  readonly deps: EngineDeps;
+  readonly config: EngineConfig;
+  readonly host: DelegateHost;
+  /** When the call arrived, by {@link EngineDeps.clock}. */
+  readonly startedAt: number;
+  /** The call's CNI_NETNS; `ok` also for the shim's own one if CNI_NETNS_OVERRIDE allows it. */
+  readonly netnsState: NetnsState;
+  /** As {@link Call.netnsProcess}. */
+  readonly netnsProcess?: string | undefined;
+  /** The interfaces of the sandbox when the call began; absent when the shim did not list them. */
+  readonly links?: ReadonlySet<string> | undefined;
+  readonly delegateRunner: (network: string) => RunDelegate;
+  readonly logger: Logger;
+  readonly trace: Trace;
+  readonly signal: AbortSignal;
+  /** Resolves when the runtime has its answer: for work that it does not wait for. */
+  readonly answered: Promise<void>;
+}
 
 /** What a call is served with. */
 export interface CallTools extends Pick<CallContext, "startedAt" | "trace" | "answered"> {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import type { EngineMetrics } from "#engine/ports/engine-deps.ts";
 import { CallDelegates } from "./call-delegates.ts";
-import type { EngineMetrics } from "./deps.ts";
 import { Trace } from "./trace.ts";
 
 const call = { type: "ptp", env: { CNI_COMMAND: "ADD" } } as unknown as DelegateCall;

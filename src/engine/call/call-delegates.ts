@@ -4,8 +4,8 @@ import {
   type RunDelegate,
   wasExecuted,
 } from "#cni/runtime/delegate.ts";
-import type { DelegateHost } from "#engine/ports.ts";
-import type { EngineMetrics } from "./deps.ts";
+import type { EngineMetrics } from "#engine/ports/engine-deps.ts";
+import type { DelegateHost } from "#engine/ports/host.ts";
 import type { Trace } from "./trace.ts";
 
 const stderrMax = 64 * 1024;

@@ -1,8 +1,8 @@
-import type { PodName } from "#engine/ports.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Call, CallAnswer, CallOutcome } from "./call.ts";
 import type { CallTools } from "./call-context.ts";
-import type { EngineDeps } from "./deps.ts";
 
 /** A call that has ended. */
 export interface FinishedCall extends Pick<CallTools, "trace" | "delegates"> {

@@ -1,6 +1,6 @@
 import { parseCniArgsOfDel } from "#cni/args.ts";
 import type { CniError } from "#cni/error.ts";
-import type { CalledPod, DelegateHost } from "#engine/ports.ts";
+import type { CalledPod } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { podIdentity } from "./pod-identity.ts";
 
@@ -72,11 +72,6 @@ export interface ServedCall {
    * once the answer is sent or cannot be.
    */
   afterAnswer(): void;
-}
-
-/** The shim of one call: carries out the engine's orders until it disconnects. */
-export interface CallHost extends DelegateHost {
-  readonly gone: AbortSignal;
 }
 
 /** How a call ended; `stdout` is the result or the error object that the runtime gets. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import { collectFailures, combineErrors } from "./failures.ts";
 
 test("collectFailures() runs the step for every item and returns the failed ones in order", async () => {

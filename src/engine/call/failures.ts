@@ -1,5 +1,5 @@
 import { asCniError, CniError } from "#cni/error.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 
 /** The item for which a step failed, and its error. */
 export interface Failure<T> {

@@ -1,5 +1,5 @@
 import type { CniArgs } from "#cni/args.ts";
-import type { CalledPod, ClusterSource } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { NetnsError } from "#engine/ports.ts";
+import { NetnsError } from "#engine/ports/host.ts";
 import { NetlinkError } from "#netlink/codec.ts";
 import { inSandbox } from "./sandbox.ts";
 

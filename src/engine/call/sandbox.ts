@@ -1,8 +1,8 @@
 import { CniError } from "#cni/error.ts";
-import { NetnsError } from "#engine/ports.ts";
+import { NetnsError } from "#engine/ports/host.ts";
 import { NetlinkError, type NetlinkTransport } from "#netlink/codec.ts";
 import { type Link, listLinks } from "#netlink/links.ts";
-import type { CallContext } from "./deps.ts";
+import type { CallContext } from "./call-context.ts";
 
 /** The netlink transport through the call's shim. */
 export function netlinkTransport(ctx: CallContext): NetlinkTransport {

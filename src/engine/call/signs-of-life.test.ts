@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
-import type { CallContext } from "./deps.ts";
+import type { CallContext } from "./call-context.ts";
 import { isCertainlyOver, isNothingAt, isOfEarlierBoot, notListed } from "./signs-of-life.ts";
 
 const path = "/run/netns/x";

@@ -1,7 +1,8 @@
-import { HostGoneError, NetnsError } from "#engine/ports.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
-import type { CallContext, EngineDeps } from "./deps.ts";
+import type { CallContext } from "./call-context.ts";
 import { netlinkTransport } from "./sandbox.ts";
 
 /*

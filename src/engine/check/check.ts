@@ -6,7 +6,7 @@ import type { Result } from "#cni/result/result.ts";
 import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import { checkNetwork } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import {

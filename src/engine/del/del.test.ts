@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { exited, failed } from "#engine/testing/fake-plugins.ts";
 import { attachedPod, podLab, web } from "#engine/testing/pod-lab.ts";

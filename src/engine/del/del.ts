@@ -1,5 +1,5 @@
 import type { DelRequest } from "#cni/plugin/request.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
 import { netnsForDel } from "#engine/del/chain/netns.ts";
 import { withdrawStatus } from "#engine/network-status/status-writer.ts";

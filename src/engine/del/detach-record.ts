@@ -1,5 +1,5 @@
 import type { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { combineErrors } from "#engine/call/failures.ts";
 import { netnsOfRecord } from "#engine/del/chain/netns.ts";
 import { attachmentsToDetach } from "#engine/record/record.ts";

@@ -1,5 +1,5 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { collectFailures, type Failure } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { FailingTeardown } from "#engine/del/failed-teardown.ts";

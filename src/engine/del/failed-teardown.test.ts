@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { EngineDeps } from "#engine/call/deps.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { FailingTeardown } from "./failed-teardown.ts";
 
 const failedAt = "2026-01-01T00:00:00Z";

@@ -1,4 +1,5 @@
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord, BootTime, FailedTeardown } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Reason } from "#lib/reasons.ts";

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { type DetachableAttachment, recordWithPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";

@@ -1,6 +1,6 @@
 import type { CniArgs } from "#cni/args.ts";
-import type { EngineDeps } from "#engine/call/deps.ts";
 import { currentEntries, type PodState } from "#engine/check/not-attached.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

@@ -1,5 +1,5 @@
 import type { Call, CallOutcome } from "#engine/call/call.ts";
-import type { PodName } from "#engine/ports.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { explainError, type Failure } from "./explain-error.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
-import { SandboxUnavailableError } from "#engine/hotplug/sandbox-hosts.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
+import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import { begunTeardown } from "#engine/record/record.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { begunTeardown } from "#engine/record/record.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";

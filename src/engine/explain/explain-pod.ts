@@ -1,10 +1,11 @@
 import { contextWithoutCall } from "#engine/call/call-context.ts";
-import type { EngineDeps } from "#engine/call/deps.ts";
 import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
 import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
-import type { PluginLookup, Pod, PodName } from "#engine/ports.ts";
+import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import type { PluginLookup } from "#engine/ports/host.ts";
 import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";

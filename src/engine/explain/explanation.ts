@@ -1,7 +1,7 @@
 import type { CniArgs } from "#cni/args.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
-import type { PodName } from "#engine/ports.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";

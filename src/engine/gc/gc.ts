@@ -1,7 +1,7 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import { gcNetwork } from "#cni/runtime/chain.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { collectErrors, combineErrors } from "#engine/call/failures.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
@@ -9,8 +9,8 @@ import { isOfEarlierBoot } from "#engine/call/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
+import type { DamagedRecord } from "#engine/ports/records.ts";
 import { byAge, type RecordKey } from "#engine/record/record.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";

@@ -1,5 +1,5 @@
 import { asCniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { parseMultusNetworks } from "#npwg/multus/networks-file.ts";
 import type { NetworksToCollect } from "./networks.ts";
 

@@ -1,8 +1,8 @@
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { isCertainlyOver, notListed } from "#engine/call/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
+import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
 /** Records of the node. */

@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";

@@ -1,5 +1,5 @@
 import type { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { changesOf, isSettled } from "./desired-networks.ts";

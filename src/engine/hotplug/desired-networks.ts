@@ -1,8 +1,8 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { recordedSelection } from "#engine/plan/recorded-network.ts";
-import type { Pod } from "#engine/ports.ts";
-import { type AttachmentRecord, addHasEnded } from "#engine/record/record.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
@@ -19,19 +19,6 @@ export function mayHotPlug(
 ): boolean {
   if (hotPlug === "off") return false;
   return hotPlugNamespaces.length === 0 || hotPlugNamespaces.includes(namespace);
-}
-
-/** Whether the sandbox of a record is attached: its ADD has ended, and no DEL has begun. */
-export function usableRecord(record: AttachmentRecord): boolean {
-  return mayRun(record) && addHasEnded(record);
-}
-
-/**
- * Whether no DEL of a record's sandbox has begun. Its boot ID does not tell whether it runs: the
- * agent finds its namespace, or not.
- */
-export function mayRun({ teardown }: AttachmentRecord): boolean {
-  return teardown === undefined;
 }
 
 /** The difference of a pod's annotation and its record. */

@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import { noSandboxHosts } from "#engine/empty-ports.ts";
+import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
+import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
@@ -12,7 +13,6 @@ import {
   networksAnnotation,
 } from "#npwg/selection/selection.ts";
 import { problemsOf } from "./hot-plug.ts";
-import { SandboxUnavailableError } from "./sandbox-hosts.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 const cannotChange = "cannot change the networks of a running pod";

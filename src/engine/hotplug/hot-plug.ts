@@ -1,9 +1,11 @@
 import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
-import type { EngineDeps } from "#engine/call/deps.ts";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
-import { HostGoneError, type Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
+import { type SandboxHosts, SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -19,7 +21,6 @@ import {
   unknownText,
 } from "./reports/problem-texts.ts";
 import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
-import { type SandboxHosts, SandboxUnavailableError } from "./sandbox-hosts.ts";
 
 /** The last attempt for a pod. */
 export interface LastAttempt extends Pick<HotPlugOutcome, "state"> {

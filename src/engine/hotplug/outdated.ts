@@ -1,7 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { selectedNetwork } from "#engine/plan/requested-networks.ts";
-import type { PodIdentity } from "#engine/ports.ts";
+import type { PodIdentity } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 
 /**

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { parseResult } from "#cni/result/parse.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { type EarlierNetwork, planNetworks } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";

@@ -12,26 +12,29 @@ import {
 import { emitAttached } from "#engine/add/events.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { detachRunning } from "#engine/del/detach.ts";
 import { isLatest } from "#engine/network-status/latest-sandbox.ts";
 import { owe } from "#engine/network-status/status-writer.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { recordedAttached } from "#engine/plan/recorded-network.ts";
-import { HostGoneError } from "#engine/ports.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
+import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
+import {
+  type AttachmentRecord,
+  type RecordedAttachment,
+  usableRecord,
+} from "#engine/record/record.ts";
 import {
   type DetachableAttachment,
   detachables,
   type StoredRecord,
 } from "#engine/record/teardown-plan.ts";
-import { usableRecord } from "./desired-networks.ts";
 import type { PlannedAddition } from "./plan-changes.ts";
 import type { OperationLog } from "./reports/operation-log.ts";
 import { notUnpluggedText } from "./reports/problem-texts.ts";
 import { type LockedSandbox, saveAttachments } from "./running-sandboxes.ts";
-import { SandboxUnavailableError } from "./sandbox-hosts.ts";
 
 /** A network to attach, and the attachment whose place it takes. */
 interface NetworkToAttach extends Pick<PlannedAddition, "recordBytes" | "replaced"> {

@@ -1,14 +1,17 @@
-import { callContext, callTools } from "#engine/call/call-context.ts";
+import { type CallContext, callContext, callTools } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import type { SandboxHost, SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import {
   type AttachmentRecord,
   byAge,
+  mayRun,
   type RecordedAttachment,
   type RecordKey,
+  usableRecord,
 } from "#engine/record/record.ts";
 import {
   type DetachableAttachment,
@@ -16,9 +19,7 @@ import {
   recordWithPlan,
   type StoredRecord,
 } from "#engine/record/teardown-plan.ts";
-import { mayRun, usableRecord } from "./desired-networks.ts";
 import type { FailedSwaps } from "./failed-swaps.ts";
-import type { SandboxHost, SandboxHosts } from "./sandbox-hosts.ts";
 
 /** A running sandbox whose shim lock the caller holds, as the engine's. */
 export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {

@@ -1,7 +1,7 @@
-import type { EngineDeps } from "#engine/call/deps.ts";
 import { notListed, type SignOfAbsence, signOfBoot } from "#engine/call/signs-of-life.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { isInterruptedAdd } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
 import { UnknownSandboxes } from "./unknown-sandboxes.ts";

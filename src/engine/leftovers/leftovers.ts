@@ -1,13 +1,15 @@
+import type { CallContext } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { isCertainlyOver, otherBoot } from "#engine/call/signs-of-life.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { withdrawStatus } from "#engine/network-status/status-writer.ts";
-import { type CalledPod, HostGoneError } from "#engine/ports.ts";
+import type { CalledPod } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
+import { type DamagedRecord, isLost } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { type DamagedRecord, isLost } from "#engine/record/record-store.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";

@@ -1,4 +1,4 @@
-import type { EngineDeps } from "#engine/call/deps.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { FakeSandboxHosts } from "#engine/hotplug/testing/fake-sandbox-hosts.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { mirrorAnnotation } from "#npwg/object-meta.ts";

@@ -1,9 +1,8 @@
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { usableRecord } from "#engine/hotplug/desired-networks.ts";
-import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
 import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { changeRecord, owe, payAfterAnswer } from "./status-writer.ts";
 

@@ -1,6 +1,6 @@
-import type { EngineDeps } from "#engine/call/deps.ts";
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
-import type { PodIdentity } from "#engine/ports.ts";
+import type { PodIdentity } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
 
 type LatestDeps = Pick<EngineDeps, "records" | "bootId">;

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { sampleMax } from "#engine/record/record-store.ts";
+import { sampleMax } from "#engine/ports/records.ts";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
 import type { PaymentOptions } from "./pending-payments.ts";
 

@@ -1,8 +1,8 @@
-import { contextWithoutCall } from "#engine/call/call-context.ts";
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import { type CallContext, contextWithoutCall } from "#engine/call/call-context.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { sampleMax } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { sampleMax } from "#engine/record/record-store.ts";
 import { withoutPause } from "./status-pause.ts";
 import { payAfterAnswer } from "./status-writer.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";

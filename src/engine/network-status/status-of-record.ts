@@ -1,8 +1,8 @@
 import { parseResult } from "#cni/result/parse.ts";
 import type { Result } from "#cni/result/result.ts";
-import { isVisible } from "#engine/add/events.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
+import { isVisible } from "#engine/plan/planned-attachment.ts";
 import { isAuxiliary } from "#engine/plan/recorded-network.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

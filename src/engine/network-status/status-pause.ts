@@ -1,5 +1,5 @@
-import type { EngineDeps } from "#engine/call/deps.ts";
-import type { PublishPause } from "#engine/ports.ts";
+import type { PublishPause } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord, StatusPause } from "#engine/record/record.ts";
 
 /*

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { PublishOptions } from "#engine/ports.ts";
+import type { PublishOptions } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, StatusPause } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, type LabOptions, sandbox } from "#engine/testing/engine-lab.ts";

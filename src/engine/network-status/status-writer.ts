@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { reportBroken } from "#engine/call/assertions.ts";
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { statusEntries } from "#engine/check/not-attached.ts";
-import type { PodIdentity, PodName, PublishPause } from "#engine/ports.ts";
+import type { PodIdentity, PodName, PublishPause } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, addHasEnded, type RecordKey } from "#engine/record/record.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

@@ -1,7 +1,7 @@
 import { dirname } from "node:path/posix";
 import { loadAuxiliaryChain } from "#cni/conf/load.ts";
 import { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 

@@ -1,7 +1,7 @@
 import { toJson } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { PlannedAttachment } from "./planned-attachment.ts";
 

@@ -6,7 +6,7 @@ import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
 import { withDeviceInfoFile } from "#engine/plan/devices/device-info.ts";
 import { withoutUnusedAnnotations } from "#engine/plan/pod/runtime-pod.ts";
 import { checkSizeWithResults, plannedSize } from "#engine/plan/record-size.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";

@@ -43,6 +43,17 @@ export interface Attached {
   readonly yieldedRoutes?: readonly YieldedRoute[];
 }
 
+/** Whether an attachment is shown. Plugins that modify others' interfaces have nothing to show. */
+export function isVisible({
+  planned,
+  result,
+}: {
+  readonly planned: Pick<PlannedAttachment, "isAuxiliary">;
+  readonly result: Attached["result"];
+}): boolean {
+  return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
+}
+
 /** The same error with the network and interface for which it happened. */
 export function withNetworkContext(
   error: unknown,

@@ -1,6 +1,6 @@
 import { asCniError, CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
-import type { EventReason, Pod } from "#engine/ports.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import type { EventReason, Pod } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** Why an ADD of a pod fails, or what it tolerates. */

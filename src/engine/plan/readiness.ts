@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { unseenPathHint } from "./plugins/unseen-path.ts";
 
 /** Checks `readinessindicatorfile`. @throws CniError 11 while it is missing: the runtime retries */

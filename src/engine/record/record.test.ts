@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { type AttachmentRecord, byAge, sandboxNames } from "./record.ts";
-import { type DamagedRecord, isLost } from "./record-store.ts";
 
 const record = (keys: Partial<AttachmentRecord>): AttachmentRecord => ({
   ...{ containerId: "c".repeat(64), ifName: "eth0", netns: "", cniVersion: "1.0.0" },
@@ -21,17 +20,4 @@ test("sandboxNames() names pods, containers without a pod, and at most ten", () 
   expect(sandboxNames([record({})])).toBe("1 (cccccccccccc)");
   expect(sandboxNames(ten)).toBe(`10 (${names})`);
   expect(sandboxNames([...ten, pod(10), pod(11)])).toBe(`12 (${names} and 2 more)`);
-});
-
-test.each<[string, isLost: boolean, ...Partial<DamagedRecord>[]]>([
-  ["this record and another one", true, { containerId: "c1" }, { containerId: "c2" }],
-  ["only another record", false, { containerId: "c2" }],
-  ["this record, which is damaged otherwise", false, { containerId: "c1", isIncomplete: false }],
-])("isLost() of a list with %s", async (_, expected, ...listed) => {
-  const damaged = listed.map((keys) => ({
-    ...{ containerId: "", ifName: "eth0", reason: "", isIncomplete: true, modifiedMs: 0 },
-    ...keys,
-  }));
-  const store = { list: async () => ({ records: [], damaged }) };
-  expect(await isLost(store, { containerId: "c1", ifName: "eth0" })).toBe(expected);
 });

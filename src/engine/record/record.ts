@@ -1,5 +1,5 @@
-import type { AllocatedDevice } from "#engine/plan/devices/device-ports.ts";
-import type { PodIdentity } from "#engine/ports.ts";
+import type { PodIdentity } from "#engine/ports/cluster.ts";
+import type { AllocatedDevice } from "#engine/ports/devices.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
@@ -166,6 +166,19 @@ export interface RecordedAttachment {
 /** Whether the ADD of a record's sandbox has ended. */
 export function addHasEnded({ addEnded, attachments }: AttachmentRecord): boolean {
   return addEnded === true || attachments.every(({ state }) => state === "attached");
+}
+
+/** Whether the sandbox of a record is attached: its ADD has ended, and no DEL has begun. */
+export function usableRecord(record: AttachmentRecord): boolean {
+  return mayRun(record) && addHasEnded(record);
+}
+
+/**
+ * Whether no DEL of a record's sandbox has begun. Its boot ID does not tell whether it runs: the
+ * agent finds its namespace, or not.
+ */
+export function mayRun({ teardown }: AttachmentRecord): boolean {
+  return teardown === undefined;
 }
 
 /**

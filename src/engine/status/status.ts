@@ -2,7 +2,7 @@ import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { StatusRequest } from "#cni/plugin/request.ts";
 import { statusNetwork, versionOf } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
 import { auxiliaryNetwork } from "#engine/plan/auxiliary-network.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";

@@ -1,9 +1,9 @@
 import type { Assertion } from "#engine/call/assertions.ts";
 import { type CallAnswer, readCall, type ServedCall } from "#engine/call/call.ts";
-import type { EngineDeps, EngineMetrics, LeftoverDuty } from "#engine/call/deps.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
-import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
+import type { DeviceSource } from "#engine/ports/devices.ts";
+import type { EngineDeps, EngineMetrics, LeftoverDuty } from "#engine/ports/engine-deps.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { FakeConfFiles, FakeDeviceInfoFiles, FakeMultusFiles } from "./fake-files.ts";
 import { FakeHost } from "./fake-host.ts";

@@ -3,7 +3,7 @@ import type {
   ClaimRequest,
   DeviceLookup,
   DeviceSource,
-} from "#engine/plan/devices/device-ports.ts";
+} from "#engine/ports/devices.ts";
 
 /** Devices that a test allocates, to whichever pod asks. */
 export class FakeDevices implements DeviceSource {

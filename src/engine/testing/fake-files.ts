@@ -1,5 +1,5 @@
-import type { DeviceInfoFiles } from "#engine/plan/devices/device-ports.ts";
-import type { ConfFiles, MultusFiles } from "#engine/ports.ts";
+import type { DeviceInfoFiles } from "#engine/ports/devices.ts";
+import type { ConfFiles, MultusFiles } from "#engine/ports/host.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";
 

@@ -1,6 +1,5 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import type { CallHost } from "#engine/call/call.ts";
-import { HostGoneError, type PluginLookup } from "#engine/ports.ts";
+import { type CallHost, HostGoneError, type PluginLookup } from "#engine/ports/host.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import type { FakePlugins } from "./fake-plugins.ts";
 

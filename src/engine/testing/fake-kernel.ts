@@ -1,6 +1,6 @@
 import { parseMessages } from "netlink/dist/structs.js";
 import { CniError } from "#cni/error.ts";
-import { NetnsError } from "#engine/ports.ts";
+import { NetnsError } from "#engine/ports/host.ts";
 import { ipFamily } from "#lib/ip.ts";
 import {
   addRoute,

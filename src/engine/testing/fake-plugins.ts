@@ -1,6 +1,6 @@
 import { parseCniArgs } from "#cni/args.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import type { PluginLookup } from "#engine/ports.ts";
+import type { PluginLookup } from "#engine/ports/host.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FakeKernel } from "./fake-kernel.ts";

@@ -6,7 +6,7 @@ import type {
   PublishOutcome,
   PublishPause,
   StatusPublisher,
-} from "#engine/ports.ts";
+} from "#engine/ports/cluster.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Keeps what is published, by `namespace/name`. */

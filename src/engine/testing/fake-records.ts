@@ -1,9 +1,15 @@
 import { strictEqual } from "node:assert/strict";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { PodIdentity } from "#engine/ports.ts";
+import type { PodIdentity } from "#engine/ports/cluster.ts";
+import type {
+  DamagedRecord,
+  RecordReader,
+  RecordSelection,
+  RecordWriter,
+  ShimFiles,
+} from "#engine/ports/records.ts";
 import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
-import type { DamagedRecord, RecordSelection, RecordStore } from "#engine/record/record-store.ts";
 import {
   type StoredRecord,
   type TeardownPlan,
@@ -18,7 +24,7 @@ interface Entry {
 }
 
 /** Records and plans in memory, which can be damaged and made to fail. */
-export class FakeRecords implements RecordStore {
+export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   readonly #entries = new Map<string, Entry>();
   readonly #journal: string[];
   readonly #tombstones = new Set<string>();

@@ -1,4 +1,4 @@
-import type { RuntimeSandboxes, SandboxList } from "#engine/ports.ts";
+import type { RuntimeSandboxes, SandboxList } from "#engine/ports/host.ts";
 
 /** A list that a test writes. */
 export class FakeRuntimeSandboxes implements RuntimeSandboxes {

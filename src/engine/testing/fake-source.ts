@@ -1,4 +1,4 @@
-import type { CalledPod, ClusterSource, Pod } from "#engine/ports.ts";
+import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";

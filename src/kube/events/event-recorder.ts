@@ -1,4 +1,5 @@
-import type { EventRecorder, Logger, PodIdentity } from "#engine/ports.ts";
+import type { EventRecorder, PodIdentity } from "#engine/ports/cluster.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";

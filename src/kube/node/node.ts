@@ -1,5 +1,5 @@
 import type { PodState } from "#engine/check/not-attached.ts";
-import type { Pod, PodName } from "#engine/ports.ts";
+import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { LiveGetter } from "#kube/live-get.ts";

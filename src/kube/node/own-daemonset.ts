@@ -1,4 +1,4 @@
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";

@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import type { Logger } from "#engine/ports.ts";
+import type { Logger } from "#engine/ports/logger.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { keyOfObject } from "#kube/objects.ts";

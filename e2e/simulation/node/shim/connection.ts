@@ -1,6 +1,6 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { CallAnswer } from "#engine/call/call.ts";
-import { HostGoneError, type PluginLookup } from "#engine/ports.ts";
+import { HostGoneError, type PluginLookup } from "#engine/ports/host.ts";
 import type { Process } from "../../world/schedule.ts";
 import {
   type EngineProcess,

@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import type { PluginLookup } from "#engine/ports.ts";
+import type { PluginLookup } from "#engine/ports/host.ts";
 import { Process } from "../../world/schedule.ts";
 import { world } from "../../world/world.ts";
 import { startDelegate } from "../delegates.ts";

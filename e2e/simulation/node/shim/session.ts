@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 import { CniError } from "#cni/error.ts";
-import { NetnsError } from "#engine/ports.ts";
+import { NetnsError } from "#engine/ports/host.ts";
 import { type EngineProcess, type SandboxToEnter, world } from "../../world/world.ts";
 import { agentEnter } from "./agent-enter.ts";
 import { netnsState, type ShimAnswer, type ShimCall } from "./call.ts";

@@ -7,7 +7,7 @@ import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import type { NodeConfTimings } from "#daemon/cni-conf/reconciler.ts";
 import type { NodeConfState } from "#daemon/cni-conf/status.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { noLogger } from "#engine/empty-ports.ts";
+import { noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, wholeHost } from "#host/host-view.ts";
 import type { NodeEvent } from "#kube/events/event-recorder.ts";

@@ -1,6 +1,6 @@
 import { formatResult } from "#cni/result/format.ts";
 import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import { changeRoutes } from "./apply.ts";

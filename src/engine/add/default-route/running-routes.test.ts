@@ -1,8 +1,8 @@
 import { RouteProtocol } from "netlink/dist/rt/gen_structs.js";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import type { RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { parseResult } from "#cni/result/parse.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import type { RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
 import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import type { KernelRoute } from "#netlink/routes.ts";

@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { forgottenText, isRefusal, refusesConfiguration } from "#engine/del/failed-add.ts";
 import { ipamCall, ipamCallAfter } from "#engine/record/ipam.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";

@@ -1,6 +1,6 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { CallContext } from "#engine/call/deps.ts";
-import type { EventReason, PodIdentity } from "#engine/ports.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import type { EventReason, PodIdentity } from "#engine/ports/cluster.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 

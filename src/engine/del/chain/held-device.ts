@@ -1,6 +1,7 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { isNothingAt } from "#engine/call/signs-of-life.ts";
+import type { DamagedRecord } from "#engine/ports/records.ts";
 import {
   type AttachmentRecord,
   byAge,
@@ -8,7 +9,6 @@ import {
   type RecordKey,
   sandboxName,
 } from "#engine/record/record.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";

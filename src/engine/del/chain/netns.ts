@@ -1,7 +1,7 @@
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
-import { HostGoneError, NetnsError } from "#engine/ports.ts";
+import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { linkExists } from "#netlink/links.ts";

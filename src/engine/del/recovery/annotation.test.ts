@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { HostGoneError } from "#engine/ports.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { attachedPod } from "#engine/testing/pod-lab.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";

@@ -1,6 +1,6 @@
 import { mergeCniArgs } from "#cni/args.ts";
 import { toJson } from "#cni/conf/conf.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
@@ -8,7 +8,8 @@ import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { requestedNetworksForDel, withoutRequested } from "#engine/plan/requested-networks.ts";
-import { type CalledPod, HostGoneError, type Pod } from "#engine/ports.ts";
+import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 

@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import { currentVersion } from "#cni/versions.ts";
-import type { CallContext } from "#engine/call/deps.ts";
-import type { DamagedRecord } from "#engine/record/record-store.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachUnrecorded } from "./recover.ts";
 

@@ -1,7 +1,7 @@
 import { mergeCniArgs } from "#cni/args.ts";
 import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

@@ -2,7 +2,7 @@ import { mergeCniArgs } from "#cni/args.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { delCallsOfStored } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { delBudget, withPath } from "#engine/del/detach.ts";

@@ -1,5 +1,5 @@
 import type { CniArgs } from "#cni/args.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { parseResult } from "#cni/result/parse.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { saveAttachments } from "#engine/hotplug/running-sandboxes.ts";
 import { owe } from "#engine/network-status/status-writer.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { noSandboxHosts } from "#engine/empty-ports.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
+import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
 import { netns } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 

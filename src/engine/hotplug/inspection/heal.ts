@@ -1,6 +1,6 @@
 import { parseResult } from "#cni/result/parse.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import { type LockedSandbox, markDetaching } from "#engine/hotplug/running-sandboxes.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";

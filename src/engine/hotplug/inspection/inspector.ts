@@ -1,10 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "#cni/document.ts";
-import { contextWithoutCall } from "#engine/call/call-context.ts";
-import type { CallContext, EngineDeps } from "#engine/call/deps.ts";
+import { type CallContext, contextWithoutCall } from "#engine/call/call-context.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
-import { usableRecord } from "#engine/hotplug/desired-networks.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { PodReports } from "#engine/hotplug/reports/pod-reports.ts";
 import type { LockedSandbox, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
@@ -14,8 +12,9 @@ import {
   payAfterAnswer,
   waitsForCall,
 } from "#engine/network-status/status-writer.ts";
-import type { Pod } from "#engine/ports.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { updateAddresses } from "./addresses.ts";
 import { findLostInterfaces } from "./heal.ts";

@@ -1,8 +1,8 @@
 import type { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
 import { payAfterAnswer } from "#engine/network-status/status-writer.ts";
-import type { EventReason } from "#engine/ports.ts";
+import type { EventReason } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 
 /** One network that was plugged or unplugged, or should have been. */

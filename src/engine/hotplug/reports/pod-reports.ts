@@ -1,4 +1,4 @@
-import type { EventReason, EventRecorder, Pod } from "#engine/ports.ts";
+import type { EventReason, EventRecorder, Pod } from "#engine/ports/cluster.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
 /** The pods about whose last problem this process remembers that it was reported. */

@@ -1,8 +1,4 @@
-import {
-  noAgentError,
-  type SandboxHost,
-  type SandboxHosts,
-} from "#engine/hotplug/sandbox-hosts.ts";
+import { noAgentError, type SandboxHost, type SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import type { FakeHost } from "#engine/testing/fake-host.ts";
 import type { FakeKernel } from "#engine/testing/fake-kernel.ts";
 

@@ -1,7 +1,7 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
-import type { Pod } from "#engine/ports.ts";
-import type { AllocatedDevice, DeviceLookup, DeviceNetwork } from "./device-ports.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import type { AllocatedDevice, DeviceLookup, DeviceNetwork } from "#engine/ports/devices.ts";
 
 type Devices = ReadonlyMap<string, readonly AllocatedDevice[]>;
 

@@ -1,13 +1,13 @@
 import { type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { attempt, type PlanContext, refuse, tolerate } from "#engine/plan/problems.ts";
-import type { Pod } from "#engine/ports.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import type { AllocatedDevice } from "#engine/ports/devices.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
 import { allocatedDevices } from "./allocated-devices.ts";
 import { DevicePool } from "./device-pool.ts";
-import type { AllocatedDevice } from "./device-ports.ts";
 
 /** Source of a device that the annotation requests, where no allocator exists. */
 const ownWord = "the pod's annotation";

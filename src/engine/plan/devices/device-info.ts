@@ -1,5 +1,5 @@
 import { enabledCapabilities } from "#cni/conf/conf.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";

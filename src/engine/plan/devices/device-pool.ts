@@ -1,4 +1,4 @@
-import type { AllocatedDevice } from "./device-ports.ts";
+import type { AllocatedDevice } from "#engine/ports/devices.ts";
 
 /** The devices that a pod was allocated, until its networks have taken them. */
 export class DevicePool {

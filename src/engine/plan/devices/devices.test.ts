@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import type { DeviceSource } from "#engine/plan/devices/device-ports.ts";
 import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
+import type { DeviceSource } from "#engine/ports/devices.ts";
 import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";

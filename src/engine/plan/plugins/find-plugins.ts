@@ -1,8 +1,8 @@
 import { CniError } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import type { PlanProblem } from "#engine/plan/problems.ts";
-import type { PluginLookup } from "#engine/ports.ts";
+import type { PluginLookup } from "#engine/ports/host.ts";
 
 /** The plugins of networks, each once. Not IPAM plugins, as some plugins have theirs built in. */
 export function pluginTypes(networks: readonly ResolvedNetwork[]): string[] {

@@ -1,4 +1,4 @@
-import type { ConfFiles } from "#engine/ports.ts";
+import type { ConfFiles } from "#engine/ports/host.ts";
 
 /** Hint that a path is not mounted into this container; empty when the path is visible. */
 export function unseenPathHint(files: Pick<ConfFiles, "sees">, path: string): string {

@@ -2,7 +2,7 @@ import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
 import { readDocument } from "#cni/document.ts";
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
-import type { CalledPod, Pod } from "#engine/ports.ts";
+import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { isStaticPod } from "#npwg/object-meta.ts";
 

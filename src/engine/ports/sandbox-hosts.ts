@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
-import type { CallHost } from "#engine/call/call.ts";
 import type { RecordKey } from "#engine/record/record.ts";
+import type { CallHost } from "./host.ts";
 
 /**
  * Why a sandbox cannot be changed: no agent may attach; another operation on it runs; or it has no

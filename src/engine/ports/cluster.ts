@@ -1,56 +1,6 @@
-import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";
-import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
-
-/*
- * What the engine needs from its environment. It does no I/O itself: every file, process, socket
- * and clock is reached through one of these interfaces, or through the RecordStore.
- */
-
-/** Access to the host during one call, through the shim that the runtime executed. */
-export interface DelegateHost {
-  /** Executes a delegate; resolves with any exit status. @throws HostGoneError without the shim */
-  exec(call: DelegateCall): Promise<DelegateOutcome>;
-  /** Looks up plugins like {@link exec}; one answer per type, in order. @throws HostGoneError */
-  find(searchPath: readonly string[], types: readonly string[]): Promise<readonly PluginLookup[]>;
-  /**
-   * Sends rtnetlink messages in one datagram in the network namespace at `netnsPath` and returns
-   * everything that the kernel answered, up to the acknowledgement of the last one.
-   * @throws NetnsError when there is no such namespace (anymore); CniError 5 when it cannot be
-   *   entered for another reason, or the kernel cannot be reached; HostGoneError as above
-   */
-  netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array>;
-}
-
-/** Whether a plugin's executable exists and may be executed; `message` says why not. */
-export type PluginLookup =
-  | { readonly outcome: "found" }
-  | { readonly outcome: "missing" | "refused"; readonly message: string };
-
-/**
- * What the shim finds at the call's CNI_NETNS: a network namespace (`ok`), the shim's own one
- * (`own`), nothing that is a namespace (`gone`), something that it cannot open (`unknown`), or no
- * path (`none`).
- */
-export type NetnsState = "ok" | "own" | "gone" | "unknown" | "none";
-
-/** The shim has gone (killed or crashed): the call cannot be continued or answered. */
-export class HostGoneError extends Error {
-  override readonly name = "HostGoneError";
-}
-
-/** There is no network namespace at a path (anymore); `errno` is the kernel's, e.g. `ENOENT`. */
-export class NetnsError extends Error {
-  override readonly name = "NetnsError";
-  readonly errno: number;
-
-  constructor(message: string, errno: number) {
-    super(message);
-    this.errno = errno;
-  }
-}
 
 /** How people name a pod. */
 export interface PodName {
@@ -170,47 +120,4 @@ export interface EventRecorder {
     pod: PodIdentity,
     event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
   ): void;
-}
-
-/** The sandboxes that the container runtime knows, at one time. */
-export interface SandboxList {
-  /** Tells lists apart; for people, ISO 8601. */
-  readonly listedAt: string;
-  readonly containerIds: ReadonlySet<string>;
-}
-
-/** The container runtime's list of its sandboxes, where one is kept for the engine. */
-export interface RuntimeSandboxes {
-  /** The newest list; undefined when there is none. @throws Error when it cannot be read */
-  latest(): Promise<SandboxList | undefined>;
-}
-
-/** The CNI configuration files of the host. */
-export interface ConfFiles {
-  /** The file names in a directory, sorted bytewise; none if the directory does not exist. */
-  list(dir: string): Promise<string[]>;
-  /** @throws Error as of node:fs */
-  read(path: string): Promise<string>;
-  kind(path: string): Promise<"file" | "directory" | "absent">;
-  /** Whether this process sees a path of the host: plexusd sees only what is mounted. */
-  sees(path: string): boolean;
-}
-
-/** Multus's files about its sandboxes, read only: the shim removes them at the end of a DEL. */
-export interface MultusFiles {
-  /** The containers with files, in any order. @throws CniError 5 */
-  containers(): Promise<string[]>;
-  /** The file with a container's networks; undefined when there is none. @throws CniError 5, 6 */
-  networks(containerId: string): Promise<string | undefined>;
-  /** libcni's cache file of an attachment; undefined when there is none. @throws CniError 5, 6 */
-  cachedAdd(key: CachedAddKey): Promise<string | undefined>;
-}
-
-/** Structured logging: fields first, then one line. pino's loggers fit. */
-export interface Logger {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-  child(fields: object): Logger;
 }

@@ -1,15 +1,7 @@
-import type { EngineDeps } from "./call/deps.ts";
-import { noAgentError, type SandboxHosts } from "./hotplug/sandbox-hosts.ts";
-import type { ClusterSource, Logger } from "./ports.ts";
-
-/** Drops what is logged. */
-export const noLogger: Logger = {
-  debug() {},
-  info() {},
-  warn() {},
-  error() {},
-  child: () => noLogger,
-};
+import type { ClusterSource } from "./cluster.ts";
+import type { EngineDeps } from "./engine-deps.ts";
+import { noLogger } from "./logger.ts";
+import { noAgentError, type SandboxHosts } from "./sandbox-hosts.ts";
 
 /** What an engine gets for the things that its process does not have. */
 export const emptyPorts = {

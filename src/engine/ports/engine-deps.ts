@@ -1,20 +1,9 @@
-import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import type { DeviceInfoFiles, DeviceSource } from "#engine/plan/devices/device-ports.ts";
-import type {
-  ClusterSource,
-  ConfFiles,
-  DelegateHost,
-  EventRecorder,
-  Logger,
-  MultusFiles,
-  NetnsState,
-  RuntimeSandboxes,
-  StatusPublisher,
-} from "#engine/ports.ts";
-import type { RecordStore } from "#engine/record/record-store.ts";
-import type { Assertion } from "./assertions.ts";
-import type { Trace } from "./trace.ts";
+import type { ClusterSource, EventRecorder, StatusPublisher } from "./cluster.ts";
+import type { DeviceInfoFiles, DeviceSource } from "./devices.ts";
+import type { ConfFiles, MultusFiles, RuntimeSandboxes } from "./host.ts";
+import type { Logger } from "./logger.ts";
+import type { RecordReader, RecordWriter, ShimFiles } from "./records.ts";
 
 /** Everything the engine depends on; built once by its process (daemon or standalone). */
 export interface EngineDeps {
@@ -26,7 +15,7 @@ export interface EngineDeps {
   readonly definitions?: Pick<ClusterSource, "getNad">;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
-  readonly records: RecordStore;
+  readonly records: RecordReader & RecordWriter & ShimFiles;
   readonly confFiles: ConfFiles;
   readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;
@@ -62,26 +51,5 @@ export interface EngineMetrics {
     ok: boolean;
     milliseconds: number;
   }): void;
-  assertionBroken(assertion: Assertion): void;
-}
-
-/** What the functions that serve one call work with. */
-export interface CallContext {
-  readonly deps: EngineDeps;
-  readonly config: EngineConfig;
-  readonly host: DelegateHost;
-  /** When the call arrived, by {@link EngineDeps.clock}. */
-  readonly startedAt: number;
-  /** The call's CNI_NETNS; `ok` also for the shim's own one if CNI_NETNS_OVERRIDE allows it. */
-  readonly netnsState: NetnsState;
-  /** As {@link Call.netnsProcess}. */
-  readonly netnsProcess?: string | undefined;
-  /** The interfaces of the sandbox when the call began; absent when the shim did not list them. */
-  readonly links?: ReadonlySet<string> | undefined;
-  readonly delegateRunner: (network: string) => RunDelegate;
-  readonly logger: Logger;
-  readonly trace: Trace;
-  readonly signal: AbortSignal;
-  /** Resolves when the runtime has its answer: for work that it does not wait for. */
-  readonly answered: Promise<void>;
+  assertionBroken(assertion: string): void;
 }

@@ -1,10 +1,10 @@
-import type { ClusterSource, Pod } from "#engine/ports.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
+import type { ClusterSource, Pod } from "./cluster.ts";
 
 /*
  * What the engine needs in order to attach networks by devices: who allocated which to a pod, and
- * the files that describe them. Ports like those in ports.ts.
+ * the files that describe them.
  */
 
 /** A device that a pod was allocated. */

@@ -1,8 +1,8 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { PodIdentity, PodName } from "#engine/ports.ts";
+import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
-import type { AttachmentRecord, RecordKey } from "./record.ts";
-import type { StoredRecord, TeardownPlan } from "./teardown-plan.ts";
+import type { PodIdentity, PodName } from "./cluster.ts";
 
 /** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
 export interface DamagedRecord extends RecordKey {
@@ -14,15 +14,37 @@ export interface DamagedRecord extends RecordKey {
 }
 
 /** Whether a record's content was lost with the power. @throws Error if they cannot be listed */
-export async function isLost(store: Pick<RecordStore, "list">, key: RecordKey): Promise<boolean> {
-  const { damaged } = await store.list();
+export async function isLost(records: RecordReader, key: RecordKey): Promise<boolean> {
+  const { damaged } = await records.list();
   const name = recordFileName(key);
   return damaged.some((each) => each.isIncomplete && recordFileName(each) === name);
 }
 
 /**
- * The attachment records of the node, each with its teardown plan, by container ID and interface
- * name. Every process on the node sees what a resolved method has written.
+ * Reads the attachment records of the node, each with its teardown plan, by container ID and
+ * interface name. Every process on the node sees what a resolved method of {@link RecordWriter} has
+ * written.
+ */
+export interface RecordReader {
+  /** @throws CniError 5 when the record cannot be read, 6 when it is damaged */
+  load(key: RecordKey): Promise<StoredRecord | undefined>;
+  /** The plan, even if the record is damaged. @throws CniError 5 if unreadable, 6 if damaged */
+  loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
+  /** Whether a sandbox of the pod is recorded; cheap enough for every DEL. */
+  hasPod(pod: PodName): Promise<boolean>;
+  /** The sandbox interfaces that are recorded for the pod. */
+  keysOf(pod: PodName): Promise<RecordKey[]>;
+  /** The record of the pod that this process has created last; undefined when it is gone or not known. */
+  latestOf(pod: PodIdentity): RecordKey | undefined;
+  /** All records, and the sandbox interfaces whose record is damaged. */
+  list(
+    selection?: RecordSelection,
+  ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
+}
+
+/**
+ * Writes and removes records with their plans. The caller holds the sandbox's lock: two processes
+ * never write under one key at the same time.
  *
  * What survives a power loss depends on the method, because durability costs milliseconds:
  *
@@ -34,14 +56,8 @@ export async function isLost(store: Pick<RecordStore, "list">, key: RecordKey): 
  *   The old one also detaches everything, without `prevResult`.
  * - {@link finish} is not made durable. A record that returns after a power loss is detached again
  *   by the next DEL or GC, which delegates accept (CNI 1.1.0 §4 "DEL").
- *
- * The caller holds the sandbox's lock: two processes never write under one key at the same time.
  */
-export interface RecordStore {
-  /** @throws CniError 5 when the record cannot be read, 6 when it is damaged */
-  load(key: RecordKey): Promise<StoredRecord | undefined>;
-  /** The plan, even if the record is damaged. @throws CniError 5 if unreadable, 6 if damaged */
-  loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
+export interface RecordWriter {
   /**
    * Writes the record and plan of a sandbox interface that is about to be attached, and starts to
    * make them durable: `durable` resolves when they survive a power loss, or rejects with CniError
@@ -64,6 +80,12 @@ export interface RecordStore {
    * @throws CniError 5 when they cannot be removed
    */
   finish(key: RecordKey): Promise<void>;
+  /** Renames record and plan, if any, so that they are ignored but can be examined. */
+  quarantine(key: RecordKey): Promise<void>;
+}
+
+/** What the engine and the shim, which may work without an engine, tell each other by files. */
+export interface ShimFiles {
   /**
    * Writes the DELs of the default network for the shim, which executes them with the variables of
    * its call if a sandbox has no record and no engine answers. Durable when it resolves. Writes
@@ -81,20 +103,6 @@ export interface RecordStore {
   hasTombstone(key: RecordKey): Promise<boolean>;
   /** Whether a shim operates on the sandbox, perhaps without an engine. */
   isLocked(containerId: string): Promise<boolean>;
-  /** Removes old tombstones, unused locks and incomplete files, none in use; skips failures. */
-  sweep(): Promise<void>;
-  /** Renames record and plan, if any, so that they are ignored but can be examined. */
-  quarantine(key: RecordKey): Promise<void>;
-  /** Whether a sandbox of the pod is recorded; cheap enough for every DEL. */
-  hasPod(pod: PodName): Promise<boolean>;
-  /** The sandbox interfaces that are recorded for the pod. */
-  keysOf(pod: PodName): Promise<RecordKey[]>;
-  /** The record of the pod that this process has created last; undefined when it is gone or not known. */
-  latestOf(pod: PodIdentity): RecordKey | undefined;
-  /** All records, and the sandbox interfaces whose record is damaged. */
-  list(
-    selection?: RecordSelection,
-  ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
 }
 
 /**
