@@ -35,6 +35,9 @@ Keys shared with Multus mean the same. The configuration that the container runt
 overrides them. If this file has \`clusterNetwork\` or \`delegates\`, it overrides both. Set only one of
 \`clusterNetwork\` and \`delegates\`, and only one of \`plexusNamespace\` and \`multusNamespace\`.
 
+For \`undeclaredRequests\`, \`ignoredRequests\` and \`missingDevice\`, the first of these counts: the key
+in this file, \`strictness\` in this file, the key in the runtime's configuration, \`strictness\` there.
+
 | key | type | default | meaning |
 |---|---|---|---|
 `;

@@ -134,17 +134,26 @@ export const networkKeys = {
     description:
       "How a pod with an invalid networks annotation is handled. `ignore`: it starts with the default network only. `fail`: it does not start.",
   },
+  strictness: {
+    schema: () => z.enum(["standard", "multus"]),
+    default: "standard",
+    description:
+      "The defaults of `undeclaredRequests`, `ignoredRequests` and `missingDevice`. `standard`: pods fail where the standards require it. `multus`: they start as with Multus. `plexusctl migrate` sets `multus`.",
+  },
   undeclaredRequests: {
     schema: () => z.enum(["fail", "cniArgs"]),
-    default: "fail",
     description:
-      "How a requested `mac` or `ips` is handled if no plugin of the network declares the capability. `fail`, the standard's rule: the pod does not start. `cniArgs`, as in Multus: plugins get it only as `MAC` and `IP` in `CNI_ARGS`, which many of them read. `plexusctl migrate` sets `cniArgs`.",
+      "How a requested `mac` or `ips` is handled if no plugin of the network declares the capability. `fail` (`standard`): the pod does not start. `cniArgs` (`multus`): plugins get it only as `MAC` and `IP` in `CNI_ARGS`, which many of them read.",
   },
   ignoredRequests: {
     schema: () => z.enum(["fail", "warn"]),
-    default: "fail",
     description:
-      "How a request is handled if the network ignores it: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail`: the pod does not start. `warn`, as in Multus: the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request. `plexusctl migrate` sets `warn`.",
+      "How a request is handled if the network ignores it: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail` (`standard`): the pod does not start. `warn` (`multus`): the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request.",
+  },
+  missingDevice: {
+    schema: () => z.enum(["fail", "warn"]),
+    description:
+      "How a pod is handled that has no allocated device for a network with the annotation `k8s.v1.cni.cncf.io/resourceName`. `fail` (`standard`): it does not start. `warn` (`multus`): the network's plugins run without a device.",
   },
   auxiliaryCNIChainName: {
     schema: () =>
@@ -159,12 +168,6 @@ export const networkKeys = {
     default: "defaultNetwork",
     description:
       "Networks whose plugins a CHECK calls. In any case, Plexus verifies the record, interfaces and addresses of every attachment. A failed CHECK prevents the start of the pod with CRI-O.",
-  },
-  missingDevice: {
-    schema: () => z.enum(["fail", "warn"]),
-    default: "fail",
-    description:
-      "How a pod is handled that has no allocated device for a network with the annotation `k8s.v1.cni.cncf.io/resourceName`. `fail`: it does not start. `warn`, as in Multus: the network's plugins run without a device.",
   },
   markerResources: {
     schema: () => z.array(markerResource()).readonly(),

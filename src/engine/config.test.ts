@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { configForCall, defaultEngineConfig } from "./config.ts";
+import { configForCall, defaultEngineConfig, engineConfigFromKeys } from "./config.ts";
 import { networkKeys } from "./config-keys.ts";
 import { areAccepted, schemaOf } from "./config-table.ts";
 
@@ -98,6 +98,27 @@ test.each([
   }
 });
 
+const standard = { undeclaredRequests: "fail", ignoredRequests: "fail", missingDevice: "fail" };
+const multus = { undeclaredRequests: "cniArgs", ignoredRequests: "warn", missingDevice: "warn" };
+
+test.each([
+  [{}, {}, standard],
+  [{ strictness: "standard" }, {}, standard],
+  [{ strictness: "multus" }, {}, multus],
+  [{}, { strictness: "multus" }, multus],
+  [{ strictness: "standard" }, { strictness: "multus", missingDevice: "warn" }, standard],
+  [{ strictness: "multus" }, { ignoredRequests: "fail" }, multus],
+  [{ strictness: "multus", missingDevice: "fail" }, {}, { ...multus, missingDevice: "fail" }],
+  [{ missingDevice: "fail", strictness: "multus" }, {}, { ...multus, missingDevice: "fail" }],
+  [{}, { strictness: "multus", missingDevice: "fail" }, { ...multus, missingDevice: "fail" }],
+  [{}, { missingDevice: "fail", strictness: "multus" }, { ...multus, missingDevice: "fail" }],
+  [{ ignoredRequests: "fail" }, { strictness: "multus" }, { ...multus, ignoredRequests: "fail" }],
+  [{ ignoredRequests: "warn" }, {}, { ...standard, ignoredRequests: "warn" }],
+] as const)("of %j in plexusd's file and %j in the conf, %j applies", (file, conf, rules) => {
+  const config = configForCall(engineConfigFromKeys(file), conf);
+  expect(config).toEqual({ ...defaultEngineConfig, ...rules });
+});
+
 test.each([
   ["clusterNetwork", 7],
   ["delegates", ["flannel"]],
@@ -109,6 +130,7 @@ test.each([
   ["binDir", "bin"],
   ["readinessindicatorfile", "ready"],
   ["invalidAnnotation", "panic"],
+  ["strictness", "lenient"],
   ["undeclaredRequests", "maybe"],
   ["ignoredRequests", "ignore"],
   ["auxiliaryCNIChainName", "../chain"],

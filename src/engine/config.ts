@@ -9,16 +9,24 @@ import { areAccepted, defaultsOf, type KeyValues, schemaOf } from "./config-tabl
 
 type Values = KeyValues<typeof engineKeys>;
 
+/** The defaults of keys, for each value of `strictness`. */
+const strictnesses = {
+  standard: { undeclaredRequests: "fail", ignoredRequests: "fail", missingDevice: "fail" },
+  multus: { undeclaredRequests: "cniArgs", ignoredRequests: "warn", missingDevice: "warn" },
+} as const;
+
+const { strictness: byDefault, ...defaults } = defaultsOf(engineKeys);
+
 /** The configuration of one call: {@link engineKeys}. */
 export type EngineConfig = Omit<
-  Values & Required<Pick<Values, keyof ReturnType<typeof defaultsOf<typeof engineKeys>>>>,
-  "multusNamespace"
+  Values & Required<Pick<Values, keyof typeof defaults | keyof typeof strictnesses.standard>>,
+  "multusNamespace" | "strictness"
 > & {
   /** Types of plugins that the default network leaves out, because the runtime runs them. */
   readonly omittedPlugins?: readonly string[];
 };
 
-export const defaultEngineConfig: EngineConfig = defaultsOf(engineKeys);
+export const defaultEngineConfig: EngineConfig = { ...defaults, ...strictnesses[byDefault] };
 
 /**
  * The configuration for one call: plexusd's, else the runtime's conf, else the default. A side that
@@ -42,11 +50,15 @@ export function omittedPluginsOf({ omittedPlugins: types }: JsonObject): string[
   return Array.isArray(types) ? types.filter((type) => typeof type === "string") : [];
 }
 
-/** The engine's view of the keys that one side gives; other keys of `values` are left out. */
+/**
+ * The engine's view of the keys that one side gives; other keys of `values` are left out. Of one
+ * side, a key overrides what `strictness` says about it.
+ */
 export function engineConfigFromKeys(values: Values): Partial<EngineConfig> {
   const own = Object.entries(values).filter(([key]) => Object.hasOwn(engineKeys, key));
-  const { multusNamespace, delegates, ...keys }: Values = Object.fromEntries(own);
+  const { multusNamespace, delegates, strictness, ...keys }: Values = Object.fromEntries(own);
   return omitUndefined({
+    ...(strictness && strictnesses[strictness]),
     plexusNamespace: multusNamespace,
     delegates: delegates?.length === 0 ? undefined : delegates,
     ...keys,

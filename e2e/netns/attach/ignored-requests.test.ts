@@ -15,11 +15,7 @@ import { cniPluginDir, distPath, nodeBinary } from "../../support/paths.ts";
 const mac = "02:ee:00:00:00:01";
 
 /** What `plexusctl migrate` writes on every node that had Multus. */
-const likeMultus = {
-  undeclaredRequests: "cniArgs",
-  ignoredRequests: "warn",
-  missingDevice: "warn",
-};
+const likeMultus = { strictness: "multus" };
 
 /** The result of an IPAM plugin. */
 function leased(...addresses: string[]): string {

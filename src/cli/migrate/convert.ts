@@ -24,11 +24,8 @@ type Values = Map<string, Converted>;
 
 /** Multus's default, which a release of Plexus in another namespace does not share. */
 const defaults: JsonObject = { plexusNamespace: "kube-system" };
-const rules: JsonObject = Object.fromEntries(
-  Object.entries(multusRules).map(([key, { value }]) => [key, value]),
-);
 const ruleNotes = Object.entries(multusRules).map(
-  ([key, { note }]): MigrationNote => ({ source: "Multus's behavior", key, note }),
+  ([key, note]): MigrationNote => ({ source: "strictness: multus", key, note }),
 );
 
 /**
@@ -45,7 +42,7 @@ export function convert(parts: MultusParts): Migration {
   removeDefaultDirectories(values);
   const all = [...unused, ...notes, ...mountNotes(values), ...confDirNotes(values), ...ruleNotes];
   return {
-    configuration: { ...defaults, ...nest(values), ...rules },
+    configuration: { ...defaults, ...nest(values), strictness: "multus" },
     notes: withoutRepetitions(all),
   };
 }

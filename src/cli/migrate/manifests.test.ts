@@ -15,14 +15,14 @@ function migrate(files: Readonly<Record<string, string>>): Migration {
   return migration;
 }
 
-/** The result but for the keys that make Plexus as lenient as Multus. */
+/** The result but for the key that makes Plexus as lenient as Multus. */
 function keysOf({ configuration }: Migration): JsonObject {
-  const { undeclaredRequests, ignoredRequests, missingDevice, ...rest } = configuration;
+  const { strictness, ...rest } = configuration;
   return rest;
 }
 
 const noted = ({ notes }: Migration): string[] =>
-  notes.filter(({ source }) => !source.startsWith("Multus's")).map(({ key }) => key);
+  notes.filter(({ source }) => !/^(Multus's|strictness)/.test(source)).map(({ key }) => key);
 
 const kubeSystem = { plexusNamespace: "kube-system" };
 const thickNotes = ["chrootDir", "socketDir"];

@@ -25,12 +25,7 @@ async function migrate(files: Record<string, string>, ...flags: string[]) {
 }
 
 /** The keys of every result: Plexus is then no stricter than Multus. */
-const likeMultus = {
-  plexusNamespace: "kube-system",
-  undeclaredRequests: "cniArgs",
-  ignoredRequests: "warn",
-  missingDevice: "warn",
-};
+const likeMultus = { plexusNamespace: "kube-system", strictness: "multus" };
 
 const convertOne = (keys: JsonObject) =>
   convert(findMultus(JSON.stringify({ type: "multus", ...keys }), "f.conf"));
@@ -101,10 +96,11 @@ test("the thick daemon's ConfigMap is converted from its manifest", async () => 
 test("the configuration is as lenient as Multus, and comments tell when to change that", async () => {
   const { out } = await migrate({ "f.conf": '{"type":"multus"}' });
 
-  expect(parseConfig(out, "config.yaml").engine).toMatchObject(likeMultus);
-  const rules = ["undeclaredRequests", "ignoredRequests", "missingDevice"];
-  for (const key of rules) {
-    expect(out).toMatch(new RegExp(`# ${key} \\(Multus's behavior\\): .*[Rr]emove this key once`));
+  const rules = { undeclaredRequests: "cniArgs", ignoredRequests: "warn", missingDevice: "warn" };
+  expect(parseConfig(out, "config.yaml").engine).toMatchObject(rules);
+  for (const key of Object.keys(rules)) {
+    const note = new RegExp(`# ${key} \\(strictness: multus\\): .*[Ss]et this key to fail once`);
+    expect(out).toMatch(note);
   }
 });
 

@@ -23,9 +23,9 @@ files give one configuration. As with Multus, the daemon's file overrides the CN
 which overrides the DaemonSet's arguments. If the files do not tell what Multus uses, the command
 fails and names the file of a node that does.
 
-The configuration accepts what Multus accepts (undeclaredRequests, ignoredRequests, missingDevice).
-Comments at its end say when to remove these keys, and list each key and argument that has no
-counterpart and what to do about it.`,
+The configuration accepts what Multus accepts (strictness: multus). Comments at its end say when to
+refuse each of the three mistakes, and list each key and argument that has no counterpart and what
+to do about it.`,
   flags: {
     output: choiceFlag(["yaml", "values", "configmap", "json"], {
       short: "o",

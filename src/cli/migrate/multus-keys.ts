@@ -78,20 +78,14 @@ export const keyTranslations: Readonly<Record<string, Translate>> = {
   enablePprof: ifOn(note("there is no profiling port")),
 };
 
-/** Keys that make Plexus as lenient as Multus, so that existing definitions and pods work. */
-export const multusRules: Readonly<Record<string, { value: Json; note: string }>> = {
-  undeclaredRequests: {
-    value: "cniArgs",
-    note: "definitions that declare no capabilities get mac and ips in CNI_ARGS alone. Remove this key once they declare them",
-  },
-  ignoredRequests: {
-    value: "warn",
-    note: "pods start although a network ignores a request. Events with the reason IgnoredRequest name them; remove this key once there are none",
-  },
-  missingDevice: {
-    value: "warn",
-    note: "pods start without a device that a definition's resourceName names. Events with the reason DeviceNotAllocated name them: add resources without devices to markerResources, and remove this key once there are none",
-  },
+/** What existing definitions and pods may need of `strictness: multus`, and when to refuse it. */
+export const multusRules: Readonly<Record<string, string>> = {
+  undeclaredRequests:
+    "definitions that declare no capabilities get mac and ips in CNI_ARGS alone. Set this key to fail once they declare them",
+  ignoredRequests:
+    "pods start although a network ignores a request. Events with the reason IgnoredRequest name them; set this key to fail once there are none",
+  missingDevice:
+    "pods start without a device that a definition's resourceName names. Events with the reason DeviceNotAllocated name them: add resources without devices to markerResources, and set this key to fail once there are none",
 };
 
 /** Multus's daemon writes the path of the primary CNI's file, which tells its directory. */
