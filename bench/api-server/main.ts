@@ -40,11 +40,10 @@ process.send?.({ kubeconfigs: Object.fromEntries(await Promise.all(kubeconfigs))
 
 function carryOut(order: Order): unknown {
   if (order.kind === "counts") return counts;
-  if (order.kind === "pod") return api.objects.get(`pods/${order.key}`) ?? null;
+  if (order.kind === "pod") return api.objects("pods").get(order.key) ?? null;
   if (order.kind === "serviceAccount") return api.serviceAccount(order.dir, order.token);
   const { collection, objects } = order;
-  for (const key of api.objects.keys())
-    if (key.startsWith(`${collection}/`)) api.delete(collection, key.slice(collection.length + 1));
+  for (const key of api.objects(collection).keys()) api.delete(collection, key);
   for (const object of objects) api.put(collection, object);
   return null;
 }

@@ -48,7 +48,7 @@ test.for(recipes)(
 
     await pod.mustAdd();
     const status = await waitUntil("the network-status is published", () => {
-      const { metadata } = api.objects.get(`pods/default/${name}`) as RecipeObject;
+      const { metadata } = api.objects("pods").get(`default/${name}`) as RecipeObject;
       return metadata.annotations?.[networkStatusAnnotation];
     });
     const attached = JSON.parse(status) as { name: string; interface: string }[];

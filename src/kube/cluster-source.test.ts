@@ -38,7 +38,7 @@ test("getPod() and getNad() answer from the caches, without a request", async ({
 });
 
 test("getPodObject() reads the whole pod and checks the UID [D-10]", async ({ api, kube }) => {
-  api.objects.set("pods/default/web", podObject("web"));
+  api.objects("pods").set("default/web", podObject("web"));
   const identity = { ...web, uid: "uid-of-web" };
   const [, object] = await Promise.all([
     kube.source.getPod(identity, {}),
@@ -90,7 +90,7 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
     podObject("web", { uid: known, ...(key && { annotations: { [key]: value } }) });
   if (cached !== undefined) api.put("pods", objectOf(cached));
   await using kube = await startSyncedAdapter(api);
-  if (live !== undefined) api.objects.set("pods/default/web", objectOf(live));
+  if (live !== undefined) api.objects("pods").set("default/web", objectOf(live));
   const pod = await kube.source.getPod({ ...web, uid }, {});
   expect(pod?.uid).toBe(found);
   expect(pod?.isStatic ?? false).toBe(found === "mirror");
@@ -102,7 +102,7 @@ test.for<[string, string, string | undefined]>([
   ["is not the pod of another node", "node-2", undefined],
 ])("getPod() without a UID, as some runtimes call: a name %s", async ([, node, uid], { api }) => {
   await using kube = await startSyncedAdapter(api);
-  api.objects.set("pods/default/web", podObject("web", { node }));
+  api.objects("pods").set("default/web", podObject("web", { node }));
   expect((await kube.source.getPod(web, {}))?.uid).toBe(uid);
   expect((await kube.source.getPod({ ...web, uid: "uid-of-web" }, {}))?.uid).toBe("uid-of-web");
 });
@@ -119,7 +119,7 @@ test("getPod() fails with code 11 and advice if the API server hangs", async ({ 
 });
 
 test("getPod() retries within its deadline when a connection is dead", async ({ api }) => {
-  api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
+  api.objects("pods").set("default/web", podObject("web", { node: "not-yet-cached" }));
   await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 3000 });
   api.script({ when: isGet("web"), answer: "hang" });
   api.script({ when: isGet("web"), answer: "reset" });
@@ -134,7 +134,7 @@ test.for([
 ] as const)(
   "getPod() hears an API server that needs more than half of the time, also if the request beside the first one %s",
   async ([, failures], { api }) => {
-    api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
+    api.objects("pods").set("default/web", podObject("web", { node: "not-yet-cached" }));
     await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 1000 });
     const last = Promise.withResolvers<void>();
     api.script({ when: isGet("web"), answer: last.promise });
@@ -154,7 +154,7 @@ test("getPod() asks a second time on a new connection", async ({ api }) => {
   // Both answers leave an idle connection that is half-open from now on.
   await Promise.all([kube.source.getPod(web, {}), kube.source.getPod({ ...web, name: "db" }, {})]);
   api.breakConnections();
-  api.objects.set("pods/default/web", podObject("web", { node: "not-yet-cached" }));
+  api.objects("pods").set("default/web", podObject("web", { node: "not-yet-cached" }));
   expect(await kube.source.getPod(webWithUid, {})).toMatchObject({ name: "web" });
 });
 
@@ -168,7 +168,7 @@ test("getPod() fails at once with advice when it is forbidden", async ({ api, ku
 });
 
 test("getPod() is cancelled for the aborting caller, not for others", async ({ api }) => {
-  api.objects.set("pods/default/web", podObject("web", { node: "x" }));
+  api.objects("pods").set("default/web", podObject("web", { node: "x" }));
   await using kube = await startSyncedAdapter(api);
   api.script({ when: isGet("web"), answer: 503 });
   const caller = new AbortController();
@@ -194,7 +194,7 @@ test("getNad() reads uncached definitions live, and none without CRD", async ({ 
   await using kube = await startSyncedAdapter(api);
   expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toBeUndefined();
   api.absent.clear();
-  api.objects.set("network-attachment-definitions/default/net-a", nadObject("net-a"));
+  api.objects("network-attachment-definitions").set("default/net-a", nadObject("net-a"));
   expect(await kube.source.getNad({ namespace: "default", name: "net-a" }, {})).toMatchObject({
     name: "net-a",
   });
@@ -236,7 +236,7 @@ test("notReadyReason() names what is missing until both caches are synced", asyn
   );
   await whenSynced(kube);
   api.script({ when: () => true, answer: "reset", times: 1000 });
-  api.endWatches("pods", "reset");
+  api.endWatches("pods", "break");
   expect(kube.source.notReadyReason()).toBeUndefined();
   expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject(web);
 });

@@ -46,7 +46,7 @@ test("listSlices() reads this node's and all nodes' slices [D-26]", async ({ api
   const lists = api.seen.filter(isList("resourceslices"));
   expect(lists.map(({ query }) => [query.get("limit"), query.get("continue")])).toEqual([
     ["100", null],
-    ["100", "1"],
+    ["100", expect.stringMatching(/:1$/)],
     ["100", null],
   ]);
 });

@@ -52,7 +52,7 @@ function start(
 }
 
 function annotationsOf(api: FakeApiServer, name = "web"): unknown {
-  const metadata = api.objects.get(`pods/default/${name}`)?.metadata;
+  const metadata = api.objects("pods").get(`default/${name}`)?.metadata;
   return isJsonObject(metadata) ? metadata.annotations : undefined;
 }
 

@@ -305,8 +305,7 @@ test("events name the node of the pod if the call does not know its node's name"
   const api = await apiWithPod("missing");
   await keep("", await kubeconfigOf(api, "mine"));
   expect(await add()).toMatchObject({ json: { msg: expect.stringContaining("missing") } });
-  const events = [...api.objects].filter(([key]) => key.startsWith("events/"));
-  expect(events.map(([, event]) => event)).toMatchObject([
+  expect([...api.objects("events").values()]).toMatchObject([
     { source: { host: "node-1" }, reportingInstance: "node-1" },
   ]);
 });
@@ -323,7 +322,7 @@ test.each([
 });
 
 function annotationsOf(api: FakeApiServer): unknown {
-  const metadata = api.objects.get("pods/default/web")?.metadata;
+  const metadata = api.objects("pods").get("default/web")?.metadata;
   return isJsonObject(metadata) ? metadata.annotations : undefined;
 }
 

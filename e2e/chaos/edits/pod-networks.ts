@@ -10,7 +10,7 @@ export function editNetworks(
   podName: string,
   elements: readonly string[],
 ): void {
-  const { metadata, ...rest } = api.objects.get(`pods/default/${podName}`) as {
+  const { metadata, ...rest } = api.objects("pods").get(`default/${podName}`) as {
     metadata: { annotations: JsonObject };
   };
   const annotations = { ...metadata.annotations, [networksKey]: elements.join(",") };
@@ -20,7 +20,7 @@ export function editNetworks(
 
 /** `network@interface` of each entry of a pod's published status, sorted, without the default network. */
 export function shownNetworks(api: FakeApiServer, podName: string): string[] {
-  const { metadata } = api.objects.get(`pods/default/${podName}`) as {
+  const { metadata } = api.objects("pods").get(`default/${podName}`) as {
     metadata: { annotations: Record<string, string> };
   };
   const entries = JSON.parse(metadata.annotations[statusKey] ?? "[]") as {

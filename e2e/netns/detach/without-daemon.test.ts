@@ -154,7 +154,7 @@ test("without plexusd, a later call publishes the network-status that the ADD co
   expect(api.seen).toEqual([]);
   await callOnMachine(node, { command: "STATUS", conf }, env);
   await waitUntil("the status is published", () => {
-    expect(api.objects.get("pods/default/thin")).toMatchObject({
+    expect(api.objects("pods").get("default/thin")).toMatchObject({
       metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": expect.any(String) } },
     });
     return true;
@@ -183,9 +183,7 @@ test("without plexusd, the runtime does not wait for the event", async ({ node }
   // It ends when the event is answered, or two seconds later.
   expect(processes().filter(({ command }) => command === standalone)).toHaveLength(1);
   resolve();
-  await waitUntil("the event is written", () =>
-    [...api.objects.keys()].some((key) => key.startsWith("events/")),
-  );
+  await waitUntil("the event is written", () => api.objects("events").size > 0);
   await node.startDaemon();
 });
 

@@ -224,7 +224,8 @@ export class HotPlugPod {
   #annotate(key: string, text: string): void {
     const { api } = this.#host;
     const { name } = this.sandbox;
-    const { metadata, ...rest } = (api.objects.get(`pods/default/${name}`) ?? podObject(name)) as {
+    const { metadata, ...rest } = (api.objects("pods").get(`default/${name}`) ??
+      podObject(name)) as {
       metadata: { annotations: JsonObject };
     };
     const annotations = { ...metadata.annotations, [key]: text };
@@ -234,7 +235,7 @@ export class HotPlugPod {
 
   /** The published status without the default network. */
   get status(): StatusEntry[] {
-    const pod = this.#host.api.objects.get(`pods/default/${this.sandbox.name}`) as
+    const pod = this.#host.api.objects("pods").get(`default/${this.sandbox.name}`) as
       | { metadata: { annotations: Record<string, string> } }
       | undefined;
     return JSON.parse(pod?.metadata.annotations[statusKey] ?? "[]");
@@ -247,10 +248,9 @@ export class HotPlugPod {
 
   /** `reason: message` of the pod's events. */
   get events(): string[] {
-    return [...this.#host.api.objects].flatMap(([key, event]) => {
+    return [...this.#host.api.objects("events").values()].flatMap((event) => {
       const { involvedObject, reason, message } = event as unknown as EventObject;
-      const isOwn = key.startsWith("events/") && involvedObject.name === this.sandbox.name;
-      return isOwn ? [`${reason}: ${message}`] : [];
+      return involvedObject.name === this.sandbox.name ? [`${reason}: ${message}`] : [];
     });
   }
 

@@ -1,9 +1,9 @@
 import { asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient as RealApiClient } from "#kube/api/client.ts";
+import type { Answer } from "#kube/testing/object-store.ts";
 import type { Json } from "#lib/json.ts";
 import { type ApiRequest, exchange, nameOf } from "./exchange.ts";
 import { LineQueue } from "./line-queue.ts";
-import { type Answer, answer, watch } from "./requests.ts";
 import type { WatchStream } from "./watch-stream.ts";
 
 /** In place of the real client (src/kube/api/client.ts): speaks to the history's API server. */
@@ -16,7 +16,7 @@ export class ApiClient
 
   /** @throws ApiError */
   async json(request: ApiRequest): Promise<Json> {
-    return (await exchange<Answer>(request, answer)).body;
+    return (await exchange<Answer>(request, (server, asked) => server.answer(asked))).body;
   }
 
   /** @throws ApiError */
@@ -29,7 +29,7 @@ export class ApiClient
     request: ApiRequest,
     { idleMs }: { readonly idleMs: number },
   ): AsyncGenerator<string, void, undefined> {
-    const stream = await exchange<WatchStream>(request, watch);
+    const stream = await exchange<WatchStream>(request, (server, asked) => server.watch(asked));
     const queue = new LineQueue(idleMs);
     const onAbort = (): void => queue.end(new Error("aborted"));
     request.signal?.addEventListener("abort", onAbort, { once: true });

@@ -1,7 +1,29 @@
+import type { Collection } from "#kube/testing/collection.ts";
+import {
+  type Answer,
+  failure,
+  merge,
+  notServed,
+  ObjectStore,
+  placeOf,
+  type StoreRequest,
+  tooOld,
+} from "#kube/testing/object-store.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ground } from "../world/ground.ts";
-import { Collection, type KubeObject } from "./collection.ts";
+import { WatchStream } from "./watch-stream.ts";
+
+/** A pod or a definition as the server has it. */
+export interface KubeObject extends JsonObject {
+  metadata: JsonObject & {
+    namespace: string;
+    name: string;
+    uid: string;
+    resourceVersion: string;
+    annotations: Record<string, string>;
+  };
+}
 
 /** A pod or a definition as the history creates it. */
 export interface NewObject {
@@ -17,27 +39,14 @@ export interface NewObject {
 }
 
 /** The API server of a history: pods of one node, NetworkAttachmentDefinitions, events, the Node. */
-export class ApiServer {
-  /** Objects per page of a LIST, if its limit is not smaller. */
-  pageSize = Number.POSITIVE_INFINITY;
-  /** Whether the CRD of NetworkAttachmentDefinitions exists. */
-  hasNads = true;
+export class ApiServer extends ObjectStore {
   /** Events that were created or repeated. */
   events = 0;
   /** Changes with each restart: connections from before are broken. */
   epoch = 0;
   #isDown = false;
-  readonly versions = { current: 1, oldest: 1 };
-  readonly #pods = new Collection("pods", {
-    type: { kind: "Pod", apiVersion: "v1" },
-    versions: this.versions,
-    isPartial: true,
-  });
-  readonly #nads = new Collection("network-attachment-definitions", {
-    type: { kind: "NetworkAttachmentDefinition", apiVersion: "k8s.cni.cncf.io/v1" },
-    versions: this.versions,
-    isPartial: false,
-  });
+  readonly #pods = this.collection("pods");
+  readonly #nads = this.collection("network-attachment-definitions");
   readonly #removedUids = new Set<string>();
 
   /** Whether connections to it are refused. */
@@ -57,8 +66,11 @@ export class ApiServer {
 
   /** Sets annotations of a pod that exists, as others than Plexus do; null removes one. */
   annotatePod(key: string, annotations: Readonly<Record<string, string | null>>): void {
-    const pod = this.#pods.objects.get(key);
-    if (pod !== undefined) this.annotate(this.#pods, pod, annotations);
+    const pod = this.pod(key);
+    if (pod === undefined) return;
+    const names = Object.keys(annotations).join(", ");
+    ground().note(() => `api: annotations of pod ${key} set: ${names}`);
+    merge(this.#pods, pod, { metadata: { annotations } });
   }
 
   removePod(key: string): void {
@@ -70,15 +82,15 @@ export class ApiServer {
   }
 
   pod(key: string): KubeObject | undefined {
-    return this.#pods.objects.get(key);
+    return this.#pods.objects.get(key) as KubeObject | undefined;
   }
 
   pods(): IterableIterator<KubeObject> {
-    return this.#pods.objects.values();
+    return this.#pods.objects.values() as IterableIterator<KubeObject>;
   }
 
   nad(key: string): KubeObject | undefined {
-    return this.#nads.objects.get(key);
+    return this.#nads.objects.get(key) as KubeObject | undefined;
   }
 
   /** The annotation that Plexus has written on a pod. */
@@ -86,11 +98,8 @@ export class ApiServer {
     return this.pod(key)?.metadata.annotations[networkStatusAnnotation];
   }
 
-  /** Forgets all earlier versions: what starts from one of them gets 410. */
-  compact(): void {
-    this.versions.oldest = this.versions.current;
-    this.#pods.compact();
-    this.#nads.compact();
+  override compact(): void {
+    super.compact();
     ground().note(() => `api: compacted @${this.versions.current}`);
   }
 
@@ -99,8 +108,7 @@ export class ApiServer {
     this.#isDown = true;
     this.epoch += 1;
     ground().note(() => "api: stopped");
-    for (const { streams } of [this.#pods, this.#nads])
-      for (const stream of [...streams]) stream.break();
+    this.breakWatches();
   }
 
   /** Starts with the objects, and without a memory of their earlier versions. */
@@ -115,39 +123,37 @@ export class ApiServer {
     this.start();
   }
 
-  /** The objects of a resource type; undefined when it is not served. */
-  collection(resource: string): Collection | undefined {
-    if (resource === this.#pods.resource) return this.#pods;
-    return resource === this.#nads.resource && this.hasNads ? this.#nads : undefined;
+  override answer(request: StoreRequest): Answer {
+    const { resource, name } = placeOf(request.path);
+    if (resource === "events") {
+      this.events += 1;
+      return { status: request.method === "POST" ? 201 : 200, body: {} };
+    }
+    if (resource === "nodes") return { status: 200, body: { metadata: { name }, spec: {} } };
+    return this.#serves(resource) ? super.answer(request) : notServed();
   }
 
-  /** A merge PATCH. One that changes nothing makes no new version. */
-  annotate(
-    collection: Collection,
-    object: KubeObject,
-    patch: Readonly<Record<string, string | null>>,
-  ): KubeObject {
-    const annotations = { ...object.metadata.annotations };
-    let isChanged = false;
-    for (const [key, value] of Object.entries(patch)) {
-      isChanged ||= (annotations[key] ?? null) !== value;
-      if (value === null) delete annotations[key];
-      else annotations[key] = value;
-    }
-    if (!isChanged) return object;
-    const { namespace, name } = object.metadata;
-    const keys = Object.keys(patch);
-    ground().note(() => `api: ${collection.resource} ${namespace}/${name}: ${keys.join(", ")} set`);
-    return collection.put({ ...object, metadata: { ...object.metadata, annotations } });
+  /** Begins a watch, for the client to open; or says why not. */
+  watch(request: StoreRequest): WatchStream | Answer {
+    const { resource } = placeOf(request.path);
+    if (!this.#serves(resource)) return notServed();
+    const from = Number(request.query.resourceVersion);
+    if (from < this.versions.oldest) return failure(410, "Expired", tooOld(from));
+    return new WatchStream(this.collection(resource), request);
+  }
+
+  #serves(resource: string): boolean {
+    return [this.#pods, this.#nads].some((each) => each.resource === resource);
   }
 
   #put(collection: Collection, object: NewObject, defaults: JsonObject): void {
     const { namespace, name, annotations = {}, spec, status } = object;
     const key = `${namespace}/${name}`;
-    const before = collection.objects.get(key)?.metadata.uid;
-    const uid = object.uid ?? before ?? `uid-${this.versions.current + 1}`;
+    const before = collection.objects.get(key) as KubeObject | undefined;
+    const uid = object.uid ?? before?.metadata.uid ?? `uid-${this.versions.current + 1}`;
     if (this.#removedUids.has(uid)) throw new Error(`the UID ${uid} was used before`);
-    if (before !== undefined && before !== uid) throw new Error(`${key} exists with UID ${before}`);
+    if (before !== undefined && before.metadata.uid !== uid)
+      throw new Error(`${key} exists with UID ${before.metadata.uid}`);
     const metadata = {
       ...object.metadata,
       // The caller may change its annotations later; this object only changes with an event.
@@ -165,7 +171,7 @@ export class ApiServer {
   }
 
   #remove(collection: Collection, key: string): void {
-    const removed = collection.remove(key);
+    const removed = collection.remove(key) as KubeObject | undefined;
     if (removed === undefined) return;
     this.#removedUids.add(removed.metadata.uid);
     ground().note(() => `api: ${collection.resource} ${key} (${removed.metadata.uid}) deleted`);

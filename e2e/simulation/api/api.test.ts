@@ -208,9 +208,9 @@ describe("a watch", () => {
 
   test("of a killed process is forgotten", async () => {
     await watched(server.versions.current, second);
-    expect(server.collection("pods")?.streams.size).toBe(1);
+    expect(server.collection("pods").streams.size).toBe(1);
     schedule.kill(plexusd);
-    expect(server.collection("pods")?.streams.size).toBe(0);
+    expect(server.collection("pods").streams.size).toBe(0);
   });
 });
 

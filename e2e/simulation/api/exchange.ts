@@ -1,16 +1,16 @@
 import { apiErrorOf, asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
+import { type Answer, failure, type StoreRequest } from "#kube/testing/object-store.ts";
 import type { RequestOutcome } from "../world/faults.ts";
 import type { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
 import type { ApiServer } from "./api-server.ts";
-import { type Answer, failure, type ServerRequest } from "./requests.ts";
 
 /** A request as the code of Plexus makes it. */
 export type ApiRequest = Parameters<ApiClient["json"]>[0];
 
 /** How the server processes a request; an answer that is no success becomes an error. */
-export type Processing<T> = (server: ApiServer, request: ServerRequest) => T | Answer;
+export type Processing<T> = (server: ApiServer, request: StoreRequest) => T | Answer;
 
 /** What the server answers instead of processing the request. */
 const refusals: Partial<Record<RequestOutcome, Answer>> = {
@@ -126,9 +126,14 @@ function arrived<T>(
   const refusal = outcome === "conflict" && method === "PATCH" ? conflict : refusals[outcome];
   if (refusal !== undefined) return refusal;
   const isPartial = accept?.includes("as=PartialObjectMetadata") ?? false;
-  const isOld = outcome === "old";
-  const result = processing(server, { method, path, query, body, isPartial, isOld });
+  const readVersion = outcome === "old" ? earlierVersion : undefined;
+  const result = processing(server, { method, path, query, body, isPartial, readVersion });
   return outcome === "broken" ? hangUp() : result;
+}
+
+/** A version that the server remembers, from the given one on. */
+function earlierVersion(from: number): number {
+  return world().random.integer(from, world().api.versions.current);
 }
 
 function isFailure(result: unknown): result is Answer {

@@ -1,6 +1,7 @@
+import type { Collection } from "#kube/testing/collection.ts";
+import type { StoreRequest } from "#kube/testing/object-store.ts";
 import { ground } from "../world/ground.ts";
 import type { Process, Schedule } from "../world/schedule.ts";
-import type { Collection } from "./collection.ts";
 
 /** The client's end of a watch. */
 export interface WatchReceiver {
@@ -17,6 +18,7 @@ const bookmarkUs = 60 * secondUs;
 export class WatchStream {
   readonly #collection: Collection;
   readonly #timeoutSeconds: number;
+  readonly #isPartial: boolean;
   /** The number of the next change to send. */
   #next: number;
   #receiver: WatchReceiver | undefined;
@@ -24,10 +26,11 @@ export class WatchStream {
   #isBookmarkDue = false;
   #timers: ReturnType<Schedule["at"]>[] = [];
 
-  constructor(collection: Collection, options: { from: number; timeoutSeconds: number }) {
+  constructor(collection: Collection, { query, isPartial }: StoreRequest) {
     this.#collection = collection;
-    this.#timeoutSeconds = options.timeoutSeconds;
-    this.#next = collection.firstAfter(options.from);
+    this.#timeoutSeconds = Number(query.timeoutSeconds);
+    this.#isPartial = isPartial;
+    this.#next = collection.firstAfter(Number(query.resourceVersion));
   }
 
   /** The client has received the headers: sends to it from now on. */
@@ -87,11 +90,11 @@ export class WatchStream {
         else if (change !== undefined) {
           this.#next += 1;
           this.#note(() => `${change.type} ${change.key} @${change.version}`);
-          receiver.line(this.#collection.lineOf(change));
+          receiver.line(this.#collection.eventOf(change, this.#isPartial));
         } else if (isBookmark) {
           this.#isBookmarkDue = false;
           this.#note(() => `BOOKMARK @${this.#collection.versions.current}`);
-          receiver.line(this.#collection.bookmark());
+          receiver.line(this.#collection.bookmark(this.#isPartial));
         }
         this.send();
       },

@@ -67,7 +67,7 @@ test("uninstall-cluster deletes plexusd when every node can be handed back, wait
     seen.push(request);
     if (request.method === "DELETE") setTimeout(() => api.delete("pods", "default/node-a"), 100);
     if (request.method !== "PATCH") return;
-    expect(api.objects.has("pods/default/node-a")).toBe(false);
+    expect(api.objects("pods").has("default/node-a")).toBe(false);
     expect(request.body).toContainEqual({
       op: "remove",
       path: "/spec/template/spec/initContainers/0/args/0",

@@ -35,8 +35,7 @@ function start(client: ApiClient, options: Partial<EventRecorderOptions> = {}) {
   };
 }
 
-const stored = (api: FakeApiServer): JsonObject[] =>
-  [...api.objects].filter(([key]) => key.startsWith("events/")).map(([, object]) => object);
+const stored = (api: FakeApiServer): JsonObject[] => [...api.objects("events").values()];
 const posts = (request: SeenRequest): boolean => request.method === "POST";
 
 test("record() creates a core/v1 event; a repetition raises its count", async ({ api, client }) => {
@@ -58,7 +57,7 @@ test("record() creates a core/v1 event; a repetition raises its count", async ({
   await eventually(() => expect(stored(api)).toHaveLength(2));
   expect(api.seen.map((each) => each.method)).toEqual(["POST", "PATCH", "POST"]);
   // The events have expired on the server.
-  api.objects.clear();
+  api.objects("events").clear();
   started.recorder.record(pod, added);
   await eventually(() => expect(stored(api)).toMatchObject([{ count: 3 }]));
 });

@@ -14,7 +14,7 @@ const daemonSet = { metadata: { namespace: "default", name: "plexus" } };
 const test = kubeTest.extend("own", async ({ api, client }) => {
   api.put("pods", podOwnedBy([owner]));
   api.put("daemonsets", daemonSet);
-  const isPodListed = (): boolean => api.objects.has("pods/default/plexus-x");
+  const isPodListed = (): boolean => api.objects("pods").has("default/plexus-x");
   const timings = { retryMs: 5, atMostMs: 200 };
   const own = new OwnDaemonSet({ client, pod, isPodListed, logger: new FakeLogger(), timings });
   await own.find();

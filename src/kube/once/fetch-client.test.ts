@@ -44,7 +44,7 @@ test("json() sends the token, the query and the body", async () => {
       ["PATCH", "", { authorization: "Bearer mine", "content-type": contentType }],
     ],
   );
-  expect(api.objects.get("pods/default/web")).toMatchObject(body);
+  expect(api.objects("pods").get("default/web")).toMatchObject(body);
 });
 
 test("json() follows no redirection, which would get the token", async () => {

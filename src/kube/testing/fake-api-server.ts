@@ -6,46 +6,27 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import {
-  asViewed,
-  exactVersion,
-  isSelected,
-  limitOf,
-  listType,
-  mergePatch,
-  metadataOf,
-  namesOf,
-  typeOf,
-} from "./api-objects.ts";
 import { writeCertificate } from "./certificates.ts";
+import { HttpWatch } from "./http-watch.ts";
+import { failure, ObjectStore, placeOf } from "./object-store.ts";
 import { parseBody } from "./request-body.ts";
 import type { SeenRequest } from "./requests.ts";
-import { play, type Script, send, sendStatus, statusObject } from "./responses.ts";
-
-/** What is asked of a collection, and where the answer goes. */
-interface Exchange {
-  readonly collection: string;
-  readonly request: SeenRequest;
-  readonly response: http.ServerResponse;
-}
+import { play, type Script, send } from "./responses.ts";
 
 /** How every request fails: an error is the answer, none comes, or the server does not listen. */
 export type Outage = "500" | "hang" | "gone";
+
+/** After so many, the server forgets earlier versions, as etcd does after five minutes. */
+const rememberedVersions = 10_000;
 
 /**
  * An API server that does what Plexus and Multus ask of one: LIST in pages, WATCH with bookmarks, GET, merge PATCH
  * with a UID precondition, PUT of a status, POST. Failures are scripted, or everything fails until {@link recover}.
  */
-export class FakeApiServer implements AsyncDisposable {
+export class FakeApiServer extends ObjectStore implements AsyncDisposable {
   readonly seen: SeenRequest[] = [];
   /** Called with every request; replace it where `seen` would grow for too long. */
   onRequest = (request: SeenRequest): unknown => this.seen.push(request);
-  /** Objects by `<collection>/<namespace>/<name>`; collections are `pods`, `network-attachment-definitions`, `events`. */
-  readonly objects = new Map<string, JsonObject>();
-  /** Objects per page of a LIST, if its limit is not smaller. */
-  pageSize = Number.POSITIVE_INFINITY;
-  /** Collections that answer 404: their CRD is not there. */
-  readonly absent = new Set<string>();
   /** Collections whose created objects are not kept. */
   readonly forgotten = new Set<string>();
   /** When set, only requests with this bearer token are let in. */
@@ -55,15 +36,12 @@ export class FakeApiServer implements AsyncDisposable {
   readonly #scratch: string;
   readonly #sockets = new Set<Socket>();
   readonly #halfOpen = new WeakSet<Socket>();
-  readonly #watches = new Set<Exchange>();
   readonly #scripts: Script[] = [];
-  #version = 100;
-  /** Watches from before this version are refused. */
-  #oldest = 0;
   #port = 0;
   #outage: Script | undefined;
 
   private constructor(tlsDir: string | undefined) {
+    super();
     const serve: http.RequestListener = (request, response) => {
       this.#serve(request, response).catch(() => response.destroy());
     };
@@ -99,7 +77,12 @@ export class FakeApiServer implements AsyncDisposable {
 
   /** How many watches of a collection are open. */
   watching(collection: string): number {
-    return [...this.#watches].filter((watch) => watch.collection === collection).length;
+    return this.#watches(collection).length;
+  }
+
+  /** Objects by `NAMESPACE/NAME`. Watches are not told of what is changed here directly. */
+  objects(collection: string): Map<string, JsonObject> {
+    return this.collection(collection).objects;
   }
 
   /** Writes a kubeconfig file for this server; `user` holds the user's keys. */
@@ -158,50 +141,33 @@ export class FakeApiServer implements AsyncDisposable {
 
   /** Creates or replaces an object and sends the event to the watches. */
   put(collection: string, object: JsonObject): void {
-    const { namespace, name } = namesOf(object);
-    const key = `${collection}/${namespace}/${name}`;
-    const type = this.objects.has(key) ? "MODIFIED" : "ADDED";
-    this.#store(key, object);
-    this.#broadcast(collection, type, this.objects.get(key) ?? {});
+    this.collection(collection).put(object);
   }
 
-  /** Deletes an object; with `silently` no watch gets the event, as when they are all broken. */
-  delete(collection: string, name: string, options: { silently?: boolean } = {}): void {
-    const key = `${collection}/${name}`;
-    const object = this.objects.get(key);
-    this.objects.delete(key);
-    this.#version += 1;
-    const metadata = { ...metadataOf(object ?? {}), resourceVersion: `${this.#version}` };
-    const last = { ...object, metadata };
-    if (options.silently !== true) this.#broadcast(collection, "DELETED", last);
+  /** Deletes an object and sends the event to the watches. */
+  delete(collection: string, name: string): void {
+    this.collection(collection).remove(name);
   }
 
-  /** Writes a line into every watch of a collection. */
-  emit(collection: string, line: string | Uint8Array): void {
-    for (const watch of this.#watches)
-      if (watch.collection === collection) watch.response.write(line);
+  /** Writes bytes into every watch of a collection. */
+  emit(collection: string, bytes: string | Uint8Array): void {
+    for (const watch of this.#watches(collection)) watch.write(bytes);
   }
 
   bookmark(collection: string): void {
-    const metadata = { resourceVersion: `${this.#version}` };
-    const object = { ...typeOf(collection), metadata };
-    this.emit(collection, `${JSON.stringify({ type: "BOOKMARK", object })}\n`);
+    for (const watch of this.#watches(collection)) watch.bookmark();
   }
 
   /** Restarts, as far as a client can see: connections are reset and old versions are not kept. */
   restart(): void {
-    this.#version += 10;
-    this.#oldest = this.#version;
+    this.versions.current += 10;
+    this.compact();
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
   /** Ends the watches of a collection: as a server's timeout does, or by closing connections. */
-  endWatches(collection: string, how: "end" | "reset" = "end"): void {
-    for (const watch of this.#watches) {
-      if (watch.collection !== collection) continue;
-      if (how === "end") watch.response.end();
-      else watch.response.socket?.resetAndDestroy();
-    }
+  endWatches(collection: string, how: "end" | "break" = "end"): void {
+    for (const watch of this.#watches(collection)) watch[how]();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -229,108 +195,38 @@ export class FakeApiServer implements AsyncDisposable {
     this.onRequest(request);
     if (this.#halfOpen.has(incoming.socket)) return;
     if (this.token !== undefined && incoming.headers.authorization !== `Bearer ${this.token}`) {
-      sendStatus(response, 401, "Unauthorized");
+      send(response, 401, failure(401, "Unauthorized", "the token is not valid"));
       return;
     }
     const scripts = [this.#outage ?? [], this.#scripts].flat();
     const script = scripts.find((each) => (each.times ?? 1) > 0 && each.when(request));
-    const answer = (): void => this.#answer(request, response);
-    if (script !== undefined) play(script, response, answer);
-    else answer();
+    const respond = (): void => this.#respond(request, response);
+    if (script !== undefined) play(script, response, respond);
+    else respond();
   }
 
-  #answer(request: SeenRequest, response: http.ServerResponse): void {
-    const parts = request.path.split("/").filter((part) => part !== "");
-    const rest = parts.map(decodeURIComponent).slice(parts[0] === "api" ? 2 : 3);
-    const namespace = rest[0] === "namespaces" ? rest[1] : "";
-    const [collection = "", name] = rest[0] === "namespaces" ? rest.slice(2) : rest;
-    const exchange = { collection, request, response };
-    const object = this.objects.get(`${collection}/${namespace}/${name}`);
-    if (this.absent.has(collection)) sendStatus(response, 404, "NotFound");
-    else if (request.query.get("watch") === "true") this.#watch(exchange);
-    else if (request.method === "POST") this.#create(exchange);
-    else if (name === undefined) this.#list(exchange);
-    else if (object === undefined) sendStatus(response, 404, "NotFound");
-    else if (request.method === "PATCH" || request.method === "PUT") this.#patch(exchange, object);
-    else send(response, 200, { body: asViewed(object, request) });
-  }
-
-  #list({ collection, request, response }: Exchange): void {
-    const { query } = request;
-    const all = this.#selected(collection, query);
-    const from = Number(query.get("continue") ?? 0);
-    const items = all.slice(from, from + Math.min(this.pageSize, limitOf(query)));
-    const next = from + items.length < all.length ? `${from + items.length}` : undefined;
-    const resourceVersion = exactVersion(query) ?? `${this.#version}`;
-    const metadata = omitUndefined({ resourceVersion, continue: next });
-    const views = items.map((object) => asViewed(object, request));
-    send(response, 200, { body: { ...listType(collection, request), metadata, items: views } });
-  }
-
-  #watch(watch: Exchange): void {
-    const { request, response } = watch;
-    response.writeHead(200, { "content-type": "application/json" });
-    response.flushHeaders();
-    if (Number(request.query.get("resourceVersion")) < this.#oldest) {
-      const object = statusObject(410, "Expired");
-      response.end(`${JSON.stringify({ type: "ERROR", object })}\n`);
-      return;
-    }
-    // As the real one does: an event that cannot be made a list ends the watch, without a word.
-    if (request.headers.accept?.includes("as=PartialObjectMetadataList")) {
-      response.end();
-      return;
-    }
-    if (request.query.get("sendInitialEvents") === "true") this.#sendAll(watch);
-    this.#watches.add(watch);
-    response.on("close", () => this.#watches.delete(watch));
-  }
-
-  /** A streamed list: every object, and then a bookmark that says so. */
-  #sendAll({ collection, request, response }: Exchange): void {
-    const events = this.#selected(collection, request.query).map((object) => ({
-      type: "ADDED",
-      object: asViewed(object, request),
-    }));
-    const annotations = { "k8s.io/initial-events-end": "true" };
-    const metadata = { resourceVersion: `${this.#version}`, annotations };
-    const end = { type: "BOOKMARK", object: { ...typeOf(collection), metadata } };
-    for (const event of [...events, end]) response.write(`${JSON.stringify(event)}\n`);
-  }
-
-  #create({ collection, request, response }: Exchange): void {
-    const object = request.body as JsonObject;
-    if (!this.forgotten.has(collection)) this.put(collection, object);
-    send(response, 201, { body: object });
-  }
-
-  #patch({ collection, request, response }: Exchange, object: JsonObject): void {
-    const patch = request.body as JsonObject;
-    const { uid } = metadataOf(patch);
-    if (uid !== undefined && uid !== metadataOf(object).uid) {
-      sendStatus(response, 409, "Conflict");
-      return;
-    }
-    const patched = mergePatch(object, patch) as JsonObject;
-    this.put(collection, patched);
-    send(response, 200, { body: patched });
-  }
-
-  #store(key: string, object: JsonObject): void {
-    this.#version += 1;
-    const metadata = { ...metadataOf(object), resourceVersion: `${this.#version}` };
-    this.objects.set(key, { ...object, metadata });
-  }
-
-  #broadcast(collection: string, type: string, object: JsonObject): void {
-    for (const { collection: watched, request, response } of this.#watches) {
-      if (watched !== collection || !isSelected(object, request.query)) continue;
-      response.write(`${JSON.stringify({ type, object: asViewed(object, request) })}\n`);
+  #respond({ headers, ...seen }: SeenRequest, response: http.ServerResponse): void {
+    const { accept = "" } = headers;
+    const isPartial = accept.includes("as=PartialObjectMetadata");
+    const [path, query] = [decodeURIComponent(seen.path), Object.fromEntries(seen.query)];
+    const request = { ...seen, path, query, isPartial };
+    const { resource } = placeOf(path);
+    const { current, oldest } = this.versions;
+    if (current > oldest + rememberedVersions) this.compact();
+    if (query.watch === "true" && !this.absent.has(resource)) {
+      // As the real one does: an event that cannot be made a list ends the watch, without a word.
+      if (accept.includes("as=PartialObjectMetadataList")) send(response, 200, { body: "" });
+      else new HttpWatch(this.collection(resource), request, response);
+    } else if (seen.method === "POST" && this.forgotten.has(resource)) {
+      send(response, 201, { body: seen.body });
+    } else {
+      const { status, body } = this.answer(request);
+      send(response, status, { body });
     }
   }
 
-  #selected(collection: string, query: URLSearchParams): JsonObject[] {
-    const all = [...this.objects].filter(([key]) => key.startsWith(`${collection}/`));
-    return all.map(([, object]) => object).filter((object) => isSelected(object, query));
+  #watches(collection: string): HttpWatch[] {
+    const { streams } = this.collection(collection);
+    return [...streams].filter((stream) => stream instanceof HttpWatch);
   }
 }

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { JsonObject } from "#lib/json.ts";
+import { failure } from "./object-store.ts";
 import type { SeenRequest } from "./requests.ts";
 
 /** What to do with the next matching requests instead of answering them. */
@@ -28,8 +28,9 @@ export function play(script: Script, response: ServerResponse, carryOut: () => v
     response.socket?.resetAndDestroy();
     return;
   }
-  const body = script.body ?? statusObject(script.answer, "Scripted");
-  send(response, script.answer, { body, headers: script.headers ?? {} });
+  const { answer: status, headers = {} } = script;
+  const { body = failure(status, "Scripted", "fake failure").body } = script;
+  send(response, status, { body, headers });
 }
 
 /** Answers with JSON, or with a text as it is. */
@@ -41,14 +42,4 @@ export function send(
   response.writeHead(status, { "content-type": "application/json", ...content.headers });
   const { body } = content;
   response.end(typeof body === "string" ? body : JSON.stringify(body));
-}
-
-/** Answers with a Status object. */
-export function sendStatus(response: ServerResponse, code: number, reason: string): void {
-  send(response, code, { body: statusObject(code, reason) });
-}
-
-/** A failure as the API server describes it. */
-export function statusObject(code: number, reason: string): JsonObject {
-  return { kind: "Status", status: "Failure", code, reason, message: `fake ${reason}` };
 }

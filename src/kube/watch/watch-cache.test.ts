@@ -81,7 +81,7 @@ test("listen() delivers each object of a LIST and each change, and what is gone 
   api.delete("pods", "default/b");
   await eventually(() => expect(heard.at(-1)).toBe("default/b undefined"));
   // Only a LIST shows what happened while there was no watch.
-  api.delete("pods", "default/a", { silently: true });
+  api.delete("pods", "default/a");
   api.emit("pods", `${JSON.stringify({ type: "ERROR", object: expired })}\n`);
   await eventually(() => expect(heard.at(-1)).toBe("default/a undefined"));
 });
@@ -100,6 +100,17 @@ test("lists, then watches, the objects of its selector", async ({ api, client })
   api.delete("pods", "default/b");
   api.put("pods", podObject("other", { node: "node-2" }));
   await eventually(() => expect([...cache.values()]).toEqual(["second"]));
+});
+
+test("receives what changes between its LIST and its WATCH", async ({ api, client }) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  api.script({ when: isWatch("pods"), answer: promise });
+  await using started = startCache(client);
+  await started.whenSynced();
+  api.put("pods", podObject("b"));
+  resolve();
+  await eventually(() => expect([...started.cache.values()]).toEqual(["uid-of-b"]));
+  expect(lists(api)).toHaveLength(1);
 });
 
 test("requests smaller pages when a response is too long", async ({ api, client }) => {
@@ -145,7 +156,7 @@ test.for<[string, (api: FakeApiServer) => void]>([
     "HTTP 410",
     (api) => {
       api.script({ when: isWatch("pods"), answer: 410, body: expired });
-      api.endWatches("pods", "reset");
+      api.endWatches("pods", "break");
     },
   ],
   ["a restart of the server without its history", (api) => api.restart()],
@@ -154,7 +165,7 @@ test.for<[string, (api: FakeApiServer) => void]>([
   api.put("pods", podObject("stale"));
   await using started = startCache(client);
   await eventually(() => expect(api.watching("pods")).toBe(1));
-  api.delete("pods", "default/stale", { silently: true });
+  api.delete("pods", "default/stale");
   expire(api);
   await eventually(() => expect(started.cache.get("default/stale")).toBeUndefined());
   expect(started.cache.get("default/a")).toBe("uid-of-a");
@@ -173,7 +184,7 @@ test("lists without resourceVersion after that of a LIST expired", async ({ api,
 });
 
 test.for<[string, (api: FakeApiServer) => void]>([
-  ["its connection is reset", (api) => api.endWatches("pods", "reset")],
+  ["its connection is reset", (api) => api.endWatches("pods", "break")],
   ["an event that is not JSON", (api) => api.emit("pods", "this is no event\n")],
   ["an event without an object", (api) => api.emit("pods", '{"type":"ADDED"}\n')],
 ])("resumes after %s, without a new LIST", async ([, disturb], { api, client }) => {
@@ -220,7 +231,7 @@ test("backs off after 5xx, keeps its content, reports the failure", async ({ api
   });
   await eventually(() => expect(api.watching("pods")).toBe(1));
   api.script({ when: isWatch("pods"), answer: 503, times: 3 });
-  api.endWatches("pods", "reset");
+  api.endWatches("pods", "break");
   await eventually(() => expect(started.cache.failure?.status).toBe(503));
   expect(started.cache.get("default/a")).toBe("uid-of-a");
   await eventually(() => expect(api.watching("pods")).toBe(1));
@@ -241,7 +252,7 @@ test("backs off when the server ends every watch at once", async ({ api, client 
 test("skips and logs invalid objects, also if they become invalid", async ({ api, client }) => {
   api.put("pods", podObject("a"));
   api.put("pods", podObject("b", { uid: "" }));
-  api.objects.set("pods/default/nameless", { metadata: {}, spec: { nodeName: "node-1" } });
+  api.objects("pods").set("default/nameless", { metadata: {}, spec: { nodeName: "node-1" } });
   await using started = startCache(client);
   await eventually(() => expect(api.watching("pods")).toBe(1));
   expect([...started.cache.values()]).toHaveLength(1);

@@ -1,15 +1,4 @@
-import type { JsonObject } from "#lib/json.ts";
-
-/** An object of the API server. It is never changed, only replaced. */
-export interface KubeObject extends JsonObject {
-  metadata: JsonObject & {
-    namespace: string;
-    name: string;
-    uid: string;
-    resourceVersion: string;
-    annotations: Record<string, string>;
-  };
-}
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 
 /** The counter of all collections, and the oldest version that watches may start from. */
 export interface Versions {
@@ -31,44 +20,47 @@ interface Change {
   readonly type: ChangeType;
   readonly version: number;
   readonly key: string;
-  readonly object: KubeObject;
+  readonly object: JsonObject;
   /** The object until this change. */
-  readonly before: KubeObject | undefined;
+  readonly before: JsonObject | undefined;
   /** The event as text, made for the first watch that needs it. */
-  line: string | undefined;
+  readonly events: { partial?: string; whole?: string };
 }
 
 const partial = { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1" };
 
+/** Kind and version of objects, as far as clients insist on them. */
+const types: Readonly<Record<string, JsonObject>> = {
+  pods: { kind: "Pod", apiVersion: "v1" },
+  "network-attachment-definitions": {
+    kind: "NetworkAttachmentDefinition",
+    apiVersion: "k8s.cni.cncf.io/v1",
+  },
+};
+
 /** The objects of one resource type, and their changes since the last compaction. */
 export class Collection {
   readonly resource: string;
-  readonly type: { readonly kind: string; readonly apiVersion: string };
+  readonly type: JsonObject;
   readonly versions: Versions;
   /** Open watches. */
   readonly streams = new Set<Stream>();
-  /** By `NAMESPACE/NAME`. */
-  readonly objects = new Map<string, KubeObject>();
-  /** Whether watches get only metadata; Plexus watches pods like that. */
-  readonly #isPartial: boolean;
+  /** By `NAMESPACE/NAME`, or `NAME`. Watches are not told of what is changed here directly. */
+  readonly objects = new Map<string, JsonObject>();
   #changes: Change[] = [];
   /** How many changes compactions have removed. */
   #removed = 0;
 
-  constructor(
-    resource: string,
-    options: { type: Collection["type"]; versions: Versions; isPartial: boolean },
-  ) {
+  constructor(resource: string, versions: Versions) {
     this.resource = resource;
-    this.type = options.type;
-    this.versions = options.versions;
-    this.#isPartial = options.isPartial;
+    this.type = types[resource] ?? {};
+    this.versions = versions;
   }
 
   /** Creates or replaces an object, at a new version. */
-  put(object: KubeObject): KubeObject {
-    const { namespace, name } = object.metadata;
-    const key = `${namespace}/${name}`;
+  put(object: JsonObject): JsonObject {
+    const { namespace, name } = metadataOf(object);
+    const key = namespace === undefined ? `${name}` : `${namespace}/${name}`;
     const before = this.objects.get(key);
     const stored = this.#nextVersionOf(object);
     this.objects.set(key, stored);
@@ -77,7 +69,7 @@ export class Collection {
   }
 
   /** @returns the object; undefined when there was none */
-  remove(key: string): KubeObject | undefined {
+  remove(key: string): JsonObject | undefined {
     const before = this.objects.get(key);
     if (before === undefined) return undefined;
     this.objects.delete(key);
@@ -86,7 +78,7 @@ export class Collection {
   }
 
   /** The objects as of a version, which must not be before the last compaction. */
-  at(version: number): ReadonlyMap<string, KubeObject> {
+  at(version: number): ReadonlyMap<string, JsonObject> {
     const last = this.#changes.at(-1);
     if (last === undefined || last.version <= version) return this.objects;
     const objects = new Map(this.objects);
@@ -107,29 +99,36 @@ export class Collection {
   }
 
   /** A change by its number: undefined when it has not happened yet, "expired" after a compaction. */
-  change(number: number): Readonly<Change> | "expired" | undefined {
+  change(number: number): Change | "expired" | undefined {
     return number < this.#removed ? "expired" : this.#changes[number - this.#removed];
   }
 
   /** The event that tells watches about a change. */
-  lineOf(change: Readonly<Change>): string {
-    const { type, object } = change;
-    const seen = this.view(object, this.#isPartial);
-    (change as Change).line ??= `{"type":"${type}","object":${JSON.stringify(seen)}}`;
-    return change.line as string;
+  eventOf({ type, object, events }: Change, isPartial: boolean): string {
+    const view = isPartial ? "partial" : "whole";
+    events[view] ??= `{"type":"${type}","object":${JSON.stringify(this.view(object, isPartial))}}`;
+    return events[view];
   }
 
   /** The event that tells a watch that it has received everything. */
-  bookmark(): string {
-    const { kind, apiVersion } = this.#isPartial ? partial : this.type;
-    const metadata = `{"resourceVersion":"${this.versions.current}"}`;
-    const object = `{"kind":"${kind}","apiVersion":"${apiVersion}","metadata":${metadata}}`;
-    return `{"type":"BOOKMARK","object":${object}}`;
+  bookmark(isPartial: boolean, annotations?: JsonObject): string {
+    const metadata = {
+      resourceVersion: `${this.versions.current}`,
+      ...(annotations && { annotations }),
+    };
+    const object = { ...(isPartial ? partial : this.type), metadata };
+    return JSON.stringify({ type: "BOOKMARK", object });
   }
 
   /** The object, or its metadata only. */
-  view(object: KubeObject, isPartial: boolean): JsonObject {
-    return isPartial ? { ...partial, metadata: object.metadata } : object;
+  view(object: JsonObject, isPartial: boolean): JsonObject {
+    return isPartial ? { ...partial, metadata: metadataOf(object) } : object;
+  }
+
+  /** Kind and version of the answer to a LIST. */
+  listType(isPartial: boolean): JsonObject {
+    const { kind = "", ...version } = isPartial ? partial : this.type;
+    return { kind: `${kind}List`, ...version };
   }
 
   /** Forgets all changes. */
@@ -138,16 +137,19 @@ export class Collection {
     this.#changes = [];
   }
 
-  #nextVersionOf(object: KubeObject): KubeObject {
+  #nextVersionOf(object: JsonObject): JsonObject {
     this.versions.current += 1;
     const resourceVersion = `${this.versions.current}`;
-    return { ...object, metadata: { ...object.metadata, resourceVersion } };
+    return { ...object, metadata: { ...metadataOf(object), resourceVersion } };
   }
 
   #changed(type: ChangeType, change: Pick<Change, "key" | "object" | "before">): void {
-    const version = this.versions.current;
-    const { key, object, before } = change;
-    this.#changes.push({ type, version, key, object, before, line: undefined });
+    this.#changes.push({ ...change, type, version: this.versions.current, events: {} });
     for (const stream of this.streams) stream.send();
   }
+}
+
+/** An object's metadata; none is an empty one. */
+export function metadataOf(object: JsonObject): JsonObject {
+  return isJsonObject(object.metadata) ? object.metadata : {};
 }
