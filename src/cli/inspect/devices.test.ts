@@ -48,7 +48,7 @@ async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedD
       pod: refuse,
       node: refuse,
       refresh: refuse,
-      delegate: refuse,
+      serveController: refuse,
       claimedDevices: async ({ namespace, name }) => {
         asked.push(`${namespace}/${name}`);
         return claimed;

@@ -19,7 +19,7 @@ async function refresh(answer: Refreshed) {
     socketPath: adminSocketPath(socket),
     answers: {
       ...{ node: refuse, pod: refuse, claimedDevices: refuse },
-      delegate: () => Promise.reject(new Error("unused")),
+      serveController: () => Promise.reject(new Error("unused")),
       refresh: async ({ namespace, name }, ifName) => {
         asked.push(`${namespace}/${name} ${ifName}`);
         return answer;

@@ -24,7 +24,7 @@ import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { Life } from "#serving/life.ts";
 import { agentPlugins, type FindByAgent } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
-import { delegate } from "./delegate.ts";
+import { serveController } from "./controller-request.ts";
 import type { NodeStatus } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
@@ -128,9 +128,9 @@ export class AdminAnswers {
     return refreshedAnswer(await this.#hotPlug.refresh(pod, ifName));
   }
 
-  /** Serves a controller that drives Multus. @throws CniError as {@link delegate} */
-  delegate(body: string): Promise<JsonObject | undefined> {
-    return delegate(body, { hotPlug: this.#hotPlug, records: this.#options.records });
+  /** Serves a controller that drives Multus. @throws CniError as {@link serveController} */
+  serveController(body: string): Promise<JsonObject | undefined> {
+    return serveController(body, { hotPlug: this.#hotPlug, records: this.#options.records });
   }
 
   get #hotPlug(): HotPlugQueue {

@@ -18,7 +18,7 @@ async function serve() {
     pod: () => Promise.reject(new Error("no disk")),
     claimedDevices: async () => ({ "vendor.example/vf": [] }),
     refresh: async () => ({ state: "settled" as const, operations: [] }),
-    delegate: async (body: string) => {
+    serveController: async (body: string) => {
       if (body === "DEL") return undefined;
       if (body === "ADD") return { Result: {} };
       throw new CniError("InvalidRequest", "no such command");

@@ -7,14 +7,17 @@ import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import type { AdminAnswers } from "./admin-answers.ts";
 import { claimedDevicesPage, type DevicesByResource } from "./claimed-devices.ts";
-import { delegatePage, maxDelegateBytes } from "./delegate.ts";
+import { controllerPage, maxControllerBytes } from "./controller-request.ts";
 import type { NodeStatus } from "./node-status.ts";
 import { type Refreshed, refreshPage } from "./refreshed.ts";
 
 /** Options of {@link startAdminServer}. */
 export interface AdminServerOptions {
   readonly socketPath: string;
-  readonly answers: Pick<AdminAnswers, "node" | "pod" | "claimedDevices" | "refresh" | "delegate">;
+  readonly answers: Pick<
+    AdminAnswers,
+    "node" | "pod" | "claimedDevices" | "refresh" | "serveController"
+  >;
   readonly logger: Logger;
 }
 
@@ -52,7 +55,7 @@ async function answer(
   answers: AdminServerOptions["answers"],
 ): Promise<Page> {
   const parts = (request.url ?? "").split("/").slice(1).map(decodeURIComponent);
-  if (request.url === `/${delegatePage}`) return delegated(request, answers);
+  if (request.url === `/${controllerPage}`) return controllerAnswer(request, answers);
   if (request.method === "POST") return refreshed(parts, answers);
   if (request.method !== "GET") return { status: 405, text: "only GET and POST" };
   if (request.url === "/healthz") return { status: 200, text: "ok" };
@@ -77,16 +80,16 @@ async function refreshed(
 }
 
 /** As Multus: an empty body for a DEL, and 400 with a CNI error. */
-async function delegated(
+async function controllerAnswer(
   request: IncomingMessage,
   answers: AdminServerOptions["answers"],
 ): Promise<Page> {
-  if (request.method !== "POST") return { status: 405, text: `POST is for /${delegatePage}` };
+  if (request.method !== "POST") return { status: 405, text: `POST is for /${controllerPage}` };
   try {
-    const body = await readBody(request, maxDelegateBytes);
+    const body = await readBody(request, maxControllerBytes);
     if (body === undefined)
-      return { status: 413, text: `the body has more than ${maxDelegateBytes} bytes` };
-    const answer = await answers.delegate(body);
+      return { status: 413, text: `the body has more than ${maxControllerBytes} bytes` };
+    const answer = await answers.serveController(body);
     return answer === undefined ? { status: 200, text: "" } : json(answer);
   } catch (error) {
     return { ...json(asCniError(error).toJSON()), status: 400 };

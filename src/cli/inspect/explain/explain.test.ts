@@ -57,7 +57,7 @@ async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } 
       },
       claimedDevices: async () => ({}),
       refresh: () => Promise.reject(new Error("unused")),
-      delegate: () => Promise.reject(new Error("unused")),
+      serveController: () => Promise.reject(new Error("unused")),
       node: async () => says.report ?? report,
     },
     logger: new FakeLogger(),

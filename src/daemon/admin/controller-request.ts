@@ -18,10 +18,10 @@ import { parseWith } from "#lib/parsing/parse-with.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
 import { networksAnnotation, parseNetworkSelections } from "#npwg/selection/selection.ts";
 
-/** The path of Multus's endpoint for controllers. */
-export const delegatePage = "delegate";
+/** Multus's path for controllers, which are made for it [H-10]. Elsewhere a delegate is a plugin. */
+export const controllerPage = "delegate";
 /** Far more than a definition may have. */
-export const maxDelegateBytes = 1024 * 1024;
+export const maxControllerBytes = 1024 * 1024;
 
 /** The version in which Multus answers. */
 const resultVersion = "1.0.0";
@@ -38,7 +38,7 @@ const requestSchema = z.strictObject({
 });
 
 /** What a controller asks for. */
-interface DelegateRequest {
+interface ControllerRequest {
   readonly command: "ADD" | "CHECK" | "DEL";
   readonly pod: PodIdentity;
   /** Empty for an element without an interface. */
@@ -47,8 +47,8 @@ interface DelegateRequest {
   readonly network: string;
 }
 
-/** What {@link delegate} works with. */
-export interface DelegateOptions {
+/** What {@link serveController} works with. */
+export interface ControllerOptions {
   readonly hotPlug: Pick<HotPlugQueue, "settle">;
   readonly records: RecordReader;
 }
@@ -60,9 +60,9 @@ export interface DelegateOptions {
  * @returns the answer in JSON; undefined for an empty one
  * @throws CniError when the request is invalid, or the pod has not got what it asks for
  */
-export async function delegate(
+export async function serveController(
   body: string,
-  { hotPlug, records }: DelegateOptions,
+  { hotPlug, records }: ControllerOptions,
 ): Promise<JsonObject | undefined> {
   const request = parseRequest(body);
   const settled = request.command === "CHECK" ? undefined : await hotPlug.settle(request.pod);
@@ -82,7 +82,7 @@ export async function delegate(
 }
 
 /** @throws CniError 100 naming the wrong member */
-function parseRequest(body: string): DelegateRequest {
+function parseRequest(body: string): ControllerRequest {
   const { env, config } = checked(parseJson(body, "the request"));
   const args = new Map(parseCniArgs(env.CNI_ARGS));
   const textOf = (key: string): string => {
@@ -115,8 +115,8 @@ function checked(value: Json): z.infer<typeof requestSchema> {
 
 /** Controllers know a container's ID, not the sandbox's, so the pod's UID selects the record. */
 async function findAttachments(
-  records: DelegateOptions["records"],
-  { pod, ifName, network }: DelegateRequest,
+  records: ControllerOptions["records"],
+  { pod, ifName, network }: ControllerRequest,
 ): Promise<RecordedAttachment[]> {
   const keys = await records.keysOf(pod);
   const stored = await Promise.all(keys.map((key) => records.load(key)));
@@ -152,7 +152,7 @@ function elementsOf({ namespace: podNamespace, annotations }: Pod): JsonObject[]
 }
 
 function notDone(
-  { pod, ifName, network }: DelegateRequest,
+  { pod, ifName, network }: ControllerRequest,
   outcome: HotPlugOutcome | undefined,
   state: string,
 ): CniError {

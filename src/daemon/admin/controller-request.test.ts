@@ -3,7 +3,7 @@ import { CniErrorCode } from "#cni/error.ts";
 import type { SettledPod } from "#daemon/pods/hot-plug.ts";
 import { hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { delegate } from "./delegate.ts";
+import { serveController } from "./controller-request.ts";
 
 interface Request {
   readonly command?: string;
@@ -37,7 +37,7 @@ async function makePod(annotation: string) {
   };
   const ask = (request: Request | string) => {
     const body = typeof request === "string" ? request : JSON.stringify(requestOf(request));
-    return delegate(body, { hotPlug: { settle }, records: pod.lab.records });
+    return serveController(body, { hotPlug: { settle }, records: pod.lab.records });
   };
   return { pod, ask, attempts: () => attempts };
 }
