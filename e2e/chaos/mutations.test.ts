@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { matrixMutations } from "../safeguards/all.ts";
 import { runMatrix } from "./matrix.ts";
 import { buildMutant } from "./mutant.ts";
-import { mutations } from "./mutations.ts";
 import { hasUnanswered } from "./report.ts";
 import { parseScenario } from "./scenario.ts";
 
@@ -21,7 +21,7 @@ async function findingsOf(scenario: string): Promise<readonly string[]> {
 }
 
 describe("the matrix finds leftovers or a hanging call without this safeguard", () => {
-  test.each(mutations)("$name", async (mutation) => {
+  test.each(matrixMutations)("$name", async (mutation) => {
     expect(await findingsOf(mutation.scenario), "with the safeguard").toEqual([]);
     await using mutant = await buildMutant(mutation);
     process.env.PLEXUS_DIST = mutant.dist;

@@ -1,15 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { build, type Plugin } from "esbuild";
+import { changedText, type SourceChange } from "../safeguards/mutation.ts";
 import { repositoryRoot } from "../support/paths.ts";
-
-/** A change of one file of the product: text that occurs once in it, and what replaces it. */
-export interface SourceChange {
-  /** From the repository's root. */
-  readonly file: string;
-  readonly find: string;
-  readonly replace: string;
-}
 
 const product = join(repositoryRoot, "src");
 const standIns = join(import.meta.dirname, "node-modules");
@@ -69,16 +61,13 @@ export async function bundleSimulation(outfile: string, change?: SourceChange): 
   });
 }
 
-function changed({ file, find, replace }: SourceChange): Plugin {
+function changed(change: SourceChange): Plugin {
   return {
     name: "changed",
     setup(bundler) {
       bundler.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
-        if (relative(repositoryRoot, path) !== file) return undefined;
-        const text = await readFile(path, "utf8");
-        const count = text.split(find).length - 1;
-        if (count !== 1) throw new Error(`the text occurs ${count} times in ${file}: ${find}`);
-        return { contents: text.replace(find, () => replace), loader: "ts" };
+        if (relative(repositoryRoot, path) !== change.file) return undefined;
+        return { contents: await changedText(change), loader: "ts" };
       });
     },
   };

@@ -1,9 +1,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { simulatedMutations } from "../safeguards/all.ts";
+import type { SourceChange } from "../safeguards/mutation.ts";
+import { unsearched } from "../safeguards/unsearched.ts";
 import { markdownTable, wrapItem } from "../support/markdown.ts";
-import { bundleSimulation, type SourceChange } from "./bundle.ts";
-import { mutations, notExpressible } from "./mutations.ts";
+import { bundleSimulation } from "./bundle.ts";
 import { runWorker } from "./run-worker.ts";
 import type { WorkerOrder, WorkerReport } from "./worker.ts";
 
@@ -37,11 +39,11 @@ export async function mutationsReport(
 ): Promise<{ text: string; areAllFound: boolean }> {
   const rows: string[][] = [];
   let areAllFound = true;
-  for (const mutation of mutations.filter(({ name }) => name.includes(only))) {
-    const { histories, findings } = await searchMutant(mutantSearch, mutation);
+  for (const { name, change } of simulatedMutations.filter((each) => each.name.includes(only))) {
+    const { histories, findings } = await searchMutant(mutantSearch, change);
     const property = findings[0]?.violation.property;
     areAllFound &&= property !== undefined;
-    rows.push([mutation.name, String(histories), property ?? "not found"]);
+    rows.push([name, String(histories), property ?? "not found"]);
   }
   const table = markdownTable(["safeguard", "histories", "violated property"], rows);
   return { text: `${table}\n\nNot found:\n\n${notFound()}`, areAllFound };
@@ -49,9 +51,7 @@ export async function mutationsReport(
 
 /** Safeguards whose absence no history shows, by reason. */
 function notFound(): string {
-  const byReason = [...Map.groupBy(notExpressible, ({ reason }) => reason)];
-  const items = byReason.map(([reason, those]) =>
-    wrapItem(`${reason}: ${those.map(({ safeguard }) => safeguard).join("; ")}.`),
-  );
-  return items.join("\n");
+  return Object.entries(unsearched)
+    .map(([reason, safeguards]) => wrapItem(`${reason}: ${safeguards.join("; ")}.`))
+    .join("\n");
 }

@@ -1,0 +1,102 @@
+import type { Mutation } from "./mutation.ts";
+
+/** Safeguards of calls that attach, and of records. */
+export const attachingMutations: readonly Mutation[] = [
+  {
+    name: "the plan records which attachments were attempted",
+    file: "src/engine/add/attach-networks.ts",
+    find: "() => record.updateAhead()",
+    replace: "async () => undefined",
+    properties: ["recorded"],
+    scenario: "ADD net2/bridge:after plexusd kill; netns removed",
+  },
+  {
+    name: "a failed ADD detaches what it attached",
+    file: "src/engine/add/add.ts",
+    find: "await rollBack(ctx, record);",
+    replace: "await ctx.deps.records.finish(request);",
+    properties: ["detached at once"],
+    scenario: "ADD net2/bandwidth:before delegate fail",
+  },
+  {
+    name: "the record is written before the first delegate runs",
+    file: "src/engine/add/add.ts",
+    find: '  const { durable } = await ctx.trace.phase("record", () => record.create());\n  try {\n    await claimDevices(ctx, record.sandbox, attachments);\n    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });',
+    replace:
+      "  try {\n    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });\n    const { durable } = await record.create();",
+    properties: ["recorded"],
+  },
+  {
+    name: "after a reboot a DEL detaches everything planned",
+    file: "src/engine/record/record.ts",
+    find: "return bootId === currentBootId ?",
+    replace: "return bootId !== '' ?",
+    properties: ["in the end", "detached at once"],
+    isSlow: true,
+  },
+  {
+    name: "a network whose plugin failed counts as attempted",
+    file: "src/engine/add/attach-networks.ts",
+    find: "const state = isAttempted ?",
+    replace: "const state = isAttempted && planned.ifName === '' ?",
+    properties: ["detached at once"],
+  },
+  {
+    name: "a rollback that fails keeps what is left",
+    file: "src/engine/add/roll-back.ts",
+    find: "if (errors.length === 0 && !isRunning) {",
+    replace: "if (errors.length < 99 && !isRunning) {",
+    properties: ["detached at once"],
+  },
+  {
+    name: "the plan's number of attempted networks includes the current one",
+    file: "src/engine/record/teardown-plan.ts",
+    find: 'attachments.findLastIndex(({ state }) => state !== "planned") + 1;',
+    replace: 'attachments.findLastIndex(({ state }) => state === "attached") + 1;',
+    properties: ["recorded"],
+  },
+  {
+    name: "a DEL detaches a network whose ADD was interrupted",
+    file: "src/engine/record/record.ts",
+    find: 'left.filter(({ state }) => state !== "planned") : left',
+    replace: 'left.filter(({ state }) => state === "attached") : left',
+    properties: ["detached at once"],
+  },
+  {
+    name: "the default network counts as attempted from the start",
+    file: "src/engine/add/add-record.ts",
+    find: 'i === 0 ? "attempted" : "planned"',
+    replace: 'i < 0 ? "attempted" : "planned"',
+    properties: ["recorded"],
+  },
+  {
+    name: "an ADD succeeds only when its record is on disk",
+    file: "src/engine/add/finish-add.ts",
+    find: "Promise.allSettled([updated, paid, durable])",
+    replace: "Promise.allSettled([updated, paid])",
+    properties: ["durable", "unexpected"],
+    isSlow: true,
+  },
+  {
+    name: "an address that host-device leaves without a namespace is released",
+    file: "src/engine/record/ipam.ts",
+    find: 'new Set(["host-device"])',
+    replace: "new Set<string>()",
+    properties: ["detached at once", "in the end"],
+  },
+  {
+    name: "a status is recorded before it is written",
+    file: "src/engine/add/finish-add.ts",
+    find: "const owed = isFirst ? {} : await owing;",
+    replace: "const owed = {};",
+    properties: ["status eventually"],
+    isSlow: true,
+  },
+  {
+    name: "the default network leaves out what the runtime runs",
+    file: "src/engine/plan/default-network.ts",
+    find: "withoutOmitted(network.list, ctx.config.omittedPlugins ?? [])",
+    replace: "withoutOmitted(network.list, [])",
+    properties: ["in the end", "beside others"],
+  },
+];

@@ -1,0 +1,111 @@
+import type { Mutation } from "./mutation.ts";
+
+/** Safeguards of the shim. */
+export const shimMutations: readonly Mutation[] = [
+  {
+    name: "the shim replays the teardown plan when no engine answers",
+    file: "shim/replay.c",
+    find: "enum cni_error plan_replay(struct call *call, struct buf *failures)\n{\n",
+    replace:
+      "enum cni_error plan_replay(struct call *call, struct buf *failures)\n{\n\tif (now_us() > 0)\n\t\treturn CNI_OK;\n",
+    inModel: {
+      file: "e2e/simulation/node/shim.ts",
+      find: "const undone = await planReplay(call);",
+      replace: "const undone = undefined as Awaited<ReturnType<typeof planReplay>>;",
+    },
+    properties: ["detached at once"],
+    scenario: "DEL start plexusd kill; repaired after DEL",
+  },
+  {
+    name: "the shim waits for delegates of earlier calls",
+    file: "e2e/simulation/node/shim/lock.ts",
+    find: "await awaitStragglers(call, sandbox);",
+    replace: 'if (call.command === "") await awaitStragglers(call, sandbox);',
+    properties: ["bounded", "one at a time", "ended at once"],
+  },
+  {
+    name: "a replay that fails keeps the record",
+    file: "e2e/simulation/node/shim/replay.ts",
+    find: "  if (failures.length > 0) return notDetached(failures);\n  try {",
+    replace: "  try {",
+    properties: ["detached at once"],
+  },
+  {
+    name: "a replayed plan's record is removed",
+    file: "e2e/simulation/node/shim/replay.ts",
+    find: "    planForget(call);\n",
+    replace: "",
+    properties: ["detached at once"],
+  },
+  {
+    name: "the shim removes its lock file",
+    file: "e2e/simulation/node/shim/lock.ts",
+    find: "if (!lock.isInherited) world().disk.unlink(call.lockFile);",
+    replace: "",
+    properties: ["bounded"],
+  },
+  {
+    name: "the shim does not wait without limit for an engine that hangs",
+    file: "shim/call.c",
+    find: 'call->silence_ms = setting_ms("PLEXUS_SILENCE_MS", SILENCE_MS);',
+    replace: "call->silence_ms = 0;",
+    inModel: {
+      file: "e2e/simulation/node/shim/session.ts",
+      find: 'call.settingMs("PLEXUS_SILENCE_MS", 30_000) * 1000;',
+      replace: 'call.settingMs("PLEXUS_SILENCE_MS", 1e9) * 1000;',
+    },
+    properties: ["answered"],
+    isSlow: true,
+    scenario: "DEL net2/bridge:before plexusd stop; repaired after DEL",
+  },
+  {
+    name: "killing a delegate kills its process group",
+    file: "shim/exec.c",
+    find: "kill(-d->pid, SIGKILL);",
+    replace: "(void)d;",
+    inModel: {
+      file: "e2e/simulation/node/shim/exec.ts",
+      find: "for (const child of this.#children) schedule.kill(child);",
+      replace: "",
+    },
+    properties: ["in the end", "ended at once"],
+    scenario: "ADD net2/bridge:ipam grandchild hang",
+  },
+  {
+    name: "a delegate that outlives its shim is killed",
+    file: "shim/lock.c",
+    find: "end_holders(call->lock, group);",
+    replace: "(void)end_holders;",
+    inModel: { file: "e2e/simulation/node/shim/lock.ts", find: "lock.group.kill();", replace: "" },
+    properties: ["in the end", "ended at once"],
+    scenario: "DEL eth0/ptp:ipam-done shim kill-while-hung",
+  },
+  {
+    name: "delegates inherit their sandbox's lock",
+    file: "shim/exec.c",
+    find: "PIPES + (call->inherited_lock >= 0), f",
+    replace: "PIPES, f",
+    inModel: {
+      file: "e2e/simulation/node/shim/exec.ts",
+      find: "inherited?.pass(child);",
+      replace: "",
+    },
+    properties: ["in the end", "ended at once"],
+    scenario: "ADD net2/bridge:ipam shim kill-while-hung",
+  },
+  {
+    name: "containerd does not take an error of a plugin for success",
+    file: "src/cni/runtime/delegate-error.ts",
+    find: '    .replaceAll(/not\\s+found/gi, "absent");',
+    replace: ";",
+    properties: ["detached at once"],
+  },
+  {
+    name: "containerd does not take an error of a replay for success",
+    file: "e2e/simulation/node/shim/call.ts",
+    find: '.replaceAll(/not found/gi, (words) => words.replace(" ", "-"))',
+    replace: "",
+    properties: ["detached at once"],
+    isSlow: true,
+  },
+];
