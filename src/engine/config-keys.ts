@@ -181,6 +181,11 @@ export const networkKeys = {
   },
 } as const satisfies ConfigKeys;
 
+/** Keys that became part of another one, and what to write instead. */
+export const formerKeys: Readonly<Record<string, string>> = {
+  hotPlugNamespaces: "hotPlug: [NAMESPACE]",
+};
+
 /** The keys of the engine: {@link networkKeys}, and what only plexusd's file can say. */
 export const engineKeys = {
   ...networkKeys,
@@ -215,21 +220,17 @@ export const engineKeys = {
       "When plexusd writes `network-status`. `afterReply`: once the container runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus: the ADD waits for the write, at most `statusWaitMs`. In both cases a failed write is retried and never fails the ADD. plexus-standalone always writes before it answers.",
   },
   hotPlug: {
-    schema: () => z.enum(["off", "on"]),
-    default: "off",
+    schema: () =>
+      z.union([z.boolean(), texts()], { error: "expected true, false, or a list of namespaces" }),
+    default: false,
     description:
-      "Whether an edit of a running pod's networks annotation plugs and unplugs networks: [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node. Releases without hot-plug cannot read the records that are written with `on`.",
-  },
-  hotPlugNamespaces: {
-    schema: texts,
-    default: [],
-    description: "The namespaces whose pods `hotPlug` changes. An empty list means all namespaces.",
+      "Whether an edit of a running pod's networks annotation plugs and unplugs networks: of all pods (`true`), or of those in a list of namespaces. See [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node. Releases without hot-plug cannot read the records that are written with it.",
   },
   heal: {
     schema: () => z.union([z.boolean(), z.literal("report")]),
     default: false,
     description:
-      "What happens if an interface disappears from a running pod: nothing, an event and a metric (`report`), or that and a new attachment (`true`), for networks that the pod's annotation requests while `hotPlug` is `on`: [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node, which looks every minute.",
+      "What happens if an interface disappears from a running pod: nothing, an event and a metric (`report`), or that and a new attachment (`true`), for networks that the pod's annotation requests, with `hotPlug`: [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node, which looks every minute.",
   },
   watchAddresses: {
     schema: () => z.boolean(),

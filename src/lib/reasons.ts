@@ -1,4 +1,4 @@
-/** What to do about an error; if it differs for a running pod with `hotPlug: on`, both. */
+/** What to do about an error; if it differs for a running pod with `hotPlug: true`, both. */
 type Steps = string | readonly [step: string, hotPlugStep: string];
 
 /**
@@ -122,7 +122,7 @@ export type Reason = KeyOf<(typeof table)[keyof typeof table]>;
 interface ReasonRow {
   readonly code: number;
   readonly step: string;
-  /** For a running pod with `hotPlug: on`. */
+  /** For a running pod with `hotPlug: true`. */
   readonly hotPlugStep: string;
 }
 

@@ -60,7 +60,7 @@ export async function plexus(
     // The faults meet the write of the status in each run only if it is part of the call.
     publishStatus: options.hurried === false ? "afterReply" : "beforeReply",
   };
-  writeFileSync(config, JSON.stringify({ ...timeouts, hotPlug: "on", primary: { settleMs: 0 } }));
+  writeFileSync(config, JSON.stringify({ ...timeouts, hotPlug: true, primary: { settleMs: 0 } }));
   const paths = { socket, stateDir: place.stateDir };
   const files = ["--config", config, "--kubeconfig", kubeconfig];
   const rest = ["--cni-conf-dir", join(place.root, "etc"), "--http", http, "--node", "chaos"];

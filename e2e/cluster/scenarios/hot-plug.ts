@@ -150,7 +150,7 @@ export function hotPlugScenarios(scene: () => Scene): void {
 /** Installs the agent and switches hot-plug on, for this test. */
 export async function enableHotPlug(target: Target): Promise<void> {
   const config = await readConfig(target);
-  await writeConfig(target, `${config}\nhotPlug: on\n`);
+  await writeConfig(target, `${config}\nhotPlug: true\n`);
   await restartPlexus(target);
   const manifests = await kustomize(target, agent);
   await target.apply(manifests);

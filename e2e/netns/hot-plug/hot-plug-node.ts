@@ -30,7 +30,7 @@ export interface StatusEntry {
 }
 
 /**
- * A node with an API server, plexusd with `hotPlug: on` and `plexus agent --attach`. The plugins are real; each notes when
+ * A node with an API server, plexusd with `hotPlug: true` and `plexus agent --attach`. The plugins are real; each notes when
  * it begins and ends, and can have a process killed then.
  */
 export class HotPlugNode implements AsyncDisposable {
@@ -66,7 +66,7 @@ export class HotPlugNode implements AsyncDisposable {
     api.put("network-attachment-definitions", routed as JsonObject);
     api.put("network-attachment-definitions", nad("front", bridge("front", 21)) as JsonObject);
     api.put("network-attachment-definitions", back as JsonObject);
-    const config = { hotPlug: "on", cniBinDir: binDir, primary: { settleMs: 0 }, ...more };
+    const config = { hotPlug: true, cniBinDir: binDir, primary: { settleMs: 0 }, ...more };
     await writeFile(join(node.lab.dir, "config.yaml"), JSON.stringify(config));
     node.cniPath = [binDir];
     await self.startPlexusd();

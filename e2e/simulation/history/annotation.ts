@@ -14,7 +14,7 @@ import type { Stage } from "./stage.ts";
 
 /** The interface of a requested network. Where annotations are edited, they name it. */
 export function interfaceName({ hotPlug }: Pick<Scenario, "hotPlug">, index: number): string {
-  return hotPlug === "on" ? `if${index}` : `net${index + 1}`;
+  return hotPlug ? `if${index}` : `net${index + 1}`;
 }
 
 /** The value of a pod's networks annotation; none for a pod without networks. */
@@ -27,7 +27,7 @@ export function annotationsOf(
 }
 
 function elementsOf(scenario: Pick<Scenario, "hotPlug">, networks: readonly NetworkName[]): string {
-  if (scenario.hotPlug === "off") return networks.join(",");
+  if (!scenario.hotPlug) return networks.join(",");
   const elements = networks.map((name, index) => ({
     ...{ name, interface: interfaceName(scenario, index) },
     ...(isGateway(name) && { "default-route": gatewaysOf(name) }),

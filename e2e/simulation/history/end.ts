@@ -43,19 +43,19 @@ export async function checkRunning(stage: Stage): Promise<void> {
   await checkSecond(stage);
   if (stage.scenario.others.mesh !== undefined) await checkMesh(stage, stage.scenario.others.mesh);
   if (kubelet.pods.length === 0) return;
-  if (stage.scenario.hotPlug === "on") await checkRequested(stage);
+  if (stage.scenario.hotPlug) await checkRequested(stage);
   const misrouted = await lastProblem(stage, () => routesProblem(stage), hotPlugUs);
   if (misrouted !== undefined) properties.violate("default routes", misrouted);
   for (const sandbox of runningSandboxes(stage)) checkAttached(stage, sandbox);
   const check = () => inProcess(runtime.process, () => runtime.check()).catch(() => true);
   // A plugin of hot-plug that hangs keeps the sandbox until its time limit.
-  const isOk = (await check()) || (stage.scenario.hotPlug === "on" && (await check()));
+  const isOk = (await check()) || (stage.scenario.hotPlug && (await check()));
   if (!isOk) properties.violate("never what runs", "a CHECK fails");
   const unseen = await lastProblem(stage, () => watchProblem(stage));
   if (unseen !== undefined) properties.violate("watched", unseen);
   const isLocked = stateFiles(stage.world.disk).some((name) => name.endsWith(".lock"));
   // A removal whose link has gone is shown until its plugins have succeeded.
-  const repeatUs = stage.scenario.hotPlug === "on" ? hotPlugUs : 0;
+  const repeatUs = stage.scenario.hotPlug ? hotPlugUs : 0;
   const mayBeRejected = stage.scenario.mischief.some(({ kind }) => kind === "PATCHes");
   const waitUs =
     repeatUs + (isLocked ? statusOfLockedUs : statusUs) + (mayBeRejected ? rejectedUs : 0);

@@ -84,7 +84,7 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
   };
   const properties = new Properties({
     isRunning,
-    hotPlug: scenario.hotPlug === "on",
+    hotPlug: scenario.hotPlug,
     lacksRoom: scenario.mischief.some(isShortOfRoom),
     stops: scenario.mischief.filter(({ kind }) => kind === "stop").length,
   });
@@ -120,7 +120,7 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
     passesAnnotations: scenario.passesAnnotations,
   });
   const kubelet = new Kubelet(runtime, {
-    started: (pod) => scenario.hotPlug === "on" && reportStatus(world, api, pod),
+    started: (pod) => scenario.hotPlug && reportStatus(world, api, pod),
     ended: ({ namespace, name, uid }) => {
       const key = `${namespace}/${name}`;
       // The next pod may have the name already.

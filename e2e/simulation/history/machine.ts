@@ -19,7 +19,7 @@ export function startMachine(stage: Stage): void {
 
 function keepAgent(stage: Stage): void {
   const { schedule, random } = stage.world;
-  startAgent(stage.scenario.hotPlug === "on").onEnd(() => {
+  startAgent(stage.scenario.hotPlug).onEnd(() => {
     const again = (): void => {
       if (stage.isOn) keepAgent(stage);
     };

@@ -16,7 +16,7 @@ export interface Scenario {
   readonly hasStandalone: boolean;
   /** With `hotPlug`, it may attach networks to running pods. */
   readonly hasAgent: boolean;
-  readonly hotPlug: EngineConfig["hotPlug"];
+  readonly hotPlug: boolean;
   /** Whether the runtime's list of sandboxes is written every half minute. */
   readonly hasList: boolean;
   /** Whether it lasts until plexusd has swept the state directory, if there is something to sweep. */
@@ -69,19 +69,19 @@ export function drawScenario(seed: number): Scenario {
   const podCount = Number(random.weighted(size.pods));
   // Its own numbers, so that histories without hot-plug stay as they were.
   const ofEdits = new Random(seed + 0.25 * 2 ** 32);
-  const hotPlug = ofEdits.chance(0.15) ? "on" : "off";
+  const hotPlug = ofEdits.chance(0.15);
   const node = {
     runtime: random.chance(0.7) ? "containerd" : "CRI-O",
     cniVersion: random.pick(["1.1.0", "1.0.0", "0.4.0"]),
     defaultNetwork: primaryOf(random.chance(0.6) ? "pods" : "pods-chained", { hotPlug, ofEdits }),
     passesAnnotations: random.chance(0.3),
     hasStandalone: random.chance(0.2),
-    hasAgent: random.chance(0.15) || hotPlug === "on",
+    hasAgent: random.chance(0.15) || hotPlug,
     hasList: random.chance(0.2),
     isSwept: random.chance(0.3),
     pods: Array.from({ length: podCount }, () => ({
       ...drawPod(random, size),
-      edits: hotPlug === "on" ? drawEdits(ofEdits, size) : [],
+      edits: hotPlug ? drawEdits(ofEdits, size) : [],
     })),
   } as const;
   const kinds = drawKinds(random);
@@ -91,12 +91,12 @@ export function drawScenario(seed: number): Scenario {
   const ofOthers = new Random(seed + 0.75 * 2 ** 32);
   const drawn = drawOthers(ofOthers, node);
   // An agent that cannot see namespaces cannot attach networks.
-  const others = hotPlug === "on" ? { ...drawn, isAgentBlind: false } : drawn;
+  const others = hotPlug ? { ...drawn, isAgentBlind: false } : drawn;
   const pods = node.pods.map((pod) => {
     const first = others.hasDevices ? drawDevice(ofOthers) : drawGateway(ofEdits, hotPlug);
     return withFirst(pod, first, ofEdits);
   });
-  const ofEdit = hotPlug === "on" ? drawEditMischief(ofEdits, pods) : [];
+  const ofEdit = hotPlug ? drawEditMischief(ofEdits, pods) : [];
   return {
     ...{ seed, ...node, pods, hotPlug, publishStatus, others },
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
@@ -111,7 +111,7 @@ function primaryOf(
   drawn: "pods" | "pods-chained",
   { hotPlug, ofEdits }: Pick<Scenario, "hotPlug"> & { readonly ofEdits: Random },
 ): NetworkName {
-  if (hotPlug === "off") return drawn;
+  if (!hotPlug) return drawn;
   const primary = ofEdits.weighted({ drawn: 1, "pods-routed": 2, "pods-dual": 2 });
   return primary === "drawn" ? drawn : primary;
 }
@@ -123,7 +123,7 @@ function drawDevice(random: Random): NetworkName | "" {
 
 /** One whose element has `default-route`. */
 function drawGateway(random: Random, hotPlug: Scenario["hotPlug"]): NetworkName | "" {
-  if (hotPlug === "off") return "";
+  if (!hotPlug) return "";
   return random.weighted({ gateway: 2, "gateway-dual": 2, "": 4 });
 }
 

@@ -7,7 +7,6 @@ import { housekeepingTasks } from "#daemon/housekeeping-tasks.ts";
 import { type Calls, noCalls, openNode, startNode } from "#daemon/node.ts";
 import { brokenAssertion } from "#engine/call/assertions.ts";
 import { readCall } from "#engine/call/call.ts";
-import type { EngineConfig } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
@@ -282,7 +281,7 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
 }
 
 /** plexus-standalone, which the shim starts for one call, with the configuration of plexusd. */
-export function startStandalone({ hotPlug }: Pick<EngineConfig, "hotPlug">): EngineProcess {
+export function startStandalone({ hotPlug }: Pick<Scenario, "hotPlug">): EngineProcess {
   const process = new Process("plexus-standalone");
   const open = async (): Promise<OneShotKube> => {
     const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));

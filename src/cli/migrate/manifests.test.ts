@@ -95,7 +95,7 @@ test("the controller for networks of running pods is replaced by hot-plug", () =
   expect(notes).toContainEqual({
     source: expect.any(String),
     key: "multus-dynamic-networks-controller",
-    note: expect.stringContaining("set `hotPlug: on` and install `plexus agent --attach`"),
+    note: expect.stringContaining("set `hotPlug: true` and install `plexus agent --attach`"),
   });
 });
 

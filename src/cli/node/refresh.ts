@@ -13,7 +13,7 @@ export const refreshCommand = command({
   name: "refresh",
   positionals: "NAMESPACE/NAME INTERFACE",
   summary: "unplug and plug one network of a running pod, with its present definition",
-  description: `Asks plexusd on the pod's node, which needs hotPlug: on (docs/user/hot-plug.md). The network is
+  description: `Asks plexusd on the pod's node, which needs hotPlug (docs/user/hot-plug.md). The network is
 interrupted. It keeps its addresses if its plugin has the capability "ips" and they are still valid;
 otherwise it gets others. Only a network of the pod's annotation can be refreshed.`,
   flags,

@@ -144,6 +144,11 @@ test.each([
   ["delegates: [{type: x, a: .nan}]", `1: delegates[0].a: ${outOfRange}`],
   ["capabilities: {ips: 1}", "1: capabilities.ips: expected boolean"],
   ["globalNamespaces: 3", "1: globalNamespaces: expected a list"],
+  ["hotPlug: on", '1: hotPlug: expected true, false, or a list of namespaces, got "on"'],
+  [
+    "hotPlugNamespaces: [vms]",
+    '1: hotPlugNamespaces: unknown key, got ["vms"]; use hotPlug: [NAMESPACE]',
+  ],
   [
     "clusterNetwork: a\ndelegates: [{type: x}]",
     '2: delegates: cannot be set with clusterNetwork, got [{"type":"x"}]',

@@ -8,6 +8,7 @@ import {
   parseDocument,
   visit,
 } from "yaml";
+import { formerKeys } from "#engine/config-keys.ts";
 import { schemaOf } from "#engine/config-table.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { exactNumber } from "#lib/json.ts";
@@ -58,7 +59,9 @@ export function parseConfig(text: string, source: string): DaemonConfig {
   if (parsed.success) return configFromFile(parsed.data);
   const problems = problemsOf(parsed.error, value).map(({ path, reason }): ConfigProblem => {
     const { line } = lines.linePos(offsetOf(path, document));
-    return { line: line || 1, key: fieldPath(path), problem: reason };
+    const key = fieldPath(path);
+    const instead = Object.hasOwn(formerKeys, key) ? `; use ${formerKeys[key]}` : "";
+    return { line: line || 1, key, problem: `${reason}${instead}` };
   });
   throw new ConfigError(
     source,

@@ -1,6 +1,7 @@
 import type { Cluster } from "#daemon/cluster.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
+import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
@@ -45,7 +46,8 @@ export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
   if (node === undefined) return undefined;
   const { nodePods } = node;
   const clock = (): number => performance.now();
-  const isOn = (): boolean => config.current().engine.hotPlug === "on";
+  const isOn = (namespace: string): boolean =>
+    mayHotPlug({ ...defaultEngineConfig, ...config.current().engine }, namespace);
   const guard = new StatusGuard({ ...options.hotPlug, nodePods, logger, clock });
   const common = { ...options.hotPlug, tasks: new AgentTasks(hosts), nodePods, logger, clock };
   const hotPlug = new HotPlugQueue({ ...common, guard, isOn });

@@ -80,7 +80,7 @@ function makeQueue() {
     },
     conf: async () => ({}),
     guard: { note: () => undefined },
-    isOn: () => state.isOn,
+    isOn: (namespace) => state.isOn && namespace !== "off",
     metrics: {
       operationEnded: ({ op, result }) => void measured.push(`${op} ${result}`),
       statusWritten: (milliseconds) => void measured.push(`${milliseconds} ms`),
@@ -434,6 +434,9 @@ test("settle() refuses an unknown pod, and everything while hot-plug is off [H-3
   await deliver("web", "a");
   await expect(queue.settle({ namespace: "default", name: "other" })).rejects.toThrow(
     "no such pod",
+  );
+  await expect(queue.settle({ namespace: "off", name: "web" })).rejects.toThrow(
+    "hotPlug is off for namespace off",
   );
   state.isOn = false;
   await expect(queue.settle({ namespace: "default", name: "web" })).rejects.toThrow("hotPlug");

@@ -37,7 +37,7 @@ export interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
   readonly nodePods: Pick<NodePods, "list" | "read">;
   /** Gets the pods whose networks may have changed. */
   readonly guard: Pick<StatusGuard, "note">;
-  readonly isOn: () => boolean;
+  readonly isOn: (namespace: string) => boolean;
   readonly metrics: HotPlugMetrics;
   readonly logger: Logger;
   /** Milliseconds, monotonic. */
@@ -172,11 +172,11 @@ export class HotPlugQueue {
   /**
    * Gives a pod the networks of its live annotation, for a caller that waits: the watch may not have
    * delivered the edit yet. Waits a minute for another operation on the sandbox.
-   * @throws Error when hot-plug is off, or the pod is not on this node; as {@link Engine.hotPlug}
+   * @throws Error when hot-plug is off for the pod, or the pod is not on this node; as {@link Engine.hotPlug}
    */
   async settle(name: PodName): Promise<SettledPod> {
     const { guard, isOn, clock, tasks } = this.#options;
-    if (!isOn()) throw new Error("`hotPlug` is off in plexusd's configuration");
+    if (!isOn(name.namespace)) throw new Error(`hotPlug is off for namespace ${name.namespace}`);
     const watched = this.#watchedPod(name);
     const until = clock() + settleMs;
     for (;;) {
@@ -223,11 +223,11 @@ export class HotPlugQueue {
   /** An attempt that no caller waits for. */
   #start(watched: WatchedPod): void {
     const { isOn, tasks, logger } = this.#options;
-    if (!isOn() || tasks.stopping.aborted) {
+    const { seenAt, isEdit, pod } = watched;
+    if (!isOn(pod.namespace) || tasks.stopping.aborted) {
       watched.rest();
       return;
     }
-    const { seenAt, isEdit, pod } = watched;
     this.#attempt(watched, { pod, isEdit }).then(
       ({ operations }) => this.#measure(operations, seenAt),
       (err: unknown) => {

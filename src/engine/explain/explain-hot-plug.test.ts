@@ -255,10 +255,10 @@ test.each<[title: string, Scene]>([
 ])("explain shows %s of a running pod", async (_, scene) => {
   const pod = await hotPlugLab(scene.start, {}, { deviceSources: [new FakeDevices()] });
   await scene.prepare?.(pod.lab, pod);
-  if (scene.isOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: "off" };
+  if (scene.isOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: false };
   let outcome = await pod.edit(scene.edit);
   for (let n = 1; n < (scene.attempts ?? 1); n++) outcome = await pod.again();
-  if (scene.turnsOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: "off" };
+  if (scene.turnsOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: false };
   const explanation = await explain(pod, outcome);
   const { finding, sentence } = explanation.advice;
   expect({ finding, sentence, shows: rows(explanation) }).toEqual({
@@ -311,7 +311,7 @@ test("explain hides what an edit removed and could not detach, without hot-plug"
     ...{ network: "default/a", isDefault: false, ifName: "net1" },
     pending: { change: "unplug", state: "owed" },
   });
-  pod.lab.config = { ...pod.lab.config, hotPlug: "off" };
+  pod.lab.config = { ...pod.lab.config, hotPlug: false };
   expect(rows(await explain(pod, outcome))).toEqual([]);
 });
 

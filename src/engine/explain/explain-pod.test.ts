@@ -83,7 +83,7 @@ const never = { add: false };
 const running = { pod: { phase: "Running" } };
 const redefined: Scenario = {
   ...running,
-  config: { hotPlug: "on" },
+  config: { hotPlug: true },
   after: (lab) => lab.source.addNad("default/net-a", network("net-a", "macvlan", "tuning")),
 };
 const onHost = { ...never, pod: { hostNetwork: true, phase: "Running" } };
@@ -241,7 +241,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "HotPlugPending",
     {
       before: (lab) => {
-        lab.config = { ...lab.config, hotPlug: "on" };
+        lab.config = { ...lab.config, hotPlug: true };
       },
       after: (lab) => lab.source.addNad("default/net-b", network("net-b", "macvlan")),
       pod: { phase: "Running", annotations: { [networksAnnotation]: "net-a,net-b" } },
@@ -306,7 +306,7 @@ test.each<[title: string, finding: string, Scenario, says: string]>([
   [
     "attached before its definition changed, without hot-plug",
     "DefinitionChanged",
-    { ...redefined, config: { hotPlug: "off" } },
+    { ...redefined, config: { hotPlug: false } },
     "to apply it, create the pod again",
   ],
   ["attached", "NothingRequested", { ...running, annotation: "" }, "default network is attached"],

@@ -13,12 +13,8 @@ import {
 import { type NetworkChanges, networkChanges } from "./changes.ts";
 
 /** Whether the configuration lets edits of this namespace's pods change their networks. */
-export function mayHotPlug(
-  { hotPlug, hotPlugNamespaces }: Pick<EngineConfig, "hotPlug" | "hotPlugNamespaces">,
-  namespace: string,
-): boolean {
-  if (hotPlug === "off") return false;
-  return hotPlugNamespaces.length === 0 || hotPlugNamespaces.includes(namespace);
+export function mayHotPlug({ hotPlug }: Pick<EngineConfig, "hotPlug">, namespace: string): boolean {
+  return typeof hotPlug === "boolean" ? hotPlug : hotPlug.includes(namespace);
 }
 
 /** The difference of a pod's annotation and its record. */

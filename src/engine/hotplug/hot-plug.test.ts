@@ -333,9 +333,9 @@ test("hotPlug() says that a pod with the network of its node keeps that [H-31]",
 });
 
 test.each([
-  { config: { hotPlug: "off" as const }, changes: false },
-  { config: { hotPlugNamespaces: ["vms"] }, changes: false },
-  { config: { hotPlugNamespaces: ["vms", "default"] }, changes: true },
+  { config: { hotPlug: false }, changes: false },
+  { config: { hotPlug: ["vms"] }, changes: false },
+  { config: { hotPlug: ["vms", "default"] }, changes: true },
 ])("hotPlug() obeys the configuration $config [H-38] [S-307]", async ({ config, changes }) => {
   const pod = await hotPlugLab("a");
   pod.lab.config = { ...pod.lab.config, ...config };
@@ -519,11 +519,11 @@ test("without an annotation, only its networks are unplugged [H-29] [H-30]", asy
 });
 
 test("hotPlug() unplugs what was attached while hot-plug was off, and outdated then [H-28] [H-30]", async () => {
-  const pod = await hotPlugLab("a,b", {}, { config: { hotPlug: "off" } });
+  const pod = await hotPlugLab("a,b", {}, { config: { hotPlug: false } });
   expect(await pod.edit("b")).toEqual({ state: "settled", operations: [] });
   pod.lab.source.addNad("default/a", network("net-a", "vlan"));
   expect(await pod.lab.engine.countOutdated(pod.lab.conf)).toBe(1);
-  pod.lab.config = { hotPlug: "on" };
+  pod.lab.config = { hotPlug: true };
   await pod.again();
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net2 default/b"]);
 });

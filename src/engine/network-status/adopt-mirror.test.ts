@@ -14,7 +14,7 @@ function mirrorOf(uid: string, { networks = "a", of = "static" } = {}): Pod {
 
 /** A static pod that is attached to `a`, and whose first mirror is deleted then. */
 async function attached(pod = "default/web/static"): Promise<EngineLab> {
-  const lab = new EngineLab({ config: { hotPlug: "on" } });
+  const lab = new EngineLab({ config: { hotPlug: true } });
   lab.source.addNad("default/a", network("net-a", "bridge"));
   lab.source.addNad("default/b", network("net-b", "macvlan"));
   lab.source.addPod(mirrorOf("mirror-1"));

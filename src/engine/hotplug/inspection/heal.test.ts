@@ -92,9 +92,9 @@ test("with heal: true, the network is removed and attached again, and no other i
 });
 
 test.each([
-  { config: { hotPlug: "off" as const }, heals: false },
-  { config: { hotPlugNamespaces: ["shop"] }, heals: false },
-  { config: { hotPlugNamespaces: ["shop", "default"] }, heals: true },
+  { config: { hotPlug: false }, heals: false },
+  { config: { hotPlug: ["shop"] }, heals: false },
+  { config: { hotPlug: ["shop", "default"] }, heals: true },
 ])("with heal: true and $config, a lost interface is attached again: $heals", async (scene) => {
   const own = await attachedWith(true);
   own.lab.config = { ...own.lab.config, ...scene.config };

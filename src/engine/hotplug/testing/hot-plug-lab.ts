@@ -35,7 +35,7 @@ export async function hotPlugLab(
   annotation: Json,
   ...[networks, options]: Tail<Parameters<typeof attachedPod>>
 ): Promise<HotPlugLab> {
-  const config = { hotPlug: "on", ...options?.config } as const;
+  const config = { hotPlug: true, ...options?.config } as const;
   const all = { a: ["bridge"], b: ["macvlan"], c: ["ipvlan"], ...networks };
   const lab = await attachedPod(textOf(annotation), all, { ...options, config });
   const hosts = new FakeSandboxHosts(lab);
