@@ -5,16 +5,13 @@ import type { Cluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { NodeToken } from "./node-token.ts";
 
-/** Options of {@link standaloneCredentials}. */
-export interface StandaloneCredentialsOptions {
+/** How to make the kubeconfig of plexus-standalone; empty without an API. */
+export function standaloneCredentials(options: {
   readonly flags: Pick<DaemonFlags, "source" | "thin">;
   readonly inCluster?: InClusterOptions;
   readonly cluster: Pick<Cluster, "node">;
   readonly logger: Logger;
-}
-
-/** How to make the kubeconfig of plexus-standalone; empty without an API. */
-export function standaloneCredentials(options: StandaloneCredentialsOptions): {
+}): {
   kubeconfig?: () => Promise<string>;
 } {
   const { flags, inCluster, cluster, logger } = options;

@@ -2,14 +2,11 @@ import { type Logger as PinoLogger, pino, stdSerializers } from "pino";
 import pretty from "pino-pretty";
 import { CniError, flattenCauses } from "#cni/error.ts";
 
-/** JSON lines on stderr, or readable text with `LOG_FORMAT=pretty`. */
-export interface LoggerOptions {
+/** The process's logger: JSON lines on stderr, or readable text with `LOG_FORMAT=pretty`. */
+export function createLogger(options: {
   readonly level: string;
   readonly format: string | undefined;
-}
-
-/** Creates the process's logger. */
-export function createLogger(options: LoggerOptions): PinoLogger {
+}): PinoLogger {
   const settings = {
     level: options.level,
     base: null,

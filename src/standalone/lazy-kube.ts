@@ -7,16 +7,12 @@ import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { CallCluster } from "./serve.ts";
 
-interface LazyKubeOptions {
+/** The API, opened at first use. A DEL does not use it, and must not fail without credentials. */
+export function lazyKube(options: {
   readonly open: () => Promise<OneShotKube>;
   readonly logger: Logger;
   readonly closeGraceMs: number;
-}
-
-/** The API, opened at first use. A DEL does not use it, and must not fail without credentials. */
-export function lazyKube(options: LazyKubeOptions): Required<
-  Omit<CallCluster, "deviceSources" | "definitions">
-> & {
+}): Required<Omit<CallCluster, "deviceSources" | "definitions">> & {
   readonly resourceApi: ResourceApi;
   /** Reads a pod in advance, for the next `getPod` of it. */
   readEarly(pod: CalledPod): void;

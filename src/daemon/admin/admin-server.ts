@@ -11,15 +11,10 @@ import { controllerPage, maxControllerBytes } from "./controller-request.ts";
 import type { NodeStatus } from "./node-status.ts";
 import { type Refreshed, refreshPage } from "./refreshed.ts";
 
-/** Options of {@link startAdminServer}. */
-export interface AdminServerOptions {
-  readonly socketPath: string;
-  readonly answers: Pick<
-    AdminAnswers,
-    "node" | "pod" | "claimedDevices" | "refresh" | "serveController"
-  >;
-  readonly logger: Logger;
-}
+type ServedAnswers = Pick<
+  AdminAnswers,
+  "node" | "pod" | "claimedDevices" | "refresh" | "serveController"
+>;
 
 /** A person or a script, one request at a time. */
 const maxConnections = 8;
@@ -35,7 +30,11 @@ export function startAdminServer({
   socketPath,
   answers,
   logger,
-}: AdminServerOptions): Promise<UnixSocketServer> {
+}: {
+  readonly socketPath: string;
+  readonly answers: ServedAnswers;
+  readonly logger: Logger;
+}): Promise<UnixSocketServer> {
   const failed = (error: unknown): Page => {
     logger.warn({ err: error }, "an admin request failed");
     return { status: 500, text: errorMessage(error) };
@@ -50,10 +49,7 @@ export function startAdminServer({
   });
 }
 
-async function answer(
-  request: IncomingMessage,
-  answers: AdminServerOptions["answers"],
-): Promise<Page> {
+async function answer(request: IncomingMessage, answers: ServedAnswers): Promise<Page> {
   const parts = (request.url ?? "").split("/").slice(1).map(decodeURIComponent);
   if (request.url === `/${controllerPage}`) return controllerAnswer(request, answers);
   if (request.method === "POST") return refreshed(parts, answers);
@@ -71,7 +67,7 @@ async function answer(
 
 async function refreshed(
   [pods, namespace = "", name = "", page, ifName = "", ...rest]: readonly string[],
-  answers: AdminServerOptions["answers"],
+  answers: ServedAnswers,
 ): Promise<Page> {
   const isRefresh = pods === "pods" && page === refreshPage && rest.length === 0;
   if (isRefresh && [namespace, name, ifName].every((part) => part !== ""))
@@ -80,10 +76,7 @@ async function refreshed(
 }
 
 /** As Multus: an empty body for a DEL, and 400 with a CNI error. */
-async function controllerAnswer(
-  request: IncomingMessage,
-  answers: AdminServerOptions["answers"],
-): Promise<Page> {
+async function controllerAnswer(request: IncomingMessage, answers: ServedAnswers): Promise<Page> {
   if (request.method !== "POST") return { status: 405, text: `POST is for /${controllerPage}` };
   try {
     const body = await readBody(request, maxControllerBytes);

@@ -9,15 +9,6 @@ import { type HealthServer, listen, type Page, pages, timeouts } from "./http-se
 import type { Metrics } from "./metrics.ts";
 import { limitPerAddress, type MetricsAccess, reviewedAccess } from "./reviewed-access.ts";
 
-/** Options of {@link startMetricsServer}. */
-export interface MetricsServerOptions {
-  /** Without a host: every address of the node. */
-  readonly address: { readonly host?: string; readonly port: number };
-  readonly metrics: Pick<Metrics, "render">;
-  readonly review: AccessReview;
-  readonly logger: Logger;
-}
-
 /** Enough for several Prometheus servers. */
 const maxConnections = 32;
 
@@ -31,7 +22,13 @@ const certificateDays = 3650;
  * Serves /metrics over TLS, with a self-signed certificate, to bearers of tokens that the API
  * server authorizes to `get /metrics`. @throws Error when the address cannot be used
  */
-export async function startMetricsServer(options: MetricsServerOptions): Promise<HealthServer> {
+export async function startMetricsServer(options: {
+  /** Without a host: every address of the node. */
+  readonly address: { readonly host?: string; readonly port: number };
+  readonly metrics: Pick<Metrics, "render">;
+  readonly review: AccessReview;
+  readonly logger: Logger;
+}): Promise<HealthServer> {
   const { metrics, logger } = options;
   const access = reviewedAccess(options);
   const answer = async ({ method, url, headers, socket }: IncomingMessage): Promise<Page> => {

@@ -6,12 +6,6 @@ import { LruMap } from "#lib/lru-map.ts";
 /** The decision about a request for metrics. */
 export type MetricsAccess = AccessVerdict | "too-many" | "unknown";
 
-interface ReviewedAccessOptions {
-  readonly review: AccessReview;
-  /** Milliseconds, monotonic. @default performance.now */
-  readonly now?: () => number;
-}
-
 /** How long a verdict is cached, and thus how long a revoked permission stays effective. */
 const keptMs = 60_000;
 
@@ -45,7 +39,11 @@ export type MetricsGate = (
  * Caches verdicts for a minute by the token's hash. Known readers have a separate cache and no rate
  * limit, so unknown tokens cannot displace them. Never rejects: without an answer it is `unknown`.
  */
-export function reviewedAccess(options: ReviewedAccessOptions): MetricsGate {
+export function reviewedAccess(options: {
+  readonly review: AccessReview;
+  /** Milliseconds, monotonic. @default performance.now */
+  readonly now?: () => number;
+}): MetricsGate {
   const now = options.now ?? ((): number => performance.now());
   const readers = new LruMap<Kept>(maxKept);
   const strangers = new LruMap<Kept>(maxKept);

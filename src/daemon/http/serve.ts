@@ -6,18 +6,15 @@ import { startHealthServer } from "./health-server.ts";
 import type { Metrics } from "./metrics.ts";
 import { startMetricsServer } from "./metrics-server.ts";
 
-/** What {@link startHttpServers} serves. */
-export interface HttpServersOptions {
+/** Starts the configured servers. @throws Error when one cannot listen, or has no API to ask */
+export async function startHttpServers(options: {
   readonly life: Life;
   readonly config: Pick<DaemonConfig, "http" | "metricsAddress">;
   readonly metrics: Metrics;
   readonly cluster: Cluster;
   readonly readiness: () => readonly string[];
   readonly logger: Logger;
-}
-
-/** Starts the configured servers. @throws Error when one cannot listen, or has no API to ask */
-export async function startHttpServers(options: HttpServersOptions): Promise<void> {
+}): Promise<void> {
   const { life, config, cluster } = options;
   const { http, metricsAddress } = config;
   if (http !== undefined) {

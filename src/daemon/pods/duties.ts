@@ -13,20 +13,6 @@ import { startupTaint } from "./startup-taint.ts";
 import { StatusGuard, type StatusGuardOptions } from "./status-guard.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
-/** What {@link nodeDuties} works with. */
-export interface NodeDutiesOptions {
-  readonly cluster: Pick<Cluster, "node" | "events">;
-  readonly config: Pick<EffectiveConfig, "current">;
-  readonly records: RecordReader;
-  readonly readiness: () => readonly string[];
-  readonly logger: Logger;
-  readonly hosts: SandboxHosts;
-  readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "conf" | "metrics"> &
-    Pick<LostInterfacesOptions, "engine"> &
-    Pick<StatusGuardOptions, "engine"> &
-    Pick<MirrorPodsOptions, "engine">;
-}
-
 /** What plexusd does for its node in a cluster, besides serving calls. */
 export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
@@ -40,7 +26,18 @@ export interface NodeDuties {
 }
 
 /** Returns undefined without a cluster. */
-export function nodeDuties(options: NodeDutiesOptions): NodeDuties | undefined {
+export function nodeDuties(options: {
+  readonly cluster: Pick<Cluster, "node" | "events">;
+  readonly config: Pick<EffectiveConfig, "current">;
+  readonly records: RecordReader;
+  readonly readiness: () => readonly string[];
+  readonly logger: Logger;
+  readonly hosts: SandboxHosts;
+  readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "conf" | "metrics"> &
+    Pick<LostInterfacesOptions, "engine"> &
+    Pick<StatusGuardOptions, "engine"> &
+    Pick<MirrorPodsOptions, "engine">;
+}): NodeDuties | undefined {
   const { cluster, config, records, readiness, logger, hosts } = options;
   const { node, events } = cluster;
   if (node === undefined) return undefined;

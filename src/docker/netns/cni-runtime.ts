@@ -18,20 +18,17 @@ export interface CniRuntime {
   del(call: CniCall): Promise<void>;
 }
 
-/** Options of {@link shimRuntime}. */
-export interface ShimRuntimeOptions {
+/**
+ * Executes the shim as container runtimes do. The shim calls the engine of this process, holds the
+ * endpoint's lock, and replays the teardown plan when this process dies during a call.
+ */
+export function shimRuntime(options: {
   readonly shim: string;
   readonly binDirs: readonly string[];
   /** The call socket of this process's engine. */
   readonly socket: string;
   readonly stateDir: string;
-}
-
-/**
- * Executes the shim as container runtimes do. The shim calls the engine of this process, holds the
- * endpoint's lock, and replays the teardown plan when this process dies during a call.
- */
-export function shimRuntime(options: ShimRuntimeOptions): CniRuntime {
+}): CniRuntime {
   const { shim, binDirs, socket, stateDir } = options;
   const run = async (command: "ADD" | "DEL", call: CniCall): Promise<void> => {
     const env = {
