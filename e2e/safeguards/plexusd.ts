@@ -98,8 +98,8 @@ export const plexusdMutations: readonly Mutation[] = [
   {
     name: "a status waits as long as the API server asks",
     file: "src/kube/status-publisher.ts",
-    find: "retried: () => Math.max(retryAfterMs, retries.next()),",
-    replace: "retried: () => retries.next(),",
+    find: "retried: () => Math.max(retryAfterMs, retried.next()),",
+    replace: "retried: () => retried.next(),",
     properties: ["patient"],
     isSlow: true,
   },

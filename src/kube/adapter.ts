@@ -88,7 +88,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     nodePods: nodePods(pods, live),
     onDefinition: (listener) => nads.listen((key) => listener(key)),
     accessReview: accessReview(client, apiTimeoutMs),
-    ...omitUndefined({ ownDaemonSet: ownDaemonSet(client, options, pods) }),
+    ...omitUndefined({ ownDaemonSet: ownDaemonSet(client, options, { pods, nads }) }),
     recordOnNode: (event) => events.recordOnNode(event),
     removeTaint: (key) => removeTaint(client, { nodeName, key }),
     requestToken: (account, seconds) => requestNodeToken(client, { account, nodeName, seconds }),
@@ -104,11 +104,14 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
 function ownDaemonSet(
   client: ApiClient,
   { ownPod: pod, logger }: KubeOptions,
-  pods: WatchCache<Pod>,
+  { pods, nads }: Caches,
 ): OwnDaemonSet | undefined {
   if (pod === undefined) return undefined;
   const isPodListed = (): boolean => pods.get(keyOf(pod)) !== undefined;
-  return new OwnDaemonSet({ client, pod, isPodListed, logger });
+  const onNodes = (count: number): void => {
+    for (const cache of [pods, nads]) cache.spreadOver(count);
+  };
+  return new OwnDaemonSet({ client, pod, isPodListed, onNodes, logger });
 }
 
 async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> {
@@ -120,10 +123,12 @@ async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> 
   throw new Error("no API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is set");
 }
 
-function newCaches(
-  client: ApiClient,
-  options: KubeOptions,
-): { pods: WatchCache<Pod>; nads: WatchCache<NetworkAttachmentDefinition> } {
+interface Caches {
+  readonly pods: WatchCache<Pod>;
+  readonly nads: WatchCache<NetworkAttachmentDefinition>;
+}
+
+function newCaches(client: ApiClient, options: KubeOptions): Caches {
   const { nodeName, logger, metrics, timings } = options;
   const common = { client, logger, ...omitUndefined({ metrics, timings }) };
   return {

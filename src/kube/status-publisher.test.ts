@@ -51,8 +51,8 @@ function start(
   };
 }
 
-function annotationsOf(api: FakeApiServer, name = "web"): unknown {
-  const metadata = api.objects("pods").get(`default/${name}`)?.metadata;
+function annotationsOf(api: FakeApiServer, name = "default/web"): unknown {
+  const metadata = api.objects("pods").get(name)?.metadata;
   return isJsonObject(metadata) ? metadata.annotations : undefined;
 }
 
@@ -128,17 +128,18 @@ test("publish() replaces an older value that is being retried", async ({ api, cl
   );
 });
 
-test("publish() sends one request at a time per pod, and serves pods in parallel", async ({
+test("publish() sends one request at a time per pod, and serves other namespaces meanwhile", async ({
   api,
   client,
 }) => {
   api.put("pods", podObject("web"));
-  api.put("pods", podObject("db"));
+  api.put("pods", podObject("db", { namespace: "others" }));
   api.script({ when: (r) => isStatusPatch(r) && r.path.includes("web"), answer: "hang" });
   await using started = start(client, { waitMs: 300, requestTimeoutMs: 400 });
   const waiting = [1, 2, 3].map((n) => started.publisher.publish(pod, { [key]: `${n}` }));
-  await started.publisher.publish({ ...pod, name: "db", uid: "uid-of-db" }, { [key]: "db" });
-  expect(annotationsOf(api, "db")).toEqual({ [key]: "db" });
+  const db = { ...pod, namespace: "others", name: "db", uid: "uid-of-db" };
+  await started.publisher.publish(db, { [key]: "db" });
+  expect(annotationsOf(api, "others/db")).toEqual({ [key]: "db" });
   expect(patches(api).filter((each) => each.path.includes("web"))).toHaveLength(1);
   await Promise.all(waiting);
   await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
@@ -210,7 +211,7 @@ test("a status that is withdrawn before it is sent is not sent", async ({ api, c
   const withdrawn = started.publisher.publish(db, { [key]: "[]" }, { waitsForEnd: true });
   await started.publisher.withdraw(db);
   expect(await Promise.all([web, withdrawn])).toEqual(["settled", "pending"]);
-  expect([annotationsOf(api), annotationsOf(api, "db")]).toEqual([{ [key]: "[]" }, {}]);
+  expect([annotationsOf(api), annotationsOf(api, "default/db")]).toEqual([{ [key]: "[]" }, {}]);
 });
 
 test("withdraw() drops the pending write of a pod", async ({ api, client }) => {

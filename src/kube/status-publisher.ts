@@ -12,18 +12,21 @@ import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
-import { Slots } from "#lib/concurrency/slots.ts";
 import { isJsonObject } from "#lib/json.ts";
 import type { KubeMetrics, StatusWriteResult } from "./metric-labels.ts";
 import { keyOf, metadataOnly } from "./objects.ts";
 import { UnansweredWrites } from "./unanswered-writes.ts";
+import { WritePace } from "./write-pace.ts";
 
 /** Between the last attempts of a process that ends. */
 const lastAttempts: BackoffOptions = { initialMs: 200, maxMs: 1000 };
+/** After a write that may succeed later. */
+const retries: BackoffOptions = { initialMs: 500, maxMs: 60_000 };
 /** After a status that the API server rejects: the policy that rejects it may be out of order. */
 const rejections: BackoffOptions = { initialMs: 120_000, maxMs: 3_600_000 };
-/** A quarter of the connections to the API server: writes that hang leave the others for reads. */
-const maxWrites = 8;
+/** Twice as long as a request may wait in an API server: what is given up there is paid twice. */
+const writeTimeoutMs = 30_000;
+const readTimeoutMs = 10_000;
 
 /** Values of annotations; null removes one. */
 type Annotations = Readonly<Record<string, string | null>>;
@@ -33,7 +36,7 @@ interface StatusPublisherOptions {
   readonly logger: Logger;
   /** How long a caller waits for its write. */
   readonly waitMs: number;
-  /** For one PATCH. @default 10000 */
+  /** For one PATCH. @default 30000 */
   readonly requestTimeoutMs?: number;
   /** @default 500 ms to 60 s */
   readonly backoff?: BackoffOptions;
@@ -88,7 +91,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   readonly #options: Required<Omit<StatusPublisherOptions, "lateMs">>;
   readonly #pending = new Map<string, Pending>();
   readonly #unanswered: UnansweredWrites;
-  readonly #slots = new Slots(maxWrites);
+  readonly #pace = new WritePace();
   readonly #shutdown = new AbortController();
   /** Aborted when the process waits no longer for requests that were sent. */
   readonly #ended = new AbortController();
@@ -97,8 +100,8 @@ export class ApiStatusPublisher implements StatusPublisher {
 
   constructor({ lateMs, ...options }: StatusPublisherOptions) {
     this.#unanswered = new UnansweredWrites(lateMs);
-    const backoff = { initialMs: 500, maxMs: 60_000 };
-    this.#options = { requestTimeoutMs: 10_000, backoff, rejections, metrics: {}, ...options };
+    const times = { requestTimeoutMs: writeTimeoutMs, backoff: retries, rejections };
+    this.#options = { ...times, metrics: {}, ...options };
   }
 
   get pending(): number {
@@ -179,7 +182,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   async #write(pending: Pending): Promise<PublishOutcome> {
-    const retries = new Backoff(this.#options.backoff);
+    const retried = new Backoff(this.#options.backoff);
     const rejected = new Backoff(this.#options.rejections);
     try {
       while (Object.keys(pending.annotations).length > 0) {
@@ -192,7 +195,7 @@ export class ApiStatusPublisher implements StatusPublisher {
         if (result === "written" && lateMs === 0) continue;
         pending.annotations = { ...taken, ...pending.annotations };
         const delays = {
-          retried: () => Math.max(retryAfterMs, retries.next()),
+          retried: () => Math.max(retryAfterMs, retried.next()),
           invalid: () => rejected.next(),
           written: () => lateMs,
         };
@@ -234,10 +237,12 @@ export class ApiStatusPublisher implements StatusPublisher {
   ): Promise<{ result: StatusWriteResult; retryAfterMs: number }> {
     const { pod, cancel } = pending;
     try {
-      using _slot = await this.#slots.acquire(cancel.signal);
-      if ((await pending.options.isCurrent?.()) === false) cancel.abort();
-      cancel.signal.throwIfAborted();
-      await this.#patch(pending, annotations);
+      const send = async (): Promise<void> => {
+        if ((await pending.options.isCurrent?.()) === false) cancel.abort();
+        cancel.signal.throwIfAborted();
+        await this.#patch(pending, annotations);
+      };
+      await this.#pace.run(pod.namespace, send, cancel.signal);
       this.#options.metrics.statusWrite?.("written");
       return { result: "written", retryAfterMs: 0 };
     } catch (thrown) {
@@ -280,7 +285,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       const answer = await this.#options.client.json({
         path: apiPaths.pod(pod),
         accept: metadataOnly,
-        timeoutMs: this.#options.requestTimeoutMs,
+        timeoutMs: readTimeoutMs,
       });
       const metadata = isJsonObject(answer) ? answer.metadata : undefined;
       return isJsonObject(metadata) && metadata.uid !== pod.uid;

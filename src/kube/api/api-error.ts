@@ -7,6 +7,7 @@ interface ApiErrorOptions {
   readonly status: number;
   /** `reason` of the Status object, such as `NotFound` or `Expired`; or {@link responseTooLong}. */
   readonly reason?: string;
+  /** As {@link ApiError.retryAfterMs}. */
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
 }
@@ -19,6 +20,7 @@ export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
   readonly reason: string;
+  /** What the server asks for and up to as much again, so that nodes do not come back in step; or 0. */
   readonly retryAfterMs: number;
 
   constructor(message: string, options: ApiErrorOptions) {
@@ -70,5 +72,6 @@ function readRetryAfter(
   const asDate = (Date.parse(header ?? "") - Date.now()) / 1000;
   const given = [Number(header), asDate, Number(details.retryAfterSeconds)];
   const seconds = given.find(Number.isFinite) ?? 0;
-  return Math.min(maxRetryAfterMs, Math.max(0, seconds * 1000));
+  const asked = Math.min(maxRetryAfterMs, Math.max(0, seconds * 1000));
+  return asked * (1 + Math.random());
 }

@@ -33,6 +33,22 @@ function refuse(api: FakeApiServer, status: number, { only = "", times = Infinit
 
 const deletionTimestamp = "2026-01-01T00:00:00Z";
 
+describe("OwnDaemonSet.find()", () => {
+  test.for<[string, number | undefined, number[]]>([
+    ["tells how many nodes it is for", undefined, [250]],
+    ["does without, where the DaemonSet may not be read", 403, []],
+  ])("%s", async ([, answer, expected], { api, client }) => {
+    api.put("pods", podOwnedBy([owner]));
+    api.put("daemonsets", { ...daemonSet, status: { desiredNumberScheduled: 250 } });
+    if (answer !== undefined) refuse(api, answer, { only: "daemonsets" });
+    const counts: number[] = [];
+    const onNodes = (count: number): void => void counts.push(count);
+    const common = { client, pod, isPodListed: () => true, logger: new FakeLogger() };
+    await new OwnDaemonSet({ ...common, onNodes }).find();
+    expect(counts).toEqual(expected);
+  });
+});
+
 describe("OwnDaemonSet.isDeleted()", () => {
   test.for<[string, (api: FakeApiServer) => unknown, boolean]>([
     ["exists", () => undefined, false],

@@ -12,6 +12,8 @@ export interface OwnDaemonSetOptions {
   readonly pod: ObjectName;
   /** Whether the watch of this node's pods still has that pod. */
   readonly isPodListed: () => boolean;
+  /** Called with the number of nodes that shall run plexusd. */
+  readonly onNodes?: (count: number) => void;
   readonly logger: Logger;
   /** How long to wait while all permissions are missing. */
   readonly timings?: { readonly retryMs: number; readonly atMostMs: number };
@@ -41,7 +43,20 @@ export class OwnDaemonSet {
     const owners = Array.isArray(ownerReferences) ? ownerReferences.filter(isJsonObject) : [];
     const name = owners.find((each) => each.kind === "DaemonSet")?.name;
     this.#name = typeof name === "string" ? name : undefined;
+    if (this.#name !== undefined) await this.#countNodes(this.#name);
     this.#found = true;
+  }
+
+  /** @throws ApiError, unless the DaemonSet may not be read */
+  async #countNodes(name: string): Promise<void> {
+    const { client, onNodes } = this.#options;
+    try {
+      const object = await client.json({ path: this.#pathOf(name), timeoutMs });
+      const { desiredNumberScheduled } = fieldOf(object, "status");
+      if (typeof desiredNumberScheduled === "number") onNodes?.(desiredNumberScheduled);
+    } catch (thrown) {
+      if (asApiError(thrown).transient) throw thrown;
+    }
   }
 
   /**
@@ -73,9 +88,8 @@ export class OwnDaemonSet {
   /** @throws ApiError 403 if all permissions are missing, not only the one for the DaemonSet */
   async #ask(name: string): Promise<"deleted" | "exists" | "unknown"> {
     const { client, pod } = this.#options;
-    const path = apiPaths.daemonSet({ namespace: pod.namespace, name });
     try {
-      const object = await client.json({ path, timeoutMs });
+      const object = await client.json({ path: this.#pathOf(name), timeoutMs });
       return metadataOf(object).deletionTimestamp === undefined ? "exists" : "deleted";
     } catch (thrown) {
       const { status } = asApiError(thrown);
@@ -85,8 +99,18 @@ export class OwnDaemonSet {
       return "unknown";
     }
   }
+
+  #pathOf(name: string): string {
+    const { namespace } = this.#options.pod;
+    return apiPaths.daemonSet({ namespace, name });
+  }
 }
 
 function metadataOf(object: Json): JsonObject {
-  return isJsonObject(object) && isJsonObject(object.metadata) ? object.metadata : {};
+  return fieldOf(object, "metadata");
+}
+
+function fieldOf(object: Json, field: string): JsonObject {
+  const value = isJsonObject(object) ? object[field] : undefined;
+  return isJsonObject(value) ? value : {};
 }

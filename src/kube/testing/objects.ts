@@ -3,11 +3,16 @@ import type { JsonObject } from "#lib/json.ts";
 /** A Pod as the API server has it. */
 export function podObject(
   name: string,
-  options: { uid?: string; node?: string; annotations?: Record<string, string> } = {},
+  options: {
+    namespace?: string;
+    uid?: string;
+    node?: string;
+    annotations?: Record<string, string>;
+  } = {},
 ): JsonObject {
   return {
     metadata: {
-      namespace: "default",
+      namespace: options.namespace ?? "default",
       name,
       uid: options.uid ?? `uid-of-${name}`,
       annotations: { ...options.annotations },

@@ -294,3 +294,19 @@ test("is not synced while a LIST is refused", async ({ api, client }) => {
   await eventually(() => expect(started.restarts).toContain("refused"));
   expect(started.cache.synced).toBe(false);
 });
+
+test("the more nodes there are, the later one LISTs after an expired version; its cache serves", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("a"));
+  await using started = startCache(client);
+  await eventually(() => expect(api.watching("pods")).toBe(1));
+  started.cache.spreadOver(100_000_000);
+  api.emit("pods", `${JSON.stringify({ type: "ERROR", object: expired })}\n`);
+  await eventually(() => expect(started.restarts).toEqual(["expired"]));
+  const delays = started.logger.lines.map(({ fields }) => fields?.delayMs ?? 0).map(Number);
+  expect(Math.max(...delays)).toBeGreaterThan(500);
+  expect(lists(api)).toHaveLength(1);
+  expect(started.cache.get("default/a")).toBe("uid-of-a");
+});

@@ -14,6 +14,11 @@ import {
 } from "./list-watch.ts";
 import { restartReason, WatchPosition } from "./watch-position.ts";
 
+/** A restart of the API server makes all nodes LIST: a hundred a second. */
+const listMs = 10;
+/** Of a cluster whose size is not known. */
+const defaultNodes = 50;
+
 /** Gets each object that was delivered, or undefined when it is gone, with its key. */
 export type WatchListener<T> = (key: string, value: T | undefined) => void;
 
@@ -46,6 +51,7 @@ export class WatchCache<T> {
   #failure: ApiError | undefined;
   /** Expired versions in a row, without an event in between. */
   #expiries = 0;
+  #nodes = defaultNodes;
   #listener: WatchListener<T> = () => undefined;
 
   constructor(options: WatchCacheOptions<T>) {
@@ -69,6 +75,11 @@ export class WatchCache<T> {
   /** Calls the listener for every change from now on, and for every object of a LIST. */
   listen(listener: WatchListener<T>): void {
     this.#listener = listener;
+  }
+
+  /** Sets how many nodes LIST when a version has expired: the more, the later at random. */
+  spreadOver(nodes: number): void {
+    this.#nodes = Math.max(defaultNodes, nodes);
   }
 
   /** Whether a LIST was complete. */
@@ -190,9 +201,10 @@ export class WatchCache<T> {
     const isExpired = reason === "expired";
     this.#failure = isExpired ? this.#failure : error;
     this.#expiries = isExpired ? this.#expiries + 1 : 0;
-    // An expired version is no fault of the server: list soon. If it repeats, back off.
+    // An expired version is no fault of the server: list soon, as the cache serves meanwhile. If it
+    // repeats, back off.
     const wanted =
-      this.#expiries === 1 ? Math.random() * this.#timings.backoff.initialMs : this.#backoff.next();
+      this.#expiries === 1 ? Math.random() * this.#nodes * listMs : this.#backoff.next();
     const delayMs = Math.max(error.retryAfterMs, Math.round(wanted));
     const fields = { resource, reason, delayMs, error: error.message };
     if (isExpired || this.#backoff.attempts < 3) logger.info(fields, "API watch interrupted");

@@ -58,3 +58,15 @@ test("acquire() that is aborted leaves the queue, and takes no slot", async () =
   first?.[Symbol.dispose]();
   expect(await granted(slots, [tenant("c")])).toHaveLength(1);
 });
+
+test("resize() grants further slots at once, and leaves those that are held", async () => {
+  const slots = new FairSlots(2);
+  const got = await granted(slots, [tenant("a")], [tenant("b")], [tenant("c")], [tenant("d")]);
+  expect(got).toHaveLength(2);
+  slots.resize(4);
+  await new Promise(setImmediate);
+  expect(got).toHaveLength(4);
+  slots.resize(1);
+  for (const slot of got.splice(0)) slot[Symbol.dispose]();
+  expect(await granted(slots, [tenant("a")], [tenant("b")])).toHaveLength(1);
+});

@@ -16,12 +16,22 @@ interface Waiter {
  * First come first served among those that may get a slot.
  */
 export class FairSlots {
+  #count: number;
+  /** Negative while there are fewer slots than are held. */
   #free: number;
   readonly #held = new Map<string, number>();
   readonly #waiting = new Set<Waiter>();
 
   constructor(count: number) {
+    this.#count = count;
     this.#free = count;
+  }
+
+  /** Changes how many slots there are; those that are held stay so. */
+  resize(count: number): void {
+    this.#free += count - this.#count;
+    this.#count = count;
+    this.#grantAll();
   }
 
   /** Waits for a slot; dispose the result to release it. Rejects with the signal's reason. */
@@ -44,16 +54,16 @@ export class FairSlots {
   }
 
   #slot(claims: readonly Claim[]): Disposable {
-    this.#count(claims, 1);
+    this.#note(claims, 1);
     const slot = new DisposableStack();
     slot.defer(() => {
-      this.#count(claims, -1);
+      this.#note(claims, -1);
       this.#grantAll();
     });
     return slot;
   }
 
-  #count(claims: readonly Claim[], change: number): void {
+  #note(claims: readonly Claim[], change: number): void {
     this.#free -= change;
     for (const { key } of claims) {
       const held = (this.#held.get(key) ?? 0) + change;

@@ -1,0 +1,99 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import { ApiError } from "./api/api-error.ts";
+import { WritePace } from "./write-pace.ts";
+
+const { signal } = new AbortController();
+const turn = (): Promise<void> => new Promise(setImmediate);
+const answer = (status: number) => new ApiError("PATCH /", { status });
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  return () => vi.useRealTimers();
+});
+
+/** Writes on their way, by namespace; each ends when the test says so. */
+class Writes {
+  readonly pace = new WritePace();
+  readonly sent: { namespace: string; end: PromiseWithResolvers<void> }[] = [];
+
+  async send(namespace: string, count = 1): Promise<void> {
+    for (let i = 0; i < count; i++) {
+      const end = Promise.withResolvers<void>();
+      const send = (): Promise<void> => {
+        this.sent.push({ namespace, end });
+        return end.promise;
+      };
+      this.pace.run(namespace, send, signal).catch(() => undefined);
+    }
+    await turn();
+  }
+
+  /** Ends all that are on their way, after `ms`. */
+  async end(ms: number, status?: number): Promise<void> {
+    vi.advanceTimersByTime(ms);
+    for (const { end } of this.sent.splice(0)) {
+      if (status === undefined) end.resolve();
+      else end.reject(answer(status));
+    }
+    await turn();
+  }
+
+  /** How many of many are sent at once. */
+  async atOnce(): Promise<number> {
+    await this.send("probe", 40);
+    return this.sent.length;
+  }
+}
+
+async function grown(): Promise<Writes> {
+  const writes = new Writes();
+  await writes.send("a", 400);
+  while (writes.sent.length > 0) await writes.end(10);
+  return writes;
+}
+
+test("at first, one write of a namespace is on its way, and one of another", async () => {
+  const writes = new Writes();
+  await writes.send("a", 5);
+  await writes.send("b", 5);
+  await writes.send("c");
+  expect(writes.sent.map(({ namespace }) => namespace)).toEqual(["a", "b"]);
+});
+
+test("while answers are fast there are more, up to half of the connections", async () => {
+  const writes = await grown();
+  expect(await writes.atOnce()).toBe(8);
+  await writes.send("b", 40);
+  await writes.send("c", 40);
+  await writes.send("d", 40);
+  await writes.send("e", 40);
+  await writes.send("f", 40);
+  expect(writes.sent).toHaveLength(16);
+});
+
+test("slow answers do not make them more", async () => {
+  const writes = new Writes();
+  await writes.send("a", 20);
+  for (let i = 0; i < 20; i++) await writes.end(600);
+  expect(await writes.atOnce()).toBe(1);
+});
+
+test.for<[what: string, status: number, count: number]>([
+  ["too many requests", 429, 4],
+  ["a time limit of the server or a proxy", 504, 4],
+  ["no answer", 0, 4],
+  ["a pod that is gone", 404, 8],
+  ["a rejected value", 422, 8],
+])("after %s, %i, there are %i", async ([, status, count]) => {
+  const writes = await grown();
+  await writes.send("a", 8);
+  expect(writes.sent).toHaveLength(8);
+  await writes.end(1000, status);
+  expect(await writes.atOnce()).toBe(count);
+});
+
+test("after a pause there are few again", async () => {
+  const writes = await grown();
+  vi.advanceTimersByTime(10_001);
+  expect(await writes.atOnce()).toBe(1);
+});

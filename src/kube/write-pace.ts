@@ -1,0 +1,52 @@
+import { FairSlots } from "#lib/concurrency/fair-slots.ts";
+import { asApiError } from "./api/api-error.ts";
+
+/** One write of a namespace at a time, and one of another. */
+const fewest = 2;
+/** Half of the connections to the API server: writes that hang leave the others for reads. */
+const most = 16;
+/** After such an answer the API server has time for more. An idle one answers in some 10 ms. */
+const fastMs = 500;
+/** After a pause other nodes may begin at the same time, as when a deployment is changed. */
+const idleMs = 10_000;
+
+/**
+ * How many writes are on their way to the API server at a time: few at first and after a pause, more
+ * while answers are fast, half as many when the server is overloaded or away. What thousands of nodes
+ * send too early is answered too late, and sent again. A namespace gets half of what is free, as an
+ * admission webhook may let all of its writes hang.
+ */
+export class WritePace {
+  readonly #slots = new FairSlots(fewest);
+  #limit = fewest;
+  /** When the last write ended, and when the limit was halved, by performance.now(). */
+  #endedAt = 0;
+  #halvedAt = 0;
+
+  /** Sends a write when its turn has come. @throws the signal's reason, and what `send` throws */
+  async run(namespace: string, send: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    if (performance.now() - this.#endedAt > idleMs) this.#setLimit(fewest);
+    using _slot = await this.#slots.acquire([{ key: namespace, share: 1 }], signal);
+    const startedAt = performance.now();
+    try {
+      await send();
+      if (performance.now() - startedAt < fastMs) this.#setLimit(this.#limit + 1 / this.#limit);
+    } catch (error) {
+      // Those that were sent before the last halving failed for the same reason.
+      if (asApiError(error).transient && startedAt >= this.#halvedAt) this.#halve();
+      throw error;
+    } finally {
+      this.#endedAt = performance.now();
+    }
+  }
+
+  #halve(): void {
+    this.#halvedAt = performance.now();
+    this.#setLimit(this.#limit / 2);
+  }
+
+  #setLimit(limit: number): void {
+    this.#limit = Math.min(most, Math.max(fewest, limit));
+    this.#slots.resize(Math.floor(this.#limit));
+  }
+}
