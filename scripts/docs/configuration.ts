@@ -89,7 +89,8 @@ function typeOf(schema: Schema): string {
   if (schema.anyOf !== undefined) {
     return [...new Set(schema.anyOf.map(typeOf))].join(" or ");
   }
-  if (schema.items !== undefined) return `list of ${typeOf(schema.items)}s`;
+  if (schema.items !== undefined)
+    return `list of ${typeOf(schema.items)}${schema.items.enum === undefined ? "s" : ""}`;
   if (typeof schema.additionalProperties === "object") {
     return schema.additionalProperties.type === undefined
       ? "object"

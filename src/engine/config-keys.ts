@@ -184,6 +184,8 @@ export const networkKeys = {
 /** Keys that became part of another one, and what to write instead. */
 export const formerKeys: Readonly<Record<string, string>> = {
   hotPlugNamespaces: "hotPlug: [NAMESPACE]",
+  heal: "inspect: [interfaces] or [heal]",
+  watchAddresses: "inspect: [addresses]",
 };
 
 /** The keys of the engine: {@link networkKeys}, and what only plexusd's file can say. */
@@ -226,16 +228,10 @@ export const engineKeys = {
     description:
       "Whether an edit of a running pod's networks annotation plugs and unplugs networks: of all pods (`true`), or of those in a list of namespaces. See [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node. Releases without hot-plug cannot read the records that are written with it.",
   },
-  heal: {
-    schema: () => z.union([z.boolean(), z.literal("report")]),
-    default: false,
+  inspect: {
+    schema: () => z.array(z.enum(["interfaces", "heal", "addresses"])).readonly(),
+    default: [],
     description:
-      "What happens if an interface disappears from a running pod: nothing, an event and a metric (`report`), or that and a new attachment (`true`), for networks that the pod's annotation requests, with `hotPlug`: [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node, which looks every minute.",
-  },
-  watchAddresses: {
-    schema: () => z.boolean(),
-    default: false,
-    description:
-      "Whether `network-status` shows the addresses that interfaces of running pods have now, for example by SLAAC or DHCP, instead of those of the ADD: [hot-plug](hot-plug.md#addresses-that-change). Needs `plexus agent --attach` on the node, which looks every minute.",
+      "What the agent looks at in running pods, every minute: [hot-plug](hot-plug.md#lost-interfaces). `interfaces`: a lost interface becomes an event and a metric. `heal`: it is also attached again, if the pod's annotation requests it and `hotPlug` is on for the pod. `addresses`: `network-status` shows the addresses that interfaces have now, for example by SLAAC or DHCP, instead of those of the ADD. Needs `plexus agent --attach` on the node.",
   },
 } as const satisfies ConfigKeys;

@@ -9,7 +9,7 @@ const lookMs = 90_000;
 needsPlexusd("it watches pods", () => {
   let host: HotPlugNode;
   beforeAll(async () => {
-    host = await HotPlugNode.create({ heal: true, watchAddresses: true });
+    host = await HotPlugNode.create({ inspect: ["heal", "addresses"] });
     await host.startAgent();
     await host.warmUp();
   });

@@ -145,6 +145,13 @@ test.each([
   ["capabilities: {ips: 1}", "1: capabilities.ips: expected boolean"],
   ["globalNamespaces: 3", "1: globalNamespaces: expected a list"],
   ["hotPlug: on", '1: hotPlug: expected true, false, or a list of namespaces, got "on"'],
+  ["inspect: true", "1: inspect: expected array, got true"],
+  [
+    "inspect: [wires]",
+    '1: inspect[0]: expected one of "interfaces"|"heal"|"addresses", got "wires"',
+  ],
+  ["heal: report", '1: heal: unknown key, got "report"; use inspect: [interfaces] or [heal]'],
+  ["watchAddresses: true", "1: watchAddresses: unknown key, got true; use inspect: [addresses]"],
   [
     "hotPlugNamespaces: [vms]",
     '1: hotPlugNamespaces: unknown key, got ["vms"]; use hotPlug: [NAMESPACE]',

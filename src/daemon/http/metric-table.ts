@@ -65,7 +65,7 @@ export const metricTable = {
   },
   plexus_interfaces_lost: {
     type: "count",
-    help: "Networks of running pods whose interface has disappeared, with heal: report or true.",
+    help: "Networks of running pods whose interface has disappeared, with inspect: [interfaces] or [heal].",
   },
   plexus_attachments_outdated: {
     type: "count",

@@ -35,7 +35,7 @@ interface Look {
   readonly milliseconds: number;
 }
 
-/** Finds interfaces that have disappeared from running pods of this node (`heal`). */
+/** Finds interfaces that have disappeared from running pods of this node (`inspect`). */
 export class LostInterfaces {
   readonly #options: LostInterfacesOptions;
   readonly #slots = new Slots(maxLooks);

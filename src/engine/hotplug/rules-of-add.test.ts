@@ -324,7 +324,7 @@ test("devices that cannot be looked up now keep their element waiting, and no ot
 });
 
 test("an annotation that became invalid keeps no lost interface from healing", async () => {
-  const pod = await hotPlugLab("a,b", {}, { config: { heal: true } });
+  const pod = await hotPlugLab("a,b", {}, { config: { inspect: ["heal"] } });
   pod.lab.kernel.removeLink(netns, "net1");
   const { lab, hosts } = pod;
   await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
@@ -439,7 +439,9 @@ test("an element that loses its default-route keeps its interface, and the pod g
 });
 
 test("a healed interface with default-route gets the default route again [H-39]", async () => {
-  const pod = await routedPod([{ name: "b", "default-route": [] }], { config: { heal: true } });
+  const pod = await routedPod([{ name: "b", "default-route": [] }], {
+    config: { inspect: ["heal"] },
+  });
   const before = pod.lab.kernel.defaultRoutes(netns);
   pod.lab.kernel.removeLink(netns, "net1");
   const { lab, hosts } = pod;

@@ -155,7 +155,7 @@ export interface RecordedAttachment {
    * annotation requested, and in records of earlier releases.
    */
   readonly definition?: string;
-  /** By interface: its addresses where they are no longer those of the result (`watchAddresses`). */
+  /** By interface: its addresses where they are no longer those of the result (`inspect: [addresses]`). */
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
   /** What it gets back when the attachment goes that has taken them; absent when there are none. */
   readonly yieldedRoutes?: readonly YieldedRoute[];

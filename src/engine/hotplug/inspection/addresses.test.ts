@@ -10,7 +10,7 @@ interface Seen {
   look(): Promise<string[]>;
 }
 
-async function attached(config: Partial<EngineConfig> = { watchAddresses: true }): Promise<Seen> {
+async function attached(config: Partial<EngineConfig> = { inspect: ["addresses"] }): Promise<Seen> {
   const pod = await hotPlugLab("a,b", {}, { config });
   const look = async (): Promise<string[]> => {
     const { lab, hosts } = pod;
@@ -87,12 +87,13 @@ test("the first look at addresses that are those of the results writes nothing, 
 });
 
 test.each([
-  { heal: false, looks: 0 },
-  { heal: "report", looks: 2 },
+  { inspect: [], looks: 0 },
+  { inspect: ["interfaces"], looks: 2 },
+  { inspect: ["heal"], looks: 2 },
 ] as const)(
-  "without watchAddresses, the status stays as the ADD reported it, and heal: $heal decides on looks",
-  async ({ heal, looks }) => {
-    const { pod, look } = await attached({ watchAddresses: false, heal });
+  "with inspect: $inspect, the status stays as the ADD reported it, and the agent looks $looks times",
+  async ({ inspect, looks }) => {
+    const { pod, look } = await attached({ inspect });
     const before = await look();
     pod.lab.kernel.addAddresses(netns, "net1", ["fd00::7/64"]);
     expect(await look()).toEqual(before);
@@ -100,8 +101,8 @@ test.each([
   },
 );
 
-test("with heal: false, a look at addresses reports no lost interface", async () => {
-  const { pod, look } = await attached({ watchAddresses: true, heal: false });
+test("a look at addresses alone reports no lost interface", async () => {
+  const { pod, look } = await attached();
   pod.newEvents();
   pod.lab.kernel.removeLink(netns, "net1");
   await look();
@@ -120,7 +121,7 @@ test.each([
 ] as { when: string; before?: Changed; meanwhile?: Changed }[])(
   "a look at a sandbox finds and publishes nothing when $when",
   async ({ before, meanwhile }) => {
-    const { pod } = await attached({ watchAddresses: true, heal: true });
+    const { pod } = await attached({ inspect: ["heal", "addresses"] });
     const { lab, hosts } = pod;
     lab.kernel.addAddresses(netns, "net1", ["fd00::7/64"]);
     lab.kernel.removeLink(netns, "net2");

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { EngineConfig } from "#engine/config.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
 import { netns } from "#engine/testing/engine-lab.ts";
@@ -8,14 +9,14 @@ async function inspect({ lab, hosts, pod }: HotPlugLab) {
   return lab.engine.inspect(pod(), { hosts, conf: async () => lab.conf });
 }
 
-async function attachedWith(heal: false | "report" | true): Promise<HotPlugLab> {
-  const own = await hotPlugLab("a,b", {}, { config: { heal } });
+async function attachedWith(...inspected: EngineConfig["inspect"]): Promise<HotPlugLab> {
+  const own = await hotPlugLab("a,b", {}, { config: { inspect: inspected } });
   own.newEvents();
   return own;
 }
 
 test("an interface of a user-space driver, which the kernel does not have, is not lost", async () => {
-  const own = await hotPlugLab("a", {}, { config: { heal: true } });
+  const own = await hotPlugLab("a", {}, { config: { inspect: ["heal"] } });
   own.lab.plugins.script("macvlan ADD", (call) => exited(0, interfaceResult(call, "10.1.0.1/24")));
   await own.edit("a,b");
   own.newEvents();
@@ -25,15 +26,16 @@ test("an interface of a user-space driver, which the kernel does not have, is no
 });
 
 test("interfaces that are there are no event [H-39]", async () => {
-  const own = await attachedWith(true);
+  const own = await attachedWith("heal");
   expect(await inspect(own)).toEqual({ lost: [], willHeal: false });
   expect(own.newEvents()).toEqual([]);
 });
 
 test.each([
-  [false, { lost: [], willHeal: false }, []],
+  [[], { lost: [], willHeal: false }, []],
+  [["addresses"], { lost: [], willHeal: false }, []],
   [
-    "report",
+    ["interfaces"],
     { lost: [expect.any(String)], willHeal: false },
     [
       expect.stringMatching(
@@ -42,7 +44,7 @@ test.each([
     ],
   ],
   [
-    true,
+    ["interfaces", "heal"],
     { lost: [expect.any(String)], willHeal: true },
     [
       expect.stringMatching(
@@ -50,15 +52,18 @@ test.each([
       ),
     ],
   ],
-] as const)("an interface that disappears, with heal: %j [H-39]", async (heal, found, events) => {
-  const own = await attachedWith(heal);
-  own.lab.kernel.removeLink(netns, "net1");
-  expect(await inspect(own)).toEqual(found);
-  expect(own.newEvents()).toEqual(events);
-});
+] as const)(
+  "an interface that disappears, with inspect: %j [H-39]",
+  async (keys, found, events) => {
+    const own = await attachedWith(...keys);
+    own.lab.kernel.removeLink(netns, "net1");
+    expect(await inspect(own)).toEqual(found);
+    expect(own.newEvents()).toEqual(events);
+  },
+);
 
 test("an inspection does not have the agent wait for what plugins have left running, a change does", async () => {
-  const own = await attachedWith(true);
+  const own = await attachedWith("heal");
   own.lab.kernel.removeLink(netns, "net1");
   own.hosts.opened.length = 0;
   await inspect(own);
@@ -67,7 +72,7 @@ test("an inspection does not have the agent wait for what plugins have left runn
 });
 
 test("a lost interface is reported once, and again after it was there", async () => {
-  const own = await attachedWith("report");
+  const own = await attachedWith("interfaces");
   own.lab.kernel.removeLink(netns, "net1");
   await inspect(own);
   await inspect(own);
@@ -79,8 +84,8 @@ test("a lost interface is reported once, and again after it was there", async ()
   expect(own.newEvents()).toHaveLength(1);
 });
 
-test("with heal: true, the network is removed and attached again, and no other is touched [H-39]", async () => {
-  const own = await attachedWith(true);
+test("with inspect: [heal], the network is removed and attached again, and no other is touched [H-39]", async () => {
+  const own = await attachedWith("heal");
   const before = own.shown();
   own.lab.kernel.removeLink(netns, "net1");
   await inspect(own);
@@ -95,27 +100,30 @@ test.each([
   { config: { hotPlug: false }, heals: false },
   { config: { hotPlug: ["shop"] }, heals: false },
   { config: { hotPlug: ["shop", "default"] }, heals: true },
-])("with heal: true and $config, a lost interface is attached again: $heals", async (scene) => {
-  const own = await attachedWith(true);
-  own.lab.config = { ...own.lab.config, ...scene.config };
-  own.lab.kernel.removeLink(netns, "net1");
-  expect(await inspect(own)).toEqual({ lost: [expect.any(String)], willHeal: scene.heals });
-  const next = scene.heals ? "it is attached again" : "delete the pod";
-  expect(own.newEvents()).toEqual([expect.stringContaining(next)]);
-  const state = scene.heals ? "detaching" : "attached";
-  expect((await own.attachments())[1]).toMatchObject({ state });
-  expect(own.lab.journal).toEqual(scene.heals ? ["update c1@eth0"] : []);
-});
+])(
+  "with inspect: [heal] and $config, a lost interface is attached again: $heals",
+  async (scene) => {
+    const own = await attachedWith("heal");
+    own.lab.config = { ...own.lab.config, ...scene.config };
+    own.lab.kernel.removeLink(netns, "net1");
+    expect(await inspect(own)).toEqual({ lost: [expect.any(String)], willHeal: scene.heals });
+    const next = scene.heals ? "it is attached again" : "delete the pod";
+    expect(own.newEvents()).toEqual([expect.stringContaining(next)]);
+    const state = scene.heals ? "detaching" : "attached";
+    expect((await own.attachments())[1]).toMatchObject({ state });
+    expect(own.lab.journal).toEqual(scene.heals ? ["update c1@eth0"] : []);
+  },
+);
 
 test("the default network is reported only: its plugins belong to the runtime's call", async () => {
-  const own = await attachedWith(true);
+  const own = await attachedWith("heal");
   own.lab.kernel.removeLink(netns, "eth0");
   expect(await inspect(own)).toEqual({ lost: [expect.any(String)], willHeal: false });
   expect(own.newEvents()).toEqual([expect.stringContaining("delete the pod")]);
 });
 
 test("CHECK leaves out a network whose hot-plug was interrupted, or is to be repeated", async () => {
-  const own = await attachedWith(true);
+  const own = await attachedWith("heal");
   own.lab.kernel.removeLink(netns, "net1");
   expect(await own.lab.check({ pod: "default/web" })).toMatchObject({ exitCode: 1 });
   await inspect(own);
@@ -123,7 +131,7 @@ test("CHECK leaves out a network whose hot-plug was interrupted, or is to be rep
 });
 
 test("a network that is about to be attached again, or whose ADD was interrupted, is not lost", async () => {
-  const own = await attachedWith(true);
+  const own = await attachedWith("heal");
   own.lab.kernel.removeLink(netns, "net1");
   expect(await inspect(own)).toMatchObject({ willHeal: true });
   // Its record is there, without a result.
@@ -137,7 +145,7 @@ test("a network that is about to be attached again, or whose ADD was interrupted
 });
 
 test("without an agent, nothing is looked at", async () => {
-  const { lab, pod } = await attachedWith(true);
+  const { lab, pod } = await attachedWith("heal");
   const looking = lab.engine.inspect(pod(), { hosts: noSandboxHosts, conf: async () => lab.conf });
   expect(await looking).toEqual({ lost: [], willHeal: false });
 });

@@ -16,7 +16,7 @@ export interface LostInterfaces {
 
 /**
  * Looks for attachments whose interfaces have disappeared from a running sandbox ([H-39]). With
- * `heal: true`, those that the annotation requests are recorded as about to be removed: the next
+ * `inspect: [heal]`, those that the annotation requests are recorded as about to be removed: the next
  * comparison with the annotation, which hot-plug makes, removes them and attaches them again.
  * @throws CniError 5 when the record cannot be written, 6 or 7 when it cannot be read
  */
@@ -26,7 +26,7 @@ export async function findLostInterfaces(
   { links, pod }: Pick<LockedSandbox, "links" | "pod">,
 ): Promise<LostInterfaces> {
   const lost = stored.record.attachments.filter((each) => lostOf(each, links).length > 0);
-  const mayHeal = ctx.config.heal === true && mayHotPlug(ctx.config, pod.namespace);
+  const mayHeal = ctx.config.inspect.includes("heal") && mayHotPlug(ctx.config, pod.namespace);
   const healed = mayHeal ? lost.filter(({ selection }) => selection !== undefined) : [];
   if (healed.length > 0) await markDetaching(ctx, stored, healed);
   const problems = lost.map((each) => {

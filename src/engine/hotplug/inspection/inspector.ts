@@ -54,13 +54,14 @@ export class Inspector {
   ): Promise<Inspection> {
     const config = configForCall(this.#deps.config(), await conf());
     const record = await this.#sandboxes.recordOf(pod);
-    const isWanted = config.heal !== false || config.watchAddresses;
-    if (!isWanted || record === undefined || !hosts.isAvailable()) return intact;
+    const { inspect } = config;
+    if (inspect.length === 0 || record === undefined || !hosts.isAvailable()) return intact;
     const sandbox = { record, hosts, isInspection: true };
     return this.#sandboxes.run(config, sandbox, async (ctx, at) => {
-      if (config.watchAddresses) await this.#updateAddresses(ctx, at);
+      if (inspect.includes("addresses")) await this.#updateAddresses(ctx, at);
       const stored = await this.#sandboxes.load(at.key);
-      if (stored === undefined || config.heal === false) return intact;
+      const seeksInterfaces = inspect.includes("interfaces") || inspect.includes("heal");
+      if (stored === undefined || !seeksInterfaces) return intact;
       const { problems, willHeal } = await findLostInterfaces(ctx, stored, { ...at, pod });
       if (problems.length > 0) this.#reports.report(pod, problems.join("; "), "lost");
       else this.#reports.forget(pod.uid, "lost");
