@@ -1,10 +1,11 @@
+import { text } from "../../e2e/support/svg/svg.ts";
 import type { CaseResult, Results } from "../results.ts";
+import { barLine, chart } from "./chart.ts";
 import { colorOf } from "./colors.ts";
-import { element, picture, text } from "./svg.ts";
 
-const columns = 3;
-const panel = { width: 340, labels: 118, values: 62, rowHeight: 27, top: 34, gap: 20 };
-const header = 64;
+const panel = { width: 340, labels: 118, values: 62, rowHeight: 27, top: 34 };
+/** How opaque the first and the second bar are, for the end of a colour. */
+const shades = ["ff", "73"];
 
 /** A contender's bars in a panel: one, or two, the second in a paler colour. */
 interface Bars {
@@ -23,20 +24,16 @@ interface Panel {
 export function comparisonChart(results: Results): string {
   const panels = [...results.cases.map(casePanel), ...costPanels(results)];
   const rows = Math.max(...panels.map((each) => each.rows.length));
-  const height = panel.top + rows * panel.rowHeight + panel.gap;
-  const width = 20 + columns * (panel.width + 20);
-  const title = "Plexus and Multus, side by side";
-  const subtitle = "Medians in milliseconds where nothing else is said; shorter is better.";
-  return picture(
-    { width, height: header + Math.ceil(panels.length / columns) * height, title },
-    text(title, { x: 20, y: 28, "font-size": 18, "font-weight": "bold" }),
-    text(`${subtitle} Each panel has its scale.`, { x: 20, y: 48, fill: "#5f6368" }),
-    ...legend(width - 150),
-    ...panels.map((each, nth) => {
-      const x = 20 + (nth % columns) * (panel.width + 20);
-      const y = header + Math.floor(nth / columns) * height;
-      return element("g", { transform: `translate(${x} ${y})` }, ...drawn(each));
-    }),
+  const what = "Medians in milliseconds where nothing else is said; shorter is better.";
+  return chart(
+    {
+      title: "Plexus and Multus, side by side",
+      subtitle: `${what} Each panel has its scale.`,
+      keys: ["ADD", "DEL"].map((name, nth) => ({ name, color: `#5f6368${shades[nth]}` })),
+      columns: 3,
+      size: { width: panel.width, height: panel.top + rows * panel.rowHeight },
+    },
+    panels.map(drawn),
   );
 }
 
@@ -73,14 +70,6 @@ function costPanels({ cases, memory }: Results): Panel[] {
   ];
 }
 
-function legend(x: number): string[] {
-  const key = (at: number, label: string, opacity: number): string[] => [
-    element("rect", { x: at, y: 38, width: 14, height: 10, fill: "#5f6368", opacity }),
-    text(label, { x: at + 19, y: 47 }),
-  ];
-  return [...key(x, "ADD", 1), ...key(x + 65, "DEL", 0.45)];
-}
-
 function drawn({ title, rows }: Panel): string[] {
   const longest = Math.max(...rows.flatMap(({ values }) => values), 0.001);
   const scale = (panel.width - panel.labels - panel.values) / longest;
@@ -91,22 +80,21 @@ function drawn({ title, rows }: Panel): string[] {
 }
 
 function rowOf({ name, values, warning }: Bars, at: { y: number; scale: number }): string[] {
-  const label = { x: panel.labels - 8, "text-anchor": "end" };
-  const bars = values.flatMap((value, nth) => {
-    const y = at.y + 1 + nth * 12;
-    const length = value * at.scale;
-    const look = { fill: colorOf(name), opacity: nth === 0 ? 1 : 0.45 };
-    return [
-      element("rect", { x: panel.labels, y, width: Math.max(1, length), height: 11, ...look }),
-      text(written(value), { x: panel.labels + length + 5, y: y + 10, "font-size": 10 }),
-    ];
-  });
+  const { labels } = panel;
+  const red = {
+    x: labels - 8,
+    y: at.y + 23,
+    "text-anchor": "end",
+    "font-size": 9,
+    fill: "#b3261e",
+  };
   return [
-    text(name, { ...label, y: at.y + 12, "font-size": 11 }),
-    ...(warning === undefined
-      ? []
-      : [text(warning, { ...label, y: at.y + 23, "font-size": 9, fill: "#b3261e" })]),
-    ...bars,
+    ...(warning === undefined ? [] : [text(warning, red)]),
+    ...values.flatMap((value, nth) => {
+      const bar = { from: 0, to: value * at.scale, color: `${colorOf(name)}${shades[nth]}` };
+      const line = { value: written(value), y: at.y + 1 + nth * 12, labels };
+      return barLine(nth === 0 ? name : "", [bar], line);
+    }),
   ];
 }
 

@@ -1,9 +1,9 @@
+import { element, text, tooltip } from "../../e2e/support/svg/svg.ts";
 import type { Frame } from "../results.ts";
-import { element, picture, text, tooltip } from "./svg.ts";
+import { chart } from "./chart.ts";
 import { table } from "./tables.ts";
 
 const width = 1180;
-const header = 92;
 const row = 17;
 /** Narrower frames are left out, in pixels. */
 const narrowest = 1;
@@ -22,20 +22,11 @@ const owners = [
 
 /** Where a process spends its time, as a flame graph: callers below, what they call above. */
 export function flameChart(profile: Frame, of: string): string {
-  const rows = depthOf(profile, profile.ms);
-  const height = header + rows * row + 20;
+  const height = depthOf(profile, profile.ms) * row;
   const title = `${of}: ${profile.ms.toFixed(2)} ms for an ADD and a DEL`;
-  const legend = owners.flatMap(({ name, color }, nth) => {
-    const [x, y] = [20 + (nth % 4) * 290, 44 + Math.floor(nth / 4) * 18];
-    const box = element("rect", { x, y, width: 14, height: 10, fill: color });
-    return [box, text(name, { x: x + 19, y: y + 9 })];
-  });
-  return picture(
-    { width: width + 40, height, title },
-    text(title, { x: 20, y: 28, "font-size": 18, "font-weight": "bold" }),
-    ...legend,
-    ...bars(profile, { x: 20, y: height - 20 - row, scale: width / profile.ms }),
-  );
+  const drawn = bars(profile, { x: 0, y: height - row, scale: width / profile.ms });
+  const subtitle = "Callers are below, and what they call is above.";
+  return chart({ title, subtitle, keys: owners, columns: 1, size: { width, height } }, [drawn]);
 }
 
 /** A process's time by whose code it is in, without what that calls. */

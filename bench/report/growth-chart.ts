@@ -1,39 +1,18 @@
+import { linePlot } from "../../e2e/support/svg/line-plot.ts";
+import { type Attributes, text } from "../../e2e/support/svg/svg.ts";
 import type { Growth, Results } from "../results.ts";
+import { chart } from "./chart.ts";
 import { colorOf } from "./colors.ts";
-import { element, picture, text } from "./svg.ts";
 
-const columns = 3;
 const plot = { width: 260, height: 150, left: 48, top: 34, bottom: 46 };
-const cell = {
-  width: plot.left + plot.width + 32,
-  height: plot.top + plot.height + plot.bottom + 14,
-};
-const header = 72;
+const size = { width: plot.left + plot.width + 12, height: plot.top + plot.height + plot.bottom };
 
 /** One plot for each kind of growth, both axes linear and from zero: what grows linearly is a straight line. */
 export function growthChart({ growth }: Results): string {
   const names = [...new Set(growth.flatMap(({ lines }) => lines.map(({ name }) => name)))];
-  const title = "How it grows";
-  const plots = growth.map((each, nth) => {
-    const [x, y] = [
-      20 + (nth % columns) * cell.width,
-      header + Math.floor(nth / columns) * cell.height,
-    ];
-    return element("g", { transform: `translate(${x} ${y})` }, ...plotOf(each));
-  });
-  return picture(
-    {
-      width: 20 + columns * cell.width,
-      height: header + Math.ceil(growth.length / columns) * cell.height,
-      title,
-    },
-    text(title, { x: 20, y: 28, "font-size": 18, "font-weight": "bold" }),
-    ...names.flatMap((name, nth) => [
-      element("rect", { x: 20 + nth * 150, y: 42, width: 14, height: 10, fill: colorOf(name) }),
-      text(name, { x: 39 + nth * 150, y: 51 }),
-    ]),
-    ...plots,
-  );
+  const keys = names.map((name) => ({ name, color: colorOf(name) }));
+  const subtitle = "Both axes are linear and start at zero.";
+  return chart({ title: "How it grows", subtitle, keys, columns: 3, size }, growth.map(plotOf));
 }
 
 function plotOf({ title, along, unit, lines }: Growth): string[] {
@@ -42,46 +21,18 @@ function plotOf({ title, along, unit, lines }: Growth): string[] {
     Math.max(...points.map((point) => point[axis] ?? 0)),
   ) as [number, number];
   const highest = niceAbove(top);
-  const x = (value: number): number => plot.left + (value / right) * plot.width;
-  const y = (value: number): number => plot.top + plot.height - (value / highest) * plot.height;
+  const box = { x: plot.left, y: plot.top, width: plot.width, height: plot.height };
+  const grid = [0, 0.25, 0.5, 0.75, 1].map((part) => highest * part);
+  const colored = lines.map((line) => ({ ...line, color: colorOf(line.name) }));
+  const atX = (at: number): number => box.x + (at / right) * box.width;
   const xs = [...new Set(points.map(([at]) => at))].filter(apart(right));
+  const below = (words: string, x: number, look: Attributes): string =>
+    text(words, { x, y: box.y + box.height, "text-anchor": "middle", ...look });
   return [
     text(`${title} (${unit})`, { x: 0, y: 16, "font-weight": "bold" }),
-    ...[0, 0.25, 0.5, 0.75, 1].flatMap((part) => gridLine(y(highest * part), highest * part)),
-    ...xs.map((at) =>
-      text(at.toLocaleString("en"), {
-        x: x(at),
-        y: plot.top + plot.height + 16,
-        "text-anchor": "middle",
-        "font-size": 10,
-      }),
-    ),
-    text(along, {
-      x: plot.left + plot.width / 2,
-      y: plot.top + plot.height + 33,
-      "text-anchor": "middle",
-      "font-size": 11,
-      fill: "#5f6368",
-    }),
-    ...lines.flatMap(({ name, points: own }) => [
-      element("polyline", {
-        points: own.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" "),
-        fill: "none",
-        stroke: colorOf(name),
-        "stroke-width": 2,
-      }),
-      ...own.map(([at, value]) =>
-        element("circle", { cx: x(at), cy: y(value), r: 3, fill: colorOf(name) }),
-      ),
-    ]),
-  ];
-}
-
-function gridLine(y: number, value: number): string[] {
-  const x2 = plot.left + plot.width;
-  return [
-    element("line", { x1: plot.left, x2, y1: y, y2: y, stroke: "#dadce0" }),
-    text(String(value), { x: plot.left - 6, y: y + 4, "text-anchor": "end", "font-size": 10 }),
+    ...linePlot({ box, from: 0, to: right, grid, labelOf: String, lines: colored, dot: 3 }),
+    ...xs.map((at) => below(at.toLocaleString("en"), atX(at), { dy: 16, "font-size": 10 })),
+    below(along, box.x + box.width / 2, { dy: 33, "font-size": 11, fill: "#5f6368" }),
   ];
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { linePlot } from "../support/svg/line-plot.ts";
+import { element, picture, text } from "../support/svg/svg.ts";
 import type { FilledPanel, Line } from "./dashboard.ts";
 
 /** Pixels of one step of Grafana's grid, and between two panels. */
 const [column, row, gap] = [50, 34, 8];
-const colours = [
+const colors = [
   "#3274d9",
   "#e0752d",
   "#299c46",
@@ -27,14 +29,8 @@ interface Box {
 /** A dashboard as a picture: every panel at its place in the grid, with its title, unit and data. */
 export function dashboardSvg(panels: readonly FilledPanel[]): string {
   const rows = Math.max(...panels.map(({ panel: { gridPos } }) => gridPos.y + gridPos.h));
-  const [width, height] = [24 * column, rows * row];
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11.5">`,
-    "<title>The dashboard of deploy/monitoring with the data of a node</title>",
-    `<rect width="${width}" height="${height}" fill="#f4f5f5"/>`,
-    ...panels.map(panelSvg),
-    "</svg>\n",
-  ].join("\n");
+  const title = "The dashboard of deploy/monitoring with the data of a node";
+  return picture({ width: 24 * column, height: rows * row, title }, ...panels.map(panelSvg));
 }
 
 type Drawing = (box: Box, filled: FilledPanel) => string[];
@@ -46,41 +42,47 @@ function panelSvg(filled: FilledPanel): string {
   const { x, y, w, h } = panel.gridPos;
   const box = { x: 0, y: 0, width: w * column - gap, height: h * row - gap };
   const drawn = (drawings[panel.type] ?? table)(box, filled);
-  return [
-    `<g transform="translate(${x * column + gap / 2} ${y * row + gap / 2})">`,
-    `<rect width="${box.width}" height="${box.height}" fill="#fff" stroke="#d8d9da" rx="3"/>`,
-    text({ x: 8, y: 20 }, panel.title, 'font-weight="600"'),
+  return element(
+    "g",
+    { transform: `translate(${x * column + gap / 2} ${y * row + gap / 2})` },
+    element("rect", {
+      width: box.width,
+      height: box.height,
+      fill: "#fff",
+      stroke: "#d8d9da",
+      rx: 3,
+    }),
+    text(panel.title, { x: 8, y: 20, "font-weight": 600 }),
     ...drawn,
-    "</g>",
-  ].join("\n");
+  );
 }
 
 function stat({ width, height }: Box, { panel, lines }: FilledPanel): string[] {
   const shown = lines[0]?.points.at(-1);
   const { unit } = panel.fieldConfig.defaults;
   const value = shown === undefined ? "no data" : valueText(shown[1], unit);
-  const at = { x: width / 2, y: height / 2 + 24 };
-  return [text(at, value, 'font-size="40" text-anchor="middle" fill="#3274d9"')];
+  const at = { x: width / 2, y: height / 2 + 24, "text-anchor": "middle" };
+  return [text(value, { ...at, "font-size": 40, fill: "#3274d9" })];
 }
 
 /** A row for each name, and a column for each query. */
 function table({ width }: Box, { panel, lines }: FilledPanel): string[] {
   const rows = [...new Set(lines.map(({ name }) => name))];
   const atX = (column: number): number => width * ((column + 1.4) / (panel.targets.length + 1));
-  const cell = (at: { x: number; y: number }, words: string): string =>
-    text(at, words, 'text-anchor="middle"');
+  const cell = (words: string, at: { x: number; y: number }): string =>
+    text(words, { ...at, "text-anchor": "middle" });
   return [
-    ...rows.map((name, n) => text({ x: 10, y: 66 + n * 18 }, name)),
+    ...rows.map((name, n) => text(name, { x: 10, y: 66 + n * 18 })),
     ...panel.targets.flatMap(({ refId }, n) => {
       const { title, unit } = columnOf(panel, refId);
       const values = lines.filter((line) => line.refId === refId);
       return [
-        cell({ x: atX(n), y: 46 }, title),
+        cell(title, { x: atX(n), y: 46 }),
         ...values.map(({ name, points }) =>
-          cell(
-            { x: atX(n), y: 66 + rows.indexOf(name) * 18 },
-            valueText(points.at(-1)?.[1] ?? 0, unit),
-          ),
+          cell(valueText(points.at(-1)?.[1] ?? 0, unit), {
+            x: atX(n),
+            y: 66 + rows.indexOf(name) * 18,
+          }),
         ),
       ];
     }),
@@ -107,23 +109,15 @@ function timeseries({ width, height }: Box, { panel, lines }: FilledPanel): stri
   const times = points.map(([time]) => time);
   const [from, to] = [Math.min(...times), Math.max(...times)];
   const top = scaleOf(Math.max(0, ...points.map(([, value]) => value)), unit);
-  const atY = (value: number): number => plot.y + plot.height * (1 - value / top);
-  const atX = (time: number): number =>
-    plot.x + (plot.width * (time - from)) / Math.max(1, to - from);
-  const paths = lines.map(({ points: [...all] }, n) => {
-    const corners = all.map(([time, value]) => `${atX(time).toFixed(1)},${atY(value).toFixed(1)}`);
-    const stroke = `stroke="${colours[n % colours.length]}" stroke-width="1.5"`;
-    return `<polyline fill="none" ${stroke} points="${corners.join(" ")}"/>`;
-  });
+  const grid = [0, top / 2, top];
+  const labelOf = (value: number): string => valueText(value, unit);
+  const colored = lines.map((line, n) => ({ ...line, color: colorOf(n) }));
   const below = plot.y + plot.height + 16;
+  const ago = `${Math.round((to - from) / 6) / 10} minutes ago`;
   return [
-    ...[0, top / 2, top].flatMap((value) => [
-      `<path d="M${plot.x} ${atY(value)}h${plot.width}" stroke="#e3e4e5"/>`,
-      text({ x: plot.x - 6, y: atY(value) + 4 }, valueText(value, unit), 'text-anchor="end"'),
-    ]),
-    ...paths,
-    text({ x: plot.x, y: below }, `${Math.round((to - from) / 6) / 10} minutes ago`),
-    text({ x: plot.x + plot.width, y: below }, "now", 'text-anchor="end"'),
+    ...linePlot({ box: plot, from, to, grid, labelOf, lines: colored, dot: 1 }),
+    text(ago, { x: plot.x, y: below }),
+    text("now", { x: plot.x + plot.width, y: below, "text-anchor": "end" }),
     ...legend({ x: 10, y: below + 18, width: width - 20, height: 2 }, lines),
   ];
 }
@@ -140,15 +134,13 @@ function legend(box: Box, lines: readonly Line[]): string[] {
   if (shown < lines.length) names.push(`and ${lines.length - shown} more`);
   return names.map((name, n) => {
     const at = { x: box.x + (n % perLine) * nameWidth, y: box.y + Math.floor(n / perLine) * 16 };
-    const colour = n < shown ? colours[n % colours.length] : "#555";
-    return text(at, `– ${name}`.slice(0, 25), `fill="${colour}" font-size="11"`);
+    const fill = n < shown ? colorOf(n) : "#555";
+    return text(`– ${name}`.slice(0, 25), { ...at, fill, "font-size": 11 });
   });
 }
 
-function text({ x, y }: { x: number; y: number }, words: string, attributes = ""): string {
-  const escaped = words.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-  const style = attributes.includes("fill=") ? attributes : `${attributes} fill="#343741"`;
-  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${style}>${escaped}</text>`;
+function colorOf(line: number): string {
+  return colors[line % colors.length] ?? "#555";
 }
 
 /** The upper end of a scale that a value in a unit of Grafana's fits into: 1, 2 or 5 times a power of ten. */
