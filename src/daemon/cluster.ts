@@ -1,4 +1,9 @@
-import type { ClusterSource, EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
+import type {
+  ClusterSource,
+  DefinitionSource,
+  EventRecorder,
+  StatusPublisher,
+} from "#engine/ports/cluster.ts";
 import type { ResourceApi } from "#engine/ports/devices.ts";
 import { emptyPorts, emptySource } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -13,7 +18,7 @@ import { StatusFiles } from "#manifests/status-files.ts";
 export interface Cluster {
   readonly source: ClusterSource;
   /** Definitions for pods that the runtime describes, where no source can look pods up. */
-  readonly definitions?: Pick<ClusterSource, "getNad">;
+  readonly definitions?: DefinitionSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   /** This node's pods, its Node and its tokens; absent without an API. */

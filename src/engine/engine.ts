@@ -17,7 +17,6 @@ import {
 import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
 import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { check } from "#engine/check/check.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
@@ -25,14 +24,14 @@ import { CallHistory, type RefusedRequests } from "#engine/explain/call-history.
 import { type ExplainOptions, explainPod } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { gc } from "#engine/gc/gc.ts";
-import { HotPlug, type HotPlugOptions, type HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
-import { type Inspection, Inspector } from "#engine/hotplug/inspection/inspector.ts";
+import { HotPlug } from "#engine/hotplug/hot-plug.ts";
+import { Inspector } from "#engine/hotplug/inspection/inspector.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { PodReports } from "#engine/hotplug/reports/pod-reports.ts";
 import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { adoptMirror } from "#engine/network-status/adopt-mirror.ts";
-import { type PaymentOptions, PendingPayments } from "#engine/network-status/pending-payments.ts";
+import { PendingPayments } from "#engine/network-status/pending-payments.ts";
 import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-pod.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
@@ -165,7 +164,7 @@ export class Engine {
   /** Retries a leftover before the call is answered, while its shim can still execute plugins. */
   async #retryLeftoverAfter(ctx: CallContext, { command, path, pod }: Call): Promise<void> {
     if (this.#deps.leftoverDuty === "none" || !["DEL", "STATUS", "GC"].includes(command)) return;
-    using collection = this.#locks.tryShared();
+    using collection = this.#locks.all.tryShared();
     if (collection === undefined) return;
     const options = { path, budgetMs: callBudgetMs, pod, usesLastList: command === "DEL" };
     await ctx.trace.phase("leftovers", () => this.#leftovers.retryOne(ctx, options));
@@ -203,7 +202,7 @@ export class Engine {
     const { logger, metrics } = this.#deps;
     const tools = callTools(this.#deps, host);
     const config = configForCall(this.#deps.config(), {});
-    using _collection = await this.#locks.shared();
+    using _collection = await this.#locks.all.shared();
     try {
       return await step(callContext(this.#deps, tools, { config, logger, netnsState: "none" }));
     } finally {
@@ -211,10 +210,8 @@ export class Engine {
     }
   }
 
-  /** Counts the leftovers. @throws Error when the records cannot be listed */
-  countLeftovers(): Promise<number> {
-    return this.#leftovers.count();
-  }
+  /** As {@link Leftovers.count}. */
+  readonly countLeftovers: Leftovers["count"] = () => this.#leftovers.count();
 
   /**
    * Writes the DEL of the default network, as configured now, to disk, for sandboxes without a
@@ -229,30 +226,15 @@ export class Engine {
     if (calls !== undefined) await this.#deps.records.keepDefaultPlan(calls);
   }
 
-  /**
-   * Gives a running pod the networks of its annotation, once; failures become events.
-   * @throws CniError when the pod, its record or the configuration cannot be read
-   */
-  hotPlug(pod: Pod, options: HotPlugOptions): Promise<HotPlugOutcome> {
-    return this.#hotPlug.reconcile(pod, options);
-  }
+  /** As {@link HotPlug.reconcile}. */
+  readonly hotPlug: HotPlug["reconcile"] = (...of) => this.#hotPlug.reconcile(...of);
 
-  /**
-   * Looks for interfaces that have disappeared from a running pod; they become an event.
-   * @throws CniError when the record or the configuration cannot be read, or the sandbox is in use;
-   *   HostGoneError when the agent has gone
-   */
-  inspect(pod: Pod, options: Pick<HotPlugOptions, "hosts" | "conf">): Promise<Inspection> {
-    return this.#inspector.inspect(pod, options);
-  }
+  /** As {@link Inspector.inspect}. */
+  readonly inspect: Inspector["inspect"] = (...of) => this.#inspector.inspect(...of);
 
-  /**
-   * Publishes a pod's network-status anew, if another one was written over it.
-   * @throws CniError when the record or the configuration cannot be read
-   */
-  restoreStatus(pod: PodState, options: Pick<HotPlugOptions, "conf">): Promise<void> {
-    return this.#inspector.restoreStatus(pod, options);
-  }
+  /** As {@link Inspector.restoreStatus}. */
+  readonly restoreStatus: Inspector["restoreStatus"] = (...of) =>
+    this.#inspector.restoreStatus(...of);
 
   /**
    * Gives the sandbox of a static pod its present mirror, if the kubelet has made it anew.
@@ -288,16 +270,9 @@ export class Engine {
     return this.#history.refusedRequests(this.#deps.now());
   }
 
-  /**
-   * Publishes the statuses that calls could not publish in time, as {@link PendingPayments}.
-   * @throws CniError when the records cannot be listed
-   */
-  publishPendingStatuses(
-    isInUse: (containerId: string) => Promise<boolean>,
-    options: PaymentOptions = {},
-  ): Promise<void> {
-    return this.#payments.payAll(isInUse, options);
-  }
+  /** Publishes the statuses that calls could not publish in time: {@link PendingPayments.payAll}. */
+  readonly publishPendingStatuses: PendingPayments["payAll"] = (...of) =>
+    this.#payments.payAll(...of);
 }
 
 /** Traces the time since the shim's start, by the shim's own clock. */

@@ -42,21 +42,14 @@ export class ApiClusterSource implements ClusterSource {
     if (cached !== undefined && isThePod(cached, identity)) return cached;
     // Without a UID, the node shows whether it is this pod: its spec is needed.
     const accept = identity.uid === undefined ? {} : { accept: metadataOnly };
-    const object = await this.#readPod(identity, { ...options, ...accept });
+    const object = await this.getPodObject(identity, { ...options, ...accept });
     return object === undefined ? undefined : podOf(object);
   }
 
   /** @throws CniError 11 when the API server does not answer in time */
-  getPodObject(
+  async getPodObject(
     identity: CalledPod,
-    options: { signal?: AbortSignal } = {},
-  ): Promise<JsonObject | undefined> {
-    return this.#readPod(identity, options);
-  }
-
-  async #readPod(
-    identity: CalledPod,
-    { signal, accept }: { signal?: AbortSignal; accept?: string },
+    { signal, accept }: { signal?: AbortSignal; accept?: string } = {},
   ): Promise<JsonObject | undefined> {
     const request = { object: `pod ${keyOf(identity)}`, path: apiPaths.pod(identity) };
     const object = await this.#options.live.get(

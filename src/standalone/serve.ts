@@ -2,7 +2,12 @@ import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { type Call, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
-import type { ClusterSource, EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
+import type {
+  ClusterSource,
+  DefinitionSource,
+  EventRecorder,
+  StatusPublisher,
+} from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { CallHost } from "#engine/ports/host.ts";
@@ -25,7 +30,7 @@ const requestTimeoutMs = 10_000;
 export interface CallCluster {
   readonly source?: ClusterSource;
   /** Definitions for pods that the runtime describes, without a source. */
-  readonly definitions?: Pick<ClusterSource, "getNad">;
+  readonly definitions?: DefinitionSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   readonly deviceSources: readonly DeviceSource[];

@@ -2,11 +2,12 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import type { DefinitionSource } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { nadObject } from "#kube/testing/objects.ts";
-import { type DefinitionSource, openDefinitionSource } from "./definition-source.ts";
+import { openDefinitionSource } from "./definition-source.ts";
 import { resolveNetwork } from "./resolve-network.ts";
 
 const logger = new FakeLogger();

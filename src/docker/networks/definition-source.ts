@@ -1,4 +1,4 @@
-import type { ClusterSource } from "#engine/ports/cluster.ts";
+import type { DefinitionSource } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
@@ -6,9 +6,6 @@ import { ManifestDirectory } from "#manifests/directory-source.ts";
 
 /** A person waits for the network to be created. */
 const apiTimeoutMs = 10_000;
-
-/** Where definitions come from. */
-export type DefinitionSource = Pick<ClusterSource, "getNad"> & AsyncDisposable;
 
 /**
  * Opens a directory of manifests or a cluster; undefined without both.
@@ -18,7 +15,7 @@ export async function openDefinitionSource(options: {
   readonly manifests?: string;
   readonly kubeconfig?: string;
   readonly logger: Logger;
-}): Promise<DefinitionSource | undefined> {
+}): Promise<(DefinitionSource & AsyncDisposable) | undefined> {
   const { manifests, kubeconfig, logger } = options;
   if (manifests !== undefined) return ManifestDirectory.open(manifests, logger);
   if (kubeconfig === undefined) return undefined;

@@ -5,7 +5,7 @@ import { parseJson } from "#cni/document.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { DriverError } from "#docker/driver/protocol.ts";
 import type { NetworkState } from "#docker/state.ts";
-import type { ClusterSource } from "#engine/ports/cluster.ts";
+import type { DefinitionSource } from "#engine/ports/cluster.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
@@ -16,7 +16,7 @@ import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 /** Where networks are looked up. */
 export interface NetworkSources {
   /** Definitions of a cluster or of the driver's directory of manifests, if it has either. */
-  readonly source?: Pick<ClusterSource, "getNad">;
+  readonly source?: DefinitionSource;
   readonly confDir: string;
   readonly confFiles: ConfFiles;
   readonly logger: Logger;

@@ -5,7 +5,8 @@ import { type AssertionReporters, reportBroken } from "./assertions.ts";
 /** Locks of this process: calls for a sandbox run in turn, and GC alone (CNI 1.1.0 §4 "GC"). */
 export class SandboxLocks {
   readonly #reporters: AssertionReporters;
-  readonly #all = new SharedLock();
+  /** Held by all operations on sandboxes, and by garbage collection alone. */
+  readonly all = new SharedLock();
   readonly #each = new KeyedMutex();
   /** Counted apart from the locks, to assert what they are for. */
   readonly #held = new Set<string>();
@@ -17,28 +18,13 @@ export class SandboxLocks {
   /** Locks a sandbox, and excludes garbage collection. */
   async acquire(containerId: string): Promise<Disposable> {
     using locks = new DisposableStack();
-    locks.use(await this.#all.shared());
+    locks.use(await this.all.shared());
     locks.use(await this.#each.acquire(containerId));
     locks.use(this.#hold(containerId));
     return locks.move();
   }
 
-  /** Excludes garbage collection, for a caller that uses {@link tryAcquire}. */
-  shared(): Promise<Disposable> {
-    return this.#all.shared();
-  }
-
-  /** The same without waiting; undefined while garbage collection runs or waits. */
-  tryShared(): Disposable | undefined {
-    return this.#all.tryShared();
-  }
-
-  /** Excludes every other operation. @throws the signal's reason when that fires first */
-  exclusive(signal?: AbortSignal): Promise<Disposable> {
-    return this.#all.exclusive(signal);
-  }
-
-  /** Locks a sandbox under {@link shared}; undefined when a call for it is in flight. */
+  /** Locks a sandbox for a caller that holds {@link all}; undefined if a call for it is in flight. */
   tryAcquire(containerId: string): Disposable | undefined {
     const lock = this.#each.tryAcquire(containerId);
     if (lock === undefined) return undefined;

@@ -35,7 +35,7 @@ const [exclusiveMaxMs, stepMaxMs] = [10_000, 5000];
 export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLocks): Promise<void> {
   using staleLocks = new DisposableStack();
   const { stale, errors } = await collect(ctx, request, { locks, staleLocks });
-  using _collection = await locks.shared();
+  using _collection = await locks.all.shared();
   const all = [...errors, ...(await detachStale(ctx, stale, request))];
   if (all.length > 0)
     throw combineErrors(all, `garbage collection ended with ${all.length} errors`);
@@ -104,7 +104,7 @@ async function collect(
 async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Promise<Disposable> {
   using limit = deadline(stepMaxMs, signal);
   try {
-    return await locks.exclusive(limit.signal);
+    return await locks.all.exclusive(limit.signal);
   } catch (cause) {
     signal.throwIfAborted();
     const seconds = stepMaxMs / 1000;

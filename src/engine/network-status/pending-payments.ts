@@ -35,7 +35,7 @@ export class PendingPayments {
    */
   async payAll(
     isInUse: (containerId: string) => Promise<boolean>,
-    { signal, ...which }: PaymentOptions,
+    { signal, ...which }: PaymentOptions = {},
   ): Promise<void> {
     const ctx = contextWithoutCall(this.#deps, {});
     const begun: Promise<boolean>[] = [];

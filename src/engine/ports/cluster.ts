@@ -25,8 +25,20 @@ export interface Pod extends PodIdentity {
   readonly isStatic: boolean;
 }
 
+/** Where NetworkAttachmentDefinitions come from. */
+export interface DefinitionSource {
+  /**
+   * The definition; undefined when it certainly does not exist.
+   * @throws CniError 11 when that cannot be determined in time
+   */
+  getNad(
+    ref: { namespace: string; name: string },
+    options: { signal?: AbortSignal },
+  ): Promise<NetworkAttachmentDefinition | undefined>;
+}
+
 /** Where pods and NetworkAttachmentDefinitions come from. */
-export interface ClusterSource {
+export interface ClusterSource extends DefinitionSource {
   /**
    * Whether a pod in its namespace `default` describes podman's container of that name. Not so in a
    * cluster: a name without a namespace must not give a container the networks of a pod.
@@ -38,11 +50,6 @@ export interface ClusterSource {
    * @throws CniError 11 when that cannot be determined in time
    */
   getPod(identity: CalledPod, options: { signal?: AbortSignal }): Promise<Pod | undefined>;
-  /** The definition; undefined when it certainly does not exist. @throws CniError 11 as above */
-  getNad(
-    ref: { namespace: string; name: string },
-    options: { signal?: AbortSignal },
-  ): Promise<NetworkAttachmentDefinition | undefined>;
   /**
    * The complete pod, read from the API; undefined when it is gone, or the source has only
    * metadata.

@@ -1,5 +1,5 @@
 import type { EngineConfig } from "#engine/config.ts";
-import type { ClusterSource, EventRecorder, StatusPublisher } from "./cluster.ts";
+import type { ClusterSource, DefinitionSource, EventRecorder, StatusPublisher } from "./cluster.ts";
 import type { DeviceInfoFiles, DeviceSource } from "./devices.ts";
 import type { ConfFiles, MultusFiles, RuntimeSandboxes } from "./host.ts";
 import type { Logger } from "./logger.ts";
@@ -12,7 +12,7 @@ export interface EngineDeps {
   /** Absent without an API and a manifests directory: then pods cannot be looked up. */
   readonly source?: ClusterSource;
   /** Definitions for pods that the runtime describes. @default the source's */
-  readonly definitions?: Pick<ClusterSource, "getNad">;
+  readonly definitions?: DefinitionSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   readonly records: RecordReader & RecordWriter & ShimFiles;
