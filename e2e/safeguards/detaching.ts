@@ -26,7 +26,7 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "a DEL waits for a missing plugin to return",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "if (missingMs >= missingPluginGraceMs) return;",
+    find: "if (missingMs >= delGraceMs) return;",
     replace: "if (missingMs >= 0) return;",
     properties: ["detached at once"],
     isSlow: true,

@@ -17,7 +17,6 @@ export const pause = () => z.int().min(0);
 const texts = () => z.array(nonEmptyText()).readonly();
 const budget = () =>
   milliseconds().max(210_000, { error: "must be below the kubelet's 4 minutes" });
-const gracePeriod = () => pause().max(86_400_000);
 
 /** Rejects YAML numbers that JSON would print as null: `.inf`, `.nan`, `1e400`. */
 const finiteJson = () =>
@@ -186,6 +185,8 @@ export const formerKeys: Readonly<Record<string, string>> = {
   hotPlugNamespaces: "hotPlug: [NAMESPACE]",
   heal: "inspect: [interfaces] or [heal]",
   watchAddresses: "inspect: [addresses]",
+  missingPluginGraceMs: "delGraceMs",
+  failedAddGraceMs: "delGraceMs",
 };
 
 /** The keys of the engine: {@link networkKeys}, and what only plexusd's file can say. */
@@ -203,17 +204,11 @@ export const engineKeys = {
     description:
       "Timeout of all plugins of one DEL together. Each network gets an equal share of the remaining time, so that a plugin that hangs does not keep other networks attached.",
   },
-  missingPluginGraceMs: {
-    schema: gracePeriod,
+  delGraceMs: {
+    schema: () => pause().max(86_400_000),
     default: 300_000,
     description:
-      "Grace period for a plugin that is missing at DEL, for example during an upgrade. Until it ends, the DEL fails and the runtime retries, because the plugin may have rules or addresses to remove. It starts with the sandbox's first DEL that finds a plugin missing. After it, the attachment counts as detached if its interface is gone.",
-  },
-  failedAddGraceMs: {
-    schema: gracePeriod,
-    default: 300_000,
-    description:
-      "Grace period for an attachment that never succeeded and whose plugin also fails in DEL. It starts with the sandbox's first failed DEL. After it, Plexus forgets the attachment if its interface is gone. Plexus forgets it at once if the plugin rejects its configuration with the error of its ADD. It first runs the IPAM plugin, and records the event `AttachmentForgotten`.",
+      "Grace period for an attachment that a DEL cannot detach although its interface is gone. Until it ends, the DEL fails and the runtime retries. If a plugin is missing, for example during an upgrade, it may have rules or addresses to remove: the period starts with the sandbox's first DEL that finds a plugin missing, and after it the attachment counts as detached. If the attachment never succeeded and its plugin also fails in DEL, the period starts with the sandbox's first failed DEL. After it, Plexus runs the IPAM plugin, forgets the attachment, and records the event `AttachmentForgotten`. It does so at once if the plugin rejects its configuration with the error of its ADD.",
   },
   publishStatus: {
     schema: () => z.enum(["afterReply", "beforeReply"]),

@@ -10,7 +10,7 @@ test("configForCall() returns the defaults if neither configuration sets a key",
     defaultEngineConfig,
   );
   // As docs/operations/reliability.md promises.
-  expect(defaultEngineConfig).toMatchObject({ missingPluginGraceMs: 5 * 60_000 });
+  expect(defaultEngineConfig).toMatchObject({ delGraceMs: 5 * 60_000 });
 });
 
 test("configForCall() reads Multus's keys from the runtime's conf", () => {

@@ -56,7 +56,7 @@ export async function plexus(
     delegateTimeoutMs,
     apiTimeoutMs: 500,
     statusWaitMs: 200,
-    missingPluginGraceMs: 1000,
+    delGraceMs: 1000,
     // The faults meet the write of the status in each run only if it is part of the call.
     publishStatus: options.hurried === false ? "afterReply" : "beforeReply",
   };

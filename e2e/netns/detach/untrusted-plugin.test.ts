@@ -8,7 +8,7 @@ import { scriptedTest } from "../../support/node/test.ts";
 import { distPath, nodeBinary } from "../../support/paths.ts";
 
 /** No grace period: a plugin that is missing, or failed in its ADD, is given up at once. */
-const grace = { missingPluginGraceMs: 0, failedAddGraceMs: 0 };
+const grace = { delGraceMs: 0 };
 const test = scriptedTest.extend("daemonConfig", { scope: "file" }, grace);
 
 /** As Kubespray's `kube`, or the owner of what the archives of the reference plugins contain. */

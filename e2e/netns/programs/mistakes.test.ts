@@ -72,7 +72,7 @@ test.for(passing)(
     expect(errorOf(await pod.add()).msg).toMatch(error);
     await node.lab.deleteNetns(pod.netns);
     errorOf(await pod.del());
-    await restart(node, { failedAddGraceMs: 1000 });
+    await restart(node, { delGraceMs: 1000 });
     await waitUntil("the DEL succeeds", async () => (await pod.del()).exitCode === 0);
     await restart(node, {});
   },

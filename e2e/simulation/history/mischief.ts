@@ -7,7 +7,7 @@ import type { Mischief } from "./draw-mischief.ts";
 import { startPlexusd, upgradePlexusd } from "./machine.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
-const { missingPluginGraceMs } = defaultEngineConfig;
+const { delGraceMs } = defaultEngineConfig;
 
 /** After it, calls may be slow for other reasons. */
 const disturbanceUs = 60e6;
@@ -98,9 +98,9 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
       };
     case "plugin missing":
       world.missingPlugins.add(mischief.type);
-      if (mischief.forMs > missingPluginGraceMs) {
+      if (mischief.forMs > delGraceMs) {
         const lose = (): void => void properties.lostPlugins.add(mischief.type);
-        world.schedule.at(missingPluginGraceMs * 1000, lose, world.schedule.outside);
+        world.schedule.at(delGraceMs * 1000, lose, world.schedule.outside);
       }
       return () => world.missingPlugins.delete(mischief.type);
     case "PATCHes":

@@ -151,6 +151,7 @@ test.each([
     '1: inspect[0]: expected one of "interfaces"|"heal"|"addresses", got "wires"',
   ],
   ["heal: report", '1: heal: unknown key, got "report"; use inspect: [interfaces] or [heal]'],
+  ["failedAddGraceMs: 0", "1: failedAddGraceMs: unknown key, got 0; use delGraceMs"],
   ["watchAddresses: true", "1: watchAddresses: unknown key, got true; use inspect: [addresses]"],
   [
     "hotPlugNamespaces: [vms]",

@@ -48,7 +48,7 @@ test.each(["at once", "after the grace period"])(
   "del() that gives up a failed ADD $0 keeps its record while the interface may exist",
   async (when) => {
     const lab = labOf(withIpam("bridge"), { add: mistake });
-    if (when === "after the grace period") lab.config = { failedAddGraceMs: 0 };
+    if (when === "after the grace period") lab.config = { delGraceMs: 0 };
     lab.plugins.script("bridge ADD", () => {
       lab.kernel.addLink(netns, "eth0");
       return mistake;
@@ -75,7 +75,7 @@ test("add() leaves no record if it is the IPAM plugin that refuses its configura
 
 test("del() does not give up a failed ADD while the shim refuses to execute its plugin", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake, del: ended("refused") });
-  lab.config = { failedAddGraceMs: 0 };
+  lab.config = { delGraceMs: 0 };
   await lab.add(web);
   expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
   expect(lab.records.keys).toEqual(["c1@eth0"]);
@@ -83,7 +83,7 @@ test("del() does not give up a failed ADD while the shim refuses to execute its 
 
 test("del() does not give up a failed ADD while the shim refuses to execute its IPAM plugin", async () => {
   const lab = labOf(withIpam("bridge"), { add: failed(999, "no store") });
-  lab.config = { failedAddGraceMs: 0 };
+  lab.config = { delGraceMs: 0 };
   lab.plugins.script("host-local DEL", ended("refused"));
   await lab.add(web);
   expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
@@ -119,7 +119,7 @@ test.each(uncertain)(
   async ({ add, del, ipam }) => {
     const lab = labOf(withIpam("bridge"), { add, ...(del === undefined ? {} : { del }) });
     if (ipam !== undefined) lab.plugins.script("host-local DEL", ipam);
-    lab.config = { failedAddGraceMs: 60_000 };
+    lab.config = { delGraceMs: 60_000 };
     expect((await lab.add(web)).exitCode).toBe(1);
     lab.advance(50_000);
     expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
@@ -149,7 +149,7 @@ const mayBeAttached: readonly MayBeAttached[] = [
 
 test.each(mayBeAttached)("del() never gives up an attachment whose ADD $how", async ({ add }) => {
   const lab = labOf(withIpam("bridge"), { add, del: mistake });
-  lab.config = { failedAddGraceMs: 0 };
+  lab.config = { delGraceMs: 0 };
   expect((await lab.add(web)).exitCode).toBe(1);
   lab.advance(86_400_000);
   expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
@@ -157,7 +157,7 @@ test.each(mayBeAttached)("del() never gives up an attachment whose ADD $how", as
 });
 
 test("del() never gives up an attachment whose ADD succeeded", async () => {
-  const lab = new EngineLab({ config: { failedAddGraceMs: 0 } });
+  const lab = new EngineLab({ config: { delGraceMs: 0 } });
   lab.source.addPod({ name: "web" });
   await lab.add(web);
   lab.plugins.script("ptp DEL", mistake);
@@ -233,7 +233,7 @@ test("del() fails while an earlier plugin of a chain fails whose later one ended
 test("del() after the grace period leaves time for the IPAM plugin of a plugin that hangs", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake, del: failed(5, "busy") });
   await lab.add(web);
-  lab.config = { failedAddGraceMs: 0, delBudgetMs: 10_000 };
+  lab.config = { delGraceMs: 0, delBudgetMs: 10_000 };
   lab.plugins.script("bridge DEL", ({ timeoutMs }) => {
     lab.advance(timeoutMs);
     return ended("timeout");
@@ -246,7 +246,7 @@ test("del() after the grace period leaves time for the IPAM plugin of a plugin t
 test("the event about a forgotten attachment says that its address may stay allocated", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake, del: failed(5, "busy") });
   await lab.add(web);
-  lab.config = { failedAddGraceMs: 0 };
+  lab.config = { delGraceMs: 0 };
   lab.plugins.script("host-local DEL", failed(11, "store is locked"));
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(forgotten(lab)).toEqual([

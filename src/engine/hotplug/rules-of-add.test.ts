@@ -60,7 +60,7 @@ test("a missing plugin counts as lost for an unplugged network after its grace p
   pod.lab.plugins.setLookup("bridge", missing);
   pod.lab.kernel.removeLink(netns, "net1");
   expect(await pod.edit("b")).toMatchObject({ state: "failed" });
-  pod.lab.advance(pod.lab.config.missingPluginGraceMs ?? 300_000);
+  pod.lab.advance(pod.lab.config.delGraceMs ?? 300_000);
   expect(await pod.again()).toMatchObject({ state: "settled" });
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net2 default/b"]);
 });

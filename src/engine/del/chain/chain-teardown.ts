@@ -24,7 +24,7 @@ import {
  *   executed. The attachment is detached if the interface is gone and the grace period is over:
  *   rules or addresses on the host may need the plugin. The same goes for a missing IPAM plugin.
  * - A plugin that ended the ADD with an error has attached nothing that we know of. Its DEL may
- *   fail with the same refusal of its configuration, or after `failedAddGraceMs`: if its interface
+ *   fail with the same refusal of its configuration, or after the grace period: if its interface
  *   is gone, the attachment is forgotten with an event, after a DEL of the IPAM plugin. Plugins
  *   behind it never ran, so their failures do not count.
  * - A plugin whose device another sandbox has now is not executed: it would reset the device there.
@@ -64,8 +64,7 @@ class ChainTeardown {
     this.#chain = chain;
     this.#netns = netns;
     this.#endedAdd = failedAdd === undefined ? -1 : calls.length - 1 - failedAdd.position;
-    this.#failedAddGraceIsOver =
-      failingMs !== undefined && failingMs >= ctx.config.failedAddGraceMs;
+    this.#failedAddGraceIsOver = failingMs !== undefined && failingMs >= ctx.config.delGraceMs;
   }
 
   async run(): Promise<void> {
@@ -177,9 +176,9 @@ class ChainTeardown {
 
   /** @throws CniError during the grace period of a missing plugin */
   #requireGraceIsOver(missing: FailedDel, missingMs = Number.POSITIVE_INFINITY): void {
-    const { missingPluginGraceMs } = this.#ctx.config;
-    if (missingMs >= missingPluginGraceMs) return;
-    const graceSeconds = Math.ceil(missingPluginGraceMs / 1000);
+    const { delGraceMs } = this.#ctx.config;
+    if (missingMs >= delGraceMs) return;
+    const graceSeconds = Math.ceil(delGraceMs / 1000);
     throw this.#failure(
       missing,
       `; a missing plugin may come back: it counts as lost ${graceSeconds} s after the first DEL that did not find it`,

@@ -77,7 +77,7 @@ test("del() still passes the namespace to the next plugin after one whose IPAM p
   const conf = { cniVersion: "1.0.0", name: "default-net", plugins };
   const lab = new EngineLab({
     conf: { delegates: [conf] },
-    config: { missingPluginGraceMs: 0 },
+    config: { delGraceMs: 0 },
   });
   await lab.add();
   lab.kernel.removeLink(netns, "eth0");

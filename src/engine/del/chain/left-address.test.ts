@@ -44,7 +44,7 @@ test("del() repeats host-device without a namespace if its interface is gone, an
 
 test("del() fails if it cannot release the address, and succeeds when retried", async () => {
   const lab = await attached("host-device");
-  lab.config = { missingPluginGraceMs: 0 };
+  lab.config = { delGraceMs: 0 };
   lab.plugins.script("host-local DEL", failed(11, "store is locked"));
   expect((await lab.del(gone)).json).toMatchObject({
     code: 11,
@@ -58,7 +58,7 @@ test("del() fails if it cannot release the address, and succeeds when retried", 
 
 test("del() waits for a missing IPAM plugin until the grace period is over", async () => {
   const lab = await attached("host-device");
-  lab.config = { missingPluginGraceMs: 60_000 };
+  lab.config = { delGraceMs: 60_000 };
   lab.plugins.setLookup("host-local", missing);
   expect((await lab.del(gone)).json.msg).toMatch(/host-local.*may come back/);
   lab.advance(60_000);

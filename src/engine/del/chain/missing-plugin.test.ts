@@ -6,7 +6,7 @@ import { attachedTo, gone, missing, withIpam } from "#engine/testing/pod-lab.ts"
 import type { JsonObject } from "#lib/json.ts";
 
 /** Without a grace period, an attachment with a missing plugin can be given up at the first DEL. */
-const config = { missingPluginGraceMs: 0 };
+const config = { delGraceMs: 0 };
 
 /** A sandbox that is attached to one network of these plugins; those named after it are removed then. */
 async function attached(conf: JsonObject, ...removed: string[]): Promise<EngineLab> {
@@ -134,7 +134,7 @@ test.each([
   { type: "host-local", conf: withIpam("bridge"), stepMs: 0 },
 ])("del() waits for a missing $type while the clock is set by $stepMs ms", async (scene) => {
   const lab = await attached(scene.conf, scene.type);
-  lab.config = { missingPluginGraceMs: 60_000 };
+  lab.config = { delGraceMs: 60_000 };
   lab.plugins.script("bridge DEL", failed(999, "no host-local"));
   expect((await lab.del(gone)).json.msg).toMatch(/may come back.*60 s/);
   lab.advance(50_000);
@@ -148,7 +148,7 @@ test.each([
 
 test("del() starts the grace period when the plugin is missing, not when another DEL failed", async () => {
   const lab = await attached(network("default-net", "ptp", "portmap"));
-  lab.config = { missingPluginGraceMs: 60_000 };
+  lab.config = { delGraceMs: 60_000 };
   lab.plugins.script("ptp DEL", failed(5, "busy"));
   expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
   lab.plugins.unscript("ptp DEL");
@@ -161,7 +161,7 @@ test("del() starts the grace period when the plugin is missing, not when another
 
 test("del() starts the grace period of a missing plugin again after a reboot", async () => {
   const lab = await attached(network("default-net", "ptp", "portmap"), "portmap");
-  lab.config = { missingPluginGraceMs: 60_000 };
+  lab.config = { delGraceMs: 60_000 };
   lab.advance(500_000);
   expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
   lab.advance(50_000);
