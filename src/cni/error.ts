@@ -70,6 +70,11 @@ export class CniError extends Error {
     return this.about(subject).withMessage(`${subjectPrefix(subject)}${this.message}`);
   }
 
+  /** Whether the runtime may repeat the call as it is (code 11). */
+  get transient(): boolean {
+    return this.code === CniErrorCode.TryAgainLater;
+  }
+
   /** The message with the details, in libcni's form. */
   get text(): string {
     return this.details === undefined ? this.message : `${this.message}; ${this.details}`;

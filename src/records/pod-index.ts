@@ -1,5 +1,5 @@
 import type { PodIdentity, PodName } from "#engine/ports/cluster.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, isSame, type RecordKey } from "#engine/record/record.ts";
 import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
 
 /** What {@link PodIndex} works with. */
@@ -100,10 +100,6 @@ export class PodIndex {
       throw error;
     }
   }
-}
-
-function isSame(a: RecordKey, b: RecordKey): boolean {
-  return a.containerId === b.containerId && a.ifName === b.ifName;
 }
 
 /** Two pods with one name may run at the same time, while the kubelet has not noticed the change. */

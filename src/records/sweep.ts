@@ -37,7 +37,7 @@ export async function sweepStateDirectory(dir: string, tombstonesMax = 4096): Pr
   const removable = [
     ...files.filter(({ file, ageMs }) => file.kind === "temporary" && ageMs > abandonedAfterMs),
     ...newestFirst.filter(({ ageMs }, i) => ageMs > tombstoneLifetimeMs || i >= tombstonesMax),
-    ...abandonedMarks(files),
+    ...abandoned(files, "engine-only"),
     ...(await abandonedLocks(files)),
   ];
   await Promise.allSettled([
@@ -55,25 +55,19 @@ async function found(dir: string, name: string): Promise<FoundFile | undefined> 
   return { path, file, ageMs: elapsedMs(mtimeMs), inode: ino, isEmpty: size === 0 };
 }
 
-/** Container IDs. */
-function recorded(files: readonly FoundFile[]): ReadonlySet<string> {
-  return new Set(files.flatMap(({ file }) => (file.kind === "record" ? [file.containerId] : [])));
-}
-
-function abandonedMarks(files: readonly FoundFile[]): FoundFile[] {
-  const inUse = recorded(files);
+/** Old files of a kind whose sandbox has no record. */
+function abandoned(files: readonly FoundFile[], kind: "engine-only" | "sandbox-lock"): FoundFile[] {
+  const recorded = new Set(
+    files.flatMap(({ file }) => (file.kind === "record" ? [file.containerId] : [])),
+  );
   return files.filter(
     ({ file, ageMs }) =>
-      file.kind === "engine-only" && ageMs > abandonedAfterMs && !inUse.has(file.containerId),
+      file.kind === kind && ageMs > abandonedAfterMs && !recorded.has(file.containerId),
   );
 }
 
 async function abandonedLocks(files: readonly FoundFile[]): Promise<FoundFile[]> {
-  const inUse = recorded(files);
-  const candidates = files.filter(
-    ({ file, ageMs }) =>
-      file.kind === "sandbox-lock" && ageMs > abandonedAfterMs && !inUse.has(file.containerId),
-  );
+  const candidates = abandoned(files, "sandbox-lock");
   if (candidates.length === 0) return [];
   const locked = await lockedInodes();
   return locked === undefined ? [] : candidates.filter(({ inode }) => !locked.has(inode));

@@ -2,6 +2,7 @@ import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { combineErrors } from "#engine/call/failures.ts";
 import { netnsOfRecord } from "#engine/del/chain/netns.ts";
+import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import { attachmentsToDetach } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -44,7 +45,7 @@ export async function detachRecord(
   throw error;
 }
 
-/** Detaches a sandbox that is not the call's. @throws CniError as {@link detachRecord} */
+/** Detaches a sandbox that is not the call's, with its status. @throws CniError as {@link detachRecord} */
 export async function detachRecordOfOthers(
   ctx: CallContext,
   stored: StoredRecord,
@@ -52,6 +53,7 @@ export async function detachRecordOfOthers(
 ): Promise<void> {
   const netns = await netnsOfRecord(ctx, stored.record);
   await detachRecord(ctx, stored, { ...options, netns, isOfOthers: true });
+  await withdrawStatus(ctx.deps, stored.record.pod);
 }
 
 /** The error of a DEL for which networks could not be detached. */

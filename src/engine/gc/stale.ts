@@ -5,7 +5,6 @@ import { collectErrors } from "#engine/call/failures.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
-import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -77,5 +76,4 @@ async function detachListed(
   const stored = await ctx.deps.records.load(listed);
   if (stored === undefined || stored.record.createdAt !== listed.createdAt) return;
   await detachRecordOfOthers(ctx, stored, options);
-  await withdrawStatus(ctx.deps, stored.record.pod);
 }

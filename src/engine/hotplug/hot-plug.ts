@@ -1,4 +1,4 @@
-import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
+import { asCniError, CniError } from "#cni/error.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
@@ -144,8 +144,7 @@ export class HotPlug {
     const outcome = { operations, problems };
     if (isComplete) return { ...this.#settle(pod), ...outcome };
     const lasting = problems.filter(
-      ({ error }) =>
-        error.code !== CniErrorCode.TryAgainLater && !(error instanceof FailedSwapError),
+      ({ error }) => !error.transient && !(error instanceof FailedSwapError),
     );
     if (lasting.length > 0) this.#reports.report(pod, rejectedText(lasting));
     return { ...failed, ...outcome };
@@ -161,8 +160,7 @@ export class HotPlug {
     if (why === "gone") return waiting;
     const fields = { ...sandboxFields(record), err: error };
     this.#deps.logger.warn(fields, "cannot change the networks of a running pod");
-    const isTemporary = problem.code === CniErrorCode.TryAgainLater && why !== "noAgent";
-    if (!isTemporary)
+    if (!problem.transient || why === "noAgent")
       this.#reports.report(pod, why === "noAgent" ? noAgentText(problem) : rejectedText(problems));
     return { ...failed, problems };
   }

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { selectedNetwork } from "#engine/plan/requested-networks.ts";
 import type { PodIdentity } from "#engine/ports/cluster.ts";
@@ -34,8 +34,7 @@ async function isOutdated(
     const network = await selectedNetwork(ctx, pod, element);
     return network.definition !== definition;
   } catch (error) {
-    const isKnown = error instanceof CniError && error.code !== CniErrorCode.TryAgainLater;
-    if (!isKnown) throw error;
+    if (!(error instanceof CniError) || error.transient) throw error;
     return false;
   }
 }

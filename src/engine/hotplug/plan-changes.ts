@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { type EarlierNetwork, planNetworks } from "#engine/plan/plan-attachments.ts";
@@ -73,7 +73,7 @@ export async function planChanges(
     additions.splice(additions.indexOf(moving), 1);
     failures.push({ error: stays(moving.moved), addition: moving, isUnknown: false });
   }
-  const isWrong = failures.some(({ error, isUnknown }) => isUnknown || !isTemporary(error));
+  const isWrong = failures.some(({ error, isUnknown }) => isUnknown || !error.transient);
   const kept = failures.map(({ addition }) => addition.replaced);
   const replaced = changes.additions.map((each) => each.replaced);
   const moved = additions.map((each) => each.moved);
@@ -186,10 +186,6 @@ export function stays({ displayName, ifName }: RecordedAttachment): CniError {
 function problemOf({ addition, error }: { addition: Addition; error: CniError }): HotPlugProblem {
   const { namespace, name } = addition.selection;
   return { error, network: `${namespace}/${name}`, ifName: nameOf(addition) };
-}
-
-function isTemporary({ code }: CniError): boolean {
-  return code === CniErrorCode.TryAgainLater;
 }
 
 /** The kubelet's probes and the pod's connections use the present route. */

@@ -4,7 +4,6 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { isCertainlyOver, otherBoot } from "#engine/call/signs-of-life.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
-import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import type { CalledPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
@@ -188,7 +187,6 @@ export class Leftovers {
       const budget = new TimeBudget(this.#deps.clock, options.budgetMs);
       await detachRecordOfOthers(ctx, stored, { path: options.path, budget });
       ctx.logger.info({ sign }, "detached a leftover sandbox");
-      await withdrawStatus(this.#deps, record.pod);
       return { record, remainsBecause: undefined };
     } catch (error) {
       if (error instanceof HostGoneError) throw error;

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
-import type { AttachmentRecord } from "#engine/record/record.ts";
-import { begunTeardown } from "#engine/record/record.ts";
+import { type AttachmentRecord, begunTeardown, isSame } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
-import { isLatest, isSame, latestSandbox } from "./latest-sandbox.ts";
+import { isLatest, latestSandbox } from "./latest-sandbox.ts";
 
 const pod = { namespace: "default", name: "web", uid: "u1" };
 const key = { containerId: "c1", ifName: "eth0" };

@@ -1,14 +1,9 @@
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { PodIdentity } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { type AttachmentRecord, byAge, type RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge, isSame, type RecordKey } from "#engine/record/record.ts";
 
 type LatestDeps = Pick<EngineDeps, "records" | "bootId">;
-
-/** Whether two keys are those of one sandbox interface. */
-export function isSame(a: RecordKey | undefined, b: RecordKey | undefined): boolean {
-  return a !== undefined && a.containerId === b?.containerId && a.ifName === b.ifName;
-}
 
 /**
  * Whether the sandbox is the pod's latest one, and its DEL has not begun. Other processes may have

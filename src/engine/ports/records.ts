@@ -1,7 +1,6 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, isSame, type RecordKey } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
-import { recordFileName } from "#lib/files/state-files.ts";
 import type { PodIdentity, PodName } from "./cluster.ts";
 
 /** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
@@ -16,8 +15,7 @@ export interface DamagedRecord extends RecordKey {
 /** Whether a record's content was lost with the power. @throws Error if they cannot be listed */
 export async function isLost(records: RecordReader, key: RecordKey): Promise<boolean> {
   const { damaged } = await records.list();
-  const name = recordFileName(key);
-  return damaged.some((each) => each.isIncomplete && recordFileName(each) === name);
+  return damaged.some((each) => each.isIncomplete && isSame(each, key));
 }
 
 /**

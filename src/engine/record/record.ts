@@ -11,6 +11,11 @@ export interface RecordKey {
   readonly ifName: string;
 }
 
+/** Whether two keys are those of one sandbox interface. */
+export function isSame(a: RecordKey | undefined, b: RecordKey | undefined): boolean {
+  return a !== undefined && a.containerId === b?.containerId && a.ifName === b.ifName;
+}
+
 /** The attachments of one sandbox, as resolved at ADD, for DEL, CHECK and GC. */
 export interface AttachmentRecord extends RecordKey {
   readonly netns: string;

@@ -126,7 +126,7 @@ async function configuredDefaultNetwork(
   try {
     return await defaultNetwork({ ...ctx, unlimited: true }, runtimeConfig);
   } catch (error) {
-    const isUnknown = !(error instanceof CniError) || error.code === CniErrorCode.TryAgainLater;
+    const isUnknown = !(error instanceof CniError) || error.transient;
     if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
     ctx.logger.warn({ err: error }, "no record, and no default network to detach from");
     return undefined;

@@ -1,4 +1,4 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { AllocatedDevice, DeviceLookup, DeviceNetwork } from "#engine/ports/devices.ts";
@@ -26,16 +26,12 @@ export async function allocatedDevices(
     networks,
   );
   const failures = answers.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
-  const decisive = failures.find((error) => !isTemporary(error));
+  const decisive = failures.find((error) => !(error instanceof CniError && error.transient));
   if (decisive !== undefined) throw decisive;
   if (failures.length > 0 && !suffices(all, networks)) throw failures[0];
   for (const err of failures)
     ctx.logger.warn({ err }, "devices of the pod are not all known; those of its networks are");
   return all;
-}
-
-function isTemporary(error: unknown): boolean {
-  return error instanceof CniError && error.code === CniErrorCode.TryAgainLater;
 }
 
 /** Whether every network has its device, whatever the unavailable sources would add. */
