@@ -119,11 +119,16 @@ test("overlay openshift puts everything into its own namespace, and the policies
   const all = await kustomize("overlays/openshift");
   const text = JSON.stringify(all);
   expect(text).not.toContain("kube-system:plexusd");
+  expect(text).not.toContain("namespace: kube-system");
   const clusterWide = all.filter(({ metadata }) => metadata.namespace === undefined);
   expect(clusterWide.map(({ kind }) => kind).toSorted()).toEqual([
     "ClusterRole",
     "ClusterRoleBinding",
+    "FlowSchema",
+    "FlowSchema",
     "Namespace",
+    "PriorityLevelConfiguration",
+    "PriorityLevelConfiguration",
     "SecurityContextConstraints",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicy",

@@ -39,6 +39,7 @@ export function valuesSchema(): string {
         port: { type: "integer", minimum: 1, maximum: 65_535 },
         monitoring: enabled,
       }),
+      apiPriority: closed({ enabled }),
       startupTaint: closed({ enabled, key: { type: "string", minLength: 1 } }),
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
       sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),

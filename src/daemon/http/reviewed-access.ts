@@ -6,8 +6,10 @@ import { LruMap } from "#lib/lru-map.ts";
 /** The decision about a request for metrics. */
 export type MetricsAccess = AccessVerdict | "too-many" | "unknown";
 
-/** How long a verdict is cached, and thus how long a revoked permission stays effective. */
-const keptMs = 60_000;
+/** How long a permission is cached, as by the kubelet, and thus stays effective when it is revoked. */
+const allowedMs = 300_000;
+/** How long another verdict is cached. */
+const refusedMs = 60_000;
 
 /** Tokens with a cached verdict, of readers and of others each; more than Prometheus servers. */
 const maxKept = 64;
@@ -36,7 +38,7 @@ export type MetricsGate = (
 
 /**
  * Lets bearers read the metrics if the API server authorizes their token to `get /metrics`.
- * Caches verdicts for a minute by the token's hash. Known readers have a separate cache and no rate
+ * Caches verdicts by the token's hash. Known readers have a separate cache and no rate
  * limit, so unknown tokens cannot displace them. Never rejects: without an answer it is `unknown`.
  */
 export function reviewedAccess(options: {
@@ -58,10 +60,10 @@ export function reviewedAccess(options: {
     const known = reader ?? strangers.peek(key);
     if (known !== undefined && known.until > now()) return settled(known);
     if (reader === undefined && !mayAsk(address)) return "too-many";
-    const asked = { verdict: options.review(token, "/metrics"), until: now() + keptMs };
+    const asked = { verdict: options.review(token, "/metrics"), until: now() + refusedMs };
     (reader === undefined ? strangers : readers).set(key, asked);
     const verdict = await settled(asked);
-    if (verdict === "allowed") readers.set(key, asked);
+    if (verdict === "allowed") readers.set(key, { ...asked, until: now() + allowedMs });
     else if (verdict !== "unknown") readers.delete(key);
     return verdict;
   };
