@@ -73,10 +73,10 @@ export async function openNode(options: NodeOptions): Promise<Node> {
     ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
   ];
   const conf = () => readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
-  const hotPlug = { engine, conf, metrics: options.hotPlugMetrics };
+  const work = { engine, conf, metrics: options.hotPlugMetrics };
   // Pods expect to be attached only where plexusd is the node's CNI.
   const duties =
-    nodeConf && nodeDuties({ ...options, readiness, hosts: calls.sandboxHosts, hotPlug });
+    nodeConf && nodeDuties({ ...options, ...work, readiness, hosts: calls.sandboxHosts });
   return { ...options, engine, calls, readiness, duties };
 }
 

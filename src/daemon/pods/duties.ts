@@ -1,16 +1,18 @@
 import type { Cluster } from "#daemon/cluster.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
+import type { Engine } from "#engine/engine.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
+import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { AgentTasks } from "./agent-tasks.ts";
-import { HotPlugQueue, type HotPlugQueueOptions } from "./hot-plug.ts";
-import { LostInterfaces, type LostInterfacesOptions } from "./lost-interfaces.ts";
-import { MirrorPods, type MirrorPodsOptions } from "./mirror-pods.ts";
+import { type HotPlugMetrics, HotPlugQueue } from "./hot-plug.ts";
+import { LostInterfaces } from "./lost-interfaces.ts";
+import { MirrorPods } from "./mirror-pods.ts";
 import { startupTaint } from "./startup-taint.ts";
-import { StatusGuard, type StatusGuardOptions } from "./status-guard.ts";
+import { StatusGuard } from "./status-guard.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
 /** What plexusd does for its node in a cluster, besides serving calls. */
@@ -33,21 +35,20 @@ export function nodeDuties(options: {
   readonly readiness: () => readonly string[];
   readonly logger: Logger;
   readonly hosts: SandboxHosts;
-  readonly hotPlug: Pick<HotPlugQueueOptions, "engine" | "conf" | "metrics"> &
-    Pick<LostInterfacesOptions, "engine"> &
-    Pick<StatusGuardOptions, "engine"> &
-    Pick<MirrorPodsOptions, "engine">;
+  readonly engine: Engine;
+  readonly conf: HotPlugOptions["conf"];
+  readonly metrics: HotPlugMetrics;
 }): NodeDuties | undefined {
-  const { cluster, config, records, readiness, logger, hosts } = options;
+  const { cluster, config, records, readiness, logger, hosts, engine, conf, metrics } = options;
   const { node, events } = cluster;
   if (node === undefined) return undefined;
   const { nodePods } = node;
   const clock = (): number => performance.now();
   const isOn = (namespace: string): boolean =>
     mayHotPlug({ ...defaultEngineConfig, ...config.current().engine }, namespace);
-  const guard = new StatusGuard({ ...options.hotPlug, nodePods, logger, clock });
-  const common = { ...options.hotPlug, tasks: new AgentTasks(hosts), nodePods, logger, clock };
-  const hotPlug = new HotPlugQueue({ ...common, guard, isOn });
+  const common = { engine, conf, tasks: new AgentTasks(hosts), nodePods, logger, clock };
+  const guard = new StatusGuard(common);
+  const hotPlug = new HotPlugQueue({ ...common, metrics, guard, isOn });
   const mirrorPods = new MirrorPods(common);
   const plexusNamespace = (): string =>
     config.current().engine.plexusNamespace ?? defaultEngineConfig.plexusNamespace;

@@ -3,10 +3,10 @@ import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import { changeRoutes } from "./apply.ts";
-import { planDefaultRoute } from "./plan.ts";
+import { type ChangedRoutes, changeRoutes } from "./apply.ts";
+import { planDefaultRoute, type RoutePlan } from "./plan.ts";
 import { type RoutesAfter, withDefaultRoutes } from "./result-edit.ts";
-import type { RoutedAttachment } from "./route-state.ts";
+import type { RoutedAttachment, RouteState } from "./route-state.ts";
 import { yieldedRoutes } from "./yielded-routes.ts";
 
 /**
@@ -23,10 +23,7 @@ export async function applyDefaultRoutes(
 ): Promise<readonly Attached[]> {
   const attachments = attached.map(routedAttachment);
   if (attachments.every(({ requested }) => requested === undefined)) return attached;
-  const namespace = { netns, transport: netlinkTransport(ctx) };
-  const changed = await asIoFailure(() =>
-    changeRoutes(namespace, (state) => planDefaultRoute(state, attachments)),
-  );
+  const changed = await changeRoutesOf(ctx, netns, (state) => planDefaultRoute(state, attachments));
   if (changed === undefined) return attached;
   return attached.map((each) => {
     const lost = yieldedRoutes(changed, routedAttachment(each));
@@ -35,6 +32,15 @@ export async function applyDefaultRoutes(
       yieldedRoutes: [...(each.yieldedRoutes ?? []), ...lost],
     };
   });
+}
+
+/** Changes the routes of a sandbox, as {@link changeRoutes}. */
+export function changeRoutesOf(
+  ctx: CallContext,
+  netns: string,
+  plan: (state: RouteState) => RoutePlan,
+): Promise<ChangedRoutes | undefined> {
+  return asIoFailure(() => changeRoutes({ netns, transport: netlinkTransport(ctx) }, plan));
 }
 
 /** The attachment with the kernel's default routes in its result. */

@@ -8,8 +8,13 @@ import type { RecordedAttachment, YieldedRoute } from "#engine/record/record.ts"
 import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import type { KernelRoute } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
-import { changeRoutes, readRoutes } from "./apply.ts";
-import { applyDefaultRoutes, routedAttachment, withRoutesAfter } from "./default-routes.ts";
+import { readRoutes } from "./apply.ts";
+import {
+  applyDefaultRoutes,
+  changeRoutesOf,
+  routedAttachment,
+  withRoutesAfter,
+} from "./default-routes.ts";
 import { type RoutePlan, withoutHops } from "./plan.ts";
 import { isMainTable } from "./result-edit.ts";
 import { defaultsOf, indexesOf, type RoutedAttachment, type RouteState } from "./route-state.ts";
@@ -46,23 +51,20 @@ export async function routePlugged(
   netns: string,
   { before, earlier, added, replaced }: PluggedNetwork,
 ): Promise<{ readonly earlier: readonly Attached[]; readonly added: Attached }> {
-  const namespace = { netns, transport: netlinkTransport(ctx) };
   if (added.planned.selection?.defaultRoute !== undefined) {
     // What its plugins took, the others have to yield: they get it back.
-    await asIoFailure(() => changeRoutes(namespace, (state) => planKept(state, before, nothing)));
+    await changeRoutesOf(ctx, netns, (state) => planKept(state, before, nothing));
     const all = await applyDefaultRoutes(ctx, netns, [...earlier, added]);
     return { earlier: all.slice(0, -1), added: all.at(-1) as Attached };
   }
   const routed = routedAttachment(added);
-  const changed = await asIoFailure(() =>
-    changeRoutes(namespace, (state) =>
-      planKept(state, before, {
-        isOwn: newIndexes(routed, { state, before }),
-        own: ownFamilies(replaced),
-        // Nothing may hold them now: an attachment that did, and could not be detached, is gone.
-        awaited: yieldedFamilies(earlier),
-      }),
-    ),
+  const changed = await changeRoutesOf(ctx, netns, (state) =>
+    planKept(state, before, {
+      isOwn: newIndexes(routed, { state, before }),
+      own: ownFamilies(replaced),
+      // Nothing may hold them now: an attachment that did, and could not be detached, is gone.
+      awaited: yieldedFamilies(earlier),
+    }),
   );
   if (changed === undefined) return { earlier, added };
   const yielded = yieldedRoutes(changed, routed).filter(({ dst }) =>
@@ -77,9 +79,8 @@ export async function restoreRoutes(
   netns: string,
   before: RouteState,
 ): Promise<void> {
-  const namespace = { netns, transport: netlinkTransport(ctx) };
   try {
-    await changeRoutes(namespace, (state) => planKept(state, before, nothing));
+    await changeRoutesOf(ctx, netns, (state) => planKept(state, before, nothing));
   } catch (err) {
     if (err instanceof HostGoneError) throw err;
     ctx.logger.error({ err }, "cannot restore the default routes of a running pod");
@@ -175,11 +176,7 @@ export async function giveBackRoutes(
   });
   if (yielding.length === 0) return [];
   const yielded = yielding.flatMap(({ back }) => back);
-  const changed = await asIoFailure(() =>
-    changeRoutes({ netns, transport: netlinkTransport(ctx) }, (state) =>
-      planGivenBack(state, yielded),
-    ),
-  );
+  const changed = await changeRoutesOf(ctx, netns, (state) => planGivenBack(state, yielded));
   if (changed === undefined) return [];
   return yielding.map(({ left }) => withRoutesAfter(left, changed.after));
 }
