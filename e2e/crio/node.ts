@@ -171,7 +171,7 @@ export class CrioNode implements AsyncDisposable {
   /** Starts plexusd without letting it write the node's CNI configuration. */
   async startPlexusdWithoutConf(...flags: string[]): Promise<void> {
     const command: Command = [nodeBinary(), distPath("plexusd.js")];
-    const own = ["--config", configFile, "--manifests", manifestsDir, "--http", "off"];
+    const own = ["--config", configFile, "--manifests", manifestsDir, "--http", "false"];
     const daemon = await this.host.startDaemon("plexusd", [...command, ...own, ...flags]);
     this.#plexusd = daemon;
     await daemon.waitUntil("plexusd serves", () => daemon.log.includes("plexusd serves"));

@@ -158,6 +158,14 @@ describe("the chart's values", () => {
     expect(configOf(all)).toMatchObject(config);
   });
 
+  test("remove the probes with http: false", async () => {
+    const config = { http: false, hotPlug: false };
+    const all = await renderChart({ values: { config } });
+    const [plexusd] = byKind("DaemonSet", all).spec.template.spec.containers;
+    expect(Object.keys(plexusd).filter((key) => key.endsWith("Probe"))).toEqual([]);
+    expect(configOf(all)).toMatchObject(config);
+  });
+
   test("set tolerations and nodeSelector of every DaemonSet, and the container runtime's socket", async () => {
     const tolerations = [{ key: "example.org/network", operator: "Exists" }];
     const placed = { tolerations, nodeSelector: { pool: "a" } };

@@ -44,6 +44,6 @@ test("the units that start plexusd on demand use the shim's socket, and flags th
   );
   expect(/^ListenStream=(.*)$/m.exec(socket)?.[1]).toBe(defaultPaths.socket);
   const [, , ...argv] = /^ExecStart=(.*)$/m.exec(service)?.[1]?.split(" ") ?? [];
-  const flags = { source: { kind: "files" }, local: true, http: "off" };
+  const flags = { source: { kind: "files" }, local: true, http: "false" };
   expect(parseFlags(argv)).toMatchObject({ kind: "run", flags });
 });

@@ -37,7 +37,7 @@ export interface PlexusdOptions extends PlexusdPaths {
 /** The flags of a plexusd that serves shims from manifests, without HTTP. */
 export function plexusdFlags({ socket, stateDir, manifests }: PlexusdPaths): string[] {
   const source = manifests === undefined ? [] : ["--manifests", manifests];
-  return [...source, "--socket", socket, "--state-dir", stateDir, "--http", "off"];
+  return [...source, "--socket", socket, "--state-dir", stateDir, "--http", "false"];
 }
 
 /** The variables that point a shim to such a plexusd, and keep it from starting plexus-standalone. */

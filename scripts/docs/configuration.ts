@@ -22,9 +22,9 @@ const head = `<!-- Made by make docs from config-keys.ts in src/engine and daemo
 
 To change plexusd's configuration, run \`kubectl -n kube-system edit configmap plexus-config\`, or set
 \`config\` in the [chart's values](../operations/helm.md). plexusd reads its key \`config.yaml\` as
-\`${defaultPaths.configFile}\` (\`--config FILE\`), again whenever it changes. Every key is optional. To
-check a file in advance, run \`plexusctl config check FILE\` ([in the
-image](../operations/upgrade.md#upgrade)).
+\`${defaultPaths.configFile}\` (\`--config FILE\`), again whenever it changes. Every key is optional.
+Switches are \`true\` or \`false\`. To check a file in advance, run \`plexusctl config check FILE\` ([in
+the image](../operations/upgrade.md#upgrade)).
 
 plexusd rejects unknown keys and wrong values with line, key and value. If a changed file is
 invalid, the previous configuration stays in effect, and the log and an event on the Node give the

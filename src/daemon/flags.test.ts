@@ -7,7 +7,10 @@ const { socket, stateDir } = defaultPaths;
 test.each([
   [[], { source: { kind: "api" } }],
   [["--kubeconfig", "k"], { source: { kind: "api", kubeconfig: "k" } }],
-  [["--manifests", "m", "--http=off"], { source: { kind: "manifests", dir: "m" }, http: "off" }],
+  [
+    ["--manifests", "m", "--http=false"],
+    { source: { kind: "manifests", dir: "m" }, http: "false" },
+  ],
   [["--cni-conf-dir=/d", "--node", "n"], { source: { kind: "api" }, cniConfDir: "/d", node: "n" }],
   [["--local", "--idle-exit=60"], { source: { kind: "files" }, local: true, idleExit: 60 }],
   [["--thin"], { source: { kind: "api" }, thin: true }],

@@ -45,7 +45,7 @@ export async function plexus(
   options: PlexusOptions = {},
 ): Promise<Contender> {
   const {
-    http = "off",
+    http = "false",
     defaultNetwork = confList(networks[0]),
     delegateTimeoutMs = 2000,
   } = options;

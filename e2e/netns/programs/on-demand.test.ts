@@ -15,7 +15,7 @@ import { waitUntil } from "../../support/wait.ts";
 /** As deploy/systemd/plexusd.service has it: root, without any capability. */
 const plexusd = [
   ...["setpriv", "--bounding-set=-all", "--inh-caps=-all"],
-  ...[nodeBinary(), distPath("plexusd.js"), "--local", "--http", "off"],
+  ...[nodeBinary(), distPath("plexusd.js"), "--local", "--http", "false"],
 ];
 
 /** What stands for systemd, and for both units. */

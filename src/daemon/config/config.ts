@@ -61,8 +61,9 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     apiTimeoutMs,
     statusWaitMs,
     kubeletDir,
-    http: parseListenAddress(keys.http),
-    metricsAddress: parseMetricsAddress(keys.metricsAddress),
+    http: keys.http === false ? undefined : parseListenAddress(keys.http),
+    metricsAddress:
+      keys.metricsAddress === false ? undefined : parseMetricsAddress(keys.metricsAddress),
     logLevel,
     nodeConf: nodeConfSpec(keys),
     startupTaint: file.startupTaint,

@@ -21,15 +21,20 @@ const directories = () =>
     error: "must be an absolute path, or a list of them",
   });
 
+const addressOrFalse = (isAddress: (text: string) => unknown, error: string) =>
+  z.union([z.literal(false), z.string().refine(isAddress, { error })], { error });
+
 const listenAddress = () =>
-  z.string().refine((text) => text === "off" || parseListenAddress(text), {
-    error: 'must be "off", or an IP address and a port: 127.0.0.1:19500, [::1]:19500',
-  });
+  addressOrFalse(
+    parseListenAddress,
+    "must be false, or an IP address and a port: 127.0.0.1:19500, [::1]:19500",
+  );
 
 const metricsAddress = () =>
-  z.string().refine((text) => text === "off" || parseMetricsAddress(text), {
-    error: 'must be "off", or an address and a port: *:19501, 10.0.0.1:19501, [fd00::1]:19501',
-  });
+  addressOrFalse(
+    parseMetricsAddress,
+    "must be false, or an address and a port: *:19501, 10.0.0.1:19501, [fd00::1]:19501",
+  );
 
 /** The keys of `primary`. */
 export const primaryKeys = {
@@ -65,14 +70,14 @@ export const daemonKeys = {
     schema: listenAddress,
     default: "127.0.0.1:19500",
     restart: true,
-    description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `off`.",
+    description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none.",
   },
   metricsAddress: {
     schema: metricsAddress,
-    default: "off",
+    default: false,
     restart: true,
     description:
-      "Address and port of `/metrics` over TLS, or `*:PORT` for every address of the node, or `off`. The API server must allow the caller's token to `get` the path `/metrics`. `deploy/components/metrics` sets it up: [metrics](../operations/metrics.md).",
+      "Address and port of `/metrics` over TLS, or `*:PORT` for every address of the node, or `false` for none. The API server must allow the caller's token to `get` the path `/metrics`. `deploy/components/metrics` sets it up: [metrics](../operations/metrics.md).",
   },
   logLevel: {
     schema: () => z.enum(["debug", "info", "warn", "error"]),

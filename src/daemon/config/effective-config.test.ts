@@ -28,7 +28,7 @@ async function open(config: string, times: { settleMs?: number; pollMs?: number 
   const reloads: boolean[] = [];
   const levels: string[] = [];
   const effective = await openEffectiveConfig({
-    flags: { config, source: { kind: "api" }, socket: "", stateDir: "", http: "off" },
+    flags: { config, source: { kind: "api" }, socket: "", stateDir: "", http: "false" },
     logger: new FakeLogger(),
     metrics: { configReloaded: (isValid) => reloads.push(isValid) },
     setLogLevel: (level) => levels.push(level),

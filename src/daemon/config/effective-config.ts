@@ -151,13 +151,13 @@ function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
 
 function httpAddress(flag: string): DaemonConfig["http"] {
   const address = parseListenAddress(flag);
-  if (address !== undefined || flag === "off") return address;
-  throw new Error(`--http ${JSON.stringify(flag)}: must be "off", or an IP address and a port`);
+  if (address !== undefined || flag === "false") return address;
+  throw new Error(`--http ${JSON.stringify(flag)}: must be false, or an IP address and a port`);
 }
 
 function metricsAddress(flag: string): DaemonConfig["metricsAddress"] {
   const address = parseMetricsAddress(flag);
-  if (address !== undefined || flag === "off") return address;
-  const wanted = 'must be "off", an IP address and a port, or *:PORT';
+  if (address !== undefined || flag === "false") return address;
+  const wanted = "must be false, an IP address and a port, or *:PORT";
   throw new Error(`--metrics ${JSON.stringify(flag)}: ${wanted}`);
 }

@@ -116,7 +116,7 @@ test.each([
     { shimDir: "/var/lib/cni/bin", binDirs },
   ],
 ])("parseConfig(%j) derives the paths of the primary CNI and plugins", (text, nodeConf) => {
-  expect(parseConfig(`http: off\n${text}`, "x")).toMatchObject({ nodeConf, http: undefined });
+  expect(parseConfig(`http: false\n${text}`, "x")).toMatchObject({ nodeConf, http: undefined });
 });
 
 test.each([
@@ -136,7 +136,10 @@ test.each([
   ["startupTaint: plexus.dev/not ready", "1: startupTaint: must be the key of a taint"],
   ["cniBinDir: []", "1: cniBinDir: "],
   ["cniBinDir: [bin]", "1: cniBinDir"],
-  ["http: localhost:80", '1: http: must be "off"'],
+  ["http: localhost:80", "1: http: must be false, or an IP address"],
+  ["http: 7", "1: http: must be false, or an IP address"],
+  ["http: off", "1: http: must be false, or an IP address and a port: 127.0.0.1:19500"],
+  ["metricsAddress: off", "1: metricsAddress: must be false, or an address and a port: *:19501"],
   ["http: 127.0.0.1:99999", "1: http: "],
   ["primary: {conf: a/b}", "1: primary.conf: must be a file name"],
   ["delegates: [x]", "1: delegates[0]: "],
