@@ -1,9 +1,8 @@
-import { randomUUID } from "node:crypto";
-import { cp, mkdir, mkdtemp, readFile, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { Host } from "../cluster/machine/host.ts";
 import { writeBusyboxImage } from "../cluster/machine/images.ts";
+import { Machine } from "../cluster/machine/machine.ts";
 import { Reaper } from "../cluster/machine/reaper.ts";
 import type { Command, RunResult } from "../cluster/machine/run.ts";
 import { type HostState, type HostStateKind, readHostState } from "../support/host-state.ts";
@@ -27,15 +26,16 @@ const comparedKinds: readonly HostStateKind[] = [
 const podmanCgroup = "libpod_parent";
 
 /** A machine with podman, containerd with nerdctl, and cnitool, without Kubernetes. */
-export class ClientsMachine implements AsyncDisposable {
-  /** What a reboot keeps, seen from outside: /etc/cni is `${root}/etc/cni`. */
-  readonly root: string;
+export class ClientsMachine extends Machine implements AsyncDisposable {
   readonly #tools: ClientTools;
   readonly #reaper: Reaper;
-  #host: Host | undefined;
 
   private constructor(tools: ClientTools, directory: string) {
-    this.root = join(directory, "machine");
+    super({
+      ...{ name: "clients", init: tools.init, root: join(directory, "machine") },
+      logs: join(directory, "logs"),
+      setup: `cp -r "$1/settings/." /etc/`,
+    });
     this.#tools = tools;
     this.#reaper = new Reaper({ directory, cgroup: podmanCgroup });
   }
@@ -46,7 +46,7 @@ export class ClientsMachine implements AsyncDisposable {
     const directory = await mkdtemp(join(tmpdir(), "plexus-clients-"));
     const machine = new ClientsMachine(tools, directory);
     try {
-      await machine.#writeFiles();
+      await machine.writeFiles();
       await machine.boot();
       const image = await writeBusyboxImage(join(tools.debian, "usr/bin/busybox"), directory);
       await machine.sh(`podman load -i ${image}; nerdctl load -i ${image}`);
@@ -58,26 +58,13 @@ export class ClientsMachine implements AsyncDisposable {
   }
 
   /** Boots the machine with the files that the last boot has left, and starts containerd. */
-  async boot(): Promise<void> {
-    await this.#host?.kill();
-    await writeFile(join(this.root, "boot-id"), `${randomUUID()}\n`);
-    const setup = join(import.meta.dirname, "../cluster/kubernetes/node-setup.sh");
-    this.#host = await Host.start({
-      name: "clients",
-      init: this.#tools.init,
-      logs: join(dirname(this.root), "logs"),
-      setup: `${await readFile(setup, "utf8")}\ncp -r "$1/settings/." /etc/`,
-      args: [this.root],
-    });
+  override async boot(): Promise<void> {
+    await this.powerOff();
+    await super.boot();
     const command = this.#withEnvironment(["containerd"]);
     const daemon = await this.host.startDaemon("containerd", command);
     const ready = async (): Promise<boolean> => (await this.try("nerdctl version")).exitCode === 0;
     await daemon.waitUntil("containerd answers", ready);
-  }
-
-  get host(): Host {
-    if (this.#host === undefined) throw new Error("the machine is down");
-    return this.#host;
   }
 
   /** Runs shell commands in the checkout, as root. @throws Error when one fails */
@@ -96,7 +83,7 @@ export class ClientsMachine implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#host?.kill();
+    await this.powerOff();
     await this.#reaper.reap();
   }
 
@@ -113,7 +100,8 @@ export class ClientsMachine implements AsyncDisposable {
     return ["env", `PATH=${path}`, `LD_LIBRARY_PATH=${libraries}`, ...command];
   }
 
-  async #writeFiles(): Promise<void> {
+  override async writeFiles(): Promise<void> {
+    await super.writeFiles();
     const { podman, nerdctl, cnitool, debian } = this.#tools;
     const bin = join(this.root, "bin");
     // podman requires that its directory of plugins exists.
@@ -122,7 +110,6 @@ export class ClientsMachine implements AsyncDisposable {
     await symlink(nerdctl, join(bin, "nerdctl"));
     await symlink(cnitool, join(bin, "cnitool"));
     await symlink(join(debian, "usr/bin/busybox"), join(bin, "wget"));
-    await writeFile(join(this.root, "machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
     const settings = join(this.root, "settings");
     await cp(join(podman, "etc/containers"), join(settings, "containers"), { recursive: true });
     for (const [name, text] of Object.entries(settingsOf(this.#tools))) {

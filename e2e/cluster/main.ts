@@ -102,7 +102,7 @@ async function hold(nodes: number): Promise<void> {
   const state: State = {
     pid: process.pid,
     directory: cluster.directory,
-    imports: cluster.nodes.map((node) => node.host.command(node.importCommand())),
+    imports: cluster.nodes.map((node) => node.host.command(node.runtime.importCommand())),
   };
   // One checkout holds one cluster.
   await writeFile(stateFile, JSON.stringify(state), { flag: "wx" });

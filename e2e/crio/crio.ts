@@ -2,9 +2,9 @@
 
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { NodeRuntime } from "../cluster/kubernetes/runtime.ts";
 import type { Host } from "../cluster/machine/host.ts";
 import type { Command } from "../cluster/machine/run.ts";
+import type { NodeRuntime } from "../cluster/machine/runtime-machine.ts";
 import type { Daemon } from "../support/daemon.ts";
 import {
   crioConfig,

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { randomUUID } from "node:crypto";
-import { cp, mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { makeCgroups } from "../cluster/machine/cgroups.ts";
-import { Host } from "../cluster/machine/host.ts";
 import { writePauseImage } from "../cluster/machine/images.ts";
 import { Reaper } from "../cluster/machine/reaper.ts";
 import type { Command } from "../cluster/machine/run.ts";
+import { RuntimeMachine, type RuntimeMachineOptions } from "../cluster/machine/runtime-machine.ts";
 import type { Daemon } from "../support/daemon.ts";
 import { type HostStateKind, readHostState } from "../support/host-state.ts";
 import { manifestText } from "../support/node/manifests.ts";
@@ -16,7 +14,7 @@ import { distPath, nodeBinary } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { Crio } from "./crio.ts";
 import { CrioPod, type PodOptions } from "./pod.ts";
-import { type CrioTools, prepareCrioTools } from "./tools.ts";
+import { prepareCrioTools } from "./tools.ts";
 
 const confDir = "/etc/cni/net.d";
 const manifestsDir = "/etc/plexus/manifests";
@@ -62,34 +60,31 @@ interface LoggedCall {
 }
 
 /** A machine with CRI-O and, once started, plexusd, that can be killed and booted again. */
-export class CrioNode implements AsyncDisposable {
-  /** What a reboot keeps, seen from outside: the node's /etc/cni is `${root}/etc/cni`, and so on. */
-  readonly root: string;
-  /** The control group to keep pods in. */
-  readonly cgroup: string;
-  readonly #tools: CrioTools;
+export class CrioNode extends RuntimeMachine implements AsyncDisposable {
   readonly #reaper: Reaper;
-  readonly #pauseImage: string;
   readonly #crio: Crio;
-  #host: Host | undefined;
   #plexusd: Daemon | undefined;
 
-  private constructor(tools: CrioTools, directory: string, pauseImageArchive: string) {
-    this.#tools = tools;
-    this.#crio = new Crio(tools);
-    this.root = join(directory, "node");
-    this.cgroup = basename(directory);
-    this.#reaper = new Reaper({ directory, cgroup: this.cgroup });
-    this.#pauseImage = pauseImageArchive;
+  private constructor(crio: Crio, options: Omit<RuntimeMachineOptions, "runtime">) {
+    super({ ...options, runtime: crio });
+    this.#crio = crio;
+    this.#reaper = new Reaper({ directory: dirname(this.root), cgroup: this.cgroup });
   }
 
   /** A node that has booted, with CRI-O and a primary CNI, and without Plexus. */
   static async create(): Promise<CrioNode> {
     const tools = await prepareCrioTools();
+    const { init, cniPlugins } = tools;
     const directory = await mkdtemp(join(tmpdir(), "plexus-crio-"));
-    const node = new CrioNode(tools, directory, await writePauseImage(tools.init, directory));
+    const node = new CrioNode(new Crio(tools), {
+      ...{ name: "crio-node", init, cniPlugins, cgroup: basename(directory) },
+      root: join(directory, "node"),
+      logs: process.env.PLEXUS_E2E_LOGS ?? join(directory, "logs"),
+      primaryNetwork: JSON.stringify(primaryNetwork),
+      images: [await writePauseImage(init, directory)],
+    });
     try {
-      await node.#writeFiles();
+      await node.#writePlexusFiles();
       await node.boot();
       return node;
     } catch (error) {
@@ -98,49 +93,9 @@ export class CrioNode implements AsyncDisposable {
     }
   }
 
-  /** The host that the node runs on. @throws Error while the node is down */
-  get host(): Host {
-    if (this.#host === undefined) throw new Error("the node is down");
-    return this.#host;
-  }
-
-  /** Boots the node, which must be down, with the files that the last boot has left; no plexusd. */
-  async boot(): Promise<void> {
-    await writeFile(this.at("boot-id"), `${randomUUID()}\n`);
-    const setup = join(import.meta.dirname, "../cluster/kubernetes/node-setup.sh");
-    this.#host = await Host.start({
-      name: "crio-node",
-      init: this.#tools.init,
-      logs: process.env.PLEXUS_E2E_LOGS ?? join(dirname(this.root), "logs"),
-      setup: await readFile(setup, "utf8"),
-      args: [this.root],
-    });
-    await this.host.run([...this.#crio.importCommand(), this.#pauseImage]);
-    await this.startCrio();
-  }
-
-  /** Ends everything on the node at once: a power cut. */
-  async powerOff(): Promise<void> {
-    await this.#host?.kill();
-    await this.#crio.stop();
-    this.#host = undefined;
+  override async powerOff(): Promise<void> {
+    await super.powerOff();
     this.#plexusd = undefined;
-  }
-
-  /** Starts CRI-O, which must not be running, and waits until it answers. */
-  async startCrio(): Promise<void> {
-    await this.#crio.start(this.host);
-  }
-
-  /** Stops CRI-O. Pods stay. */
-  async stopCrio(): Promise<void> {
-    await this.#crio.stop();
-  }
-
-  /** Stops CRI-O and starts it again: it then checks its pods and collects garbage. */
-  async restartCrio(): Promise<void> {
-    await this.stopCrio();
-    await this.startCrio();
   }
 
   /** Whether CRI-O would start pods. */
@@ -217,11 +172,6 @@ export class CrioNode implements AsyncDisposable {
     return this.#crio.call<T>(method, request);
   }
 
-  /** The path of a file that a reboot keeps, seen from outside. */
-  at(path: string): string {
-    return join(this.root, path);
-  }
-
   /** What attachments have left on the node, one line each: `attachment records: ./ID@eth0.record`. */
   async remains(): Promise<string[]> {
     const run = (command: Command): Promise<string> => this.host.run(command);
@@ -244,14 +194,10 @@ export class CrioNode implements AsyncDisposable {
     return links.flatMap(({ ifname }) => ifname ?? []);
   }
 
-  async #writeFiles(): Promise<void> {
-    for (const place of [confDir, manifestsDir]) await mkdir(this.at(place), { recursive: true });
-    await cp(this.#tools.cniPlugins, this.at("opt/cni/bin"), { recursive: true });
-    await cp(distPath("plexus"), this.at("opt/cni/bin/plexus"));
-    await writeFile(this.at(`${confDir}/10-primary.conflist`), JSON.stringify(primaryNetwork));
+  async #writePlexusFiles(): Promise<void> {
+    await this.writeFiles();
+    await mkdir(this.at(manifestsDir), { recursive: true });
+    await cp(distPath("plexus"), join(this.cniBinDir, "plexus"));
     await writeFile(this.at(configFile), JSON.stringify(plexusConfig));
-    await writeFile(this.at("machine-id"), `${randomUUID().replaceAll("-", "")}\n`);
-    await this.#crio.writeFiles(this.root);
-    await makeCgroups(this.cgroup);
   }
 }

@@ -80,11 +80,11 @@ test("twelve pods that start at once all start, although the MAC address of thei
 
 test("CRI-O is ready for pods once plexusd is, and has then collected attachments without a pod", async () => {
   const node = await startPlexusNode();
-  await node.stopCrio();
+  await node.runtime.stop();
   await attachWithoutCrio(node, "forgotten");
   expect(await node.remains()).not.toEqual([]);
   await node.stopPlexusd();
-  await node.startCrio();
+  await node.runtime.start(node.host);
   expect(await node.isNetworkReady()).toBe(false);
   await node.startPlexusd();
   await node.waitUntilNetworkIsReady();
@@ -100,7 +100,7 @@ test("pods that started before Plexus keep their network when CRI-O restarts, un
   await node.startPlexusd();
   const after = await node.runPod("after", { networks: "storage" });
   const addresses = [await before.ip(), await after.ip()];
-  await node.restartCrio();
+  await node.restartRuntime();
   await waitUntil("garbage is collected", () => node.calls().includes("GC"));
   expect([await before.ip(), await after.ip()]).toEqual(addresses);
   expect(await before.links()).toEqual(["eth0"]);
@@ -123,7 +123,7 @@ test("an upgrade from a release whose network was named plexus keeps every pod's
   await node.stopPlexusd();
   await node.startPlexusd();
   expect(JSON.parse(await readFile(node.at(conf), "utf8"))).toMatchObject({ name: "primary" });
-  await node.restartCrio();
+  await node.restartRuntime();
   await waitUntil("garbage is collected", () => node.calls().includes("GC"));
   expect([await before.ip(), await former.ip()]).toEqual(addresses);
   expect(await former.links()).toEqual(["eth0", "net1"]);
@@ -157,7 +157,7 @@ test("while plexusd is unavailable, pods are detached; new pods start when it is
   await node.startPlexusd();
   expect(await (await third).links()).toEqual(["eth0", "net1"]);
   await node.stopPlexusd();
-  const restarted = node.restartCrio();
+  const restarted = node.restartRuntime();
   await node.startPlexusd();
   await restarted;
   expect(await second.ip()).toMatch(address);

@@ -6,7 +6,7 @@ import type { Daemon } from "../../support/daemon.ts";
 import type { Host } from "../machine/host.ts";
 import { pauseImage } from "../machine/images.ts";
 import type { Command } from "../machine/run.ts";
-import type { NodeRuntime } from "./runtime.ts";
+import type { NodeRuntime } from "../machine/runtime-machine.ts";
 import { programPath, type Tools } from "./tools.ts";
 
 /** containerd, of Debian or of the release that PLEXUS_E2E_CONTAINERD selects. */

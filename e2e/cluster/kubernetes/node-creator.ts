@@ -3,9 +3,9 @@
 import { join } from "node:path";
 import { Crio } from "../../crio/crio.ts";
 import { prepareCrioTools } from "../../crio/tools.ts";
+import type { NodeRuntime } from "../machine/runtime-machine.ts";
 import { Containerd } from "./containerd.ts";
 import { ClusterNode, type NodeOptions } from "./node.ts";
-import type { NodeRuntime } from "./runtime.ts";
 import type { Tools } from "./tools.ts";
 
 /** Writes the files of the first node of a cluster (1), of the second, and so on. */

@@ -112,9 +112,9 @@ export function deviceScenarios(scene: () => Scene): void {
     const { target } = scene();
     // Started first, because the list is written twice a minute.
     await scene().startPod("listed", { networks: "red" });
-    const { runtimeSocket } = ownCluster(scene()).node;
+    const { socket } = ownCluster(scene()).node.runtime;
     const overlay = await kustomize(target, sandboxes);
-    await target.apply(overlay.replaceAll("/run/containerd/containerd.sock", runtimeSocket));
+    await target.apply(overlay.replaceAll("/run/containerd/containerd.sock", socket));
     try {
       const { containerId } = await recordOf(scene(), "listed");
       const listed = (): Promise<string> => target.inNode(["cat", "/run/plexus/sandboxes.json"]);
