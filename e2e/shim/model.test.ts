@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { fixedCases } from "../simulation/testing/fixed-cases.ts";
 import { runModel } from "../simulation/testing/model-shim.ts";
 import { runShim } from "../simulation/testing/real-shim.ts";
 import { shimCase } from "../simulation/testing/shim-cases.ts";
@@ -34,6 +35,11 @@ test(`the simulator's model of the shim does as the shim in ${cases} random case
   };
   await Promise.all(Array.from({ length: atOnce }, work));
   expect(differences).toEqual([]);
+});
+
+// The model has the same test in the simulation's folder.
+test.each(fixedCases)("the shim: $name", async ({ name: _, case: wanted, ...end }) => {
+  expect(await runShim(wanted, { shim, podNetns })).toEqual(end);
 });
 
 let last: Promise<unknown> = Promise.resolve();

@@ -1,5 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { formatDefaultPlan } from "#records/record-file.ts";
+import { fixedCases } from "../testing/fixed-cases.ts";
+import { runModel } from "../testing/model-shim.ts";
 import { netns, order, ShimLab } from "../testing/shim-lab.ts";
 import { Process } from "../world/schedule.ts";
 import type { EngineSession } from "../world/world.ts";
@@ -76,62 +78,12 @@ describe("without an engine", () => {
 });
 
 describe("a replay", () => {
-  const steps = ["net2:2", "net1:1", "eth0:1", "x:0"];
-  const all = ["net2", "net1", "eth0", "x"];
-
-  test.each([
-    ["all attempted", {}, all],
-    ["one attempted", { attempted: 1 }, ["x"]],
-    ["none attempted", { attempted: 0 }, []],
-    ["another boot", { attempted: 0, bootId: "other" }, all],
-  ])("of a plan with %s executes its steps in order", async (_, parts, ifNames) => {
-    lab.writePlan(steps, parts);
-    expect(await lab.run(() => lab.call(del))).toBe("0");
-    expect(lab.executed).toEqual(ifNames.map((ifName) => `DEL c1 ${ifName} ''`));
-    expect(lab.files()).toEqual(["c1@eth0.detached 1600"]);
-    expect(await lab.run(() => lab.call(del))).toBe("0");
-    expect(lab.executed).toHaveLength(ifNames.length);
+  test.each(fixedCases)("$name", async ({ name: _, case: wanted, ...end }) => {
+    expect(await runModel(wanted, netns)).toEqual(end);
   });
 
-  test("skips the rest of a group after a failure, and keeps the marked record", async () => {
-    lab.writePlan(steps);
-    lab.behaviours.set("net1", "fails before its work");
-    expect(await lab.run(() => lab.call({ ...del, CNI_NETNS: netns }))).toBe("1 102");
-    expect(lab.executed).toEqual(["net2", "net1", "x"].map((name) => `DEL c1 ${name} '${netns}'`));
-    expect(lab.files()).toEqual(["c1@eth0.record 1600"]);
-  });
-
-  test("rolls an ADD back if the engine dies after an order", async () => {
-    lab.writePlan(["net1", "eth0"]);
-    dying(["eth0"]);
-    expect(await lab.run(() => lab.call())).toBe("1 11");
-    expect(lab.executed).toEqual(["DEL c1 eth0 ''", "DEL c1 net1 ''", "DEL c1 eth0 ''"]);
-    expect(lab.files()).toEqual(["c1@eth0.detached 1600"]);
-  });
-
-  test("does not happen if the engine dies after a lookup, which changes nothing", async () => {
-    lab.writePlan(["net1"]);
-    const process = new Process("plexusd");
-    lab.listen(async (session) => {
-      await session.find([], ["ptp"]);
-      lab.world.schedule.kill(process);
-    }, process);
-    expect(await lab.run(() => lab.call())).toBe("1 11");
-    expect(lab.files()).toEqual(["c1@eth0.record 600"]);
-  });
-
-  test.each([
-    ["for another sandbox", () => lab.writePlan(["x"], { containerId: "c2" })],
-    ["without its end", () => lab.world.disk.writeFile(`${stateDir}/c1@eth0.record`, "x", 0o600)],
-    [
-      "that others may read",
-      () => {
-        lab.writePlan(["x"]);
-        lab.world.disk.chmod(`${stateDir}/c1@eth0.record`, 0o644);
-      },
-    ],
-  ])("fails with code 6 for a record %s", async (_, write) => {
-    write();
+  test("fails with code 6 for a record without its end", async () => {
+    lab.world.disk.writeFile(`${stateDir}/c1@eth0.record`, "x", 0o600);
     expect(await lab.run(() => lab.call(del))).toBe("1 6");
     expect(lab.executed).toEqual([]);
   });
