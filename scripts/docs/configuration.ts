@@ -35,6 +35,10 @@ Keys shared with Multus mean the same. The configuration that the container runt
 overrides them. If this file has \`clusterNetwork\` or \`delegates\`, it overrides both. Set only one of
 \`clusterNetwork\` and \`delegates\`, and only one of \`plexusNamespace\` and \`multusNamespace\`.
 
+A list that plexusd did not write, such as podman's, keeps its own \`clusterNetwork\` or \`delegates\`.
+For its containers, \`auxiliaryCNIChainName\` and \`readinessindicatorfile\` of this file then do not
+apply.
+
 For \`undeclaredRequests\`, \`ignoredRequests\` and \`missingDevice\`, the first of these counts: the key
 in this file, \`strictness\` in this file, the key in the runtime's configuration, \`strictness\` there.
 

@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { configForCall, defaultEngineConfig, engineConfigFromKeys } from "./config.ts";
+import {
+  configForCall,
+  defaultEngineConfig,
+  engineConfigFromKeys,
+  plexusdsListMark,
+} from "./config.ts";
 import { networkKeys } from "./config-keys.ts";
 import { areAccepted, schemaOf } from "./config-table.ts";
 
@@ -89,14 +94,32 @@ test("configForCall() prefers the daemon's configuration to the conf's, key by k
   expect(config).toMatchObject({ binDir: "/daemon", confDir: "/conf" });
 });
 
-test.each([
-  ["clusterNetwork", { clusterNetwork: "a" }],
+const networks = [
+  ["clusterNetwork", { clusterNetwork: "/a/a.conf" }],
   ["delegates", { delegates: [inline] }],
-])("configForCall() with the daemon's %s ignores the conf's default network", (_, daemon) => {
-  for (const conf of [{ clusterNetwork: "b" }, { delegates: [{ name: "m", type: "x" }] }]) {
-    expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...daemon });
-  }
+] as const;
+const others = [{ clusterNetwork: "/b/b.conf" }, { delegates: [{ name: "m", type: "x" }] }];
+
+test.each(networks)("the daemon's %s overrides the default network of plexusd's list", (...row) => {
+  for (const conf of others.map((each) => ({ ...each, ...plexusdsListMark })))
+    expect(configForCall(row[1], conf)).toEqual({ ...defaultEngineConfig, ...row[1] });
 });
+
+test.each(networks)(
+  "another list keeps the default network that it names beside the daemon's %s",
+  (...row) => {
+    const companions = { readinessindicatorfile: "/ready", auxiliaryCNIChainName: "chain" };
+    const daemon = { ...row[1], ...companions };
+    for (const conf of others) {
+      const own = { ...conf, readinessindicatorfile: "/own" };
+      expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...conf });
+      expect(configForCall(companions, own)).toEqual({ ...defaultEngineConfig, ...own });
+      expect(configForCall({ ...daemon, binDir: "/daemon" }, conf).binDir).toBe("/daemon");
+    }
+    for (const conf of [{ delegates: [] }, { clusterNetwork: "" }, plexusdsListMark])
+      expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...daemon });
+  },
+);
 
 const standard = { undeclaredRequests: "fail", ignoredRequests: "fail", missingDevice: "fail" };
 const multus = { undeclaredRequests: "cniArgs", ignoredRequests: "warn", missingDevice: "warn" };

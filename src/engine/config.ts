@@ -28,21 +28,47 @@ export type EngineConfig = Omit<
 
 export const defaultEngineConfig: EngineConfig = { ...defaults, ...strictnesses[byDefault] };
 
+/** In Plexus's plugin of the list that plexusd writes for the node. */
+export const plexusdsListMark = { writtenBy: "plexusd" } as const;
+
+/** Whether plexusd wrote the list. */
+function isPlexusdsList({ writtenBy }: JsonObject): boolean {
+  return writtenBy === plexusdsListMark.writtenBy;
+}
+
 /**
  * The configuration for one call: plexusd's, else the runtime's conf, else the default. A side that
- * gives `clusterNetwork` or `delegates` decides about both.
+ * gives `clusterNetwork` or `delegates` decides about both. Another list than plexusd's, such as
+ * podman's, keeps the default network that it names, and is not concerned by the cluster's.
  * @throws CniError 7 naming the key of the conf that cannot be used
  */
 export function configForCall(daemon: Partial<EngineConfig>, conf: JsonObject): EngineConfig {
-  const { clusterNetwork, delegates, ...fromConf } = parseConf(conf);
-  const daemonDecides = daemon.clusterNetwork !== undefined || daemon.delegates !== undefined;
+  const fromConf = parseConf(conf);
+  const keepsItsOwn = namesDefaultNetwork(fromConf) && !isPlexusdsList(conf);
+  const byDaemon = keepsItsOwn ? without(daemon, [...pair, ...companions]) : daemon;
+  const byConf = namesDefaultNetwork(byDaemon) ? without(fromConf, pair) : fromConf;
   return {
     ...defaultEngineConfig,
-    ...fromConf,
-    ...(daemonDecides ? {} : omitUndefined({ clusterNetwork, delegates })),
+    ...byConf,
     ...(Object.hasOwn(conf, "omittedPlugins") && { omittedPlugins: omittedPluginsOf(conf) }),
-    ...daemon,
+    ...byDaemon,
   };
+}
+
+type Key = keyof EngineConfig;
+
+/** One of them names the default network. */
+const pair: readonly Key[] = ["clusterNetwork", "delegates"];
+
+/** They say more about the network that a side names. */
+const companions: readonly Key[] = ["auxiliaryCNIChainName", "readinessindicatorfile"];
+
+function namesDefaultNetwork(side: Partial<EngineConfig>): boolean {
+  return pair.some((key) => side[key] !== undefined);
+}
+
+function without(side: Partial<EngineConfig>, keys: readonly Key[]): Partial<EngineConfig> {
+  return Object.fromEntries(Object.entries(side).filter(([key]) => !keys.includes(key as Key)));
 }
 
 /** Only plexusd writes this key (src/daemon/cni-conf/chained.ts). */

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { readCall } from "#engine/call/call.ts";
+import { plexusdsListMark } from "#engine/config.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { EngineLab, network, sandbox } from "./testing/engine-lab.ts";
 import { exited, failed } from "./testing/fake-plugins.ts";
@@ -253,6 +254,7 @@ test("handle() logs one line per call, with its sandbox and pod and never its co
 
 test("handle() reads the daemon's configuration again for each call", async () => {
   const lab = new EngineLab();
+  lab.conf = { ...lab.conf, ...plexusdsListMark };
   await lab.add();
   lab.config = { delegates: [network("other", "bridge")] };
   await lab.add({ env: { CNI_CONTAINERID: "c2", CNI_IFNAME: "eth9" } });

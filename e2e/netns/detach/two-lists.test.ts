@@ -2,13 +2,22 @@ import { expect } from "vitest";
 import { bridge, ptp } from "../../support/networks.ts";
 import type { CallOutcome } from "../../support/node/cni-call.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
-import { test } from "../../support/node/test.ts";
+import { test as nodeTest } from "../../support/node/test.ts";
 import type { TestPod } from "../../support/node/test-pod.ts";
 
 /*
  * Two network lists of type plexus on a node, as with CRI-O beside podman. CRI-O collects garbage in every list of its
- * directory, and lists no container in a list that only podman uses.
+ * directory, and lists no container in a list that only podman uses. plexusd's file has another default network than both.
  */
+
+const test = nodeTest.extend(
+  "daemonConfig",
+  { scope: "file" },
+  {
+    delegates: [ptp("net-cluster", 80)],
+    readinessindicatorfile: "/run/never-ready",
+  },
+);
 
 const lists = { one: ptp("net-one", 81), two: ptp("net-two", 82) };
 type List = keyof typeof lists;

@@ -58,7 +58,7 @@ test("writes a configuration with the primary's name, version and enabled capabi
     cniVersion: "0.3.1",
     name: "k8s-pod-network",
     loadOnlyInlinedPlugins: true,
-    plugins: [{ type: "plexus", clusterNetwork, capabilities }],
+    plugins: [{ type: "plexus", writtenBy: "plexusd", clusterNetwork, capabilities }],
   });
   expect(conf.status()).toMatchObject({ state: "active", primary: "10-calico.conflist" });
   expect(conf.notReadyReason()).toBeUndefined();

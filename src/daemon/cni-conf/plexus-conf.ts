@@ -3,6 +3,7 @@ import { enabledCapabilities, type NetConfList, parseNetConfList } from "#cni/co
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import { plexusdsListMark } from "#engine/config.ts";
 import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { isJsonObject, type JsonObject, parseExactly } from "#lib/json.ts";
@@ -52,6 +53,7 @@ export function plexusConf(options: PlexusConfParts): OwnConf {
   const { primary, primaryDir, omitted } = options;
   const plugin = omitUndefined({
     type: "plexus",
+    ...plexusdsListMark,
     clusterNetwork: primary && join(primaryDir, primary.file),
     capabilities: capabilitiesOf(primary, options.capabilities),
     omittedPlugins: omitted.length === 0 ? undefined : [...omitted],

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { plexusdsListMark } from "#engine/config.ts";
 import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { missing, podLab, web } from "#engine/testing/pod-lab.ts";
@@ -419,6 +420,7 @@ test("add() accepts any UID for a static pod, and publishes the status on its mi
 test("add() answers 'try again later' while the readiness file is missing, before it queries or records anything [N-6.1.2a]", async () => {
   const lab = podLab("a");
   lab.config = { readinessindicatorfile: "/run/default-ready" };
+  lab.conf = { ...lab.conf, ...plexusdsListMark };
   const refused = await lab.add(web);
   expect(refused.json).toMatchObject({
     code: 11,

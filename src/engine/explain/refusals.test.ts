@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
-import type { EngineConfig } from "#engine/config.ts";
+import { type EngineConfig, plexusdsListMark } from "#engine/config.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
@@ -307,6 +307,7 @@ const rows = Object.entries(refusals).flatMap(([reason, cases]) =>
 async function labWith(refusal: Refusal): Promise<{ lab: EngineLab; pod: PodState }> {
   const { annotation = "net-a", override, net = network("net-a", "macvlan"), prepare } = refusal;
   const lab = new EngineLab(refusal);
+  lab.conf = { ...lab.conf, ...plexusdsListMark };
   const annotations = {
     [networksAnnotation]: annotation,
     ...(override === undefined ? {} : { [defaultNetworkAnnotation]: override }),

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
+import { plexusdsListMark } from "#engine/config.ts";
 import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
@@ -7,7 +8,10 @@ import type { JsonObject } from "#lib/json.ts";
 
 function labOf(cniVersion: string, options: LabOptions = {}): EngineLab {
   return new EngineLab({
-    conf: { delegates: [{ ...network("default-net", "ptp", "tuning"), cniVersion }] },
+    conf: {
+      ...plexusdsListMark,
+      delegates: [{ ...network("default-net", "ptp", "tuning"), cniVersion }],
+    },
     ...options,
   });
 }
@@ -22,7 +26,8 @@ test("status() of a ready node runs the default network's plugins that support S
 
 test("status() asks the default network's plugins only; those of other networks of every pod have to exist", async () => {
   const config = { auxiliaryCNIChainName: "aux" };
-  const lab = new EngineLab({ conf: { clusterNetwork: "/net.d/10-main.conflist" }, config });
+  const conf = { ...plexusdsListMark, clusterNetwork: "/net.d/10-main.conflist" };
+  const lab = new EngineLab({ conf, config });
   lab.files.write("/net.d/10-main.conflist", { ...network("main", "ptp"), cniVersion: "1.1.0" });
   lab.files.write("/net.d/aux/10-a.conf", { cniVersion: "1.1.0", name: "x", type: "sidecar" });
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
