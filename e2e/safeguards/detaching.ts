@@ -136,6 +136,14 @@ export const detachingMutations: readonly Mutation[] = [
     isSlow: true,
   },
   {
+    name: "the path of a leftover's namespace leads only to its own interfaces",
+    file: "src/engine/del/chain/netns.ts",
+    find: 'return (await isOwnNamespace(ctx, record)) ? netns : "";',
+    replace: 'return record === undefined ? "" : netns;',
+    properties: ["never what runs", "as requested"],
+    isSlow: true,
+  },
+  {
     name: "a container's name is no pod of a cluster",
     file: "src/engine/call/pod-identity.ts",
     find: 'source?.namesContainers === true ? "default" : "";',

@@ -114,7 +114,7 @@ export class Runtime implements RuntimeSandboxes {
     this.#count += 1;
     const { client } = this.#options;
     const id = `${client === "kubelet" ? "c" : client}${this.#count}`;
-    const netns = client === "nerdctl" ? processNetns() : `/run/netns/${id}`;
+    const netns = newNetns(client, id);
     const sandbox: Sandbox = { id, pod, netns, result: undefined, state: "starting" };
     world().kernel.addNamespace(netns, id);
     // CRI-O stores a sandbox first; containerd one that is complete, or whose cleanup failed.
@@ -334,10 +334,16 @@ function isReady({ state }: Sandbox): boolean {
   return state === "ready";
 }
 
-/** The path of a new process, with the lowest number that is free. */
-function processNetns(): string {
-  const { kernel } = world();
-  let pid = 4000;
-  while (kernel.hasNamespace(`/proc/${pid}/ns/net`)) pid += 1;
-  return `/proc/${pid}/ns/net`;
+/** The path of a new namespace. nerdctl's is of a process; podman's user names containers alike. */
+function newNetns(client: RuntimeClient, id: string): string {
+  if (client === "nerdctl") return firstFree((number) => `/proc/${4000 + number}/ns/net`);
+  if (client === "podman") return firstFree((number) => `/run/netns/podman-${number}`);
+  return `/run/netns/${id}`;
+}
+
+/** The path with the lowest number that no namespace has. */
+function firstFree(path: (number: number) => string): string {
+  let number = 0;
+  while (world().kernel.hasNamespace(path(number))) number += 1;
+  return path(number);
 }

@@ -241,7 +241,7 @@ test("add() records everything that DEL, CHECK and GC need", async () => {
   });
   const result = (name: string, address: string): object => ({
     cniVersion: "1.0.0",
-    interfaces: [{ name, mac: "02:00:00:00:00:02", sandbox: netns }],
+    interfaces: [{ name, mac: lab.kernel.link(netns, name)?.mac, sandbox: netns }],
     ips: [{ address, gateway: "10.0.0.254", interface: 0 }],
   });
   const searchPath = ["/opt/plexus/bin", "/x", "/y"];

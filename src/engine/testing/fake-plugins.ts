@@ -119,7 +119,8 @@ export class FakePlugins {
     const addresses = asked.ips ?? [`10.0.0.${++this.#addressed}/24`];
     this.#kernel.addLink(netns, ifName, addresses);
     this.#madeBy.set(link, call.type);
-    return exited(0, interfaceResult(call, addresses, asked.mac));
+    const mac = asked.mac ?? this.#kernel.link(netns, ifName)?.mac;
+    return exited(0, interfaceResult(call, addresses, mac));
   }
 }
 

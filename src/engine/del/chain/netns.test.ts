@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 
 const path = "/proc/7/ns/net";
 
@@ -38,3 +39,72 @@ test.each<{ added: Found; deleted: Found; at?: string; record?: "no"; ran: strin
     expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
   },
 );
+
+/** A sandbox whose DEL failed, and what is at the path of its namespace when that is repeated. */
+interface Reuse {
+  readonly what: string;
+  /** The MAC address in the results; "" = none. */
+  readonly recorded: string;
+  /** The MAC address of `eth0` at the path; absent = there is none. */
+  readonly there?: string;
+  /** Whether another sandbox has been attached at the path. */
+  readonly isReused?: true;
+  readonly boot?: string;
+  readonly ran: string;
+}
+
+const mac = "02:00:00:00:00:0a";
+const other = "02:00:00:00:00:0b";
+
+test.each<Reuse>([
+  {
+    what: "another sandbox is attached at its path",
+    recorded: mac,
+    there: other,
+    isReused: true,
+    ran: "",
+  },
+  {
+    what: "their addresses are the same, as of ipvlan",
+    recorded: mac,
+    there: mac,
+    isReused: true,
+    ran: "",
+  },
+  { what: "their addresses are not known", recorded: "", there: mac, isReused: true, ran: "" },
+  { what: "its interface is there", recorded: mac.toUpperCase(), there: mac, ran: netns },
+  { what: "an interface with another address is there", recorded: mac, there: other, ran: "" },
+  { what: "its interface is not there", recorded: mac, ran: "" },
+  { what: "its address is not known", recorded: "", there: mac, ran: netns },
+  {
+    what: "neither its address is known nor its boot",
+    recorded: "",
+    there: mac,
+    boot: "b",
+    ran: "",
+  },
+])("a leftover is detached in namespace '$ran' if $what", async (scene) => {
+  const { recorded, there, isReused, boot, ran } = scene;
+  const conf = { delegates: [network("default-net", "ptp")] };
+  const lab = new EngineLab({ conf, leftoverDuty: "daemon", uptimeMs: 3_600_000 });
+  lab.plugins.script("ptp ADD", (call) => {
+    lab.plugins.work(call);
+    return exited(0, interfaceResult(call, "10.0.0.1/24", recorded));
+  });
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  lab.plugins.script("ptp DEL", failed(11, "busy"));
+  expect(await lab.del()).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("ptp DEL");
+  lab.kernel.addNamespace(netns);
+  const second = { env: { CNI_CONTAINERID: "c2" } };
+  if (isReused) expect(await lab.add(second)).toMatchObject({ exitCode: 0 });
+  else if (there !== undefined) lab.kernel.addLink(netns, "eth0");
+  lab.kernel.setMac(netns, "eth0", there ?? "");
+  lab.bootId = boot ?? lab.bootId;
+  lab.plugins.calls.length = 0;
+  lab.advance(700_000);
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
+  expect(lab.records.keys).toEqual(isReused ? ["c2@eth0"] : []);
+  if (isReused) expect(lab.kernel.linkNames(netns)).toEqual(["eth0"]);
+});

@@ -1,10 +1,9 @@
 import type { CallContext } from "#engine/call/call-context.ts";
-import { netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
-import { signOfBoot } from "#engine/call/signs-of-life.ts";
+import { netlinkTransport } from "#engine/call/sandbox.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { isJsonObject } from "#lib/json.ts";
 import { linkExists } from "#netlink/links.ts";
+import { isOwnNamespace } from "./own-namespace.ts";
 
 /**
  * Plugins whose DEL fails when the interface is gone, but succeeds without a namespace and then
@@ -42,26 +41,14 @@ export function netnsForDel(
 
 /**
  * The CNI_NETNS for detaching a sandbox that is not the call's: "" when its namespace is gone, or
- * its path may now be that of another one. A process ID is used again, and a path after a reboot.
+ * its path may now be that of another one. The kernel uses a process ID again, and a runtime a path:
+ * after a reboot, or as soon as the namespace is removed.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
   const { netns, netnsProcess } = record;
   const isOfProcess = netnsProcess !== undefined || netns.startsWith("/proc/");
   if (isOfProcess || (await namespaceIsGone(ctx, record))) return "";
-  const isOwn = signOfBoot(record, ctx.deps) === undefined || (await hasOwnInterface(ctx, record));
-  return isOwn ? netns : "";
-}
-
-/** Whether a recorded interface is in the namespace with its MAC address. */
-async function hasOwnInterface(
-  ctx: CallContext,
-  { netns, attachments }: AttachmentRecord,
-): Promise<boolean> {
-  const recorded = attachments.flatMap(({ result }) => result?.interfaces ?? []);
-  const links = await sandboxLinks(ctx, netns);
-  return links.some(({ name, mac }) =>
-    recorded.some((each) => isJsonObject(each) && each.name === name && each.mac === mac),
-  );
+  return (await isOwnNamespace(ctx, record)) ? netns : "";
 }
 
 type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;

@@ -1,0 +1,77 @@
+import type { CallContext } from "#engine/call/call-context.ts";
+import { sandboxLinks } from "#engine/call/sandbox.ts";
+import { signOfBoot } from "#engine/call/signs-of-life.ts";
+import { NetnsError } from "#engine/ports/host.ts";
+import {
+  type AttachmentRecord,
+  attachmentsToDetach,
+  byAge,
+  mayRun,
+  type RecordedAttachment,
+} from "#engine/record/record.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import type { Link } from "#netlink/links.ts";
+
+/**
+ * Whether the namespace at the path of a record is still the sandbox's, in the order of these signs:
+ * - A later sandbox at the path has an interface of the same name: it is that one's. The MAC address
+ *   could not tell, because ipvlan and VLAN interfaces have that of their parent.
+ * - An interface has the recorded name and MAC address: it is.
+ * - All MAC addresses are known, and none is there: it is not.
+ * - Otherwise (a user-space driver, a result without MAC address, an interrupted ADD), it is unless
+ *   a later sandbox is recorded at the path, or the record is of another boot.
+ */
+export async function isOwnNamespace(ctx: CallContext, record: AttachmentRecord): Promise<boolean> {
+  const left = attachmentsToDetach(record, ctx.deps.bootId());
+  const later = await laterAt(ctx, record);
+  const names = later.flatMap(({ attachments }) => attachments.map(({ ifName }) => ifName));
+  if (left.some(({ ifName }) => names.includes(ifName))) return false;
+  const links = await linksAt(ctx, record);
+  if (left.some((each) => interfacesOf(each).some((own) => isAmong(links, own)))) return true;
+  if (left.every(hasKnownMac)) return false;
+  return later.length === 0 && signOfBoot(record, ctx.deps) === undefined;
+}
+
+/** Sandboxes that may run, and were recorded later with the same path. Of a damaged record, that is unknown. */
+async function laterAt(
+  { deps }: CallContext,
+  record: AttachmentRecord,
+): Promise<Pick<AttachmentRecord, "attachments">[]> {
+  const { netns, containerId } = record;
+  const { records, damaged } = await deps.records.list({ containing: JSON.stringify(netns) });
+  const later = records.filter(
+    (each) => each.netns === netns && mayRun(each) && byAge(each, record) > 0,
+  );
+  const unknown = damaged.map((key) => ({ ...key, attachments: [] }));
+  return [...later, ...unknown].filter((each) => each.containerId !== containerId);
+}
+
+async function linksAt(ctx: CallContext, { netns }: AttachmentRecord): Promise<Link[]> {
+  try {
+    return await sandboxLinks(ctx, netns);
+  } catch (error) {
+    if (error instanceof NetnsError) return [];
+    throw error;
+  }
+}
+
+function interfacesOf({ result }: RecordedAttachment): JsonObject[] {
+  const interfaces = Array.isArray(result?.interfaces) ? result.interfaces : [];
+  return interfaces.filter(isJsonObject);
+}
+
+function isAmong(links: readonly Link[], { name, mac }: JsonObject): boolean {
+  return typeof mac === "string" && links.some((link) => link.name === name && isSame(link, mac));
+}
+
+/** Plugins print MAC addresses in lower or upper case. */
+function isSame(link: Link, mac: string): boolean {
+  return link.mac === mac.toLowerCase();
+}
+
+/** Whether a missing interface proves something: one with a user-space driver never exists. */
+function hasKnownMac(attachment: RecordedAttachment): boolean {
+  const { device, ifName } = attachment;
+  const own = interfacesOf(attachment).find(({ name }) => name === ifName);
+  return device === undefined && typeof own?.mac === "string" && own.mac !== "";
+}
