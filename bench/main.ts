@@ -45,7 +45,7 @@ function countsAreExpected({ counts }: Results): boolean {
 const from = process.argv.indexOf("--from");
 const write = process.argv.includes("--write");
 if (from >= 0) {
-  publish(readResults(process.argv[from + 1] ?? ""), { write });
+  await publish(readResults(process.argv[from + 1] ?? ""), { write });
   process.exit(0);
 }
 if (process.getuid?.() !== 0) {
@@ -54,5 +54,5 @@ if (process.getuid?.() !== 0) {
 }
 if (process.env.PLEXUS_BENCH_INSIDE !== "1") process.exit(await reExecute());
 const results = await runBenchmark();
-publish(results, { write });
+await publish(results, { write });
 process.exit(countsAreExpected(results) ? 0 : 1);

@@ -3,7 +3,7 @@ import { dirname, join, normalize } from "node:path";
 
 const namedPath = /(?<![\w./-])(?:src|e2e|shim|scripts|bench|deploy|examples|docs)\/[\w./-]*(.?)/g;
 /** The benchmark's tables have networks that look like paths. */
-const measured = /^<!-- bench -->[\s\S]*?^<!-- \/bench -->/gm;
+const measured = /^<!-- bench -->[\s\S]*?^<!-- end of bench -->/gm;
 const code = /^```[\s\S]*?^```$/gm;
 const inlineCode = /`[^`\n]*`/g;
 /** Where a sentence, an item of a list or a cell of a table ends. */

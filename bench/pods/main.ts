@@ -4,9 +4,9 @@ import { basename, join } from "node:path";
 import { type Cluster, startCluster } from "../../e2e/cluster/kubernetes/cluster.ts";
 import { podImage, writePlexusImage } from "../../e2e/cluster/scenarios/target/images.ts";
 import { installPlexus } from "../../e2e/cluster/scenarios/target/plexus.ts";
+import { markdownTable } from "../../e2e/support/markdown.ts";
 import { repositoryRoot } from "../../e2e/support/paths.ts";
 import { summarize } from "../measure/statistics.ts";
-import { table } from "../report/tables.ts";
 import { cniMs, cpuMsOf } from "./accounting.ts";
 import { Runtime, type SandboxPod } from "./cri.ts";
 import { addHandlers, handlers, startEngines } from "./handlers.ts";
@@ -125,5 +125,5 @@ function report(times: Map<Name, Times[]>): string {
   const parts = ["p50", "p90", "in CNI", "elsewhere"];
   const head = ["start", "stop"].flatMap((what) => parts.map((part) => `${what} ${part}`));
   const columns = ["attached with", ...head, "CPU of the control plane"];
-  return `${table(columns, names.map(row)).join("\n")}\n`;
+  return `${markdownTable(columns, names.map(row))}\n`;
 }

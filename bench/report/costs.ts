@@ -1,5 +1,5 @@
+import { markdownTable } from "../../e2e/support/markdown.ts";
 import type { Results } from "../results.ts";
-import { table } from "./tables.ts";
 
 const requestCases = new Map([
   ["none", "ptp"],
@@ -9,7 +9,7 @@ const requestCases = new Map([
 ]);
 
 /** Requests to the API for one pod: reads of pods and of definitions, status writes, and events. */
-export function requestTable({ cases }: Results): string[] {
+export function requestTable({ cases }: Results): string {
   const shown = cases.filter(({ id }) => requestCases.has(id));
   const patterns = [/^GET pods/, /^GET network/, /^(PATCH|PUT) pods/, /events$/];
   const names = new Set(
@@ -26,7 +26,7 @@ export function requestTable({ cases }: Results): string[] {
       )
       .map((sum) => String(Math.round(sum * 10) / 10))
       .join("+");
-  return table(
+  return markdownTable(
     ["", ...requestCases.values()],
     [...names].map((name) => [
       name,
@@ -39,8 +39,8 @@ export function requestTable({ cases }: Results): string[] {
 }
 
 /** Memory of each process. */
-export function memoryTable({ memory }: Results): string[] {
-  return table(
+export function memoryTable({ memory }: Results): string {
+  return markdownTable(
     ["", "peak RSS", "anonymous"],
     memory.map(({ contender, process, when, memory: own }) => [
       `${contender}: ${process}, ${when}`,
@@ -51,9 +51,9 @@ export function memoryTable({ memory }: Results): string[] {
 }
 
 /** fsyncs and bytes of one ADD and one DEL. */
-export function diskTable({ disk }: Results): string[] {
-  if (disk.length === 0) return [];
-  return table(
+export function diskTable({ disk }: Results): string {
+  if (disk.length === 0) return "";
+  return markdownTable(
     ["", "fsyncs of ADD", "bytes written", "fsyncs of DEL", "bytes written"],
     disk.map(({ name, add, del }) => [
       name,
@@ -63,9 +63,9 @@ export function diskTable({ disk }: Results): string[] {
 }
 
 /** What one ADD and one DEL of Plexus come to. */
-export function countTable({ counts }: Results): string[] {
-  if (counts === undefined) return [];
-  return table(
+export function countTable({ counts }: Results): string {
+  if (counts === undefined) return "";
+  return markdownTable(
     [
       "",
       "waits of the shim for plexusd",
@@ -89,8 +89,8 @@ export function countTable({ counts }: Results): string[] {
 }
 
 /** What is installed. */
-export function sizeTable({ sizes }: Results): string[] {
-  return table(
+export function sizeTable({ sizes }: Results): string {
+  return markdownTable(
     ["", "MiB"],
     sizes.map(({ what, bytes }) => [what, (bytes / 2 ** 20).toFixed(1)]),
   );

@@ -1,7 +1,7 @@
+import { markdownTable } from "../../e2e/support/markdown.ts";
 import { element, text, tooltip } from "../../e2e/support/svg/svg.ts";
 import type { Frame } from "../results.ts";
 import { chart } from "./chart.ts";
-import { table } from "./tables.ts";
 
 const width = 1180;
 const row = 17;
@@ -30,12 +30,12 @@ export function flameChart(profile: Frame, of: string): string {
 }
 
 /** A process's time by whose code it is in, without what that calls. */
-export function ownerTable(profile: Frame | undefined): string[] {
-  if (profile === undefined) return [];
+export function ownerTable(profile: Frame | undefined): string {
+  if (profile === undefined) return "";
   const sums = new Map<string, number>(owners.map(({ name }) => [name, 0]));
   addOwn(profile, sums);
   const rows = [...sums, ["all", profile.ms] as const];
-  return table(
+  return markdownTable(
     ["code", "ms"],
     rows.map(([name, ms]) => [name, ms.toFixed(2)]),
   );

@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { replaceSection } from "../../e2e/support/markdown.ts";
 import { repositoryRoot } from "../../e2e/support/paths.ts";
 import type { Frame, Results } from "../results.ts";
 import { callChart } from "./call-chart.ts";
@@ -9,7 +10,6 @@ import { growthChart } from "./growth-chart.ts";
 import { formatReport } from "./report.ts";
 
 const docs = join(repositoryRoot, "docs/operations");
-const page = join(docs, "performance.md");
 
 /** The results that an earlier run has written. */
 export function readResults(path: string): Results {
@@ -21,10 +21,10 @@ export function readResults(path: string): Results {
  * go to bench/, charts and tables to docs/operations/.
  * @throws Error when a part of the run is to be written there
  */
-export function publish(results: Results, { write }: { write: boolean }): void {
+export async function publish(results: Results, { write }: { write: boolean }): Promise<void> {
   if (write && isPartial(results)) throw new Error("a run with BENCH_CASES cannot be --written");
   const text = formatReport(results);
-  process.stdout.write(text);
+  console.log(text);
   const built = join(repositoryRoot, "dist/bench");
   mkdirSync(built, { recursive: true });
   const folders = [{ data: built, charts: built }];
@@ -38,7 +38,7 @@ export function publish(results: Results, { write }: { write: boolean }): void {
     writeFileSync(join(charts, "performance.svg"), comparisonChart(results));
     writeFileSync(join(charts, "performance-growth.svg"), growthChart(results));
   }
-  if (write) writePage(text);
+  if (write) await replaceSection(join(docs, "performance.md"), "bench", text);
 }
 
 function writeFlames({ profile, standaloneProfile }: Results, folder: string): void {
@@ -52,12 +52,4 @@ function writeFlames({ profile, standaloneProfile }: Results, folder: string): v
 /** True of a run with BENCH_CASES: the charts need every part. */
 function isPartial({ growth, sizes }: Results): boolean {
   return growth.length === 0 || sizes.length === 0;
-}
-
-/** The tables stand between two marks; what is around them is written by hand. */
-function writePage(text: string): void {
-  const [before, rest] = readFileSync(page, "utf8").split("<!-- bench -->\n");
-  const after = rest?.split("<!-- /bench -->")[1];
-  if (after === undefined) throw new Error(`${page} lacks its <!-- bench --> marks`);
-  writeFileSync(page, `${before}<!-- bench -->\n\n${text}\n<!-- /bench -->${after}`);
 }

@@ -1,8 +1,7 @@
-import { wrapParagraph } from "../../e2e/support/markdown.ts";
+import { markdownTable, wrapParagraph } from "../../e2e/support/markdown.ts";
 import type { CaseResult, Growth, Results } from "../results.ts";
 import { countTable, diskTable, memoryTable, requestTable, sizeTable } from "./costs.ts";
 import { ownerTable } from "./flame-chart.ts";
-import { table } from "./tables.ts";
 import { caseTable, firstCalls } from "./times.ts";
 
 /** The results as Markdown. */
@@ -13,7 +12,7 @@ export function formatReport(results: Results): string {
         `load average before the run ${results.loadBefore.toFixed(1)}; ` +
         `records on ${results.stateFileSystem}; ${versionsOf(results)}. Times in milliseconds.`,
     ),
-    ...results.cases.flatMap((each) => ["", ...caseTable(each), ...failuresOf(each)]),
+    ...results.cases.flatMap((each) => ["", caseTable(each), ...failuresOf(each)]),
     ...section(
       "The first ten calls after the start of the daemon (ptp and macvlan, medians)",
       firstCalls(results),
@@ -38,7 +37,7 @@ export function formatReport(results: Results): string {
     ...(["ADD", "DEL"] as const).flatMap((command) =>
       section(
         `Where the time of one ${command} goes (ptp and macvlan, medians of \`PLEXUS_TRACE=1\`)`,
-        table(
+        markdownTable(
           ["phase", "ms"],
           results.phases[command].map((phase) => [phase.name, phase.median.toFixed(2)]),
         ),
@@ -53,12 +52,11 @@ export function formatReport(results: Results): string {
       ownerTable(results.standaloneProfile),
     ),
     ...results.growth.flatMap((each) => section(`${each.title} (${each.unit})`, growthTable(each))),
-    "",
   ].join("\n");
 }
 
-function section(title: string, lines: readonly string[]): string[] {
-  return lines.length === 0 ? [] : ["", `**${title}**`, "", ...lines];
+function section(title: string, table: string): string[] {
+  return table === "" ? [] : ["", `**${title}**`, "", table];
 }
 
 function effortOf({ quick, rounds, seconds }: Results): string {
@@ -88,9 +86,9 @@ function failuresOf({ rows }: CaseResult): string[] {
     ]);
 }
 
-function growthTable({ lines, along }: Growth): string[] {
+function growthTable({ lines, along }: Growth): string {
   const xs = lines[0]?.points.map(([x]) => x.toLocaleString("en")) ?? [];
-  return table(
+  return markdownTable(
     [along, ...xs],
     lines.map(({ name, points }) => [name, ...points.map(([, y]) => y.toFixed(2))]),
   );

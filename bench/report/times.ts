@@ -1,19 +1,16 @@
+import { markdownTable } from "../../e2e/support/markdown.ts";
 import type { CaseResult, FirstCalls, Results, Row } from "../results.ts";
-import { table } from "./tables.ts";
 
 /** Heading and table of a case. */
-export function caseTable(result: CaseResult): string[] {
+export function caseTable(result: CaseResult): string {
   const isBurst = result.rows.some(({ burst }) => burst !== undefined);
   const most = mostCalls(result);
-  return [
-    `**${result.title}** (n = ${most})`,
-    "",
-    ...(isBurst ? bursts(result) : comparison(result)),
-  ];
+  const table = isBurst ? bursts(result) : comparison(result);
+  return `**${result.title}** (n = ${most})\n\n${table}`;
 }
 
 /** Each row against the delegates alone. */
-function comparison({ rows }: CaseResult): string[] {
+function comparison({ rows }: CaseResult): string {
   const base = rows.find(({ id }) => id === "direct");
   const cells = (row: Row, command: "add" | "del"): string[] => {
     const { p50, p99 } = row[command];
@@ -24,7 +21,7 @@ function comparison({ rows }: CaseResult): string[] {
 }
 
 /** Several pods at once: all of them together against the delegates alone, and each pod from the common start. */
-function bursts({ rows }: CaseResult): string[] {
+function bursts({ rows }: CaseResult): string {
   const base = rows.find(({ id }) => id === "direct");
   const cells = (row: Row, command: "add" | "del"): string[] => {
     const whole = row.burst?.[command];
@@ -42,9 +39,9 @@ function perPod(
   rows: readonly Row[],
   heads: (command: string) => string[],
   cells: (row: Row, command: "add" | "del") => string[],
-): string[] {
+): string {
   const most = mostCalls({ rows });
-  return table(
+  return markdownTable(
     ["", ...heads("ADD"), ...heads("DEL"), "CPU per pod"],
     rows.map((row) => [
       row.add.count === most ? row.name : `${row.name} (n = ${row.add.count})`,
@@ -61,7 +58,7 @@ function mostCalls({ rows }: Pick<CaseResult, "rows">): number {
 }
 
 /** Of each contender the first calls, and the mean of all ten against the delegates alone. */
-export function firstCalls({ start }: Results): string[] {
+export function firstCalls({ start }: Results): string {
   const mean = (times: readonly number[]): number =>
     times.reduce((sum, ms) => sum + ms, 0) / times.length;
   const base = start.find(({ id }) => id === "direct");
@@ -78,7 +75,7 @@ export function firstCalls({ start }: Results): string[] {
     "mean of ten",
     "over delegates",
   ];
-  return table(
+  return markdownTable(
     ["", ...heads("ADD"), ...heads("DEL")],
     start.map((row) => [row.name, ...cells(row, "add"), ...cells(row, "del")]),
   );
