@@ -1,4 +1,5 @@
-import { readFile, rename, rm, stat, unlink, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdir, readFile, rename, rm, stat, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
@@ -222,6 +223,26 @@ test.each(edits)(
   },
 );
 
+test("a pipe in the directory, which no process writes to, does not hang plexusd", async () => {
+  const node = await calicoNode();
+  execFileSync("mkfifo", [join(node.conf, "50-pipe.conf")]);
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  expect(await runsOf(node)).toEqual(["calico", "portmap"]);
+});
+
+test("a temporary file that cannot be removed does not keep plexusd from starting", async () => {
+  const node = await calicoNode();
+  const name = ".00-plexus.conflist.72931a7b0000.tmp";
+  // rm() fails for a directory.
+  await mkdir(join(node.conf, name));
+  const files = new HostConfFiles();
+  const list = files.list.bind(files);
+  vi.spyOn(files, "list").mockImplementation(async (dir) => [...(await list(dir)), name]);
+  const reconciler = await startReconciler(node, {}, files);
+  expect((await reconciler.reconcile()).status.state).toBe("active");
+});
+
 test("what an agent writes between plexusd's reading and its rename is not lost", async () => {
   const node = await calicoNode();
   const reconciler = await startReconciler(node);
@@ -229,7 +250,8 @@ test("what an agent writes between plexusd's reading and its rename is not lost"
   const inPlaceOf = await own(node);
   const agent = new IstioAgent(node);
   await agent.react();
-  expect(await writePlexusConf(node.conf, "{}", { inPlaceOf })).toBe(false);
+  const files = new HostConfFiles();
+  expect(await writePlexusConf(node.conf, "{}", { inPlaceOf, files })).toBe(false);
   await settle(node, agent, reconciler);
   expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
 });
@@ -321,8 +343,11 @@ test.each(agents)(
     expect(await runsOf(node)).toContain(agent.type);
     await node.put(primaryFile, JSON.stringify({ ...calico, disableCheck: true }));
     const read = files.read.bind(files);
+    let reads = 0;
     vi.spyOn(files, "read").mockImplementation(async (path) => {
-      if (path.endsWith(primaryFile)) await rm(join(node.bin, agent.type), { force: true });
+      // First it is one of all files; then plexusd has read the directory, and is about to write.
+      const isAhead = path.endsWith(primaryFile) && ++reads === 2;
+      if (isAhead) await rm(join(node.bin, agent.type), { force: true });
       return read(path);
     });
     await reconciler.reconcile();

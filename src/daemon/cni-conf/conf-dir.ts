@@ -1,4 +1,4 @@
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
@@ -33,25 +33,25 @@ export interface ConfCopy {
 export async function readCniConfDir(dir: string, files: ConfFiles): Promise<CniConfDir> {
   const names = await files.list(dir);
   const own = names.indexOf(plexusConfName);
-  const text = own < 0 ? undefined : await readText(dir, plexusConfName);
+  const text = own < 0 ? undefined : await readText(dir, plexusConfName, files);
   const others = names.filter((name) => isConfFile(name) && name !== plexusConfName);
   return {
     text,
     conf: text === undefined ? undefined : parsePlexusConf(text),
     sortedBefore: own < 0 ? [] : names.slice(0, own).filter(isConfFile),
-    copies: (await Promise.all(others.map((name) => readCopy(dir, name)))).flat(),
+    copies: (await Promise.all(others.map((name) => readCopy(dir, name, files)))).flat(),
     renamed: names.filter(isRenamedPlexusConf),
   };
 }
 
-async function readCopy(dir: string, name: string): Promise<ConfCopy[]> {
-  const text = await readText(dir, name);
+async function readCopy(dir: string, name: string, files: ConfFiles): Promise<ConfCopy[]> {
+  const text = await readText(dir, name, files);
   const conf = text === undefined ? undefined : parsePlexusConf(text);
   return conf === undefined || conf.chained.length === 0 ? [] : [{ name, conf }];
 }
 
-function readText(dir: string, name: string): Promise<string | undefined> {
-  return readFile(join(dir, name), "utf8").catch(() => undefined);
+function readText(dir: string, name: string, files: ConfFiles): Promise<string | undefined> {
+  return files.read(join(dir, name)).catch(() => undefined);
 }
 
 /** The file that the container runtime uses, if it is a copy and not Plexus's own. */
@@ -62,7 +62,9 @@ export function firstCopy({ sortedBefore, copies }: CniConfDir): ConfCopy | unde
 /** Plexus's plugin configuration in its file; empty if there is none. */
 export async function readPlexusConf(dir: string, files: ConfFiles): Promise<JsonObject> {
   const names = await files.list(dir);
-  return names.includes(plexusConfName) ? pluginConfOf(await readText(dir, plexusConfName)) : {};
+  return names.includes(plexusConfName)
+    ? pluginConfOf(await readText(dir, plexusConfName, files))
+    : {};
 }
 
 /** Whether a file is Plexus's under a longer name, which disables it. */
@@ -82,13 +84,14 @@ class ChangedMeanwhileError extends Error {}
 export async function writePlexusConf(
   dir: string,
   text: string,
-  { inPlaceOf }: { readonly inPlaceOf: string | undefined },
+  { inPlaceOf, files }: { readonly inPlaceOf: string | undefined; readonly files: ConfFiles },
 ): Promise<boolean> {
   await mkdir(dir, { recursive: true });
   const path = join(dir, plexusConfName);
   const beforeRename = async (file: { sync(): Promise<void> }): Promise<void> => {
     await file.sync();
-    if ((await readText(dir, plexusConfName)) !== inPlaceOf) throw new ChangedMeanwhileError();
+    if ((await readText(dir, plexusConfName, files)) !== inPlaceOf)
+      throw new ChangedMeanwhileError();
   };
   try {
     await swapIn(path, text, { mode: 0o644, beforeRename });
@@ -100,9 +103,9 @@ export async function writePlexusConf(
   return true;
 }
 
-/** Removes temporary files that a crash left. */
+/** Removes temporary files that a crash left. What cannot be removed stays until the next start. */
 export async function removeTemporaryFiles(dir: string, files: ConfFiles): Promise<void> {
   const names = await files.list(dir);
   const leftovers = names.filter((name) => targetOfTemporaryName(name) === plexusConfName);
-  await Promise.all(leftovers.map((name) => rm(join(dir, name), { force: true })));
+  await Promise.allSettled(leftovers.map((name) => rm(join(dir, name), { force: true })));
 }

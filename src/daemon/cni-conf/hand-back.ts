@@ -27,9 +27,9 @@ export async function findHandBackTarget(
   { cniConfDir, primaryDir, stateDir }: HandBackPaths,
   { binDirs, files }: { readonly binDirs: readonly string[]; readonly files: ConfFiles },
 ): Promise<HandBackTarget> {
-  const own = await readFile(join(cniConfDir, plexusConfName), "utf8").catch(() => undefined);
+  const { text } = await readCniConfDir(cniConfDir, files);
   const previous = new PreviousPrimary(stateDir);
-  await previous.load(own);
+  await previous.load(text);
   const candidates = await findCandidates({ dir: primaryDir, binDirs, files });
   const known = findFile(candidates, previous.file);
   const usable = [known, ...candidates].find((each) => each?.kind === "usable");

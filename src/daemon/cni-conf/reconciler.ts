@@ -179,7 +179,8 @@ export class NodeConfReconciler {
     const { cniConfDir } = this.#spec;
     const { logger } = this.#options;
     const text = textOf({ own: wanted, chained: this.#chained });
-    if (!(await writePlexusConf(cniConfDir, text, { inPlaceOf: dir.text }))) return;
+    const replaced = { inPlaceOf: dir.text, files: this.#options.files };
+    if (!(await writePlexusConf(cniConfDir, text, replaced))) return;
     this.#own = wanted;
     const missing = await this.#missingOf(this.#chained);
     const gone = missing.filter((type) => !this.#missing.includes(type));
