@@ -6,9 +6,9 @@ import { makeNode } from "#daemon/cni-conf/testing/node.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
-import type { RecordKey } from "#engine/record/record.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { handBackNode } from "./hand-back.ts";
 
 type Listed = Awaited<ReturnType<RecordReader["list"]>>;

@@ -37,8 +37,8 @@ import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
-import type { RecordKey } from "#engine/record/record.ts";
 import { status } from "#engine/status/status.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
 

@@ -11,7 +11,7 @@ import type {
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
@@ -22,6 +22,7 @@ import {
   defaultPlanName,
   engineOnlyFileName,
   parseStateFileName,
+  type RecordKey,
   recordFileName,
   tombstoneFileName,
 } from "#lib/files/state-files.ts";

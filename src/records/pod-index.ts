@@ -1,6 +1,6 @@
 import type { PodIdentity, PodName } from "#engine/ports/cluster.ts";
-import { type AttachmentRecord, isSame, type RecordKey } from "#engine/record/record.ts";
-import { parseStateFileName, recordFileName } from "#lib/files/state-files.ts";
+import { type AttachmentRecord, isSame } from "#engine/record/record.ts";
+import { parseStateFileName, type RecordKey, recordFileName } from "#lib/files/state-files.ts";
 
 /** What {@link PodIndex} works with. */
 export interface PodIndexOptions {

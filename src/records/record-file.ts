@@ -1,8 +1,9 @@
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { AttachmentRecord, RecordedAttachment, RecordKey } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { parseExactly } from "#lib/json.ts";
 import { DocumentError } from "#lib/parsing/document-error.ts";
 import { ProtocolError } from "#protocol/frame.ts";

@@ -3,7 +3,8 @@ import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { NetworkNamespaces } from "#docker/netns/ip-command.ts";
 import type { NamedLink } from "#docker/netns/ip-output.ts";
 import type { EndpointState, LinkState } from "#docker/state.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { isJsonObject } from "#lib/json.ts";
 
 /** Plugins that need the interface, or a substitute, to remove an endpoint's rules on the host. */

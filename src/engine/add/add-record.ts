@@ -3,7 +3,11 @@ import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import type {
+  AttachmentRecord,
+  RecordedAttachment,
+  RecordedSandbox,
+} from "#engine/record/record.ts";
 import {
   type DetachableAttachment,
   detachable,
@@ -15,14 +19,12 @@ import { selectionElement } from "#npwg/selection/network-selection.ts";
 
 type RecordChanges = Pick<AttachmentRecord, "teardown" | "pendingStatus" | "statusPause">;
 
-type Sandbox = Omit<AttachmentRecord, "attachments">;
-
 /** The sandbox of an ADD. */
 export function sandboxToAdd(
   { deps, netnsProcess }: CallContext,
   { containerId, ifName, netns, conf }: AddRequest,
   pod: Pod | undefined,
-): Sandbox {
+): RecordedSandbox {
   return omitUndefined({
     containerId,
     ifName,
@@ -42,7 +44,7 @@ export function sandboxToAdd(
  * a running sandbox, further networks are attached.
  */
 export class AddRecord {
-  readonly sandbox: Sandbox;
+  readonly sandbox: RecordedSandbox;
   readonly isRunning: boolean;
   readonly #ctx: CallContext;
   readonly #planned: readonly PlannedAttachment[];
@@ -54,7 +56,7 @@ export class AddRecord {
   /** The record of a sandbox to which the first of these networks is about to be attached. */
   constructor(
     ctx: CallContext,
-    sandbox: Sandbox,
+    sandbox: RecordedSandbox,
     networks: {
       readonly attachments: readonly PlannedAttachment[];
       /** Those that a running sandbox has already. @default the sandbox is new */
@@ -157,7 +159,7 @@ export class AddRecord {
     await this.#ctx.deps.records.update(record, plan);
   }
 
-  #withPlan(sandbox: Sandbox, attachments: readonly DetachableAttachment[]): StoredRecord {
+  #withPlan(sandbox: RecordedSandbox, attachments: readonly DetachableAttachment[]): StoredRecord {
     return recordWithPlan(sandbox, [...this.#earlier, ...attachments]);
   }
 
@@ -176,7 +178,7 @@ export class AddRecord {
 
 /** An attachment with the result and the routes that it has now, if they have changed. */
 export function withRoutes(
-  sandbox: Sandbox,
+  sandbox: RecordedSandbox,
   before: DetachableAttachment,
   { changed, timeoutMs }: { readonly changed: readonly Attached[]; readonly timeoutMs: number },
 ): DetachableAttachment {

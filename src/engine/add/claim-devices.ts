@@ -1,9 +1,10 @@
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { holderOf, recordedDevice } from "#engine/del/chain/held-device.ts";
-import type { RecordedAttachment, RecordKey } from "#engine/record/record.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 
 /** Below the time that runtimes wait for an ADD; the kubelet repeats it. */
 const waitMs = 10_000;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { RecordKey } from "#engine/record/record.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 

@@ -2,8 +2,8 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { isCertainlyOver, notListed } from "#engine/call/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
-import type { AttachmentRecord, RecordKey } from "#engine/record/record.ts";
-import { recordFileName } from "#lib/files/state-files.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type RecordKey, recordFileName } from "#lib/files/state-files.ts";
 
 /** Records of the node. */
 export interface Sandboxes {

@@ -10,7 +10,7 @@ import {
   byAge,
   mayRun,
   type RecordedAttachment,
-  type RecordKey,
+  type RecordedSandbox,
   usableRecord,
 } from "#engine/record/record.ts";
 import {
@@ -19,6 +19,7 @@ import {
   recordWithPlan,
   type StoredRecord,
 } from "#engine/record/teardown-plan.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { FailedSwaps } from "./failed-swaps.ts";
 
 /** A running sandbox whose shim lock the caller holds, as the engine's. */
@@ -120,7 +121,7 @@ export async function markDetaching(
 /** Writes the record of a running sandbox with these attachments. @throws CniError 5 */
 export async function saveAttachments(
   ctx: CallContext,
-  sandbox: Omit<AttachmentRecord, "attachments">,
+  sandbox: RecordedSandbox,
   all: readonly DetachableAttachment[],
 ): Promise<void> {
   const { record, plan } = recordWithPlan({ ...sandbox, addEnded: true }, all);

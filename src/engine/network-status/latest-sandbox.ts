@@ -1,7 +1,8 @@
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { PodIdentity } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { type AttachmentRecord, byAge, isSame, type RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge, isSame } from "#engine/record/record.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 
 type LatestDeps = Pick<EngineDeps, "records" | "bootId">;
 

@@ -5,13 +5,9 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { statusEntries } from "#engine/check/not-attached.ts";
 import type { PodIdentity, PodName, PublishPause } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import {
-  type AttachmentRecord,
-  addHasEnded,
-  isSame,
-  type RecordKey,
-} from "#engine/record/record.ts";
+import { type AttachmentRecord, addHasEnded, isSame } from "#engine/record/record.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { isLatest, latestSandbox } from "./latest-sandbox.ts";

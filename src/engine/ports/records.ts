@@ -1,6 +1,7 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { type AttachmentRecord, isSame, type RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, isSame } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { PodIdentity, PodName } from "./cluster.ts";
 
 /** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */

@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import type { RecordKey } from "#engine/record/record.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { CallHost } from "./host.ts";
 
 /**

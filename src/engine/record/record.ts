@@ -1,23 +1,17 @@
 import type { PodIdentity } from "#engine/ports/cluster.ts";
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
-
-/** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */
-export interface RecordKey {
-  readonly containerId: string;
-  /** CNI_IFNAME of the runtime's call; the default network's interface. */
-  readonly ifName: string;
-}
 
 /** Whether two keys are those of one sandbox interface. */
 export function isSame(a: RecordKey | undefined, b: RecordKey | undefined): boolean {
   return a !== undefined && a.containerId === b?.containerId && a.ifName === b.ifName;
 }
 
-/** The attachments of one sandbox, as resolved at ADD, for DEL, CHECK and GC. */
-export interface AttachmentRecord extends RecordKey {
+/** A sandbox that is attached, or was. */
+export interface RecordedSandbox extends RecordKey {
   readonly netns: string;
   /**
    * Which process the path leads to, as the shim identifies it; "" if it cannot. Absent when the
@@ -39,8 +33,6 @@ export interface AttachmentRecord extends RecordKey {
   readonly clockMs: number;
   /** The boot ID of the ADD: in another boot, states may be outdated. "" (no boot) when unknown. */
   readonly bootId: string;
-  /** In the order of attachment; the default network first. */
-  readonly attachments: readonly RecordedAttachment[];
   /**
    * The sandbox's own ADD has ended, although an attachment says that it is not attached: hot-plug
    * changes the networks. Absent when all are attached.
@@ -52,6 +44,12 @@ export interface AttachmentRecord extends RecordKey {
   readonly statusPause?: StatusPause;
   /** The last DEL that did not detach everything; absent until one has begun. */
   readonly teardown?: FailedTeardown;
+}
+
+/** The attachments of one sandbox, as resolved at ADD, for DEL, CHECK and GC. */
+export interface AttachmentRecord extends RecordedSandbox {
+  /** In the order of attachment; the default network first. */
+  readonly attachments: readonly RecordedAttachment[];
 }
 
 /** A time by `EngineDeps.clock`, which starts again in each boot. */

@@ -4,7 +4,7 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { ipamCallAfter } from "./ipam.ts";
-import type { AttachmentRecord, RecordedAttachment } from "./record.ts";
+import type { AttachmentRecord, RecordedAttachment, RecordedSandbox } from "./record.ts";
 import { recordedList, runtimeConf } from "./recorded-conf.ts";
 
 /** One DEL of a teardown plan. */
@@ -63,7 +63,7 @@ export function detachables({ record, plan }: StoredRecord): DetachableAttachmen
  * attachments are not. A detached one has no DEL, which could meet its successor.
  */
 export function recordWithPlan(
-  sandbox: Omit<AttachmentRecord, "attachments">,
+  sandbox: RecordedSandbox,
   all: readonly DetachableAttachment[],
 ): StoredRecord {
   const { addEnded: mark, ...own } = sandbox;

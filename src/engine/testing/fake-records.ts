@@ -9,12 +9,13 @@ import type {
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown, type RecordKey } from "#engine/record/record.ts";
+import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import {
   type StoredRecord,
   type TeardownPlan,
   teardownPlan,
 } from "#engine/record/teardown-plan.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 
 /** What is kept under a key, as JSON. */
 interface Entry {

@@ -7,21 +7,22 @@ import { targetOfTemporaryName } from "./temporary-name.ts";
  * records, their marks, tombstones and the default plan in shim/replay.c, the lock in shim/lock.c.
  */
 
-/** A sandbox interface: the key of a record with its teardown plan. */
-export interface SandboxInterface {
+/** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */
+export interface RecordKey {
   readonly containerId: string;
+  /** CNI_IFNAME of the runtime's call; the default network's interface. */
   readonly ifName: string;
 }
 
 /** What a name in the state directory stands for. */
 export type StateFile =
-  | ({ readonly kind: "record" } & SandboxInterface)
+  | ({ readonly kind: "record" } & RecordKey)
   /** An empty file that says that the sandbox interface is completely detached. */
-  | ({ readonly kind: "tombstone" } & SandboxInterface)
+  | ({ readonly kind: "tombstone" } & RecordKey)
   /** An empty file that keeps the shim from detaching the record without an engine. */
-  | ({ readonly kind: "engine-only" } & SandboxInterface)
+  | ({ readonly kind: "engine-only" } & RecordKey)
   /** An unusable record, set aside for people to look at. */
-  | ({ readonly kind: "damaged" } & SandboxInterface)
+  | ({ readonly kind: "damaged" } & RecordKey)
   /** A file that a process writes before it renames it. */
   | { readonly kind: "temporary" }
   | { readonly kind: "sandbox-lock"; readonly containerId: string }
@@ -40,7 +41,7 @@ const interfaceFile =
 const sandboxLock = /^([A-Za-z0-9][\w.-]*)\.lock$/;
 
 /** `<containerID>@<ifName>.record` */
-export function recordFileName({ containerId, ifName }: SandboxInterface): string {
+export function recordFileName({ containerId, ifName }: RecordKey): string {
   return `${containerId}@${ifName}.record`;
 }
 
@@ -50,12 +51,12 @@ export function sandboxLockName(containerId: string): string {
 }
 
 /** `<containerID>@<ifName>.detached` */
-export function tombstoneFileName({ containerId, ifName }: SandboxInterface): string {
+export function tombstoneFileName({ containerId, ifName }: RecordKey): string {
   return `${containerId}@${ifName}.detached`;
 }
 
 /** `<containerID>@<ifName>.engine-only` */
-export function engineOnlyFileName({ containerId, ifName }: SandboxInterface): string {
+export function engineOnlyFileName({ containerId, ifName }: RecordKey): string {
   return `${containerId}@${ifName}.engine-only`;
 }
 

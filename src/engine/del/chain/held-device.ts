@@ -6,9 +6,9 @@ import {
   type AttachmentRecord,
   byAge,
   type RecordedAttachment,
-  type RecordKey,
   sandboxName,
 } from "#engine/record/record.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";

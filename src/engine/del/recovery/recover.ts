@@ -11,7 +11,6 @@ import { loadStored, type Stored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { type ResolvedNetwork, withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
-import type { RecordKey } from "#engine/record/record.ts";
 import { runtimeConf } from "#engine/record/recorded-conf.ts";
 import {
   plannedNetwork,
@@ -19,6 +18,7 @@ import {
   stepsToReplay,
   type TeardownPlan,
 } from "#engine/record/teardown-plan.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { detachByAnnotation } from "./annotation.ts";
 import { detachByMultusFiles } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";

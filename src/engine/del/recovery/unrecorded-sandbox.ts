@@ -6,9 +6,9 @@ import {
   type AttachmentRecord,
   begunTeardown,
   type RecordedAttachment,
-  type RecordKey,
 } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 

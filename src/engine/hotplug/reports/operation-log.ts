@@ -3,7 +3,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
 import { payAfterAnswer } from "#engine/network-status/status-writer.ts";
 import type { EventReason } from "#engine/ports/cluster.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { NamedAttachment } from "./problem-texts.ts";
 
 /** One network that was plugged or unplugged, or should have been. */
 export interface HotPlugOperation {
@@ -21,8 +21,6 @@ const failureReasons = {
   remove: "FailedRemovingInterface",
 } as const satisfies Record<HotPlugOperation["op"], EventReason>;
 
-type Subject = Pick<RecordedAttachment, "displayName" | "ifName">;
-
 /** Tells of each operation on a running sandbox: in the log, by an event, and in the pod's status. */
 export class OperationLog {
   readonly operations: HotPlugOperation[] = [];
@@ -34,7 +32,7 @@ export class OperationLog {
     this.#sandbox = sandbox;
   }
 
-  succeeded(op: HotPlugOperation["op"], { displayName: network, ifName }: Subject): void {
+  succeeded(op: HotPlugOperation["op"], { displayName: network, ifName }: NamedAttachment): void {
     const published = this.#publish();
     this.operations.push({ op, result: "success", network, ifName, published });
     const done = op === "add" ? "plugged a network" : "unplugged a network";
@@ -43,7 +41,7 @@ export class OperationLog {
 
   failed(
     op: HotPlugOperation["op"],
-    { displayName: network, ifName }: Subject,
+    { displayName: network, ifName }: NamedAttachment,
     { error, text }: { readonly error: CniError; readonly text: string },
   ): void {
     const published = this.#publish();

@@ -75,7 +75,8 @@ export function unknownText(unknown: readonly NamedAttachment[]): string {
   return `no element of the annotation requests ${names}, and it is not known that one did: delete the pod to detach it`;
 }
 
-type NamedAttachment = Pick<RecordedAttachment, "displayName" | "ifName">;
+/** A network of a pod, as texts name it. */
+export type NamedAttachment = Pick<RecordedAttachment, "displayName" | "ifName">;
 
 function nameOf(network: string, ifName: string): string {
   return `${network} (${ifName})`;
