@@ -63,7 +63,8 @@ const pair: readonly Key[] = ["clusterNetwork", "delegates"];
 /** They say more about the network that a side names. */
 const companions: readonly Key[] = ["auxiliaryCNIChainName", "readinessindicatorfile"];
 
-function namesDefaultNetwork(side: Partial<EngineConfig>): boolean {
+/** Whether a side names the default network. */
+export function namesDefaultNetwork(side: Partial<EngineConfig>): boolean {
   return pair.some((key) => side[key] !== undefined);
 }
 

@@ -6,6 +6,7 @@ import { collectErrors, combineErrors } from "#engine/call/failures.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { isOfEarlierBoot } from "#engine/call/signs-of-life.ts";
+import { configForCall, namesDefaultNetwork } from "#engine/config.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
@@ -55,10 +56,12 @@ interface CollectOptions {
  * also of other lists. Errors do not stop it.
  *
  * The default network's list also contains the runtime's attachments: a pod that was attached
- * before Plexus was installed has no record and must not be collected. If the runtime sends no
- * list, those pods are unknown, so no record is stale and default networks are skipped. (A null or
- * empty list means that nothing is valid.) If a valid container's record is unusable, its teardown
- * plan names its attachments. Without a plan no list is complete and no plugin is called.
+ * before Plexus was installed has no record and must not be collected. So the default network of
+ * plexusd's file, or of another list's records, collects only for the list with its name. If the
+ * runtime sends no list, those pods are unknown, so no record is stale and default networks are
+ * skipped. (A null or empty list means that nothing is valid.) If a valid container's record is
+ * unusable, its teardown plan names its attachments. Without a plan no list is complete and no
+ * plugin is called.
  */
 async function collect(
   ctx: CallContext,
@@ -95,6 +98,7 @@ async function collect(
     ...(await collectErrors(damaged.filter(isValid), (each) => addByPlan(ctx, networks, each))),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
+  await leaveClusterNetwork(ctx, networks);
   await addMultusSandboxes(ctx, networks);
   errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime), pluginsMaxMs)));
   return { stale: lockStale(stale, { locks, staleLocks }), errors };
@@ -157,6 +161,19 @@ function addDefaultNetwork(
     const searchPath = delegateSearchPath(ctx.config, cniPath);
     networks.add({ list, displayName, searchPath, isDefault: true });
   });
+}
+
+/** Only in the list with the name of the cluster's network does the runtime list all pods with it. */
+async function leaveClusterNetwork(ctx: CallContext, networks: NetworksToCollect): Promise<void> {
+  if (!namesDefaultNetwork(ctx.deps.config())) return;
+  try {
+    const config = configForCall(ctx.deps.config(), {});
+    networks.leaveToItsList((await defaultNetwork({ ...ctx, config })).list.name);
+  } catch (error) {
+    networks.markIncomplete();
+    const fields = { err: asCniError(error) };
+    ctx.logger.warn(fields, "cannot use the cluster's default network: nothing is collected");
+  }
 }
 
 async function collectNetworks(

@@ -25,7 +25,10 @@ export class NetworksToCollect {
   readonly #listName: string;
   readonly #networks = new Map<string, NetworkToCollect>();
   readonly #valid = new Map<string, ValidAttachment[]>();
-  /** Default networks of other lists: pods that are older than Plexus may have them. */
+  /**
+   * Default networks that this list's GC leaves alone unless they have its name. Pods that are older
+   * than Plexus may have them, and the runtime lists those under the name of their network.
+   */
   readonly #othersDefaults = new Set<string>();
   #isComplete = true;
 
@@ -46,9 +49,14 @@ export class NetworksToCollect {
       const { displayName, searchPath, isDefault, ifName } = attachment;
       const name = String(attachment.conf.name);
       if (isOwn) this.add({ list: this.#listOf(attachment), displayName, searchPath, isDefault });
-      else if (isDefault) this.#othersDefaults.add(name);
+      else if (isDefault) this.leaveToItsList(name);
       if (isValid) this.keep(name, record.containerId, ifName);
     }
+  }
+
+  /** Leaves a default network to the GC of the list with its name. */
+  leaveToItsList(network: string): void {
+    this.#othersDefaults.add(network);
   }
 
   /** Prevents every collection: a valid attachment is unknown. */
@@ -57,15 +65,17 @@ export class NetworksToCollect {
   }
 
   /**
-   * The networks that can collect; default networks only if the runtime listed its containers, and
-   * not those of other lists alone.
+   * The networks that can collect: default networks only if the runtime listed its containers, and
+   * none that is left to another list.
    */
   complete(fromRuntime: readonly ValidAttachment[] | undefined): CompleteNetwork[] {
     if (!this.#isComplete) return [];
     return [...this.#networks.values()]
-      .filter(({ isDefault, list }) =>
-        isDefault ? fromRuntime !== undefined : !this.#othersDefaults.has(list.name),
-      )
+      .filter(({ isDefault, list: { name } }) => {
+        const isItsList = isDefault && name === this.#listName;
+        if (isDefault && fromRuntime === undefined) return false;
+        return isItsList || !this.#othersDefaults.has(name);
+      })
       .map((network) => {
         const own = this.#valid.get(network.list.name) ?? [];
         const others = network.isDefault ? (fromRuntime ?? []) : [];
