@@ -101,9 +101,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "another boot ID does not keep hot-plug from a sandbox",
     file: "src/engine/hotplug/running-sandboxes.ts",
-    find: ".filter((record) => record.pod?.uid === pod.uid && mayRun(record))",
-    replace:
-      ".filter((record) => record.pod?.uid === pod.uid && mayRun(record) && record.bootId === this.#deps.bootId())",
+    find: "all.filter(mayRun)",
+    replace: "all.filter((record) => mayRun(record) && record.bootId === this.#deps.bootId())",
     properties: ["as requested", "never what runs"],
     isSlow: true,
   },

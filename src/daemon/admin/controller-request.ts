@@ -9,8 +9,8 @@ import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
 import { problemText } from "#engine/hotplug/reports/problem-texts.ts";
 import type { Pod, PodIdentity } from "#engine/ports/cluster.ts";
-import type { RecordReader } from "#engine/ports/records.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
+import { type RecordReader, recordsOf } from "#engine/ports/records.ts";
+import { mayRun, type RecordedAttachment } from "#engine/record/record.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
@@ -118,11 +118,8 @@ async function findAttachments(
   records: ControllerOptions["records"],
   { pod, ifName, network }: ControllerRequest,
 ): Promise<RecordedAttachment[]> {
-  const keys = await records.keysOf(pod);
-  const stored = await Promise.all(keys.map((key) => records.load(key)));
-  return stored
-    .flatMap((each) => each?.record ?? [])
-    .filter((record) => record.pod?.uid === pod.uid && record.teardown === undefined)
+  return (await recordsOf(records, pod))
+    .filter(mayRun)
     .flatMap(({ attachments }) => attachments)
     .filter(({ isDefault, result }) => !isDefault && result !== undefined)
     .filter(

@@ -4,6 +4,7 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { recordsOf } from "#engine/ports/records.ts";
 import type { SandboxHost, SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import {
   type AttachmentRecord,
@@ -54,13 +55,8 @@ export class RunningSandboxes {
 
   /** The record of the pod's present sandbox, if it is attached. @throws CniError 5, 6 */
   async recordOf(pod: Pod): Promise<AttachmentRecord | undefined> {
-    const { records } = this.#deps;
-    const stored = await Promise.all((await records.keysOf(pod)).map((key) => records.load(key)));
-    const latest = stored
-      .flatMap((each) => each?.record ?? [])
-      .filter((record) => record.pod?.uid === pod.uid && mayRun(record))
-      .toSorted(byAge)
-      .at(-1);
+    const all = await recordsOf(this.#deps.records, pod);
+    const latest = all.filter(mayRun).toSorted(byAge).at(-1);
     // While its ADD runs, an earlier sandbox of the pod is not the present one any more.
     return latest !== undefined && usableRecord(latest) ? latest : undefined;
   }

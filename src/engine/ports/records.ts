@@ -104,6 +104,16 @@ export interface ShimFiles {
   isLocked(containerId: string): Promise<boolean>;
 }
 
+/** The records of a pod's sandboxes, also of those whose DEL has begun. @throws CniError 5, 6 */
+export async function recordsOf(
+  records: RecordReader,
+  pod: PodIdentity,
+): Promise<AttachmentRecord[]> {
+  const stored = await Promise.all((await records.keysOf(pod)).map((key) => records.load(key)));
+  const all = stored.flatMap((each) => each?.record ?? []);
+  return all.filter((record) => record.pod?.uid === pod.uid);
+}
+
 /**
  * How many records of other sandboxes a DEL reads in a process that serves one call: it must not
  * take longer because the node has many pods.
