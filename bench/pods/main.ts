@@ -46,8 +46,8 @@ mkdirSync(join(repositoryRoot, "dist/bench"), { recursive: true });
 writeFileSync(join(repositoryRoot, "dist/bench/pods.md"), text);
 
 async function measure(target: Cluster): Promise<Map<Name, Times[]>> {
-  const { host, runtime: served } = target.node;
-  using runtime = await Runtime.open(`/proc/${host.pid}/root${served.socket}`);
+  const { host, runtime: containerRuntime } = target.node;
+  using runtime = await Runtime.open(`/proc/${host.pid}/root${containerRuntime.socket}`);
   const times = new Map(names.map((name) => [name, [] as Times[]]));
   for (let round = 0; round < warmUp + rounds; round++) {
     for (const turn of names.keys()) {
