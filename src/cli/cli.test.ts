@@ -420,6 +420,22 @@ test.for([
   },
 );
 
+test("uninstall changes nothing while another runtime's list calls Plexus, unless forced", async ({
+  node,
+}) => {
+  const own = await readFile(node.at("net.d/00-plexus.conflist"), "utf8");
+  await writeFile(node.at("net.d/00-plexus.conflist.istio_bak"), own);
+  await writeFile(node.at("net.d/05-mesh.conflist"), own);
+  const podman = { cniVersion: "1.0.0", name: "podman", plugins: [{ type: "plexus" }] };
+  await writeFile(node.at("net.d/87-podman.conflist"), JSON.stringify(podman));
+  const { code, out, err } = await node.uninstall();
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toContain(`${node.at("net.d/87-podman.conflist")} calls Plexus for another runtime`);
+  expect(err).not.toContain("05-mesh");
+  expect(await readdir(node.at("bin"))).toContain("plexus");
+  expect((await node.uninstall("--force")).code).toBe(0);
+});
+
 test("gc --forget-leftovers removes what blocks an uninstallation, but no sandbox that is attached", async ({
   node,
   store,

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { readNodeNow } from "#cli/inspect/node-now.ts";
 import { readRecords } from "#cli/inspect/read-records.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
+import { otherLists } from "#daemon/cni-conf/conf-dir.ts";
 import { findHandBackTarget } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName, sandboxNames } from "#engine/record/record.ts";
@@ -64,6 +65,15 @@ export async function attachmentProblems(stateDir: string): Promise<string[]> {
     );
   }
   return problems;
+}
+
+/** The lists of other runtimes that call Plexus: their containers could not start, or end, without it. */
+export async function otherListProblems(cniConfDir: string, view: HostView): Promise<string[]> {
+  const lists = await otherLists(cniConfDir, new HostConfFiles(view));
+  return lists.map(({ file }) => {
+    const path = join(cniConfDir, file);
+    return `${path} calls Plexus for another runtime: remove its containers and that file first, or uninstall with --force`;
+  });
 }
 
 /** The file that the container runtime uses next, or why there is none; neither without Plexus. */

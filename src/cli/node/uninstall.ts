@@ -8,6 +8,7 @@ import {
   attachmentProblems,
   findPrimaryAfterUninstall,
   isDaemonRunning,
+  otherListProblems,
 } from "./uninstall-checks.ts";
 import { removeNodeFiles } from "./uninstall-steps.ts";
 
@@ -15,8 +16,8 @@ import { removeNodeFiles } from "./uninstall-steps.ts";
 export const uninstallCommand = command({
   name: "uninstall",
   summary: "hand the node back to its primary CNI and remove everything of Plexus",
-  description: `Checks that plexusd does not run, that no sandbox needs Plexus to be detached and that
-the primary CNI's configuration can be used. The primary CNI detaches sandboxes with only the default
+  description: `Checks that plexusd does not run, that no sandbox needs Plexus to be detached, that no
+other list calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches sandboxes with only the default
 network, except with CRI-O, which remembers which plugin attached them. Then removes ${plexusConfName}, the executables, the socket and the
 state. Files that do not exist are no error: it can be repeated.`,
   flags: {
@@ -49,8 +50,11 @@ state. Files that do not exist are no error: it can be repeated.`,
       );
       return ExitCode.Failed;
     }
-    const problems = await attachmentProblems(paths.stateDir);
     const view = await readHostView();
+    const problems = [
+      ...(await attachmentProblems(paths.stateDir)),
+      ...(await otherListProblems(paths.cniConfDir, view)),
+    ];
     const { problem, file, warning } = await findPrimaryAfterUninstall(paths, view);
     if (problem !== undefined) problems.push(problem);
     if (warning !== undefined) output.err(`warning: ${file}: ${warning}`);

@@ -5,7 +5,7 @@ import { swapIn } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
-import type { JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, parseExactly } from "#lib/json.ts";
 import { isConfFile } from "./candidates.ts";
 import { type PlexusConf, parsePlexusConf, pluginConfOf } from "./plexus-conf.ts";
 
@@ -108,4 +108,40 @@ export async function removeTemporaryFiles(dir: string, files: ConfFiles): Promi
   const names = await files.list(dir);
   const leftovers = names.filter((name) => targetOfTemporaryName(name) === plexusConfName);
   await Promise.allSettled(leftovers.map((name) => rm(join(dir, name), { force: true })));
+}
+
+/** A list of another runtime that calls Plexus, such as podman's. */
+export interface OtherList {
+  readonly file: string;
+  /** Whether a runtime that collects garbage in every list leaves this one alone. */
+  readonly disablesGc: boolean;
+}
+
+/**
+ * The lists of the container runtime's directory that call Plexus, but for plexusd's own and copies
+ * of it, which have its name.
+ */
+export async function otherLists(dir: string, files: ConfFiles): Promise<OtherList[]> {
+  const own = await readList(join(dir, plexusConfName), files);
+  const names = (await files.list(dir)).filter((file) => isConfFile(file));
+  const lists = await Promise.all(
+    names.map(async (file) => ({ file, list: await readList(join(dir, file), files) })),
+  );
+  return lists
+    .filter(({ list }) => list !== undefined && callsPlexus(list) && list.name !== own?.name)
+    .map(({ file, list }) => ({ file, disablesGc: list?.disableGC === true }));
+}
+
+async function readList(path: string, files: ConfFiles): Promise<JsonObject | undefined> {
+  try {
+    const list: unknown = parseExactly(await files.read(path));
+    return isJsonObject(list) ? list : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function callsPlexus({ type, plugins }: JsonObject): boolean {
+  const types = Array.isArray(plugins) ? plugins.filter(isJsonObject).map((each) => each.type) : [];
+  return [type, ...types].includes("plexus");
 }

@@ -5,6 +5,7 @@ import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { directoryFindings } from "./directories.ts";
 import type { Finding } from "./finding.ts";
+import { otherListFindings } from "./other-lists.ts";
 import { reportFindings } from "./report-findings.ts";
 import { shimFinding } from "./shim.ts";
 import { tokenFindings } from "./token.ts";
@@ -37,6 +38,7 @@ async function examine(socket: string): Promise<Finding[]> {
       await shimFinding(report),
       ...(await tokenFindings(report.dirs.stateDir)),
       ...(await directoryFindings(report.dirs)),
+      ...(await otherListFindings(report.dirs.cniConfDir)),
     ];
   } catch (error) {
     if (!(error instanceof PlexusdUnavailable)) throw error;

@@ -1,0 +1,28 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { otherListFindings } from "./other-lists.ts";
+
+const list = (name: string, flags = {}): string =>
+  JSON.stringify({ cniVersion: "1.0.0", name, ...flags, plugins: [{ type: "plexus" }] });
+
+test.for<[what: string, isCrio: boolean, verdicts: string[]]>([
+  ["warns about lists in which CRI-O would collect garbage", true, ["ok", "warning"]],
+  ["says nothing without CRI-O", false, []],
+])("otherListFindings() %s", async ([, isCrio, verdicts]) => {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-lists-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  await writeFile(join(dir, "00-plexus.conflist"), list("cbr0"));
+  await writeFile(
+    join(dir, "10-flannel.conflist"),
+    '{"name":"cbr0","plugins":[{"type":"flannel"}]}',
+  );
+  await writeFile(join(dir, "20-damaged.conflist"), "{");
+  await writeFile(join(dir, "86-podman.conflist"), list("podman", { disableGC: true }));
+  await writeFile(join(dir, "87-nerdctl.conflist"), list("nerdctl"));
+  const findings = await otherListFindings(dir, async () => isCrio);
+  expect(findings.map(({ verdict }) => verdict)).toEqual(verdicts);
+  const names = ["86-podman.conflist", "87-nerdctl.conflist"].slice(0, verdicts.length);
+  expect(findings.map(({ check }) => check)).toEqual(names);
+});
