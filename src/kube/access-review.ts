@@ -11,13 +11,12 @@ export type AccessReview = (token: string, path: string) => Promise<AccessVerdic
 export function accessReview(client: ApiClient, timeoutMs: number): AccessReview {
   const review = async (group: string, kind: string, spec: object): Promise<JsonObject> => {
     const apiVersion = `${group}/v1`;
-    const answer = await client.json({
+    const { status } = await client.json({
       method: "POST",
       path: `/apis/${apiVersion}/${kind.toLowerCase()}s`,
       body: { apiVersion, kind, spec },
       timeoutMs,
     });
-    const status = isJsonObject(answer) ? answer.status : undefined;
     return isJsonObject(status) ? status : {};
   };
   return async (token, path) => {

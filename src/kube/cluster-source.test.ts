@@ -107,15 +107,42 @@ test.for<[string, string, string | undefined]>([
   expect((await kube.source.getPod({ ...web, uid: "uid-of-web" }, {}))?.uid).toBe("uid-of-web");
 });
 
-test("getPod() fails with code 11 and advice if the API server hangs", async ({ api }) => {
+const proxy = /check the address http:.* and the proxies in front of it/;
+const overloaded = /check the load and the log of the API server at http:/;
+const location = "https://login.example/";
+
+test.for<[what: string, script: Omit<Script, "when">, answer: RegExp, advice: RegExp]>([
+  [
+    "hangs",
+    { answer: "hang" },
+    / within 300 ms \(GET .*: no answer within \d+ ms\)/,
+    /check that this node reaches the API server at http:/,
+  ],
+  ["is overloaded", { answer: 429, body: "Too many" }, / server \(GET .*: Too many/, overloaded],
+  ["has a problem", { answer: 504 }, / server \(GET .*HTTP 504 Scripted: fake/, overloaded],
+  ["refuses", { answer: 403 }, / server \(GET .*HTTP 403 /, /check the ClusterRole and the token/],
+  [
+    "is a proxy that redirects",
+    { answer: 302, body: "", headers: { location } },
+    / server \(GET .*: HTTP 302: it redirects to https:\/\/login\.example\/\)/,
+    proxy,
+  ],
+  ["is a proxy that refuses", { answer: 403, body: "<b>No" }, /HTTP 403: <b>No\)/, proxy],
+  [
+    "is a proxy with a page",
+    { answer: 200, body: "<b>" },
+    /GET .*: .*not a JSON object: <b>/,
+    proxy,
+  ],
+  ["answers nothing", { answer: 200, body: "" }, / server \(GET .*: the answer is empty/, proxy],
+  ["answers null", { answer: 200, body: null }, /GET .*: .*not a JSON object: null/, proxy],
+])("getPod() fails with code 11 and fitting advice if the API server %s", async (row, { api }) => {
+  const [, script, answer, advice] = row;
   await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 300 });
-  api.script({ when: isGet("web"), answer: "hang", times: 100 });
-  await expect(kube.source.getPod(web, {})).rejects.toMatchObject({
-    code: 11,
-    message: expect.stringMatching(
-      /^cannot read pod default\/web .* within 300 ms .*reaches the API/,
-    ),
-  });
+  api.script({ when: isGet("web"), times: 100, ...script });
+  const error = await kube.source.getPod(web, {}).catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({ code: 11, message: expect.stringMatching(answer) });
+  expect(error).toMatchObject({ message: expect.stringMatching(advice) });
 });
 
 test("getPod() retries within its deadline when a connection is dead", async ({ api }) => {

@@ -3,7 +3,7 @@ import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 interface LiveGetRequest {
@@ -20,7 +20,7 @@ interface LiveGetRequest {
 }
 
 /** @param isRepeated whether the connection of an earlier request may be half-open */
-type Send = (isRepeated: boolean) => Promise<Json>;
+type Send = (isRepeated: boolean) => Promise<JsonObject>;
 
 /** Reads what is in no cache. */
 export class LiveGetter {
@@ -68,9 +68,7 @@ export class LiveGetter {
       return new Promise<never>(() => undefined);
     });
     try {
-      const answer = await Promise.race([isFinal, this.#repeat(send, { first, endsAt, signal })]);
-      if (!isJsonObject(answer)) throw new Error("the answer is not a JSON object");
-      return answer;
+      return await Promise.race([isFinal, this.#repeat(send, { first, endsAt, signal })]);
     } catch (thrown) {
       const error = asApiError(thrown);
       if (error.status === 404) return undefined;
@@ -83,8 +81,8 @@ export class LiveGetter {
   /** @throws ApiError without an answer in time, or with one that repetitions do not change */
   async #repeat(
     send: Send,
-    { first, endsAt, signal }: { first: Promise<Json>; endsAt: number; signal: AbortSignal },
-  ): Promise<Json> {
+    { first, endsAt, signal }: { first: Promise<JsonObject>; endsAt: number; signal: AbortSignal },
+  ): Promise<JsonObject> {
     const backoff = new Backoff({ initialMs: 100, maxMs: 1000 });
     const failed = first.then(() => undefined, asApiError);
     const halfTime = pause(this.#timeoutMs / 2, signal).then(() => undefined);
@@ -106,12 +104,13 @@ export class LiveGetter {
   }
 
   #failure(request: LiveGetRequest, error: ApiError): CniError {
-    const advice = error.refused
-      ? "check the ClusterRole and the token of Plexus's service account"
-      : `check that this node reaches the API server at ${this.#client.server}`;
+    const { cause, message } = error;
+    const isLate = cause instanceof Error && cause.name === "TimeoutError";
+    const within = isLate ? ` within ${this.#timeoutMs} ms` : "";
+    const advice = error.advice(this.#client.server);
     return new CniError(
       "ApiUnavailable",
-      `cannot read ${request.object} from the API server within ${this.#timeoutMs} ms (${error.message}); ${advice}`,
+      `cannot read ${request.object} from the API server${within} (${message}); ${advice}`,
       { cause: error },
     );
   }

@@ -282,12 +282,11 @@ export class ApiStatusPublisher implements StatusPublisher {
 
   async #isReplaced(pod: PodIdentity): Promise<boolean> {
     try {
-      const answer = await this.#options.client.json({
+      const { metadata } = await this.#options.client.json({
         path: apiPaths.pod(pod),
         accept: metadataOnly,
         timeoutMs: readTimeoutMs,
       });
-      const metadata = isJsonObject(answer) ? answer.metadata : undefined;
       return isJsonObject(metadata) && metadata.uid !== pod.uid;
     } catch (error) {
       return asApiError(error).status === 404;

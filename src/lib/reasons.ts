@@ -44,8 +44,8 @@ const table = {
   11: {
     TryAgainLater: ["wait: the container runtime retries", "wait"],
     ApiUnavailable: [
-      "check that this node reaches the API server, and the permissions of plexusd's service account; the kubelet retries",
-      "check that this node reaches the API server, and the permissions of plexusd's service account",
+      "check what the message names: the connection to the API server, the permissions of plexusd's service account, or the API server's load; the kubelet retries",
+      "check what the message names: the connection to the API server, the permissions of plexusd's service account, or the API server's load",
     ],
     DaemonUnavailable: "check plexusd's pod on this node; the kubelet retries until plexusd runs",
     DevicesUnknown: [

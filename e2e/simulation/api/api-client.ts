@@ -1,7 +1,7 @@
 import { asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient as RealApiClient } from "#kube/api/client.ts";
 import type { Answer } from "#kube/testing/object-store.ts";
-import type { Json } from "#lib/json.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { type ApiRequest, exchange, nameOf } from "./exchange.ts";
 import { LineQueue } from "./line-queue.ts";
 import type { WatchStream } from "./watch-stream.ts";
@@ -15,8 +15,9 @@ export class ApiClient
   }
 
   /** @throws ApiError */
-  async json(request: ApiRequest): Promise<Json> {
-    return (await exchange<Answer>(request, (server, asked) => server.answer(asked))).body;
+  async json(request: ApiRequest): Promise<JsonObject> {
+    const { body } = await exchange<Answer>(request, (server, asked) => server.answer(asked));
+    return body as JsonObject;
   }
 
   /** @throws ApiError */

@@ -119,7 +119,7 @@ test.each<[title: string, Facts, sentence: string]>([
   [
     "without networks, while the API server is unavailable",
     { ...unrecorded, networks: [], sourceProblem: "no answer" },
-    "Pods and definitions cannot be looked up (no answer): see whether this node reaches the API server, and the rights of plexusd's service account.",
+    "Pods and definitions cannot be looked up (no answer): check what the message names: the connection to the API server, the permissions of plexusd's service account, or the API server's load.",
   ],
   // Its end.
   [

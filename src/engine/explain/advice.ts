@@ -1,6 +1,7 @@
 import { CniErrorCode } from "#cni/error.ts";
 import { unknownText } from "#engine/hotplug/reports/problem-texts.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { reasonRow } from "#lib/reasons.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 import { capitalized, couldNot, explained, fine, problem } from "./advice-sentence.ts";
 import type { Failure } from "./explain-error.ts";
@@ -167,7 +168,7 @@ function isAttached({ record, networks }: Facts): boolean {
 function apiAway(reason: string): Advice {
   return problem(
     "ApiUnavailable",
-    `Pods and definitions cannot be looked up (${reason}): see whether this node reaches the API server, and the rights of plexusd's service account.`,
+    `Pods and definitions cannot be looked up (${reason}): ${reasonRow("ApiUnavailable").hotPlugStep}.`,
   );
 }
 

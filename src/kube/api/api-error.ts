@@ -1,11 +1,11 @@
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 interface ApiErrorOptions {
-  /** HTTP status; 0 without a response. */
+  /** HTTP status; 0 without a usable response. */
   readonly status: number;
-  /** `reason` of the Status object, such as `NotFound` or `Expired`; or {@link responseTooLong}. */
+  /** `reason` of the Status object, such as `NotFound` or `Expired`; or one of the two below. */
   readonly reason?: string;
   /** As {@link ApiError.retryAfterMs}. */
   readonly retryAfterMs?: number;
@@ -14,8 +14,10 @@ interface ApiErrorOptions {
 
 /** The reason of an error about a response that was not read to its end. */
 export const responseTooLong = "ResponseTooLong";
+/** The reason of an error about a success whose content is not that of an API server. */
+const unusableAnswer = "UnusableAnswer";
 
-/** A request that failed: without a response, or with a status that is not 2xx. */
+/** A request that failed: without a usable response, or with a status that is not 2xx. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
@@ -39,20 +41,57 @@ export class ApiError extends Error {
   get refused(): boolean {
     return this.status === 401 || this.status === 403;
   }
+
+  /** What an operator can do about a failed read. `server` is the API server's address. */
+  advice(server: string): string {
+    if (this.#isForeign) {
+      return `check the address ${server} and the proxies in front of it: an API server does not answer so`;
+    }
+    if (this.refused) return "check the ClusterRole and the token of Plexus's service account";
+    if (this.status === 0) return `check that this node reaches the API server at ${server}`;
+    return `check the load and the log of the API server at ${server}, and the load balancer in front of it`;
+  }
+
+  /** An API server explains a rejection by a Status object, unless it is overloaded or crashes. */
+  get #isForeign(): boolean {
+    const { status, reason, transient } = this;
+    if (status === 0) return reason !== "";
+    return reason === "" && !transient;
+  }
 }
 
 /** The error for a response's status and body: a Status object, or what a proxy wrote. */
 export function apiErrorOf(
   request: string,
-  response: { status: number; body: unknown; retryAfter?: string | undefined },
+  response: {
+    status: number;
+    body: unknown;
+    retryAfter?: string | undefined;
+    /** Where a redirection leads. */
+    location?: string | undefined;
+  },
 ): ApiError {
-  const { status } = response;
+  const { status, location } = response;
   const body = isJsonObject(response.body) ? response.body : {};
-  const message = typeof body.message === "string" ? body.message : "no further explanation";
+  const explanation = location ? `it redirects to ${location.slice(0, 200)}` : body.message;
+  const message = explanation && typeof explanation === "string" ? explanation : "no explanation";
   const reason = typeof body.reason === "string" ? body.reason : "";
   const retryAfterMs = readRetryAfter(response.retryAfter, body);
   const text = `${request}: HTTP ${status}${reason && ` ${reason}`}: ${message}`;
   return new ApiError(text, { status, reason, retryAfterMs });
+}
+
+/** The object that a successful response contains. @throws ApiError */
+export function parseAnswer(request: string, text: string): JsonObject {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    // A proxy's page, or nothing.
+  }
+  if (isJsonObject(answer)) return answer;
+  const found = text === "" ? "is empty" : `is not a JSON object: ${text.slice(0, 200)}`;
+  throw new ApiError(`${request}: the answer ${found}`, { status: 0, reason: unusableAnswer });
 }
 
 /** Any error of a request as an {@link ApiError}. */

@@ -2,8 +2,8 @@ import { request as httpRequest, type IncomingMessage, type RequestOptions } fro
 import { request as httpsRequest } from "node:https";
 import { urlToHttpOptions } from "node:url";
 import { deadline } from "#lib/concurrency/deadline.ts";
-import type { Json } from "#lib/json.ts";
-import { type ApiError, asApiError } from "./api-error.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { type ApiError, asApiError, parseAnswer } from "./api-error.ts";
 import type { RereadCredentials } from "./credentials.ts";
 import type { ApiRequest, JsonApi } from "./json-api.ts";
 import { failureOf, linesOf, skipped, textOf } from "./response.ts";
@@ -28,13 +28,13 @@ export class ApiClient implements JsonApi {
     return this.#credentials.server.origin;
   }
 
-  async json(request: ApiRequest): Promise<Json> {
+  async json(request: ApiRequest): Promise<JsonObject> {
     if (request.isRepeated) this.#credentials.dropIdleConnections();
     using limit = deadline(request.timeoutMs, request.signal);
     const headers = { "accept-encoding": "gzip" };
     const response = await this.#send(request, { signal: limit.signal, headers });
     try {
-      return JSON.parse(await textOf(response, nameOf(request))) as Json;
+      return parseAnswer(nameOf(request), await textOf(response, nameOf(request)));
     } catch (error) {
       throw this.#failed(request, { error, signal: limit.signal });
     }

@@ -1,4 +1,4 @@
-import type { Json } from "#lib/json.ts";
+import type { JsonObject } from "#lib/json.ts";
 
 /** A request to the API server. */
 export interface ApiRequest {
@@ -24,8 +24,8 @@ export interface ApiRequest {
 export interface JsonApi {
   /** The server's address, for messages. */
   readonly server: string;
-  /** Sends a request and parses the response. @throws ApiError, `ResponseTooLong` above 16 MiB */
-  json(request: ApiRequest): Promise<Json>;
+  /** Sends a request and returns the response. @throws ApiError, `ResponseTooLong` above 16 MiB */
+  json(request: ApiRequest): Promise<JsonObject>;
   /** Sends a change, and skips the response: the changed object. @throws ApiError */
   write(request: ApiRequest): Promise<void>;
   close(): void;

@@ -18,6 +18,7 @@ export async function failureOf(
   name: string,
 ): Promise<ApiError | undefined> {
   const { statusCode: status = 0, headers } = response;
+  const { "retry-after": retryAfter, location } = headers;
   if (status >= 200 && status < 300) return undefined;
   let body: unknown;
   try {
@@ -27,7 +28,7 @@ export async function failureOf(
   } catch {
     // Not a Status object but a proxy's page, or cut off: `body` has what is known.
   }
-  return apiErrorOf(name, { status, body, retryAfter: headers["retry-after"] });
+  return apiErrorOf(name, { status, body, retryAfter, location });
 }
 
 /**

@@ -19,7 +19,7 @@ export async function requestNodeToken(
   client: JsonApi,
   { account, nodeName, seconds }: NodeTokenRequest,
 ): Promise<string> {
-  const answer = await client.json({
+  const { status } = await client.json({
     method: "POST",
     path: apiPaths.token(account),
     body: {
@@ -33,7 +33,7 @@ export async function requestNodeToken(
     },
     timeoutMs: 10_000,
   });
-  const status = isJsonObject(answer) && isJsonObject(answer.status) ? answer.status : {};
-  if (typeof status.token === "string" && status.token !== "") return status.token;
+  const token = isJsonObject(status) ? status.token : undefined;
+  if (typeof token === "string" && token !== "") return token;
   throw new Error(`the API server granted no token for ${account.namespace}/${account.name}`);
 }

@@ -87,7 +87,7 @@ export async function removeTaint(
   return true;
 }
 
-function taintsOf(node: Json): readonly Json[] {
-  const spec = isJsonObject(node) && isJsonObject(node.spec) ? node.spec : {};
-  return Array.isArray(spec.taints) ? spec.taints : [];
+function taintsOf({ spec }: JsonObject): readonly Json[] {
+  const { taints } = isJsonObject(spec) ? spec : {};
+  return Array.isArray(taints) ? taints : [];
 }

@@ -3,7 +3,7 @@ import { asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 
 /** Options of an {@link OwnDaemonSet}. */
 export interface OwnDaemonSetOptions {
@@ -106,11 +106,11 @@ export class OwnDaemonSet {
   }
 }
 
-function metadataOf(object: Json): JsonObject {
+function metadataOf(object: JsonObject): JsonObject {
   return fieldOf(object, "metadata");
 }
 
-function fieldOf(object: Json, field: string): JsonObject {
-  const value = isJsonObject(object) ? object[field] : undefined;
+function fieldOf(object: JsonObject, field: string): JsonObject {
+  const value = object[field];
   return isJsonObject(value) ? value : {};
 }

@@ -1,8 +1,14 @@
-import { ApiError, apiErrorOf, asApiError, responseTooLong } from "#kube/api/api-error.ts";
+import {
+  ApiError,
+  apiErrorOf,
+  asApiError,
+  parseAnswer,
+  responseTooLong,
+} from "#kube/api/api-error.ts";
 import type { ApiRequest, JsonApi } from "#kube/api/json-api.ts";
 import type { PlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
-import type { Json } from "#lib/json.ts";
+import type { JsonObject } from "#lib/json.ts";
 
 /** As for plexusd: one object has about 10 MiB at most. */
 const maxResponseBytes = 16 * 1024 * 1024;
@@ -28,16 +34,17 @@ export class FetchClient implements JsonApi {
     return this.#kubeconfig.server.origin;
   }
 
-  async json(request: ApiRequest): Promise<Json> {
+  async json(request: ApiRequest): Promise<JsonObject> {
     using limit = deadline(request.timeoutMs, request.signal);
     const name = `${request.method ?? "GET"} ${request.path}`;
     try {
       const response = await this.#send(request, limit.signal);
       const text = await textOf(response, name);
-      if (response.ok) return JSON.parse(text) as Json;
+      if (response.ok) return parseAnswer(name, text);
       const { status, headers } = response;
       const retryAfter = headers.get("retry-after") ?? undefined;
-      throw apiErrorOf(name, { status, body: errorBody(text), retryAfter });
+      const location = headers.get("location") ?? undefined;
+      throw apiErrorOf(name, { status, body: errorBody(text), retryAfter, location });
     } catch (error) {
       throw asApiError(limit.signal.aborted ? limit.signal.reason : error, name);
     }
@@ -77,7 +84,7 @@ export class FetchClient implements JsonApi {
       },
       ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
       // The credentials are for this server only.
-      redirect: "error",
+      redirect: "manual",
       signal,
       tls,
     };

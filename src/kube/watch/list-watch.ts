@@ -79,7 +79,7 @@ export class ListWatch {
     // Without NotOlderThan, a version together with a limit means exactly that version.
     const hasVersion = "resourceVersion" in from && from.resourceVersion !== "";
     const match = hasVersion ? { resourceVersionMatch: "NotOlderThan" } : {};
-    const answer = await client.json(
+    const list = await client.json(
       omitUndefined({
         path,
         query: { ...query, limit: this.#pageLimit, ...from, ...match },
@@ -88,7 +88,6 @@ export class ListWatch {
         signal,
       }),
     );
-    const list = isJsonObject(answer) ? answer : {};
     const { resourceVersion, continue: next } = metadataOf(list);
     return omitUndefined({
       items: Array.isArray(list.items) ? list.items : [],

@@ -3,9 +3,12 @@ import { expect, test } from "vitest";
 import { deadline, pause, untilAborted } from "./deadline.ts";
 
 test("deadline() fires with a TimeoutError after its time", async () => {
-  using limit = deadline(10);
+  using limit = deadline(10.25);
   await pause(1000, limit.signal);
-  expect(limit.signal.reason).toMatchObject({ name: "TimeoutError" });
+  expect(limit.signal.reason).toMatchObject({
+    name: "TimeoutError",
+    message: "no answer within 10 ms",
+  });
 });
 
 test("deadline() fires with its parent's reason, and leaves no listener on it", () => {

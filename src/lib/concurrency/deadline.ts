@@ -10,7 +10,7 @@ export function deadline(ms: number, parent?: AbortSignal) {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(parent?.reason);
   const timer = setTimeout(() => {
-    controller.abort(new DOMException(`no answer within ${ms} ms`, "TimeoutError"));
+    controller.abort(new DOMException(`no answer within ${Math.round(ms)} ms`, "TimeoutError"));
   }, ms);
   if (parent?.aborted === true) onAbort();
   else parent?.addEventListener("abort", onAbort, { once: true });

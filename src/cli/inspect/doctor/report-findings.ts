@@ -1,6 +1,7 @@
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { reasonOf } from "#daemon/cni-conf/status.ts";
 import { oneLine } from "#lib/one-line.ts";
+import { reasonRow } from "#lib/reasons.ts";
 import type { Finding } from "./finding.ts";
 
 /** What plexusd's own report says, check by check. */
@@ -82,7 +83,7 @@ function chainedPlugins({ conf }: NodeStatus): Finding[] {
 function source({ sourceProblem }: NodeStatus): Finding {
   const check = "pods and definitions";
   if (sourceProblem === undefined) return { check, verdict: "ok", text: "can be looked up" };
-  const text = `${sourceProblem}: see whether this node reaches the API server, and the rights of plexusd's service account`;
+  const text = `${sourceProblem}; ${reasonRow("ApiUnavailable").hotPlugStep}`;
   return { check, verdict: "problem", text };
 }
 
