@@ -334,10 +334,14 @@ function isReady({ state }: Sandbox): boolean {
   return state === "ready";
 }
 
-/** The path of a new namespace. nerdctl's is of a process; podman's user names containers alike. */
+/**
+ * The path of a new namespace. nerdctl's is of a process; podman's user names containers alike, but
+ * not in another boot, after which podman still has the paths of its containers.
+ */
 function newNetns(client: RuntimeClient, id: string): string {
+  const boot = world().kernel.bootId.slice(0, 8);
   if (client === "nerdctl") return firstFree((number) => `/proc/${4000 + number}/ns/net`);
-  if (client === "podman") return firstFree((number) => `/run/netns/podman-${number}`);
+  if (client === "podman") return firstFree((number) => `/run/netns/podman-${boot}-${number}`);
   return `/run/netns/${id}`;
 }
 
