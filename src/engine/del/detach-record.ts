@@ -41,7 +41,10 @@ export async function detachRecord(
   const failures = await detachAll(ctx, toDetach, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));
-  await progress.fail(error);
+  await progress.fail(
+    error,
+    failures.map(({ item }) => item),
+  );
   throw error;
 }
 

@@ -2,12 +2,17 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { collectFailures, type Failure } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
+import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
 import { FailingTeardown } from "#engine/del/failed-teardown.ts";
 import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import { extendedPath } from "#engine/plan/plugins/search-path.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { type DetachableAttachment, withoutReleases } from "#engine/record/teardown-plan.ts";
+import {
+  afterFirstPlugin,
+  type DetachableAttachment,
+  withoutReleases,
+} from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** A sandbox with attachments to detach. */
@@ -31,7 +36,7 @@ export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | 
 /**
  * Detaches attachments, last first, even if others fail (multi-network specification v1.1 §7.2).
  * One that hangs uses only its share of the time or, with `first`, of the attempts.
- * @returns those that could not be detached
+ * @returns those that could not be detached, with the DELs that are left
  * @throws HostGoneError when the shim has gone: the record then still names the attachments
  */
 export async function detachAll(
@@ -44,16 +49,21 @@ export async function detachAll(
   const start = (sandbox.first ?? 0) % Math.max(1, left);
   const lastFirst = attachments.toReversed();
   const ordered = [...lastFirst.slice(start), ...lastFirst.slice(0, start)];
-  return collectFailures(ordered, async (each) => {
+  const shortened = new Map(ordered.map((each) => [each, each]));
+  const failures = await collectFailures(ordered, async (each) => {
+    const onPluginDone = (): void => {
+      shortened.set(each, afterFirstPlugin(shortened.get(each) ?? each));
+    };
     const share = sandbox.first === undefined ? budget.share(left--) : budget;
     try {
-      await detach(ctx, { ...sandbox, budget: share }, each);
+      await detach(ctx, { ...sandbox, budget: share, onPluginDone }, each);
     } catch (error) {
       throw withNetworkContext(error, each.attachment);
     }
     await removeDeviceInfo(ctx, sandbox.containerId, each.attachment);
     sandbox.onDetached?.(each);
   });
+  return failures.map(({ item, error }) => ({ error, item: shortened.get(item) ?? item }));
 }
 
 /**
@@ -66,9 +76,10 @@ export async function detachRunning(
   attachments: readonly DetachableAttachment[],
 ): Promise<Failure<DetachableAttachment>[]> {
   const teardowns = new Map(
-    attachments.map((each) => [each, new FailingTeardown(ctx.deps, each.attachment)]),
+    attachments.map(({ attachment }) => [attachment, new FailingTeardown(ctx.deps, attachment)]),
   );
-  const failing = (each: DetachableAttachment) => teardowns.get(each) as FailingTeardown;
+  const failing = ({ attachment }: DetachableAttachment) =>
+    teardowns.get(attachment) as FailingTeardown;
   const failures = await detachAll(ctx, { ...sandbox, failing }, attachments);
   return failures.map(({ item, error }) => {
     const owed = { state: "owed", teardown: failing(item).failed(error) } as const;
@@ -83,7 +94,7 @@ export function delBudget(ctx: CallContext): TimeBudget {
 
 async function detach(
   ctx: CallContext,
-  sandbox: SandboxToDetach & { readonly budget: TimeBudget },
+  sandbox: SandboxToDetach & Required<Pick<ChainToDetach, "budget" | "onPluginDone">>,
   toDetach: DetachableAttachment,
 ): Promise<void> {
   const { attachment, dels } = toDetach;
@@ -98,6 +109,7 @@ async function detach(
     failedAdd: attachment.failedAdd,
     failingMs,
     noteMissing,
+    onPluginDone: sandbox.onPluginDone,
     pod: sandbox.pod,
   });
 }

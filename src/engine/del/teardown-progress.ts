@@ -38,9 +38,11 @@ export class TeardownProgress {
     if (this.#remaining.length > 0) this.#writing = this.#writing.then(() => this.#writeSoon());
   }
 
-  /** Records why the remaining attachments could not be detached, and emits an event. */
-  async fail(error: CniError): Promise<void> {
+  /** Records why attachments could not be detached, with the DELs that are left, and emits an event. */
+  async fail(error: CniError, left: readonly DetachableAttachment[]): Promise<void> {
     await this.#writing;
+    const byAttachment = new Map(left.map((each) => [each.attachment, each]));
+    this.#remaining = this.#remaining.map((each) => byAttachment.get(each.attachment) ?? each);
     await this.#write(error);
     emitLeftover(this.#ctx, this.#record, error.message);
   }

@@ -100,6 +100,11 @@ export function withoutReleases(dels: readonly DelegateCall[]): DelegateCall[] {
   return dels.filter((call, i) => !isReleaseAfter(dels[i - 1], call));
 }
 
+/** An attachment without its first DEL, which is done. */
+export function afterFirstPlugin({ attachment, dels }: DetachableAttachment): DetachableAttachment {
+  return { attachment, dels: withoutReleases(dels).slice(1).flatMap(withRelease) };
+}
+
 function isReleaseAfter(before: DelegateCall | undefined, call: DelegateCall): boolean {
   if (before === undefined || call.stdin !== before.stdin) return false;
   return ipamCallAfter(before)?.type === call.type;

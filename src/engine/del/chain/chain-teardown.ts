@@ -5,6 +5,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { forgottenText, isRefusal, refusesConfiguration } from "#engine/del/failed-add.ts";
 import { ipamCall, ipamCallAfter } from "#engine/record/ipam.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
+import { withoutHeldAddresses } from "./held-address.ts";
 import { type HeldDevice, heldDevice, mayChange } from "./held-device.ts";
 import {
   insistingOnInterface,
@@ -30,13 +31,16 @@ import {
  * - A plugin whose device another sandbox has now is not executed: it would reset the device there.
  *   Only its IPAM plugin is, and the last sandbox with the device releases it. While the other one
  *   is being attached, the teardown fails.
+ * - A plugin that may work by address does not get one that another attachment has now, whose rules
+ *   it would remove.
  * - If all of it was detached before, a plugin that refuses its configuration has nothing left.
  * - After a plugin that succeeds without a namespace but keeps its address (`host-device`), its
  *   IPAM plugin is executed.
  * @throws CniError when something is left, HostGoneError when the shim has gone
  */
 export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {
-  await new ChainTeardown(ctx, chain).run();
+  const calls = await withoutHeldAddresses(ctx, chain.calls);
+  await new ChainTeardown(ctx, { ...chain, calls }).run();
 }
 
 /** A DEL that did not succeed. */
@@ -55,6 +59,8 @@ class ChainTeardown {
   readonly #endedAdd: number;
   /** Whether DELs have failed long enough to forget an attachment whose ADD failed. */
   readonly #failedAddGraceIsOver: boolean;
+  /** How many plugins have succeeded before the first that has not. */
+  #done = 0;
   /** The plugin that failed in the ADD, and now in its DEL. */
   #forgotten: FailedDel | undefined;
 
@@ -75,11 +81,19 @@ class ChainTeardown {
         continue;
       }
       const failed = await this.#execute(call);
-      if (failed === undefined) await this.#releaseLeftAddress(call);
-      else if (position >= this.#endedAdd) await this.#handle(failed);
+      if (failed === undefined) {
+        await this.#releaseLeftAddress(call);
+        this.#noteDone(position);
+      } else if (position >= this.#endedAdd) await this.#handle(failed);
     }
     await this.#forget();
     await this.#acceptMissing();
+  }
+
+  #noteDone(position: number): void {
+    if (position !== this.#done || this.#missing.length > 0) return;
+    this.#done++;
+    this.#chain.onPluginDone?.();
   }
 
   /**

@@ -22,6 +22,8 @@ export interface ChainToDetach {
    * no grace period for missing plugins.
    */
   readonly noteMissing?: (() => number) | undefined;
+  /** Called when one more plugin is done, in their order: a repetition need not execute it. */
+  readonly onPluginDone?: () => void;
   /** Whether a tombstone says that all of it was detached before. @default false */
   readonly wasDetached?: boolean;
   /** Gets the events; absent for a sandbox that is not a pod. */

@@ -124,7 +124,8 @@ function attachmentsWith({ attachments }: AttachmentRecord, id: string): Recorde
   );
 }
 
-function confsOf({ conf }: RecordedAttachment): Json[] {
+/** The configurations of an attachment's plugins. */
+export function confsOf({ conf }: RecordedAttachment): Json[] {
   return Array.isArray(conf.plugins) ? conf.plugins : [conf];
 }
 

@@ -147,11 +147,11 @@ test.each([
 });
 
 test("del() starts the grace period when the plugin is missing, not when another DEL failed", async () => {
-  const lab = await attached(network("default-net", "ptp", "portmap"));
+  const lab = await attached(network("default-net", "ptp", "portmap", "tuning"));
   lab.config = { delGraceMs: 60_000 };
-  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  lab.plugins.script("tuning DEL", failed(5, "busy"));
   expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
-  lab.plugins.unscript("ptp DEL");
+  lab.plugins.unscript("tuning DEL");
   lab.advance(70_000);
   lab.plugins.setLookup("portmap", missing);
   expect((await lab.del(gone)).json.msg).toMatch(/may come back.*60 s/);

@@ -1,0 +1,76 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { bridge, chained } from "../../support/networks.ts";
+import type { PlexusNode } from "../../support/node/plexus-node.ts";
+import { test } from "../../support/node/test.ts";
+
+/** Makes the plugin `flaky` do what another one does. Its DEL fails as long as the returned file exists. */
+async function installFlaky({ lab, cniPath }: PlexusNode, type: string): Promise<string> {
+  const [broken, error] = [join(lab.dir, "broken"), join(lab.dir, "error.json")];
+  await writeFile(error, JSON.stringify({ cniVersion: "1.0.0", code: 11, msg: "busy" }));
+  const fail = `[ "$CNI_COMMAND" = DEL ] && [ -e ${broken} ] && cat ${error} && exit 1`;
+  const script = `#!/bin/sh\n${fail}\nexec ${cniPath.at(-1)}/${type}\n`;
+  await writeFile(join(lab.dir, "flaky"), script, { mode: 0o755 });
+  return broken;
+}
+
+test.beforeAll(({ node }) => {
+  node.cniPath = [node.lab.dir, ...node.cniPath];
+  node.confExtra = { cniVersion: "1.1.0" };
+});
+
+test("a GC that retries a DEL keeps the interface of a container that has the path of its namespace now", async ({
+  node,
+}) => {
+  const broken = await installFlaky(node, "bridge");
+  node.defaultNetwork = bridge("default", 88, { type: "flaky" });
+  // As with `ip netns` and podman.
+  const netns = "ns-web";
+  const call = (command: "ADD" | "DEL" | "CHECK", containerId: string) =>
+    node.call({ command, containerId, netns, conf: node.conf() });
+  await node.lab.addNetns(netns);
+  expect(await call("ADD", "first")).toMatchObject({ exitCode: 0 });
+  await writeFile(broken, "");
+  expect(await call("DEL", "first")).toMatchObject({ exitCode: 1 });
+  await node.lab.deleteNetns(netns);
+  await node.lab.addNetns(netns);
+  expect(await call("ADD", "second")).toMatchObject({ exitCode: 0 });
+  await node.lab.run("rm", broken);
+
+  const valid = [{ containerID: "second", ifname: "eth0" }];
+  const conf = node.conf({ "cni.dev/valid-attachments": valid });
+  expect(await node.call({ command: "GC", conf })).toMatchObject({ exitCode: 0 });
+  expect(await node.lab.run("ls", node.stateDir)).not.toContain("first@eth0.record");
+  expect(await call("CHECK", "second")).toMatchObject({ exitCode: 0 });
+  expect(await node.lab.run("ip", "-n", netns, "-br", "addr", "show", "eth0")).toContain("10.88.");
+  expect(await call("DEL", "second")).toMatchObject({ exitCode: 0 });
+});
+
+test.for(["bridge", "firewall"])(
+  "a DEL that is repeated because %s failed keeps the rules of a container that has the address now",
+  async (failing, { node }) => {
+    const broken = await installFlaky(node, failing);
+    const typeOf = (type: string): string => (type === failing ? "flaky" : type);
+    const ipam = { type: "static", addresses: [{ address: "10.89.0.7/24" }] };
+    const network = bridge("default", 89, { type: typeOf("bridge"), ipam });
+    node.defaultNetwork = chained(network, { type: typeOf("firewall"), backend: "iptables" });
+    const rules = async (): Promise<string> =>
+      (await node.lab.run("iptables", "-S", "CNI-FORWARD")).match(/.*10\.89\..*/g)?.join("\n") ??
+      "";
+    const [first, second] = [await node.newPod(), await node.newPod()];
+    await first.mustAdd();
+    const before = await rules();
+    expect(before).toContain("10.89.0.7");
+    await writeFile(broken, "");
+    expect(await first.del()).toMatchObject({ exitCode: 1 });
+    await node.lab.deleteNetns(first.netns);
+    await node.lab.run("rm", broken);
+    await second.mustAdd();
+    await first.mustDel({ env: { CNI_NETNS: "" } });
+    expect(first.isRecorded).toBe(false);
+    expect(await rules()).toBe(before);
+    await second.mustDel();
+    expect(await rules()).toBe("");
+  },
+);

@@ -1,0 +1,135 @@
+import { expect, test } from "vitest";
+import { EngineLab, type LabOptions } from "#engine/testing/engine-lab.ts";
+import { exited, failed } from "#engine/testing/fake-plugins.ts";
+import type { JsonObject } from "#lib/json.ts";
+
+/* The DEL of `firewall` removes the rules of the addresses in prevResult, in any sandbox. */
+
+const shared = "10.0.0.7/24";
+const own = "10.0.0.8/24";
+
+const callOf = (id: string, conf: JsonObject = {}) => ({
+  conf,
+  env: { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` },
+});
+
+/** A network of plugins, each as `type` or `type:ipam`. */
+function chain(...types: string[]): JsonObject {
+  const plugins = types.map((each) => {
+    const [type = "", ipam = "host-local"] = each.split(":");
+    return { type, ipam: { type: ipam } };
+  });
+  return {
+    delegates: [{ cniVersion: "1.0.0", name: types.join("-").replaceAll(":", "-"), plugins }],
+  };
+}
+
+/** `c1` and `c2` with the same address, and `c1` with another one. */
+async function twoSandboxes(types: string[], second = types, options: LabOptions = {}) {
+  const lab = new EngineLab({ conf: chain(...types), ...options });
+  for (const id of ["c1", "c2"]) lab.kernel.addNamespace(`/run/netns/${id}`);
+  for (const type of ["bridge", "vendor"]) {
+    lab.plugins.script(`${type} ADD`, ({ containerId, netns, ifName }) => {
+      lab.kernel.addLink(netns, ifName);
+      const ips = [shared, ...(containerId === "c1" ? [own] : [])];
+      return exited(0, { cniVersion: "1.0.0", ips: ips.map((address) => ({ address })) });
+    });
+  }
+  expect(await lab.add(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  const attachOther = async () => {
+    expect(await lab.add(callOf("c2", chain(...second)))).toMatchObject({ exitCode: 0 });
+    lab.plugins.calls.length = 0;
+  };
+  return { lab, attachOther };
+}
+
+/** The addresses that the DELs of a plugin got, DEL by DEL. */
+function addressesFor(lab: EngineLab, type: string): unknown[] {
+  const results = lab.plugins.of(type, "DEL").map(({ conf }) => conf.prevResult as JsonObject);
+  return results.map(({ ips }) => (ips as JsonObject[]).map(({ address }) => address));
+}
+
+test("del() that is repeated executes only the plugins of a chain that have not succeeded", async () => {
+  const { lab, attachOther } = await twoSandboxes(["bridge", "firewall", "tuning"]);
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 1 });
+  expect(lab.records.writes.at(-1)?.plan.steps.map(({ call }) => call.type)).toEqual(["bridge"]);
+  lab.plugins.unscript("bridge DEL");
+  await attachOther();
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["bridge DEL eth0"]);
+});
+
+test("del() that is repeated passes no address that another sandbox has now", async () => {
+  const { lab, attachOther } = await twoSandboxes(["bridge", "firewall"]);
+  lab.plugins.script("firewall DEL", failed(5, "busy"));
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("firewall DEL");
+  await attachOther();
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(addressesFor(lab, "firewall")).toEqual([[own]]);
+  expect(addressesFor(lab, "bridge"), "it does not read them").toEqual([[shared, own]]);
+  expect(await lab.del(callOf("c2"))).toMatchObject({ exitCode: 0 });
+  expect(addressesFor(lab, "firewall"), "the last one removes the rules").toEqual([
+    [own],
+    [shared],
+  ]);
+});
+
+interface Other {
+  readonly what: string;
+  readonly types?: string[];
+  readonly second?: string[];
+  readonly change?: (lab: EngineLab) => unknown;
+  readonly gets: readonly string[];
+}
+
+const withLast = (lab: EngineLab, changes: JsonObject) => {
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const attachments = record.attachments.map((each) => ({ ...each, ...changes }));
+  lab.records.put({ ...record, attachments } as typeof record, plan);
+};
+
+test.each<Other>([
+  { what: "runs with it in another network", second: ["vendor", "firewall"], gets: [own] },
+  { what: "runs with it without that plugin", second: ["bridge", "tuning"], gets: [shared, own] },
+  {
+    what: "runs with it and the IPAM plugin alone",
+    types: ["bridge:leases"],
+    second: ["vendor:leases"],
+    gets: [own],
+  },
+  {
+    what: "is being attached with it",
+    change: (lab) =>
+      withLast(lab, {
+        state: "attempted",
+        result: undefined,
+        capabilityArgs: { ips: [shared] },
+      } as never),
+    gets: [own],
+  },
+  {
+    what: "is being attached with an unknown one",
+    change: (lab) => withLast(lab, { state: "attempted", result: undefined } as never),
+    gets: [shared, own],
+  },
+  { what: "owes its DEL", change: (lab) => withLast(lab, { state: "owed" }), gets: [shared, own] },
+  {
+    what: "is being detached",
+    change: (lab) => lab.records.beginDel({ containerId: "c2", ifName: "eth0" }, "2026-01-01"),
+    gets: [shared, own],
+  },
+  {
+    what: "has a damaged record",
+    change: (lab) => lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record"),
+    gets: [own],
+  },
+])("del() passes the addresses $gets to a plugin if another sandbox $what", async (scene) => {
+  const { types = ["bridge", "firewall"], second = types, change, gets } = scene;
+  const { lab, attachOther } = await twoSandboxes(types, second);
+  await attachOther();
+  change?.(lab);
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(addressesFor(lab, lab.plugins.calls[0]?.type ?? "")).toEqual([gets]);
+});

@@ -1,0 +1,104 @@
+import { ipamType } from "#cni/conf/plugin-conf.ts";
+import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
+import { mayRun, type RecordedAttachment } from "#engine/record/record.ts";
+import { isJsonObject, type Json } from "#lib/json.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
+import { confsOf } from "./held-device.ts";
+
+/**
+ * Plugins whose DEL does not read the addresses of `prevResult`: they find by container and interface
+ * what they remove. Others may find it by address, as `firewall` does.
+ */
+const ignoringAddresses: ReadonlySet<string> = new Set([
+  ...["bridge", "dummy", "host-device", "ipvlan", "loopback", "macvlan", "ptp", "sriov", "tap"],
+  ...["bandwidth", "portmap", "sbr", "tuning", "vlan", "vrf"],
+  ...["dhcp", "host-local", "static"],
+]);
+
+/** The records with an address, by the beginning of the address as JSON. */
+type Listed = Map<string, ReturnType<RecordReader["list"]>>;
+
+/**
+ * The DELs of a chain without the addresses that another attachment has now: one that is late or
+ * repeated would remove its rules. The other one must have the same plugin, whose DEL removes them
+ * later. Its network does not matter, because such rules are the node's. `prevResult` may lack
+ * addresses (CNI 1.1.0 §4 "DEL").
+ * @throws Error when the records cannot be read
+ */
+export async function withoutHeldAddresses(
+  ctx: CallContext,
+  calls: readonly DelegateCall[],
+): Promise<readonly DelegateCall[]> {
+  const listed: Listed = new Map();
+  const changed: DelegateCall[] = [];
+  for (const call of calls) changed.push(await withoutHeld(ctx, call, listed));
+  return changed;
+}
+
+async function withoutHeld(
+  { deps, logger }: CallContext,
+  call: DelegateCall,
+  listed: Listed,
+): Promise<DelegateCall> {
+  const conf = parseJsonText(call.stdin);
+  if (!isJsonObject(conf) || !isJsonObject(conf.prevResult)) return call;
+  const plugins = pluginsOf(conf).filter((type) => !ignoringAddresses.has(type));
+  const { ips } = conf.prevResult;
+  if (plugins.length === 0 || !Array.isArray(ips)) return call;
+  const left: Json[] = [];
+  for (const ip of ips) {
+    const text = beginningOf(ip);
+    const found = listed.get(text) ?? deps.records.list({ containing: text });
+    listed.set(text, found);
+    if (!isHeld(await found, { call, plugins, text })) left.push(ip);
+  }
+  if (left.length === ips.length) return call;
+  logger.info({ plugin: call.type, ips }, "a DEL gets no address that another attachment has now");
+  const prevResult = { ...conf.prevResult, ips: left };
+  return { ...call, stdin: JSON.stringify({ ...conf, prevResult }) };
+}
+
+interface Sought {
+  readonly call: DelegateCall;
+  readonly plugins: readonly string[];
+  readonly text: string;
+}
+
+/** Whether another attachment has an address and one of the plugins. Of a damaged record, that is unknown. */
+function isHeld(
+  { records, damaged }: Awaited<ReturnType<RecordReader["list"]>>,
+  { call: { env }, plugins, text }: Sought,
+): boolean {
+  if (damaged.some(({ containerId }) => containerId !== env.CNI_CONTAINERID)) return true;
+  return records.filter(mayRun).some(({ containerId, attachments }) => {
+    const others = attachments.filter(
+      ({ ifName }) => containerId !== env.CNI_CONTAINERID || ifName !== env.CNI_IFNAME,
+    );
+    const holders = others.filter((each) => mayHave(each, text));
+    return holders
+      .flatMap(confsOf)
+      .flatMap(pluginsOf)
+      .some((type) => plugins.includes(type));
+  });
+}
+
+/** Before an attachment has a result, its request or its configuration can name its address. */
+function mayHave(attachment: RecordedAttachment, text: string): boolean {
+  const { state, result } = attachment;
+  if (!["planned", "attempted", "attached"].includes(state)) return false;
+  return JSON.stringify(result === undefined ? attachment : (result.ips ?? [])).includes(text);
+}
+
+/** A plugin and its IPAM plugin. */
+function pluginsOf(conf: Json): string[] {
+  if (!isJsonObject(conf)) return [];
+  return [conf.type, ipamType(conf)].filter((type) => typeof type === "string");
+}
+
+/** An address of a result as JSON, up to its prefix length. */
+function beginningOf(ip: Json): string {
+  const address = isJsonObject(ip) && typeof ip.address === "string" ? ip.address : "";
+  return `"${address.split("/")[0]}/`;
+}
