@@ -269,6 +269,23 @@ static void make_state_dir(const char *path)
 	close(parent);
 }
 
+/* Excludes the Docker driver's calls, which lock the directory of its records: an ADD that begins during a GC would be
+ * unknown to it. Pods wait too, so this does not wait for a long operation. */
+static void exclude_docker(struct call *call)
+{
+	char path[PATH_SIZE];
+	int limit_ms = setting_ms("PLEXUS_TURN_MS", 5000);
+	int64_t deadline = now_us() + limit_ms * 1000LL;
+	print(path, sizeof path, "%s/docker/records", call->state_dir);
+	call->docker_lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (call->docker_lock >= 0 && flock(call->docker_lock, LOCK_EX | LOCK_NB)) {
+		if (!ms_until(deadline))
+			fail(call, CNI_TRY_AGAIN_LATER, "an operation of the Docker driver is still running: it has held "
+			     "%s for %d ms", path, limit_ms);
+		await_ms(call, 10);
+	}
+}
+
 /* Excludes every other operation on the sandbox, and garbage collection. On a full disk, where a DEL must work too, it
  * excludes operations on all sandboxes, also the DELs of leftovers: plexusd sees F_OFD_SETLK in a container, but no flock.
  * A call with a problem needs no lock: no attachment can have such a name. */
@@ -281,6 +298,7 @@ void lock_take(struct call *call)
 	int node = lock(call, call->state_dir, O_RDONLY | O_DIRECTORY, gc ? LOCK_EX : LOCK_SH, "node");
 	if (gc) {
 		call->node_lock = node;
+		exclude_docker(call);
 		return;
 	}
 	name_lock_file(call, call->container_id);
@@ -299,7 +317,9 @@ void lock_take(struct call *call)
 /* Lets operations other than GC run beside the rest of this GC: DELs of forgotten sandboxes, which may hang. */
 void lock_share(struct call *call)
 {
-	if (call->node_lock >= 0)
-		wait_for(call, call->node_lock, LOCK_SH, call->state_dir, "node");
+	if (call->node_lock < 0)
+		return;
+	close(call->docker_lock);
+	wait_for(call, call->node_lock, LOCK_SH, call->state_dir, "node");
 	call->node_lock = -1;
 }

@@ -80,6 +80,7 @@ struct call {
 	struct buf problem;        /* what is wrong with the variables that name the sandbox, or empty */
 	char lock_file[PATH_SIZE]; /* of the sandbox */
 	int node_lock;             /* a GC's open state directory while it excludes others, else -1 */
+	int docker_lock;           /* a GC's open directory of the Docker driver's records, likewise */
 	int lock;                  /* the sandbox's open lock file */
 	int inherited_lock;        /* the same file opened again, for delegates to inherit; or -1 */
 	const char *unmet;         /* the outcome for a plugin that the next EXEC requires, if it may not be run */

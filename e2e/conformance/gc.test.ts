@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import type { CallOutcome } from "../support/node/cni-call.ts";
 import { type Execution, errorScript } from "../support/node/scripted-plugins.ts";
 import { detachOrder, scriptedTest } from "../support/node/test.ts";
 import type { TestPod } from "../support/node/test-pod.ts";
+import { standaloneEnvironment } from "../support/plexusd.ts";
 import { specifiedError } from "./calls.ts";
 
 /** Makes a GC call with these keys in the configuration. */
@@ -85,6 +88,31 @@ test.for(["cni.dev/valid-attachments", "cni.dev/attachments"])(
     });
   },
 );
+
+test("GC keeps what the Docker driver of the node has attached", async ({
+  node,
+  plugins,
+  kept,
+  gc,
+}) => {
+  const { stateDir, manifestsDir: manifests } = node;
+  const driver = { stateDir: join(stateDir, "docker", "records"), socket: "/no/socket", manifests };
+  const env = standaloneEnvironment(driver);
+  await mkdir(driver.stateDir, { recursive: true });
+  const container = await node.newPod({ networks: "alpha" });
+  await container.mustAdd({ env });
+  await plugins.clear();
+  const list = [attachmentOf(kept, "eth0"), attachmentOf(container, "eth0")];
+  expect(await gc({ "cni.dev/valid-attachments": list.slice(0, 1) })).toMatchObject({
+    exitCode: 0,
+  });
+  expect(validByType(await plugins.executions())).toEqual({
+    "default-first": list,
+    "default-second": list,
+    alpha: [attachmentOf(kept, "net1"), attachmentOf(container, "net1")],
+  });
+  await container.mustDel({ env });
+});
 
 test("GC continues after errors, reports all of them, and leaves what it could not detach to a DEL [R-1.1-31] [R-1.1-32] [R-1.1-33] [R-1.1-34] [R-0.4-14]", async ({
   plugins,

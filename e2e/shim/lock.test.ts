@@ -2,6 +2,7 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import {
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -165,6 +166,42 @@ eachBuild("the node lock of a GC", (bench) => {
     });
     expect(await bench().run({ env: { CNI_COMMAND: "GC" } })).toMatchObject({ code: 0 });
     expect(codes).toEqual([1, 1, 0, 1]);
+  });
+});
+
+eachBuild("a GC beside a Docker driver", (bench) => {
+  const gc = { CNI_COMMAND: "GC", PLEXUS_TURN_MS: "200" };
+
+  test("excludes the driver's calls until the first DEL", async () => {
+    const { bin, state } = bench();
+    const driver = join(state, "docker", "records");
+    mkdirSync(driver, { recursive: true });
+    bench().plugin("p", "");
+    const free: boolean[] = [];
+    await bench().engine(async (engine) => {
+      for (const env of [["CNI_COMMAND=GC"], ["CNI_COMMAND=DEL", "CNI_CONTAINERID=c9"]]) {
+        await engine.exec({ type: "p", path: bin, env });
+        free.push(spawnSync("flock", ["-s", "-n", driver, "true"]).status === 0);
+      }
+      engine.done();
+    });
+    expect(await bench().run({ env: gc })).toMatchObject({ code: 0 });
+    expect(free).toEqual([false, true]);
+  });
+
+  test("waits for them, but not for a long one", async () => {
+    await bench().engine((engine) => engine.done());
+    const driver = join(bench().state, "docker", "records");
+    mkdirSync(driver, { recursive: true });
+    const holder = await hold(driver, "-s");
+    expect(cniError(await bench().run({ env: gc }))).toMatchObject({
+      code: 11,
+      msg: `an operation of the Docker driver is still running: it has held ${driver} for 200 ms`,
+    });
+    const waiting = bench().start({ env: { ...gc, PLEXUS_TURN_MS: "20000" } });
+    await waitUntil("the GC waits", () => hasOpen(waiting.child, driver));
+    release(holder);
+    expect(await waiting.ended).toMatchObject({ code: 0 });
   });
 });
 

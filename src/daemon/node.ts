@@ -35,7 +35,13 @@ export const noCalls: Calls = {
 export interface NodeOptions
   extends Pick<
     EngineDeps,
-    "logger" | "records" | "confFiles" | "deviceSources" | "runtimeSandboxes" | "metrics"
+    | "logger"
+    | "records"
+    | "otherRecords"
+    | "confFiles"
+    | "deviceSources"
+    | "runtimeSandboxes"
+    | "metrics"
   > {
   readonly life: Life;
   readonly config: Pick<EffectiveConfig, "current" | "onChange">;

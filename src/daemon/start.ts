@@ -11,6 +11,7 @@ import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import type { Logger } from "#engine/ports/logger.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
@@ -46,6 +47,7 @@ export interface DaemonOptions {
 /** What the parts of plexusd work with. */
 interface Adapters extends DaemonOptions {
   readonly records: FileRecordStore;
+  readonly otherRecords: RecordReader;
   readonly metrics: Metrics;
   readonly config: EffectiveConfig;
   readonly cluster: Cluster;
@@ -121,7 +123,8 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
   const devices = await openDeviceSources({ ...options, config, cluster });
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
-  return { ...options, records, metrics, config, cluster, devices, view, confFiles };
+  const otherRecords = FileRecordStore.ofDocker(flags.stateDir);
+  return { ...options, records, otherRecords, metrics, config, cluster, devices, view, confFiles };
 }
 
 function invalidConfiguration(problem: string): NodeEvent {

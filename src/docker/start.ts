@@ -58,7 +58,7 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
   const { logger, stateDir, callSocket, confDir, pluginSocket } = options;
   await using resources = new AsyncDisposableStack();
   resources.use(await lockStateDirectory(stateDir));
-  // Apart from plexusd's: a container runtime's GC does not list Docker's containers.
+  // Apart from plexusd's: a container runtime's GC does not list Docker's containers. It keeps these.
   const recordsDir = join(stateDir, "records");
   const records = await FileRecordStore.open(recordsDir);
   resources.defer(() => records.flush());

@@ -87,6 +87,18 @@ async function openFiles(): Promise<string[]> {
 
 const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);
 
+test("ofDocker() reads the records of a Docker driver, if there is one, and creates nothing", async () => {
+  const docker = FileRecordStore.ofDocker(dir);
+  expect(await docker.list()).toEqual({ records: [], damaged: [] });
+  expect(await readdir(dir)).toEqual([]);
+  const store = await FileRecordStore.open(join(dir, "docker", "records"));
+  await store.create(recordOf("c1"), plan);
+  expect((await docker.list()).records).toEqual([recordOf("c1")]);
+  expect(await docker.loadPlan(key)).toEqual(plan);
+  await store.finish(key);
+  expect(await docker.list()).toEqual({ records: [], damaged: [] });
+});
+
 test("load() and loadPlan() return what create() wrote; finish() leaves an empty tombstone", async () => {
   const store = await FileRecordStore.open(dir);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);

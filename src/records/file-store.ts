@@ -20,6 +20,7 @@ import { atomicWrite } from "#lib/files/atomic-write.ts";
 import {
   damagedFileName,
   defaultPlanName,
+  dockerRecordsName,
   engineOnlyFileName,
   parseStateFileName,
   type RecordKey,
@@ -80,6 +81,11 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     const made = await mkdir(dir, { recursive: true, mode: 0o700 });
     if (made !== undefined) await syncDirectory(dirname(made));
     return new FileRecordStore(dir, { forOneCall });
+  }
+
+  /** Reads the records of the Docker driver of the node, if there is one. */
+  static ofDocker(stateDir: string): RecordReader {
+    return new FileRecordStore(join(stateDir, dockerRecordsName), { forOneCall: false });
   }
 
   async load(key: RecordKey): Promise<StoredRecord | undefined> {
@@ -225,7 +231,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     isDelBegun,
   }: RecordSelection): Promise<RecordKey[]> {
     const keys: RecordKey[] = [];
-    for (const name of (await readdir(this.#dir)).toSorted()) {
+    for (const name of (await namesIn(this.#dir)).toSorted()) {
       const file = parseStateFileName(name);
       if (file?.kind !== "record") continue;
       const key = { containerId: file.containerId, ifName: file.ifName };
@@ -279,6 +285,16 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 
   #path(name: string): string {
     return join(this.#dir, name);
+  }
+}
+
+/** None if the directory does not exist: {@link FileRecordStore.ofDocker}. */
+async function namesIn(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
   }
 }
 

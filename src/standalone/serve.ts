@@ -85,6 +85,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       publisher: cluster.publisher,
       events: cluster.events,
       records,
+      otherRecords: FileRecordStore.ofDocker(options.stateDir),
       confFiles: new HostConfFiles(),
       multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
       deviceInfo: new HostDeviceInfoFiles(),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
@@ -319,6 +320,33 @@ test.each([
   },
 );
 
+test.each<[string, (lab: EngineLab) => void]>([
+  ["recorded", () => undefined],
+  ["whose record is damaged", ({ otherRecords }) => otherRecords.damage(eth0("c9"), "record")],
+])("gc() keeps the attachments of another engine, %s, and detaches none", async (_, change) => {
+  const lab = await pods("c1");
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const steps = plan.steps.map((step) => inContainer(step, "c9"));
+  lab.otherRecords.put({ ...record, containerId: "c9", netns: "/gone" }, { ...plan, steps });
+  change(lab);
+  expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect(passedAsValid(lab)).toEqual({
+    ptp: ["c1/eth0", "c9/eth0"],
+    bridge: ["c1/net1", "c9/net1"],
+    tuning: ["c1/net1", "c9/net1"],
+  });
+});
+
+test("gc() collects nothing if the attachments of another engine are unknown", async () => {
+  const lab = await pods("c1");
+  const { record, plan } = lab.records.writes.at(-1)!;
+  lab.otherRecords.put({ ...record, containerId: "c9" }, plan);
+  lab.otherRecords.damage(eth0("c9"), "both");
+  expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 1 });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
 test("gc() without a list detaches nothing and skips default networks, which pods older than Plexus may use", async () => {
   const lab = await pods("c1");
   lab.kernel.removeNamespace("/run/netns/c1");
@@ -449,6 +477,12 @@ test("gc() passes delegates a namespace without the recorded interfaces, but aft
     expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([expected]);
   }
 });
+
+type Step = TeardownPlan["steps"][number];
+
+function inContainer({ call, ...step }: Step, CNI_CONTAINERID: string): Step {
+  return { ...step, call: { ...call, env: { ...call.env, CNI_CONTAINERID } } };
+}
 
 /** Has a plugin hang until it is killed. */
 function hang(lab: EngineLab, which: string): void {

@@ -10,7 +10,7 @@ import { configForCall, namesDefaultNetwork } from "#engine/config.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
-import type { DamagedRecord } from "#engine/ports/records.ts";
+import type { DamagedRecord, RecordReader } from "#engine/ports/records.ts";
 import { byAge } from "#engine/record/record.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
@@ -53,7 +53,8 @@ interface CollectOptions {
  * (containerID, its own interface), so an attachment is valid when its container is. Records of
  * {@link staleSandboxes} are marked, and all others are valid. Then each network that records of
  * this list have, and the default network, collects with its complete list of valid attachments,
- * also of other lists. Errors do not stop it.
+ * also of other lists and of the Docker driver, which the shim excludes meanwhile. Errors do not
+ * stop it.
  *
  * The default network's list also contains the runtime's attachments: a pod that was attached
  * before Plexus was installed has no record and must not be collected. So the default network of
@@ -95,7 +96,10 @@ async function collect(
   const oldestFirst = records.toSorted(byAge);
   const errors = [
     ...(await collectErrors(oldestFirst, async (each) => networks.addRecord(each, isValid(each)))),
-    ...(await collectErrors(damaged.filter(isValid), (each) => addByPlan(ctx, networks, each))),
+    ...(await collectErrors(damaged.filter(isValid), (each) =>
+      addByPlan(ctx.deps.records, networks, each),
+    )),
+    ...(await addOtherRecords(ctx, networks)),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
   await leaveClusterNetwork(ctx, networks);
@@ -133,13 +137,22 @@ function lockStale(stale: Sandboxes, { locks, staleLocks }: CollectOptions): San
   return { records: stale.records.filter(isHeld), damaged: stale.damaged.filter(isHeld) };
 }
 
+/** Adds the attachments of another engine: the runtime knows none of its containers. */
+async function addOtherRecords(ctx: CallContext, networks: NetworksToCollect): Promise<CniError[]> {
+  const { otherRecords } = ctx.deps;
+  if (otherRecords === undefined) return [];
+  const { records, damaged } = await otherRecords.list();
+  for (const record of records) networks.keepRecord(record);
+  return collectErrors(damaged, (each) => addByPlan(otherRecords, networks, each));
+}
+
 /** @throws CniError when there is no usable plan: then no list can be complete */
 async function addByPlan(
-  ctx: CallContext,
+  records: Pick<RecordReader, "loadPlan">,
   networks: NetworksToCollect,
   damaged: DamagedRecord,
 ): Promise<void> {
-  const plan = await loadStored(() => ctx.deps.records.loadPlan(damaged));
+  const plan = await loadStored(() => records.loadPlan(damaged));
   if (plan.state === "usable") {
     for (const { name, ifName } of plan.value.steps.map(({ call }) => plannedNetwork(call))) {
       networks.keep(name, damaged.containerId, ifName);

@@ -54,6 +54,11 @@ export class NetworksToCollect {
     }
   }
 
+  /** Adds the attachments of a record of another engine, which collects nothing. */
+  keepRecord({ attachments, containerId }: AttachmentRecord): void {
+    for (const { conf, ifName } of attachments) this.keep(String(conf.name), containerId, ifName);
+  }
+
   /** Leaves a default network to the GC of the list with its name. */
   leaveToItsList(network: string): void {
     this.#othersDefaults.add(network);

@@ -16,6 +16,8 @@ export interface EngineDeps {
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   readonly records: RecordReader & RecordWriter & ShimFiles;
+  /** What another engine has attached on this node: the Docker driver, beside plexusd. */
+  readonly otherRecords?: Pick<RecordReader, "list" | "loadPlan">;
   readonly confFiles: ConfFiles;
   readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;

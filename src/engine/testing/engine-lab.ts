@@ -71,6 +71,8 @@ export class EngineLab {
   readonly kernel = new FakeKernel();
   readonly plugins = new FakePlugins(this.kernel, this.journal);
   readonly records = new FakeRecords(this.journal);
+  /** Of another engine on the node. */
+  readonly otherRecords = new FakeRecords([]);
   readonly source = new FakeSource();
   readonly publisher = new FakePublisher(this.journal);
   readonly events = new FakeEvents();
@@ -104,6 +106,7 @@ export class EngineLab {
       publisher,
       events,
       records,
+      otherRecords: this.otherRecords,
       confFiles,
       multusFiles: this.multusFiles,
       deviceInfo,

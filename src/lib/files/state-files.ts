@@ -31,6 +31,9 @@ export type StateFile =
   /** The DEL of the default network, for sandboxes without a record. */
   | { readonly kind: "default-plan" };
 
+/** The Docker driver's records, in the state directory; shim/lock.c has it too. */
+export const dockerRecordsName = "docker/records";
+
 export const primaryConfName = "primary-conf";
 
 export const defaultPlanName = "default.plan";
