@@ -120,3 +120,15 @@ test("uninstall-cluster can be repeated after plexusd was deleted, and names the
     ],
   });
 });
+
+test("uninstall-cluster lists the pods of a large cluster in pages", async ({ api }) => {
+  const nodes = Array.from({ length: 600 }, (_, i) => `node-${i}`);
+  putUninstaller(api, nodes.length, nodes.length);
+  for (const node of nodes) putPod(api, node, { ready: true });
+  putPod(api, "last", { message: "sandboxes attached: 1 (default/web)" });
+  const { err } = await uninstall(api);
+  expect(err).toContain("last: sandboxes attached: 1 (default/web)");
+  const pages = api.seen.filter(({ query }) => query.get("labelSelector")?.includes("uninstall"));
+  expect(pages.slice(0, 3).map(({ query }) => query.get("limit"))).toEqual(["250", "250", "250"]);
+  expect(pages.slice(0, 3).map(({ query }) => query.has("continue"))).toEqual([false, true, true]);
+});

@@ -4,6 +4,8 @@ import { apiPaths } from "#kube/api/paths.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 
 const timeoutMs = 10_000;
+/** Pods per LIST: a complete one may have more than 15 KB, and a response may have 16 MiB. */
+const pageSize = 250;
 const daemon = "plexus";
 const uninstaller = "plexus-uninstall";
 const noPod = "a node without a pod";
@@ -81,8 +83,15 @@ export class Uninstallers {
   async #pods(component: string): Promise<UninstallerPod[]> {
     const labelSelector = `app.kubernetes.io/name=plexus,app.kubernetes.io/component=${component}`;
     const path = apiPaths.podsOf(this.#namespace);
-    const { items } = objectOf(await this.#api.json({ path, query: { labelSelector }, timeoutMs }));
-    return objectsOf(items).map(podOf);
+    const pods: UninstallerPod[] = [];
+    for (let next: string | undefined = ""; next !== undefined; ) {
+      const query = { labelSelector, limit: pageSize, ...(next !== "" && { continue: next }) };
+      const page = objectOf(await this.#api.json({ path, query, timeoutMs }));
+      pods.push(...objectsOf(page.items).map(podOf));
+      const token = objectOf(page.metadata).continue;
+      next = typeof token === "string" && token !== "" ? token : undefined;
+    }
+    return pods;
   }
 }
 
