@@ -183,7 +183,26 @@ test("doctor checks all nodes and fails at the end", async () => {
   const exec = "echo report; exit 1";
   expect(await run(["doctor"], { ...twoNodes, exec })).toEqual({
     exitCode: 1,
-    stdout: "== node-1\nreport\n== node-2\nreport",
+    stdout: "== node-1\nreport\n== node-2\nreport\n== 0 of 2 nodes without a problem",
+    stderr: "",
+  });
+});
+
+test("doctor examines twenty nodes at a time, and prints of many only what is not ok", async () => {
+  const names = Array.from({ length: 45 }, (_, i) => `node-${i}`);
+  const list = names.map((name) => `echo ${name}`).join("; ");
+  const podsOfNode = `case "$*" in *=node-7|*=node-44) ${pods("plexus-ill Running")} ;; *) ${pods("plexus-x Running")} ;; esac`;
+  // Waits until so many are asked.
+  const exec = `
+    : >"$TMPDIR/asked-$$"
+    until [ "$(ls "$TMPDIR" | grep -c asked)" -ge 20 ]; do sleep 0.05; done
+    echo "ok       shim  is there"
+    case "$*" in *plexus-ill*) echo "PROBLEM  api  is unavailable"; exit 1 ;; esac`;
+  const nodes = { nodes: list, served: list, selected: "echo 45", podsOfNode };
+  expect(await run(["doctor"], { ...nodes, exec })).toEqual({
+    exitCode: 1,
+    stdout:
+      "== node-7\nPROBLEM  api  is unavailable\n== node-44\nPROBLEM  api  is unavailable\n== 43 of 45 nodes without a problem",
     stderr: "",
   });
 });
@@ -218,7 +237,7 @@ test("doctor ends without a verdict if a permission is missing", async () => {
     ...twoNodes,
     exec: refused("exec"),
   });
-  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "== node-1" });
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
   expect(stderr.split("\n")).toHaveLength(1);
 });
 
