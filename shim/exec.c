@@ -34,6 +34,7 @@ struct child {
 	bool attaches;  /* it does not start without its note in the lock file */
 	pid_t shim;
 	int error;      /* why it could not */
+	bool is_unnoted;
 };
 
 static const sigset_t no_signals;
@@ -81,13 +82,14 @@ static void delegate_environment(const struct call *call, const struct frame *or
 }
 
 /* Gives a delegate a process group, and has it die with the shim. Nothing could end what an ADD leaves without a note. */
-static int confine(const struct child *child)
+static int confine(struct child *child)
 {
 	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return -1;
 	errno = ENOLCK;
 	bool is_noted = child->has_lock && straggler_note(DELEGATE_LOCK, getpid());
-	if (child->attaches && !is_noted)
+	child->is_unnoted = child->attaches && !is_noted;
+	if (child->is_unnoted)
 		return -1;
 	return getppid() == child->shim ? 0 : -1;
 }
@@ -114,7 +116,7 @@ pid_t spawn(struct call *call, const char *path, const int *fds, int count, cons
 {
 	static _Alignas(16) char stack[16384];
 	bool attaches = order && !strcmp(order_variable(order, "CNI_COMMAND"), "ADD");
-	struct child child = { path, environ, fds, count, order, call->inherited_lock >= 0, attaches, getpid(), 0 };
+	struct child child = { path, environ, fds, count, order, call->inherited_lock >= 0, attaches, getpid(), 0, false };
 	int64_t deadline = now_us() + BUSY_US;
 	struct buf search = { 0 }, env = { 0 };
 	pid_t pid;
@@ -133,6 +135,7 @@ pid_t spawn(struct call *call, const char *path, const int *fds, int count, cons
 		await_ms(call, 20);
 	}
 	call->exec_errno = child.error;
+	call->is_unnoted = child.is_unnoted;
 	buf_free(&search);
 	buf_free(&env);
 	return pid;
@@ -270,6 +273,7 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 	sigaddset(&watched, SIGTERM);
 	sigprocmask(SIG_BLOCK, &watched, &before);
 	d->pid = -1;
+	call->is_unnoted = false;
 	if (make_pipes(d, far, &watched))
 		call->exec_errno = errno;
 	else {
@@ -286,8 +290,9 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 		shut(&d->fds[i]);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (call->exec_errno)
-		buf_print(set_outcome(r, "failed", call->exec_errno), "cannot execute %s: %s", path,
-			  errno_text(call->exec_errno));
+		buf_print(set_outcome(r, "failed", call->exec_errno), "cannot %s %s: %s",
+			  call->is_unnoted ? "note the plugin's process in" : "execute",
+			  call->is_unnoted ? call->lock_file : path, errno_text(call->exec_errno));
 	else if (!r->outcome && WIFSIGNALED(status))
 		buf_print(set_outcome(r, "signaled", WTERMSIG(status)), "killed by signal %d", WTERMSIG(status));
 	else if (!r->outcome)

@@ -90,6 +90,7 @@ struct call {
 	int exit_status;           /* of an answered call */
 	struct exec_result result; /* of the last delegate */
 	int exec_errno;            /* why the last child could not become its executable */
+	bool is_unnoted;           /* as the lock file could not be written */
 };
 struct nlmsghdr;
 

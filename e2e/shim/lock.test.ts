@@ -63,6 +63,24 @@ eachBuild("the per-sandbox lock", (bench) => {
     expect(readdirSync(bench().state)).toEqual([]);
   });
 
+  test("that is a FIFO is named by the ADD that fails, and does not stop a DEL", async () => {
+    const lock = join(bench().state, "c1.lock");
+    execFileSync("mkfifo", [lock]);
+    bench().plugin("p", "true");
+    const order = (command: string) => ({
+      ...{ type: "p", path: bench().bin, env: [`CNI_COMMAND=${command}`] },
+    });
+    await bench().engine(async (engine) => {
+      expect(await engine.exec(order("ADD"))).toMatchObject({
+        outcome: "failed",
+        message: `cannot note the plugin's process in ${lock}: it is not a regular file`,
+      });
+      expect(await engine.exec(order("DEL"))).toMatchObject({ outcome: "exited", message: "" });
+      engine.done();
+    });
+    expect(await bench().run({ env: { CNI_COMMAND: "ADD" } })).toMatchObject({ code: 0 });
+  });
+
   test("lets calls of different sandboxes, and STATUS, run in parallel", async () => {
     const { inside, open } = await gate(bench());
     const calls = ["c1", "c2", "c3"].map((id) => start("ADD", { CNI_CONTAINERID: id }));
@@ -447,7 +465,7 @@ eachBuild("in a full or read-only state directory", (bench) => {
       });
       await bench().run({ env: { CNI_COMMAND: "ADD" } });
       expect(outcomes).toEqual([
-        `ADD failed cannot execute ${join(bin, "p")}: ${problem}`,
+        `ADD failed cannot note the plugin's process in ${state}/c1.lock: ${problem}`,
         "DEL exited ",
       ]);
     },

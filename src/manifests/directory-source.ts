@@ -47,9 +47,8 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
       await source.#scans.run();
     } catch (error) {
       source.#watch?.close();
-      throw new CniError("IoFailure", `cannot read the manifests directory ${dir}`, {
-        cause: error,
-      });
+      const message = `cannot read the manifests directory ${dir}: ${errorMessage(error)}`;
+      throw new CniError("IoFailure", message, { cause: error });
     }
     return source;
   }

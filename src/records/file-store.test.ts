@@ -214,9 +214,12 @@ test.each<[string, (path: string) => Promise<unknown>]>([
   const store = await FileRecordStore.open(dir, { forOneCall: true });
   await store.create(recordOf("c2"), emptyPlan);
   await make(fileOf());
+  const message = (what: string) =>
+    `cannot read the ${what} ${fileOf()}: it is not a regular file; remove it`;
   const refusal = expect.objectContaining({ code: 5 });
+  await expect(store.load(key)).rejects.toMatchObject({ message: message("attachment record") });
+  await expect(store.loadPlan(key)).rejects.toMatchObject({ message: message("teardown plan") });
   await expect(store.load(key)).rejects.toThrow(refusal);
-  await expect(store.loadPlan(key)).rejects.toThrow(refusal);
   await expect(store.update(recordOf("c1"), emptyPlan)).rejects.toThrow(refusal);
   const { records, damaged } = await store.list({ containing: "web" });
   expect(records.map(({ containerId }) => containerId)).toEqual(["c2"]);

@@ -12,8 +12,10 @@ import {
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
 import { nameTarget, temporaryName } from "#lib/files/temporary-name.ts";
+import { reasonRow } from "#lib/reasons.ts";
 
 /*
  * The files are a few KB in the page cache: a system call takes microseconds, the thread pool many
@@ -29,7 +31,7 @@ interface ReadFile {
 /** As far as the shim reads a file (PLAN_CAP of shim/replay.c). A sparse file has any length. */
 const readMax = 64 * 1024 * 1024;
 
-/** Reads a file; undefined when it does not exist. @throws CniError 5 naming the file */
+/** Reads a file; undefined when it does not exist. @throws CniError 5 naming the file and the cause */
 export function readIfPresent(path: string, description: string): ReadFile | undefined {
   // A thrown error costs more than this check.
   if (!isPresent(path)) return undefined;
@@ -37,9 +39,11 @@ export function readIfPresent(path: string, description: string): ReadFile | und
     return readStateFile(path);
   } catch (error) {
     if (isAbsent(error)) return undefined;
-    throw new CniError("IoFailure", `cannot read the ${description} ${path}`, {
-      cause: error,
-    });
+    const problem = lstatSync(path, { throwIfNoEntry: false })?.isFile()
+      ? `${errorMessage(error)}; ${reasonRow("IoFailure").step}`
+      : "it is not a regular file; remove it";
+    const message = `cannot read the ${description} ${path}: ${problem}`;
+    throw new CniError("IoFailure", message, { cause: error });
   }
 }
 

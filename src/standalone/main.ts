@@ -1,8 +1,8 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import process from "node:process";
+import { flattenCauses } from "#cni/error.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ShimSession } from "#host/shim-session.ts";
-import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { openBootClock } from "./boot-clock.ts";
@@ -70,7 +70,7 @@ function writeToStderr(line: string): void {
 /** Logs warnings and errors to stderr, which the container runtime logs. */
 function stderrLogger(write: (line: string) => void, bound: object = {}): Logger {
   const line = (level: Level) => (fields: object, message: string) => {
-    const err = "err" in fields ? { err: errorMessage(fields.err) } : {};
+    const err = "err" in fields ? { err: flattenCauses(fields.err) } : {};
     write(`${JSON.stringify({ level, ...bound, ...fields, ...err, msg: message })}\n`);
   };
   return {
@@ -85,7 +85,7 @@ function stderrLogger(write: (line: string) => void, bound: object = {}): Logger
 main().then(
   () => process.exit(0),
   (error: unknown) => {
-    writeToStderr(`plexus-standalone: ${errorMessage(error)}\n`);
+    writeToStderr(`plexus-standalone: ${flattenCauses(error)}\n`);
     process.exit(1);
   },
 );

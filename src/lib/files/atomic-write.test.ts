@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { atomicWrite } from "./atomic-write.ts";
+import { nameTarget } from "./temporary-name.ts";
 
 let dir: string;
 let path: string;
@@ -35,6 +36,17 @@ test("atomicWrite() keeps the old content and no temporary file if it cannot ren
   await expect(atomicWrite(path, "new")).rejects.toThrow();
   expect(await readdir(dir, { recursive: true })).toEqual(["file", "file/old"]);
   await expect(atomicWrite(join(dir, "none", "file"), "")).rejects.toThrow(/ENOENT/);
+});
+
+test("nameTarget() names the target also in the error of a write, which names no file", () => {
+  const message = (text: string) =>
+    (nameTarget(new Error(text), "/d/.a.1.tmp", "/d/a") as Error).message;
+  expect(message("ENOSPC: no space left on device, write")).toBe(
+    "ENOSPC: no space left on device, write '/d/a'",
+  );
+  expect(message("EROFS: read-only file system, open '/d/.a.1.tmp'")).toBe(
+    "EROFS: read-only file system, open '/d/a'",
+  );
 });
 
 test("atomicWrite() writes all of the new content to a separate file before it replaces the old one", async () => {

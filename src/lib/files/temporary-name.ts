@@ -14,8 +14,13 @@ export function targetOfTemporaryName(name: string): string | undefined {
   return pattern.exec(name)?.[1];
 }
 
-/** Names the target in an error about its temporary file, so that the same failure reads the same. */
+/**
+ * Names the target in an error about its temporary file, so that the same failure reads the same. An
+ * error of a write to an open file names no file.
+ */
 export function nameTarget(error: unknown, temporary: string, target: string): unknown {
-  if (error instanceof Error) error.message = error.message.replaceAll(temporary, target);
+  if (!(error instanceof Error)) return error;
+  const message = error.message.replaceAll(temporary, target);
+  error.message = message.includes(target) ? message : `${message} '${target}'`;
   return error;
 }
