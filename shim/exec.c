@@ -73,6 +73,8 @@ static void delegate_environment(const struct call *call, const struct frame *or
 	buf_print(path, "CNI_PATH=%s", trusted.data);
 	buf_free(&trusted);
 	add_variable(env, 0, path->data);
+	if (*call->netns_entry)
+		add_variable(env, 1, call->netns_entry);
 	for (int i = order->count - 1; i >= EXEC_ENV; i--)
 		add_variable(env, env->len / sizeof(char *), order->fields[i].data);
 	size_t own = env->len / sizeof(char *);

@@ -51,9 +51,20 @@ bool is_mounted_at(const char *path)
 	return is_pod && (!strcmp(target, path) || (!strncmp(path, "/var/run/", 9) && !strcmp(target, path + 4)));
 }
 
+/* Replaces a path of another container's namespace that contains a link, `//` or `..` by the path where it is mounted. */
+static bool resolve_netns(struct call *call, const char *path)
+{
+	char target[PATH_SIZE];
+	int fd = netns_open(path);
+	netns_target(fd, target);
+	close(fd);
+	print(call->netns_entry, sizeof call->netns_entry, "CNI_NETNS=%s", target);
+	return *target == '/' && is_mounted_at(target);
+}
+
 /* Checks the order's network namespace. A delegate never gets the runtime's, unless the runtime asked for it. The path must
  * be checked each time unless the runtime named it. A VERSION concerns no namespace: libcni passes a placeholder. */
-static bool is_netns_allowed(const struct call *call, bool is_version, bool is_own_container, const char *path)
+static bool is_netns_allowed(struct call *call, bool is_version, bool is_own_container, const char *path)
 {
 	if (!*path || is_version)
 		return !*path || !strcmp(path, "dummy");
@@ -61,16 +72,17 @@ static bool is_netns_allowed(const struct call *call, bool is_version, bool is_o
 		return false;
 	if (is_own_container && !call->is_agent)
 		return call->netns_override || netns_inspect(call, path, NULL) != NETNS_OWN;
-	return is_mounted_at(path);
+	return is_mounted_at(path) || (!is_own_container && resolve_netns(call, path));
 }
 
 /* Returns whether the call may carry this EXEC order; appends the reason if not. */
-bool order_allowed(const struct call *call, const struct frame *order, struct buf *message)
+bool order_allowed(struct call *call, const struct frame *order, struct buf *message)
 {
 	const char *command = order_variable(order, "CNI_COMMAND"), *netns = order_variable(order, "CNI_NETNS");
 	const char *id = order_variable(order, "CNI_CONTAINERID");
 	bool is_version = !strcmp(command, "VERSION"), is_own = !strcmp(id, call->container_id);
 	int foreign = foreign_variable(order);
+	*call->netns_entry = '\0';
 	if (foreign)
 		buf_print(message, "environment entry %d is not CNI_NAME=VALUE", foreign);
 	else if (!may_order(call, command))

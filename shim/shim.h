@@ -85,6 +85,7 @@ struct call {
 	int inherited_lock;        /* the same file opened again, for delegates to inherit; or -1 */
 	const char *unmet;         /* the outcome for a plugin that the next EXEC requires, if it may not be run */
 	struct buf unmet_message;  /* why */
+	char netns_entry[PATH_SIZE + 10]; /* CNI_NETNS of the next delegate, if it differs from the order's */
 	int orders;                /* EXEC and NETLINK; while there are none, nothing has been changed */
 	const char *trouble;       /* why no engine has answered the call */
 	int exit_status;           /* of an answered call */
@@ -159,7 +160,7 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 /* rules.c */
 const char *order_variable(const struct frame *order, const char *name);
 bool is_mounted_at(const char *path);
-bool order_allowed(const struct call *call, const struct frame *order, struct buf *message);
+bool order_allowed(struct call *call, const struct frame *order, struct buf *message);
 
 /* exec.c */
 void spawn_prepare(void);
