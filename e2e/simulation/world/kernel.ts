@@ -22,6 +22,8 @@ export class Kernel implements Boot {
   readonly #hostState = new Map<string, Attached>();
   /** By device: for whom it is configured. */
   readonly #devices = new Map<string, Attached>();
+  /** By address: for whom there are rules. */
+  readonly #rules = new Map<string, Attached[]>();
 
   constructor(random: Random, disk: Disk, boot: Boot = { clockFromUs: 0 }) {
     this.leases = new Leases(disk);
@@ -139,6 +141,26 @@ export class Kernel implements Boot {
     return this.#links.get(netns)?.has(ifName) === true;
   }
 
+  /** Adds the rules of an address, which may be for others too. */
+  addRules(address: string, made: Attached): void {
+    if (!isCurrentAlive()) return;
+    this.#rules.set(address, [...(this.#rules.get(address) ?? []), made]);
+  }
+
+  hasRules(address: string): boolean {
+    return this.#rules.has(address);
+  }
+
+  /** Removes the rules of these addresses, for whom they may be. Other rules are then those of others. */
+  removeRules(addresses: readonly string[], { containerId }: Attached): void {
+    if (!isCurrentAlive()) return;
+    for (const address of addresses) this.#rules.delete(address);
+    for (const [address, all] of this.#rules) {
+      const others = all.filter((each) => each.containerId !== containerId);
+      if (others.length > 0) this.#rules.set(address, others);
+    }
+  }
+
   /** Configures a device, whatever it had before. */
   configureDevice(device: string, made: Attached): void {
     if (isCurrentAlive()) this.#devices.set(device, made);
@@ -157,7 +179,12 @@ export class Kernel implements Boot {
     const all: Attached[] = [];
     for (const links of this.#links.values()) all.push(...links.values());
     const leases = this.leases.all().filter(({ containerId }) => containerId !== "");
-    all.push(...this.#hostState.values(), ...this.#devices.values(), ...leases);
+    all.push(
+      ...this.#hostState.values(),
+      ...this.#devices.values(),
+      ...[...this.#rules.values()].flat(),
+      ...leases,
+    );
     return all;
   }
 

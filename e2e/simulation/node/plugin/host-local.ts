@@ -18,8 +18,9 @@ function subnetsOf({ conf: { ipam } }: PluginCall): readonly string[] {
   return subnets;
 }
 
-/** host-local's ADD: all addresses, or none. @throws CniError; Error of the disk */
-export function allocateAddresses(call: PluginCall): AllocatedAddress[] {
+/** The ADD of host-local, all addresses or none, or that of `static`. @throws CniError; Error of the disk */
+export function allocateAddresses(call: PluginCall): readonly AllocatedAddress[] {
+  if (call.conf.ipam?.addresses !== undefined) return call.conf.ipam.addresses;
   const { leases } = world().kernel;
   const [duplicate] = leases.of(call);
   if (duplicate !== undefined) {
@@ -64,7 +65,7 @@ export function releaseAddresses(call: PluginCall): void {
 
 /** @throws CniError when it has none */
 export function checkAddresses(call: PluginCall): void {
-  if (world().kernel.leases.of(call).length > 0) return;
+  if (call.conf.ipam?.addresses !== undefined || world().kernel.leases.of(call).length > 0) return;
   throw pluginError(`Failed to find address added by container ${call.containerId}`);
 }
 

@@ -100,16 +100,6 @@ test.each<Other>([
     gets: [own],
   },
   {
-    what: "is being attached with it",
-    change: (lab) =>
-      withLast(lab, {
-        state: "attempted",
-        result: undefined,
-        capabilityArgs: { ips: [shared] },
-      } as never),
-    gets: [own],
-  },
-  {
     what: "is being attached with an unknown one",
     change: (lab) => withLast(lab, { state: "attempted", result: undefined } as never),
     gets: [shared, own],
@@ -132,4 +122,21 @@ test.each<Other>([
   change?.(lab);
   expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
   expect(addressesFor(lab, lab.plugins.calls[0]?.type ?? "")).toEqual([gets]);
+});
+
+test("del() fails while another sandbox is being attached with the address", async () => {
+  const { lab, attachOther } = await twoSandboxes(["bridge", "firewall"]);
+  await attachOther();
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const attachments = record.attachments.map(({ result: _, ...each }) => {
+    return { ...each, state: "attempted" as const, capabilityArgs: { ips: [shared] } };
+  });
+  lab.records.put({ ...record, attachments }, plan);
+  expect((await lab.del(callOf("c1"))).json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("for address 10.0.0.7: c2 is being attached with it"),
+  });
+  expect(lab.plugins.log()).toEqual([]);
+  lab.records.put(record, plan);
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
 });

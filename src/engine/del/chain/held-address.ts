@@ -1,8 +1,9 @@
 import { ipamType } from "#cni/conf/plugin-conf.ts";
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
-import { mayRun, type RecordedAttachment } from "#engine/record/record.ts";
+import { mayRun, type RecordedAttachment, sandboxName } from "#engine/record/record.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { confsOf } from "./held-device.ts";
@@ -25,7 +26,8 @@ type Listed = Map<string, ReturnType<RecordReader["list"]>>;
  * repeated would remove its rules. The other one must have the same plugin, whose DEL removes them
  * later. Its network does not matter, because such rules are the node's. `prevResult` may lack
  * addresses (CNI 1.1.0 §4 "DEL").
- * @throws Error when the records cannot be read
+ * @throws CniError 11 while that is undecided: if the other ADD fails, nothing else removes the rules.
+ *   Error when the records cannot be read
  */
 export async function withoutHeldAddresses(
   ctx: CallContext,
@@ -69,19 +71,28 @@ interface Sought {
 /** Whether another attachment has an address and one of the plugins. Of a damaged record, that is unknown. */
 function isHeld(
   { records, damaged }: Awaited<ReturnType<RecordReader["list"]>>,
-  { call: { env }, plugins, text }: Sought,
+  { call: { env, type }, plugins, text }: Sought,
 ): boolean {
   if (damaged.some(({ containerId }) => containerId !== env.CNI_CONTAINERID)) return true;
-  return records.filter(mayRun).some(({ containerId, attachments }) => {
-    const others = attachments.filter(
-      ({ ifName }) => containerId !== env.CNI_CONTAINERID || ifName !== env.CNI_IFNAME,
-    );
-    const holders = others.filter((each) => mayHave(each, text));
-    return holders
-      .flatMap(confsOf)
-      .flatMap(pluginsOf)
-      .some((type) => plugins.includes(type));
+  const holders = records.filter(mayRun).flatMap((record) => {
+    const isOwn = record.containerId === env.CNI_CONTAINERID;
+    return record.attachments
+      .filter(({ ifName, state }) => !isOwn || (ifName !== env.CNI_IFNAME && state === "attached"))
+      .filter((each) => mayHave(each, text) && pluginsIn(each).some((of) => plugins.includes(of)))
+      .map(({ state }) => ({ holder: sandboxName(record), isAttached: state === "attached" }));
   });
+  if (holders.some(({ isAttached }) => isAttached)) return true;
+  const [first] = holders;
+  if (first === undefined) return false;
+  const address = text.slice(1, -1);
+  throw new CniError(
+    "TryAgainLater",
+    `cannot yet execute plugin "${type}" for address ${address}: ${first.holder} is being attached with it`,
+  );
+}
+
+function pluginsIn(attachment: RecordedAttachment): string[] {
+  return confsOf(attachment).flatMap(pluginsOf);
 }
 
 /** Before an attachment has a result, its request or its configuration can name its address. */
@@ -99,6 +110,6 @@ function pluginsOf(conf: Json): string[] {
 
 /** An address of a result as JSON, up to its prefix length. */
 function beginningOf(ip: Json): string {
-  const address = isJsonObject(ip) && typeof ip.address === "string" ? ip.address : "";
-  return `"${address.split("/")[0]}/`;
+  const { address } = isJsonObject(ip) ? ip : {};
+  return `"${String(address).split("/")[0]}/`;
 }
