@@ -103,7 +103,7 @@ void await_ms(const struct call *call, int ms)
 /* As strerror, except for the text that must not reach containerd (see fail). */
 const char *errno_text(int error)
 {
-	return error == ENOENT ? "it does not exist" : error == ESPIPE ? "it is not a regular file" : strerror(error);
+	return error == ENOENT ? "it does not exist" : error == ESPIPE ? "it is not a regular file; remove it" : strerror(error);
 }
 
 /* Ends the call with a CNI error on stdout. containerd takes a DEL error with certain words for "already detached"

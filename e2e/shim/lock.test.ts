@@ -73,7 +73,7 @@ eachBuild("the per-sandbox lock", (bench) => {
     await bench().engine(async (engine) => {
       expect(await engine.exec(order("ADD"))).toMatchObject({
         outcome: "failed",
-        message: `cannot note the plugin's process in ${lock}: it is not a regular file`,
+        message: `cannot note the plugin's process in ${lock}: it is not a regular file; remove it`,
       });
       expect(await engine.exec(order("DEL"))).toMatchObject({ outcome: "exited", message: "" });
       engine.done();

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
@@ -104,6 +104,16 @@ test("json() fails when nothing listens", async () => {
   const client = clientOf(await api.kubeconfig());
   await api.fail("gone");
   await expect(client.json(get)).rejects.toMatchObject({ status: 0, transient: true });
+});
+
+test("json() leaves out what Bun advises the programmer", async () => {
+  const client = clientOf(await kubeconfigOf({}, {}));
+  const hint = "For more information, pass `verbose: true` in the second argument to fetch()";
+  vi.spyOn(globalThis, "fetch").mockRejectedValue(new Error(`The socket was closed. ${hint}`));
+  onTestFinished(() => void vi.restoreAllMocks());
+  await expect(client.json(get)).rejects.toMatchObject({
+    message: `GET ${path}: The socket was closed.`,
+  });
 });
 
 /** The kubeconfig of a cluster and a user, as YAML or JSON. */

@@ -8,6 +8,7 @@ import {
 import type { ApiRequest, JsonApi } from "#kube/api/json-api.ts";
 import type { PlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 
 /** As for plexusd: one object has about 10 MiB at most. */
@@ -46,7 +47,7 @@ export class FetchClient implements JsonApi {
       const location = headers.get("location") ?? undefined;
       throw apiErrorOf(name, { status, body: errorBody(text), retryAfter, location });
     } catch (error) {
-      throw asApiError(limit.signal.aborted ? limit.signal.reason : error, name);
+      throw asApiError(limit.signal.aborted ? limit.signal.reason : withoutHint(error), name);
     }
   }
 
@@ -90,6 +91,12 @@ export class FetchClient implements JsonApi {
     };
     return fetch(url, init);
   }
+}
+
+/** Bun's errors end with advice to the programmer. */
+function withoutHint(error: unknown): unknown {
+  const [message = "", hint] = errorMessage(error).split(" For more information, pass ");
+  return hint === undefined ? error : new Error(message, { cause: error });
 }
 
 /** @throws ApiError with the reason {@link responseTooLong} */
