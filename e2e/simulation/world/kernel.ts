@@ -151,13 +151,17 @@ export class Kernel implements Boot {
     return this.#rules.has(address);
   }
 
-  /** Removes the rules of these addresses, for whom they may be. Other rules are then those of others. */
-  removeRules(addresses: readonly string[], { containerId }: Attached): void {
+  /**
+   * Removes the rules of these addresses, for whom they may be, or of a container. What it shares with
+   * others is then theirs.
+   */
+  removeRules(addresses: readonly string[] | undefined, { containerId }: Attached): void {
     if (!isCurrentAlive()) return;
-    for (const address of addresses) this.#rules.delete(address);
+    for (const address of addresses ?? []) this.#rules.delete(address);
     for (const [address, all] of this.#rules) {
       const others = all.filter((each) => each.containerId !== containerId);
       if (others.length > 0) this.#rules.set(address, others);
+      else if (addresses === undefined) this.#rules.delete(address);
     }
   }
 

@@ -62,14 +62,15 @@ export const portmap = outside(asksForPorts);
 /** Stands for plugins that always leave something outside of the namespace. */
 export const hostRoute = outside(() => true);
 
-/** Finds by address what it removes. */
+/** Finds by address what it removes. Unlike the real one, it needs no address after an ADD that failed. */
 export const firewall = chained({
   add(call) {
     for (const address of addressesOf(call))
       world().kernel.addRules(address, madeBy(call, "host state"));
   },
   del(call) {
-    world().kernel.removeRules(addressesOf(call), madeBy(call, "host state"));
+    const addresses = call.conf.prevResult && addressesOf(call);
+    world().kernel.removeRules(addresses, madeBy(call, "host state"));
   },
   check(call) {
     if (!addressesOf(call).every((address) => world().kernel.hasRules(address)))
