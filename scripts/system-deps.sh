@@ -82,7 +82,7 @@ esac
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 if can_install >/dev/null; then
-  # Two targets may run side by side.
+  # Another target may be installing.
   exec 9>/tmp/plexus-system-deps
   flock 9
   echo "installing ${missing[*]}"

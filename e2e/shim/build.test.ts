@@ -52,7 +52,7 @@ describe("scripts/system-deps.sh build without musl-gcc", () => {
   function path(aptGet?: string): string {
     const bin = join(dir, "bin");
     mkdirSync(bin);
-    const tools = "bash sh cc gcc as ld ar ip iptables nft ping unshare";
+    const tools = "bash sh cc gcc as ld ar flock ip iptables nft ping unshare";
     for (const tool of tools.split(" ")) {
       const found = (process.env.PATH ?? "")
         .split(delimiter)
