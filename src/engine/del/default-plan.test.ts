@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { plexusdsListMark } from "#engine/config.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 
 /** The plugins of the plan that is kept. */
@@ -43,7 +44,8 @@ test("keepDefaultPlan() uses the conf file's default network, or else that of th
 
 test("keepDefaultPlan() prefers plexusd's own configuration and follows its changes", async () => {
   const lab = new EngineLab({ config: { delegates: [network("own", "ipvlan")] } });
-  await lab.engine.keepDefaultPlan({ delegates: [network("other", "bridge")] });
+  const other = { ...plexusdsListMark, delegates: [network("other", "bridge")] };
+  await lab.engine.keepDefaultPlan(other);
   expect(kept(lab)).toEqual(["ipvlan"]);
   lab.config = { delegates: [network("own", "vlan", "portmap")] };
   await lab.engine.keepDefaultPlan({});
