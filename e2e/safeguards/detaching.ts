@@ -144,13 +144,6 @@ export const detachingMutations: readonly Mutation[] = [
     isSlow: true,
   },
   {
-    name: "a DEL gets no address that another sandbox has",
-    file: "src/engine/del/chain/chain-teardown.ts",
-    find: "const calls = await withoutHeldAddresses(ctx, chain.calls);",
-    replace: "const { calls } = chain;",
-    properties: ["never what runs"],
-  },
-  {
     name: "a container's name is no pod of a cluster",
     file: "src/engine/call/pod-identity.ts",
     find: 'source?.namesContainers === true ? "default" : "";',

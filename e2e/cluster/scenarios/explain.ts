@@ -118,7 +118,7 @@ export function explainScenarios(scene: () => Scene): void {
         await doctorSays("PROBLEM  configuration", "logLevle: unknown key");
         const ofReason = ["--namespace=default", "--field-selector=reason=InvalidConfiguration"];
         const events = await target.kubectl("get", "events", ...ofReason);
-        expect(events).toMatch(/logLevle: unknown key; .*correct the ConfigMap plexus-config/);
+        expect(events).toMatch(/logLevle: unknown key, .*correct the ConfigMap plexus-config/);
         await deletePlexusPod(target);
         await doctorSays(" -c install (", "logLevle: unknown key");
       } finally {

@@ -79,7 +79,7 @@ function drawMesh(random: Random): MeshScenario {
 
 function drawSecond(random: Random): SecondRuntime {
   return {
-    defaultNetwork: random.pick(["pods", "pods-chained", "data", "strict", "fixed"]),
+    defaultNetwork: random.pick(["pods", "pods-chained", "data", "strict"]),
     client: random.pick(["podman", "nerdctl"]),
     isListed: random.chance(0.25),
     containers: Array.from({ length: random.integer(1, 3) }, () => ({

@@ -11,7 +11,6 @@ function plugin(type: string, network: NetworkName): JsonObject {
 }
 
 function ipam(network: NetworkName): JsonObject {
-  if (network === "fixed") return { type: "static", addresses: [fixedAddress] };
   const families = routedFamilies(network);
   const [subnet = ""] = subnetsOf(network, [4]);
   if (families.length === 0) return { type: "host-local", subnet };
@@ -26,9 +25,6 @@ function subnetsOf(network: NetworkName, families: readonly IpFamily[]): string[
   const number = Object.keys(networks).indexOf(siblings[network] ?? network) + 1;
   return families.map((family) => (family === 4 ? `10.${number}.0.0/16` : `fd00:${number}::/64`));
 }
-
-/** All containers of the network have it. */
-const fixedAddress = { address: "10.9.0.7/16", gateway: "10.9.0.1" };
 
 /** The networks of a history by their names, each with its chain of plugins. */
 export const networks = {
@@ -50,7 +46,6 @@ export const networks = {
   "gateway-dual": ["bridge"],
   mistyped: ["brigde"],
   masterless: ["vlan"],
-  fixed: ["bridge", "firewall"],
 } as const;
 export type NetworkName = keyof typeof networks;
 

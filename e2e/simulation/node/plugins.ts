@@ -3,15 +3,7 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { currentVersion, supportedVersions } from "#cni/versions.ts";
 import { world } from "../world/world.ts";
 import { type Plugin, type PluginWork, readPluginCall } from "./plugin/call.ts";
-import {
-  firewall,
-  hostLocal,
-  hostRoute,
-  mesh,
-  portmap,
-  sbr,
-  tuning,
-} from "./plugin/chained-plugins.ts";
+import { hostLocal, hostRoute, mesh, portmap, sbr, tuning } from "./plugin/chained-plugins.ts";
 import { collectAddresses } from "./plugin/host-local.ts";
 import { bridge, hostDevice, macvlan, ptp, sriov, vlan } from "./plugin/interface-plugins.ts";
 
@@ -24,9 +16,6 @@ const plugins: Readonly<Record<string, Plugin>> = {
   "istio-cni": mesh,
   "linkerd-cni": mesh,
   "host-local": hostLocal,
-  /** Needs nothing: the models of other plugins take their addresses from its configuration. */
-  static: hostLocal,
-  firewall,
   portmap,
   "host-route": hostRoute,
   tuning,

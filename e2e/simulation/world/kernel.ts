@@ -22,8 +22,6 @@ export class Kernel implements Boot {
   readonly #hostState = new Map<string, Attached>();
   /** By device: for whom it is configured. */
   readonly #devices = new Map<string, Attached>();
-  /** By address: for whom there are rules. */
-  readonly #rules = new Map<string, Attached[]>();
 
   constructor(random: Random, disk: Disk, boot: Boot = { clockFromUs: 0 }) {
     this.leases = new Leases(disk);
@@ -141,30 +139,6 @@ export class Kernel implements Boot {
     return this.#links.get(netns)?.has(ifName) === true;
   }
 
-  /** Adds the rules of an address, which may be for others too. */
-  addRules(address: string, made: Attached): void {
-    if (!isCurrentAlive()) return;
-    this.#rules.set(address, [...(this.#rules.get(address) ?? []), made]);
-  }
-
-  hasRules(address: string): boolean {
-    return this.#rules.has(address);
-  }
-
-  /**
-   * Removes the rules of these addresses, for whom they may be, or of a container. What it shares with
-   * others is then theirs.
-   */
-  removeRules(addresses: readonly string[] | undefined, { containerId }: Attached): void {
-    if (!isCurrentAlive()) return;
-    for (const address of addresses ?? []) this.#rules.delete(address);
-    for (const [address, all] of this.#rules) {
-      const others = all.filter((each) => each.containerId !== containerId);
-      if (others.length > 0) this.#rules.set(address, others);
-      else if (addresses === undefined) this.#rules.delete(address);
-    }
-  }
-
   /** Configures a device, whatever it had before. */
   configureDevice(device: string, made: Attached): void {
     if (isCurrentAlive()) this.#devices.set(device, made);
@@ -183,12 +157,7 @@ export class Kernel implements Boot {
     const all: Attached[] = [];
     for (const links of this.#links.values()) all.push(...links.values());
     const leases = this.leases.all().filter(({ containerId }) => containerId !== "");
-    all.push(
-      ...this.#hostState.values(),
-      ...this.#devices.values(),
-      ...[...this.#rules.values()].flat(),
-      ...leases,
-    );
+    all.push(...this.#hostState.values(), ...this.#devices.values(), ...leases);
     return all;
   }
 

@@ -35,8 +35,6 @@ interface PluginInput {
   };
   readonly ipam?: {
     readonly subnet?: string;
-    /** Of `static`. */
-    readonly addresses?: readonly { readonly address: string; readonly gateway: string }[];
     readonly ranges?: readonly (readonly { readonly subnet: string }[])[];
     readonly routes?: readonly { readonly dst: string }[];
   };

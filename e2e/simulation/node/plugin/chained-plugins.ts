@@ -1,4 +1,3 @@
-import { isJsonObject } from "#lib/json.ts";
 import { world } from "../../world/world.ts";
 import { madeBy, type Plugin, type PluginCall, pluginError } from "./call.ts";
 import { checkAddresses, releaseAddresses } from "./host-local.ts";
@@ -61,27 +60,6 @@ export const portmap = outside(asksForPorts);
 
 /** Stands for plugins that always leave something outside of the namespace. */
 export const hostRoute = outside(() => true);
-
-/** Finds by address what it removes. Unlike the real one, it needs no address after an ADD that failed. */
-export const firewall = chained({
-  add(call) {
-    for (const address of addressesOf(call))
-      world().kernel.addRules(address, madeBy(call, "host state"));
-  },
-  del(call) {
-    const addresses = call.conf.prevResult && addressesOf(call);
-    world().kernel.removeRules(addresses, madeBy(call, "host state"));
-  },
-  check(call) {
-    if (!addressesOf(call).every((address) => world().kernel.hasRules(address)))
-      throw pluginError("the rules of an address are missing");
-  },
-});
-
-function addressesOf({ conf: { prevResult } }: PluginCall): string[] {
-  const ips = Array.isArray(prevResult?.ips) ? prevResult.ips : [];
-  return ips.flatMap((ip) => (isJsonObject(ip) ? String(ip.address) : []));
-}
 
 /** Of a service mesh: it changes the pod's namespace, and nothing outside. */
 export const mesh = chained({

@@ -18,9 +18,8 @@ function subnetsOf({ conf: { ipam } }: PluginCall): readonly string[] {
   return subnets;
 }
 
-/** The ADD of host-local, all addresses or none, or that of `static`. @throws CniError; Error of the disk */
-export function allocateAddresses(call: PluginCall): readonly AllocatedAddress[] {
-  if (call.conf.ipam?.addresses !== undefined) return call.conf.ipam.addresses;
+/** host-local's ADD: all addresses, or none. @throws CniError; Error of the disk */
+export function allocateAddresses(call: PluginCall): AllocatedAddress[] {
   const { leases } = world().kernel;
   const [duplicate] = leases.of(call);
   if (duplicate !== undefined) {
@@ -65,7 +64,7 @@ export function releaseAddresses(call: PluginCall): void {
 
 /** @throws CniError when it has none */
 export function checkAddresses(call: PluginCall): void {
-  if (call.conf.ipam?.addresses !== undefined || world().kernel.leases.of(call).length > 0) return;
+  if (world().kernel.leases.of(call).length > 0) return;
   throw pluginError(`Failed to find address added by container ${call.containerId}`);
 }
 

@@ -43,7 +43,7 @@ function addLinkFirst(options: {
   };
 }
 
-function allocateIfAsked(call: PluginCall, removesLink: boolean): readonly AllocatedAddress[] {
+function allocateIfAsked(call: PluginCall, removesLink: boolean): AllocatedAddress[] {
   if (call.conf.ipam === undefined) return [];
   try {
     return allocateAddresses(call);

@@ -49,6 +49,8 @@ interface Reuse {
   readonly there?: string;
   /** Whether another sandbox has been attached at the path. */
   readonly isReused?: true;
+  /** Whether its record is newer than that one's: plexusd, which had been stopped, began its ADD late. */
+  readonly isLate?: true;
   readonly boot?: string;
   readonly ran: string;
 }
@@ -72,6 +74,14 @@ test.each<Reuse>([
     ran: "",
   },
   { what: "their addresses are not known", recorded: "", there: mac, isReused: true, ran: "" },
+  {
+    what: "its record is newer, and its address is not known",
+    recorded: "",
+    there: mac,
+    isReused: true,
+    isLate: true,
+    ran: "",
+  },
   { what: "its interface is there", recorded: mac.toUpperCase(), there: mac, ran: netns },
   { what: "an interface with another address is there", recorded: mac, there: other, ran: "" },
   { what: "its interface is not there", recorded: mac, ran: "" },
@@ -84,7 +94,7 @@ test.each<Reuse>([
     ran: "",
   },
 ])("a leftover is detached in namespace '$ran' if $what", async (scene) => {
-  const { recorded, there, isReused, boot, ran } = scene;
+  const { recorded, there, isReused, isLate, boot, ran } = scene;
   const conf = { delegates: [network("default-net", "ptp")] };
   const lab = new EngineLab({ conf, leftoverDuty: "daemon", uptimeMs: 3_600_000 });
   lab.plugins.script("ptp ADD", (call) => {
@@ -99,6 +109,12 @@ test.each<Reuse>([
   const second = { env: { CNI_CONTAINERID: "c2" } };
   if (isReused) expect(await lab.add(second)).toMatchObject({ exitCode: 0 });
   else if (there !== undefined) lab.kernel.addLink(netns, "eth0");
+  if (isLate) {
+    const { record, ...stored } = (await lab.records.load({ containerId: "c1", ifName: "eth0" }))!;
+    const createdAt = "2030-01-01T00:00:00.000Z";
+    const late = { ...record, createdAt, clockMs: record.clockMs + 60_000 };
+    lab.records.put(late, stored.plan);
+  }
   lab.kernel.setMac(netns, "eth0", there ?? "");
   lab.bootId = boot ?? lab.bootId;
   lab.plugins.calls.length = 0;

@@ -19,31 +19,31 @@ import type { Link } from "#netlink/links.ts";
  * - An interface has the recorded name and MAC address: it is.
  * - All MAC addresses are known, and none is there: it is not.
  * - Otherwise (a user-space driver, a result without MAC address, an interrupted ADD), it is unless
- *   a later sandbox is recorded at the path, or the record is of another boot.
+ *   another sandbox is recorded at the path, or the record is of another boot. The record of an ADD
+ *   that plexusd began late may be newer than the other one.
  */
 export async function isOwnNamespace(ctx: CallContext, record: AttachmentRecord): Promise<boolean> {
   const left = attachmentsToDetach(record, ctx.deps.bootId());
-  const later = await laterAt(ctx, record);
+  const { others, isUnknown } = await othersAt(ctx, record);
+  const later = others.filter((each) => byAge(each, record) > 0);
   const names = later.flatMap(({ attachments }) => attachments.map(({ ifName }) => ifName));
   if (left.some(({ ifName }) => names.includes(ifName))) return false;
   const links = await linksAt(ctx, record);
   if (left.some((each) => interfacesOf(each).some((own) => isAmong(links, own)))) return true;
   if (left.every(hasKnownMac)) return false;
-  return later.length === 0 && signOfBoot(record, ctx.deps) === undefined;
+  return others.length === 0 && !isUnknown && signOfBoot(record, ctx.deps) === undefined;
 }
 
-/** Sandboxes that may run, and were recorded later with the same path. Of a damaged record, that is unknown. */
-async function laterAt(
+/** Other sandboxes that may run, and are recorded with the same path. Of a damaged record, that is unknown. */
+async function othersAt(
   { deps }: CallContext,
-  record: AttachmentRecord,
-): Promise<Pick<AttachmentRecord, "attachments">[]> {
-  const { netns, containerId } = record;
+  { netns, containerId }: AttachmentRecord,
+): Promise<{ others: AttachmentRecord[]; isUnknown: boolean }> {
   const { records, damaged } = await deps.records.list({ containing: JSON.stringify(netns) });
-  const later = records.filter(
-    (each) => each.netns === netns && mayRun(each) && byAge(each, record) > 0,
-  );
-  const unknown = damaged.map((key) => ({ ...key, attachments: [] }));
-  return [...later, ...unknown].filter((each) => each.containerId !== containerId);
+  const isOther = (each: Pick<AttachmentRecord, "containerId">): boolean =>
+    each.containerId !== containerId;
+  const others = records.filter((each) => each.netns === netns && mayRun(each) && isOther(each));
+  return { others, isUnknown: damaged.some(isOther) };
 }
 
 async function linksAt(ctx: CallContext, { netns }: AttachmentRecord): Promise<Link[]> {
