@@ -87,6 +87,13 @@ async function openFiles(): Promise<string[]> {
 
 const mode = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);
 
+test("list() fails if the state directory is gone: its pods may run", async () => {
+  const path = join(dir, "state");
+  const store = await FileRecordStore.open(path);
+  await rm(path, { recursive: true });
+  await expect(store.list()).rejects.toThrow("ENOENT");
+});
+
 test("ofDocker() reads the records of a Docker driver, if there is one, and creates nothing", async () => {
   const docker = FileRecordStore.ofDocker(dir);
   expect(await docker.list()).toEqual({ records: [], damaged: [] });

@@ -17,6 +17,7 @@ import { NextRun } from "#lib/concurrency/next-run.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 import {
   damagedFileName,
   defaultPlanName,
@@ -51,6 +52,8 @@ import { sweepStateDirectory } from "./sweep.ts";
  */
 export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   readonly #dir: string;
+  /** Whether there are no records without the directory. Otherwise that is an error: pods may run. */
+  readonly #mayBeAbsent: boolean;
   /** What fails when a record cannot be written. */
   readonly #writing: string;
   readonly #open: OpenFiles<StoredRecord>;
@@ -61,8 +64,9 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   /** Callers share it: each record is read at most twice, however many list all of them at once. */
   readonly #all = new NextRun(() => this.#list({}));
 
-  private constructor(dir: string, { forOneCall }: { readonly forOneCall: boolean }) {
+  private constructor(dir: string, { forOneCall = false, mayBeAbsent = false }) {
     this.#dir = dir;
+    this.#mayBeAbsent = mayBeAbsent;
     if (forOneCall) this.#examined = new Map();
     const list: PodIndexOptions["list"] = async (selection) =>
       (await this.#list(selection)).records;
@@ -85,7 +89,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 
   /** Reads the records of the Docker driver of the node, if there is one. */
   static ofDocker(stateDir: string): RecordReader {
-    return new FileRecordStore(join(stateDir, dockerRecordsName), { forOneCall: false });
+    return new FileRecordStore(join(stateDir, dockerRecordsName), { mayBeAbsent: true });
   }
 
   async load(key: RecordKey): Promise<StoredRecord | undefined> {
@@ -231,7 +235,9 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     isDelBegun,
   }: RecordSelection): Promise<RecordKey[]> {
     const keys: RecordKey[] = [];
-    for (const name of (await namesIn(this.#dir)).toSorted()) {
+    const reading = readdir(this.#dir);
+    const names = this.#mayBeAbsent ? ((await ifPresent(reading)) ?? []) : await reading;
+    for (const name of names.toSorted()) {
       const file = parseStateFileName(name);
       if (file?.kind !== "record") continue;
       const key = { containerId: file.containerId, ifName: file.ifName };
@@ -285,16 +291,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 
   #path(name: string): string {
     return join(this.#dir, name);
-  }
-}
-
-/** None if the directory does not exist: {@link FileRecordStore.ofDocker}. */
-async function namesIn(dir: string): Promise<string[]> {
-  try {
-    return await readdir(dir);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
   }
 }
 
