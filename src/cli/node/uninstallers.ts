@@ -84,13 +84,14 @@ export class Uninstallers {
     const labelSelector = `app.kubernetes.io/name=plexus,app.kubernetes.io/component=${component}`;
     const path = apiPaths.podsOf(this.#namespace);
     const pods: UninstallerPod[] = [];
-    for (let next: string | undefined = ""; next !== undefined; ) {
-      const query = { labelSelector, limit: pageSize, ...(next !== "" && { continue: next }) };
+    let next: string | undefined;
+    do {
+      const query = { labelSelector, limit: pageSize, continue: next };
       const page = objectOf(await this.#api.json({ path, query, timeoutMs }));
       pods.push(...objectsOf(page.items).map(podOf));
       const token = objectOf(page.metadata).continue;
       next = typeof token === "string" && token !== "" ? token : undefined;
-    }
+    } while (next !== undefined);
     return pods;
   }
 }
