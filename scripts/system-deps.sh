@@ -83,7 +83,7 @@ esac
 [ ${#missing[@]} -eq 0 ] && exit 0
 if can_install >/dev/null; then
   # Another target may be installing.
-  exec 9>/tmp/plexus-system-deps
+  exec 9<"$0"
   flock 9
   echo "installing ${missing[*]}"
   apt-get update -qq >/dev/null || true
