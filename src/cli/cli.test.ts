@@ -296,8 +296,24 @@ test("records lists pods and their networks", async ({ node, store }) => {
     code: 1,
     err: expect.stringContaining("c-x@eth0.record"),
   });
-  expect((await run("records", "--state-dir", node.at("none"))).code).toBe(0);
 });
+
+test.for([
+  ["records"],
+  ["gc", "--forget-leftovers"],
+  ["gc", "--forget", "c-1"],
+  ["devices", "web"],
+])(
+  "%j fails without the state directory, names it, and does not create it",
+  async (argv, { node }) => {
+    expect(await run(...argv, "--state-dir", node.at("none"))).toEqual({
+      code: 1,
+      out: "",
+      err: expect.stringMatching(/ENOENT: .*\/none.*; --state-dir must name the directory/),
+    });
+    await expect(stat(node.at("none"))).rejects.toThrow("ENOENT");
+  },
+);
 
 test("records --orphans lists leftovers and the reasons", async ({ node, store }) => {
   const current = await readBootId();
@@ -350,9 +366,41 @@ test("uninstall hands the node back to its primary CNI, leaves no directory, and
   for (const dir of ["state", "run", "etc/plexus"]) {
     await expect(stat(node.at(dir))).rejects.toThrow("ENOENT");
   }
-  expect((await node.uninstall()).code).toBe(0);
-  await rm(node.at("net.d"), { recursive: true });
-  expect((await node.uninstall()).code).toBe(0);
+  expect(await node.uninstall()).toEqual({
+    code: 0,
+    out: `Plexus was neither in ${node.at("net.d")} nor in ${node.at("bin")}; the container runtime uses 10-flannel.conflist`,
+    err: "",
+  });
+});
+
+test("uninstall removes no state if Plexus is not in the other directories, unless forced", async ({
+  node,
+}) => {
+  await mkdir(node.at("other.d"));
+  const others = ["--cni-conf-dir", node.at("other.d"), "--bin-dir", node.at("run")];
+  expect(await node.uninstall(...others)).toMatchObject({
+    code: 1,
+    err: expect.stringContaining(`neither in ${node.at("other.d")} nor in ${node.at("run")}`),
+  });
+  for (const flag of ["--cni-conf-dir", "--bin-dir"]) {
+    expect(await node.uninstall(flag, node.at("none"))).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(`no directory ${node.at("none")}: give the node's directory`),
+    });
+  }
+  expect(await readdir(node.at("state"))).toEqual(["primary-conf"]);
+  expect((await node.uninstall(...others, "--force")).code).toBe(0);
+  await expect(stat(node.at("state"))).rejects.toThrow("ENOENT");
+});
+
+test("uninstall keeps the locks of another program if --state-dir names its directory", async ({
+  node,
+}) => {
+  await mkdir(node.at("other"));
+  await writeFile(node.at("other/storage.lock"), "");
+  const { code, err } = await node.uninstall("--state-dir", node.at("other"));
+  expect([code, err]).toEqual([0, expect.stringContaining("foreign files")]);
+  expect(await readdir(node.at("other"))).toEqual(["storage.lock"]);
 });
 
 test("uninstall changes nothing while sandboxes are attached, unless forced", async ({

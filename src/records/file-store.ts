@@ -87,9 +87,14 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     return new FileRecordStore(dir, { forOneCall });
   }
 
+  /** Reads the records of a state directory, and creates nothing. */
+  static reader(dir: string, { mayBeAbsent = false } = {}): RecordReader {
+    return new FileRecordStore(dir, { mayBeAbsent });
+  }
+
   /** Reads the records of the Docker driver of the node, if there is one. */
   static ofDocker(stateDir: string): RecordReader {
-    return new FileRecordStore(join(stateDir, dockerRecordsName), { mayBeAbsent: true });
+    return FileRecordStore.reader(join(stateDir, dockerRecordsName), { mayBeAbsent: true });
   }
 
   async load(key: RecordKey): Promise<StoredRecord | undefined> {

@@ -1,12 +1,13 @@
-import { existsSync } from "node:fs";
-import type { DamagedRecord } from "#engine/ports/records.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { RecordReader } from "#engine/ports/records.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
-/** Reads the records of a state directory. Unlike the store it does not create the directory. */
-export async function readRecords(
-  stateDir: string,
-): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
-  if (!existsSync(stateDir)) return { records: [], damaged: [] };
-  return (await FileRecordStore.open(stateDir)).list();
+/** Reads the records of a state directory. @throws Error when it cannot be read */
+export async function readRecords(stateDir: string): ReturnType<RecordReader["list"]> {
+  try {
+    return await FileRecordStore.reader(stateDir).list();
+  } catch (cause) {
+    const message = `cannot read the attachment records: ${errorMessage(cause)}; --state-dir must name the directory of plexusd's records`;
+    throw new Error(message, { cause });
+  }
 }

@@ -22,7 +22,7 @@ export const recordsCommand = command({
     ),
     json: switchFlag("the records themselves, one JSON object a line"),
   },
-  failsWhen: "records are damaged; stderr lists them",
+  failsWhen: "records are damaged or cannot be read; stderr has them",
   async run({ flags }, output) {
     const { records, damaged } = await readRecords(flags["state-dir"]);
     const current = await readNodeNow();

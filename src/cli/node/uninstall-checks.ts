@@ -3,7 +3,6 @@ import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { readNodeNow } from "#cli/inspect/node-now.ts";
-import { readRecords } from "#cli/inspect/read-records.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { otherLists } from "#daemon/cni-conf/conf-dir.ts";
 import { findHandBackTarget } from "#daemon/cni-conf/hand-back.ts";
@@ -13,8 +12,9 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import type { HostView } from "#host/host-view.ts";
 import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
+import { FileRecordStore } from "#records/file-store.ts";
 import { listedPluginDirs } from "./plugin-dirs.ts";
-import type { UninstallPaths } from "./uninstall-steps.ts";
+import { stateFilesIn, type UninstallPaths } from "./uninstall-steps.ts";
 
 /**
  * Whether a process accepts connections on plexusd's socket for calls, or on the one for plexusctl:
@@ -33,12 +33,32 @@ async function accepts(socket: string): Promise<boolean> {
 }
 
 /**
+ * Why the directories may be those of another node or program: one sentence each. State without the
+ * shim is suspicious, because it is removed before the shim.
+ */
+export async function directoryProblems(paths: UninstallPaths): Promise<string[]> {
+  const { cniConfDir, binDir, stateDir } = paths;
+  const missing = Object.entries({ "--cni-conf-dir": cniConfDir, "--bin-dir": binDir })
+    .filter(([, dir]) => !existsSync(dir))
+    .map(([flag, dir]) => `there is no directory ${dir}: give the node's directory with ${flag}`);
+  if (isPlexusIn(paths) || (await stateFilesIn(stateDir)).length === 0) return missing;
+  const elsewhere = `Plexus is neither in ${cniConfDir} nor in ${binDir}, but has state in ${stateDir}: give the node's directories with --cni-conf-dir and --bin-dir, or remove the state with --force`;
+  return [...missing, elsewhere];
+}
+
+/** Whether the container runtime may call Plexus. */
+export function isPlexusIn({ cniConfDir, binDir }: UninstallPaths): boolean {
+  const ours = [join(cniConfDir, plexusConfName), join(binDir, executableNames.shim)];
+  return ours.some((path) => existsSync(path));
+}
+
+/**
  * What still depends on Plexus, or may: one sentence each. The primary CNI detaches pods that have
  * only the default network, but CRI-O remembers which plugin attached them, and calls that. podman
  * and nerdctl, whose containers are no pods, call Plexus in any case.
  */
 export async function attachmentProblems(stateDir: string): Promise<string[]> {
-  const { records, damaged } = await readRecords(stateDir);
+  const { records, damaged } = await FileRecordStore.reader(stateDir, { mayBeAbsent: true }).list();
   const blocking = (await isCrioRunning())
     ? records
     : records.filter(
@@ -81,9 +101,7 @@ export async function findPrimaryAfterUninstall(
   paths: UninstallPaths,
   view: HostView,
 ): Promise<Partial<Record<"file" | "warning" | "problem", string>>> {
-  const { cniConfDir, binDir, pluginDirsFile } = paths;
-  const binDirs = [binDir, ...(await listedPluginDirs(pluginDirsFile))];
+  const binDirs = [paths.binDir, ...(await listedPluginDirs(paths.pluginDirsFile))];
   const next = await findHandBackTarget(paths, { binDirs, files: new HostConfFiles(view) });
-  const ours = [join(cniConfDir, plexusConfName), join(binDir, executableNames.shim)];
-  return "file" in next || ours.some((path) => existsSync(path)) ? next : {};
+  return "file" in next || isPlexusIn(paths) ? next : {};
 }

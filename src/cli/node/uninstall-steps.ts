@@ -3,6 +3,7 @@ import { basename, join, parse } from "node:path";
 import type { CliStreams } from "#cli/command.ts";
 import type { HandBackPaths } from "#daemon/cni-conf/hand-back.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { isSocketFileName, parseStateFileName } from "#lib/files/state-files.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
@@ -15,10 +16,22 @@ export interface UninstallPaths extends HandBackPaths {
   readonly pluginDirsFile: string;
 }
 
-/** Removes files by name, as a flag may name a wrong directory, and directories that get empty. */
+/**
+ * The files of Plexus in a state directory; none if there are only locks, which other programs name
+ * alike.
+ */
+export async function stateFilesIn(dir: string): Promise<string[]> {
+  const names = (await ifPresent(readdir(dir))) ?? [];
+  const files = names.map((name) => ({ name, kind: parseStateFileName(name)?.kind }));
+  const ours = files.filter(({ kind }) => kind !== undefined);
+  return ours.every(({ kind }) => kind === "sandbox-lock") ? [] : ours.map(({ name }) => name);
+}
+
+/**
+ * Removes files by name, as a flag may name a wrong directory, and directories that get empty. The
+ * executables last: until then, the command can be repeated.
+ */
 export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams): Promise<void> {
-  const executables: readonly string[] = Object.values(executableNames);
-  await removeFiles(paths.binDir, (name) => executables.includes(name), output);
   const { dir: socketDir, base: socket } = parse(paths.socket);
   await removeWithDirectory(socketDir, (name) => isSocketFileName(name, socket), output);
   await removePluginDirs(paths.pluginDirsFile, output);
@@ -27,8 +40,10 @@ export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams)
   const isStandalone = (name: string): boolean =>
     standalone.includes(targetOfTemporaryName(name) ?? name);
   await removeWithDirectory(standaloneDir, isStandalone, output);
-  const isState = (name: string): boolean => parseStateFileName(name) !== undefined;
-  await removeWithDirectory(paths.stateDir, isState, output);
+  const state = await stateFilesIn(paths.stateDir);
+  await removeWithDirectory(paths.stateDir, (name) => state.includes(name), output);
+  const executables: readonly string[] = Object.values(executableNames);
+  await removeFiles(paths.binDir, (name) => executables.includes(name), output);
 }
 
 /** Removes files from a directory, by name. */

@@ -1,25 +1,28 @@
-import { command, ExitCode } from "#cli/command.ts";
+import { type CliStreams, command, ExitCode } from "#cli/command.ts";
 import { commonFlags, switchFlag, textFlag } from "#cli/flags.ts";
 import { removePlexusConf, restorePrimary } from "#daemon/cni-conf/hand-back.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
-import { readHostView } from "#host/host-view.ts";
+import { type HostView, readHostView } from "#host/host-view.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import {
   attachmentProblems,
+  directoryProblems,
   findPrimaryAfterUninstall,
   isDaemonRunning,
+  isPlexusIn,
   otherListProblems,
 } from "./uninstall-checks.ts";
-import { removeNodeFiles } from "./uninstall-steps.ts";
+import { removeNodeFiles, type UninstallPaths } from "./uninstall-steps.ts";
 
 /** `plexusctl uninstall`: what deploy/uninstall runs on every node. */
 export const uninstallCommand = command({
   name: "uninstall",
   summary: "hand the node back to its primary CNI and remove everything of Plexus",
   description: `Checks that plexusd does not run, that no sandbox needs Plexus to be detached, that no
-other list calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches sandboxes with only the default
-network, except with CRI-O, which remembers which plugin attached them. Then removes ${plexusConfName}, the executables, the socket and the
-state. Files that do not exist are no error: it can be repeated.`,
+other list calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches
+sandboxes with only the default network, except with CRI-O, which remembers which plugin attached
+them. Then removes ${plexusConfName}, the socket, the state and the executables. Files that do not
+exist are no error, so that it can be repeated; state without the executables is one.`,
   flags: {
     check: switchFlag("only check whether the node could be handed back; plexusd may run"),
     force: switchFlag("even if sandboxes are attached or there is no usable primary CNI"),
@@ -52,6 +55,7 @@ state. Files that do not exist are no error: it can be repeated.`,
     }
     const view = await readHostView();
     const problems = [
+      ...(await directoryProblems(paths)),
       ...(await attachmentProblems(paths.stateDir)),
       ...(await otherListProblems(paths.cniConfDir, view)),
     ];
@@ -67,17 +71,26 @@ state. Files that do not exist are no error: it can be repeated.`,
       output.out("the node can be handed back");
       return ExitCode.Done;
     }
-    // The container runtime must use the primary CNI before the shim is removed.
-    const restored = file === undefined ? undefined : await restorePrimary(paths, file);
-    if (restored !== undefined) output.out(`${restored}: restored`);
-    const removed = await removePlexusConf(paths.cniConfDir, new HostConfFiles(view));
-    for (const path of removed) output.out(`${path}: removed`);
-    await removeNodeFiles(paths, output);
-    output.out(
-      file === undefined
-        ? "uninstalled; the container runtime has no usable CNI configuration"
-        : `uninstalled; the container runtime uses ${file}`,
-    );
+    await uninstall(paths, { primary: file, view, output });
     return ExitCode.Done;
   },
 });
+
+/** Hands the node back to its primary CNI, and removes everything of Plexus. */
+async function uninstall(
+  paths: UninstallPaths,
+  options: Readonly<{ primary: string | undefined; view: HostView; output: CliStreams }>,
+): Promise<void> {
+  const { primary, view, output } = options;
+  const done = isPlexusIn(paths)
+    ? "uninstalled"
+    : `Plexus was neither in ${paths.cniConfDir} nor in ${paths.binDir}`;
+  // The container runtime must use the primary CNI before the shim is removed.
+  const restored = primary === undefined ? undefined : await restorePrimary(paths, primary);
+  if (restored !== undefined) output.out(`${restored}: restored`);
+  const removed = await removePlexusConf(paths.cniConfDir, new HostConfFiles(view));
+  for (const path of removed) output.out(`${path}: removed`);
+  await removeNodeFiles(paths, output);
+  const next = primary === undefined ? "has no usable CNI configuration" : `uses ${primary}`;
+  output.out(`${done}; the container runtime ${next}`);
+}
