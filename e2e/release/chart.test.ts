@@ -6,6 +6,7 @@ import { join, relative } from "node:path";
 import { execa } from "execa";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { mergeConfigFiles } from "#daemon/config/config-files.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import {
@@ -156,6 +157,18 @@ describe("the chart's values", () => {
     expect(mountOf(plexusd, "pod-resources")?.mountPath).toBe("/data/kubelet/pod-resources");
     expect(plexusd.livenessProbe?.httpGet).toMatchObject({ host: "::1", port: 9000 });
     expect(configOf(all)).toMatchObject(config);
+  });
+
+  test("are the operator's ConfigMap, which is absent without them", async () => {
+    const names = (all: readonly Manifest[]): string[] =>
+      all.filter(({ kind }) => kind === "ConfigMap").map(({ metadata }) => metadata.name);
+    expect(names(await renderChart({}))).toEqual(["plexus-platform"]);
+    const values = { platform: "k3s", config: { hotPlug: true } };
+    const all = await renderChart({ values });
+    expect(names(all).toSorted()).toEqual(["plexus-config", "plexus-platform"]);
+    const own = all.find(({ metadata }) => metadata.name === "plexus-config");
+    expect(own?.data).toEqual({ "config.yaml": "hotPlug: true" });
+    expect(configOf(all)).toMatchObject({ cniBinDir: "/var/lib/rancher/k3s/data/cni" });
   });
 
   test("remove the probes with http: false", async () => {
@@ -348,9 +361,10 @@ async function withComponent(name: string): Promise<Manifest[]> {
 
 /** plexusd's configuration. @throws Error when plexusd would reject it */
 function configOf(all: readonly Manifest[]): object {
-  const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
-  parseConfig(text, "config.yaml");
-  return parse(text) as object;
+  const textOf = (name: string): string | undefined =>
+    all.map(({ data }) => data?.[name]).find((each) => each !== undefined);
+  const texts = { own: textOf("config.yaml") ?? "", platform: textOf("platform.yaml") };
+  return JSON.parse(mergeConfigFiles("config.yaml", texts).text) as object;
 }
 
 function expectSame(made: readonly Manifest[], expected: readonly Manifest[]): void {
@@ -359,7 +373,7 @@ function expectSame(made: readonly Manifest[], expected: readonly Manifest[]): v
 
 /** Normalizes the order of volumes and mounts, and the formatting of YAML. The checksum is the chart's own. */
 function comparable(each: Manifest): Manifest {
-  const text = each.data?.["config.yaml"];
+  const text = each.data?.["platform.yaml"];
   if (text !== undefined) return { ...each, data: parse(text) };
   if (each.kind !== "DaemonSet") return each;
   const copy = structuredClone(each);

@@ -26,7 +26,7 @@ test("deploy/install.yaml is what kustomize renders from deploy/base", async () 
 
 /** The node's configuration in an overlay. */
 function nodeConfOf(name: string, all: readonly Manifest[]): NodeConfSpec {
-  const text = byKind("ConfigMap", all).data["config.yaml"] ?? "";
+  const text = byKind("ConfigMap", all).data["platform.yaml"] ?? "";
   return parseConfig(text, name).nodeConf;
 }
 

@@ -20,15 +20,33 @@ const head = `<!-- Made by make docs from config-keys.ts in src/engine and daemo
 
 # Configuration
 
-To change plexusd's configuration, run \`kubectl -n kube-system edit configmap plexus-config\`, or set
-\`config\` in the [chart's values](../operations/helm.md). plexusd reads its key \`config.yaml\` as
-\`${defaultPaths.configFile}\` (\`--config FILE\`), again whenever it changes. Every key is optional.
-Switches are \`true\` or \`false\`. To check a file in advance, run \`plexusctl config check FILE\` ([in
-the image](../operations/upgrade.md#upgrade)).
+Your settings are the file \`config.yaml\` in the ConfigMap \`plexus-config\`. Every key is optional,
+and so is the ConfigMap. No manifest contains it, so an upgrade keeps it. Switches are \`true\` or
+\`false\`. For example, write this \`config.yaml\`:
 
+\`\`\`yaml
+namespaceIsolation: true
+hotPlug: [vms]
+\`\`\`
+
+Check it ([in the image](../operations/upgrade.md#upgrade)), then apply it:
+
+\`\`\`sh
+plexusctl config check config.yaml
+kubectl -n kube-system create configmap plexus-config --from-file=config.yaml --dry-run=client -o yaml | kubectl apply -f -
+\`\`\`
+
+With Helm, set \`config\` in the [chart's values](../operations/helm.md) instead.
+
+The kubelet takes about a minute to bring a change to plexusd, as \`${defaultPaths.configFile}\`
+(\`--config FILE\`). plexusd then applies it without a restart, except keys marked *start*: for these,
+run \`kubectl -n kube-system rollout restart daemonset/plexus\`, which the chart does by itself.
 plexusd rejects unknown keys and wrong values with line, key and value. If a changed file is
 invalid, the previous configuration stays in effect, and the log and an event on the Node give the
-reason. Keys marked *start* are read only when plexusd starts.
+reason.
+
+The ConfigMap \`plexus-platform\` belongs to the installation, and has the directories of the
+distribution. Your keys override it. Do not edit it, because an upgrade replaces it.
 
 Keys shared with Multus mean the same. The configuration that the container runtime passes
 (\`"type": "plexus"\`) may also have the keys from \`${names[0]}\` to \`${names.at(-1)}\`; this file

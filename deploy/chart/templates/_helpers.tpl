@@ -24,10 +24,10 @@
 {{- end -}}
 {{- end -}}
 
-{{/* plexusd's configuration, as YAML: the values' over the platform's over that of deploy/base. */}}
-{{- define "plexus.config" -}}
-{{- $base := .Files.Get "files/base/config.yaml" | fromYaml -}}
-{{- $config := get $base.data "config.yaml" | fromYaml -}}
+{{/* What plexusd has to know about the installation, as YAML: the platform's configuration over that of deploy/base. */}}
+{{- define "plexus.platformConfig" -}}
+{{- $base := .Files.Get "files/base/platform.yaml" | fromYaml -}}
+{{- $config := get $base.data "platform.yaml" | fromYaml -}}
 {{- $platform := include "plexus.platform" . | fromYaml -}}
 {{- $config = mergeOverwrite $config ($platform.config | default dict) -}}
 {{- if ne .Release.Namespace "kube-system" -}}
@@ -38,7 +38,12 @@
 {{- if .Values.startupTaint.enabled -}}
 {{- $_ := set $config "startupTaint" .Values.startupTaint.key -}}
 {{- end -}}
-{{- mergeOverwrite $config (deepCopy .Values.config) | toYaml -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* plexusd's configuration, as YAML: the value `config` over the installation's, as plexusd reads them. */}}
+{{- define "plexus.config" -}}
+{{- mergeOverwrite (include "plexus.platformConfig" . | fromYaml) (deepCopy .Values.config) | toYaml -}}
 {{- end -}}
 
 {{/* A checksum of the keys that plexusd reads only when it starts, so that their change replaces its pods. */}}

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
-import { lstat, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
+import { lstat, mkdir, readdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, listFlag, switchFlag, textFlag } from "#cli/flags.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
-import { parseConfig } from "#daemon/config/parse.ts";
+import { mergeConfigFiles, readConfigFiles } from "#daemon/config/config-files.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
@@ -45,7 +45,7 @@ a file on the host lists. The command writes that list: binDir of the configurat
     const config =
       flags.config === ""
         ? defaultConfig
-        : parseConfig(await readFile(flags.config, "utf8"), flags.config);
+        : mergeConfigFiles(flags.config, await readConfigFiles(flags.config)).config;
     const binDir = flags["bin-dir"] || config.nodeConf.shimDir;
     await mkdir(binDir, { recursive: true });
     const { shim, standalone } = executableNames;

@@ -72,8 +72,23 @@ test.each(tolerant)("%s avoids virtual nodes, where its pods would stay Pending"
 });
 
 test("the shipped configuration equals the defaults", () => {
-  const text = byKind("ConfigMap", install).data["config.yaml"] ?? "";
-  expect(parseConfig(text, "config.yaml")).toEqual(defaultConfig);
+  const text = byKind("ConfigMap", install).data["platform.yaml"] ?? "";
+  expect(parseConfig(text, "platform.yaml")).toEqual(defaultConfig);
+});
+
+test("no manifest contains the operator's ConfigMap, so that applying one again resets no setting", () => {
+  for (const dir of ["deploy", "examples"]) {
+    const files = readdirSync(`${root}${dir}`, { recursive: true, encoding: "utf8" });
+    for (const file of files.filter((name) => name.endsWith(".yaml"))) {
+      const text = readFileSync(`${root}${dir}/${file}`, "utf8");
+      expect(text, file).not.toMatch(/kind: ConfigMap\n *metadata:\s[^#]*?name: plexus-config/);
+    }
+  }
+  const { projected } = installSpec.volumes.find(({ name }) => name === "config") ?? {};
+  expect(projected?.sources).toEqual([
+    { configMap: { name: "plexus-platform" } },
+    { configMap: { name: "plexus-config", optional: true } },
+  ]);
 });
 
 test("the manifests use the default paths and the default port", () => {

@@ -1,10 +1,11 @@
 import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { openEffectiveConfig } from "./effective-config.ts";
+import { parseConfig } from "./parse.ts";
 
 /** A directory as the kubelet makes it for a ConfigMap: files are symlinks through `..data`. */
 async function configMap(text: string) {
@@ -77,6 +78,33 @@ test("a file that was missing counts as reloaded when the same text is back", as
   await rename(`${map.path}.away`, map.path);
   await eventually(() => expect(reloads.at(-1)).toBe(true));
   expect(effective.problem()).toBeUndefined();
+});
+
+test("the operator's keys override the installation's, and each file may be absent", async () => {
+  await using map = await configMap("cniBinDir: /opt/bin\nhotPlug: true");
+  const platform = join(dirname(map.path), "platform.yaml");
+  await writeFile(platform, "cniBinDir: /k3s/bin\nplexusNamespace: plexus");
+  const { effective } = await open(map.path, { pollMs: 20 });
+  const engine = { plexusNamespace: "plexus", hotPlug: true };
+  expect(effective.current()).toMatchObject({ engine, nodeConf: { shimDir: "/opt/bin" } });
+  const forStandalone = { engine, nodeConf: { shimDir: "/opt/bin" } };
+  expect(parseConfig(effective.text(), "text")).toMatchObject(forStandalone);
+
+  await rm(map.path);
+  await eventually(() => expect(effective.current().nodeConf.shimDir).toBe("/k3s/bin"));
+  expect(effective.current().engine).toEqual({ plexusNamespace: "plexus" });
+  await writeFile(map.path, "plexusNamespace: [own");
+  await eventually(() => expect(effective.problem()).toContain(`${map.path}:1: `));
+  await writeFile(map.path, "multusNamespace: own");
+  await eventually(() => expect(effective.problem()).toContain("cannot be set with"));
+  await rm(platform);
+  await eventually(() => expect(effective.current().engine.plexusNamespace).toBe("own"));
+});
+
+test("an error in the installation's file names it", async () => {
+  await using map = await configMap("hotPlug: true");
+  await writeFile(join(dirname(map.path), "platform.yaml"), "cniBindir: /k3s/bin");
+  await expect(open(map.path)).rejects.toThrow("platform.yaml:1: cniBindir: unknown key");
 });
 
 test("polling detects a change that no watch reports", async () => {

@@ -1,5 +1,4 @@
 import { EventEmitter } from "node:events";
-import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { DaemonFlags } from "#daemon/flags.ts";
 import type { Metrics } from "#daemon/http/metrics.ts";
@@ -8,13 +7,13 @@ import { errorMessage } from "#lib/error-message.ts";
 import { watchDirectory } from "#lib/files/watch-directory.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type DaemonConfig, defaultConfig } from "./config.ts";
+import { mergeConfigFiles, readConfigFiles } from "./config-files.ts";
 import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
-import { parseConfig } from "./parse.ts";
 
 /** The configuration in effect: the file or the default, overridden by the command line. */
 export interface EffectiveConfig {
   current(): DaemonConfig;
-  /** The text of the file in effect; empty without a file. */
+  /** One text with the keys of the files in effect; empty without a file. */
   text(): string;
   onChange(listener: () => void): unknown;
   /** Calls the listener when a changed file cannot be used; the previous one stays in effect. */
@@ -102,15 +101,15 @@ class FollowedFile {
 
   /** Returns whether it has changed. @throws ConfigError, or as node:fs does */
   async read(): Promise<boolean> {
-    const text = await readFile(this.#path, "utf8").catch((error: unknown) => {
+    const texts = await readConfigFiles(this.#path).catch((error: unknown) => {
       // A file that can be read again has changed, whatever its text.
       this.#lastRead = undefined;
       throw error;
     });
-    if (text === this.#lastRead) return false;
-    this.#lastRead = text;
-    this.config = parseConfig(text, this.#path);
-    this.text = text;
+    const read = JSON.stringify(texts);
+    if (read === this.#lastRead) return false;
+    this.#lastRead = read;
+    ({ config: this.config, text: this.text } = mergeConfigFiles(this.#path, texts));
     this.problem = undefined;
     return true;
   }

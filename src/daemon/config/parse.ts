@@ -11,7 +11,7 @@ import {
 import { formerKeys } from "#engine/config-keys.ts";
 import { schemaOf } from "#engine/config-table.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { exactNumber } from "#lib/json.ts";
+import { exactNumber, isJsonObject } from "#lib/json.ts";
 import { fieldPath, problemsOf } from "#lib/parsing/parse-with.ts";
 import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
 import { configFromFile, type DaemonConfig, fileKeys } from "./config.ts";
@@ -43,6 +43,14 @@ export class ConfigError extends Error {
 
 /** Reads YAML or JSON; `source` names it in messages. @throws ConfigError with every problem */
 export function parseConfig(text: string, source: string): DaemonConfig {
+  return parseFile(text, { source }).config;
+}
+
+/** As {@link parseConfig}, over the values of another file, and with the values of both. */
+export function parseFile(
+  text: string,
+  { source, below = {} }: { readonly source: string; readonly below?: object },
+): { config: DaemonConfig; values: object } {
   const lines = new LineCounter();
   const options = { ...yamlOptions, lineCounter: lines, strict: true, stringKeys: true };
   const document = parseDocument(text, options);
@@ -54,9 +62,10 @@ export function parseConfig(text: string, source: string): DaemonConfig {
     );
   }
   keepDigits(document);
-  const value = toValue(document, source) ?? {};
+  const own = toValue(document, source) ?? {};
+  const value = isJsonObject(own) ? { ...below, ...own } : own;
   const parsed = configSchema.safeParse(value);
-  if (parsed.success) return configFromFile(parsed.data);
+  if (parsed.success) return { config: configFromFile(parsed.data), values: value };
   const problems = problemsOf(parsed.error, value).map(({ path, reason }): ConfigProblem => {
     const { line } = lines.linePos(offsetOf(path, document));
     const key = fieldPath(path);

@@ -7,7 +7,6 @@ import type { PodObject } from "./objects.ts";
 import { eventually, type Target } from "./target.ts";
 
 const system = "--namespace=kube-system";
-const configMap = [system, "configmap", "plexus-config"];
 const daemonPods = "--selector=app.kubernetes.io/name=plexus,app.kubernetes.io/component=node";
 
 /** What kustomize makes of a folder, with the image under test. */
@@ -105,9 +104,10 @@ export async function plexusLogs(target: Target): Promise<string> {
   return `${stdout}\n${stderr}`.trim();
 }
 
-/** plexusd's configuration file. */
+/** The operator's configuration file; empty if there is none. */
 export async function readConfig(target: Target): Promise<string> {
-  return target.kubectl("get", ...configMap, "--output=jsonpath={.data.config\\.yaml}");
+  const path = "--output=jsonpath={.data.config\\.yaml}";
+  return target.kubectl(system, "get", "configmap", "plexus-config", "--ignore-not-found", path);
 }
 
 /** Gives plexusd a new pod, and waits until it is ready. */
@@ -118,6 +118,7 @@ export async function restartPlexus(target: Target): Promise<void> {
 
 /** Replaces it; plexusd has it after a restart of its pod at the latest. */
 export async function writeConfig(target: Target, text: string): Promise<void> {
-  const patch = JSON.stringify({ data: { "config.yaml": text } });
-  await target.kubectl("patch", ...configMap, `--patch=${patch}`);
+  const metadata = { name: "plexus-config", namespace: "kube-system" };
+  const data = { "config.yaml": text };
+  await target.apply({ apiVersion: "v1", kind: "ConfigMap", metadata, data });
 }

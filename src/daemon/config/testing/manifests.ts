@@ -42,7 +42,12 @@ export interface PodSpec {
   readonly volumes: readonly {
     readonly name: string;
     readonly hostPath?: { readonly path: string };
-    readonly projected?: { readonly sources: readonly { readonly serviceAccountToken?: object }[] };
+    readonly projected?: {
+      readonly sources: readonly {
+        readonly serviceAccountToken?: object;
+        readonly configMap?: object;
+      }[];
+    };
   }[];
 }
 
