@@ -216,6 +216,12 @@ export const engineKeys = {
     description:
       "When plexusd writes `network-status`. `afterReply`: once the container runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus: the ADD waits for the write, at most `statusWaitMs`. In both cases a failed write is retried and never fails the ADD. plexus-standalone always writes before it answers.",
   },
+  statusOf: {
+    schema: () => z.enum(["all", "requested"]),
+    default: "all",
+    description:
+      "Which pods get `network-status` and the event `AddedInterface`. `all`: every pod, as with Multus. `requested`: pods whose annotations request networks or a default network, and pods with `defaultNetworks` or further `delegates`. The only addresses of other pods are in `status.podIPs`. A pod that shows a status already gets a new one with each new sandbox. Events about problems are recorded for all pods.",
+  },
   hotPlug: {
     schema: () =>
       z.union([z.boolean(), texts()], { error: "expected true, false, or a list of namespaces" }),

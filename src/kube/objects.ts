@@ -22,8 +22,8 @@ export const metadataListOnly =
 /** The domains of annotations that Plexus reads; caches keep no others. */
 const usedDomains = ["k8s.v1.cni.cncf.io", "v1.multus-cni.io", "plexus.dev"];
 
-/** Long annotations that Plexus writes and never reads; the second is Multus's old name. */
-const writtenKeys = new Set([networkStatusAnnotation, "k8s.v1.cni.cncf.io/networks-status"]);
+/** Long annotations of which caches keep only that they are there; the second is Multus's old name. */
+const longKeys = new Set([networkStatusAnnotation, "k8s.v1.cni.cncf.io/networks-status"]);
 
 /** The key of an object in a cache. */
 export function keyOf({ namespace, name }: { namespace: string; name: string }): string {
@@ -64,7 +64,7 @@ function usedAnnotations(annotations: Readonly<Record<string, string>>): Record<
   const used = Object.entries(annotations).filter(([key]) => {
     const domain = key.slice(0, Math.max(0, key.indexOf("/")));
     const isUsed = usedDomains.some((name) => domain === name || domain.endsWith(`.${name}`));
-    return key === mirrorAnnotation || (isUsed && !writtenKeys.has(key));
+    return key === mirrorAnnotation || isUsed;
   });
-  return Object.fromEntries(used);
+  return Object.fromEntries(used.map(([key, value]) => [key, longKeys.has(key) ? "" : value]));
 }

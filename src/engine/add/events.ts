@@ -1,5 +1,6 @@
 import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
+import { wantsStatus } from "#engine/network-status/wanted-status.ts";
 import { type Attached, isVisible } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
@@ -8,8 +9,8 @@ import { ignoredText } from "#npwg/served-requests.ts";
 const messageMax = 300;
 
 /**
- * Emits one event with all interfaces of the pod, worded as Multus's, to save API requests, and one
- * with the requests that its networks ignored, if there are any.
+ * Emits one event with all interfaces of the pod, worded as Multus's, to save API requests, if the
+ * pod wants a status, and one with the requests that its networks ignored, if there are any.
  */
 export function emitAttached(
   ctx: CallContext,
@@ -22,7 +23,9 @@ export function emitAttached(
     return `${planned.ifName} [${addresses}] from ${planned.displayName}`;
   });
   const added = `Add ${interfaces.join(", ")}`;
-  ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message: added });
+  const networks = attached.map(({ planned }) => planned);
+  if (wantsStatus(ctx, pod, networks))
+    ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message: added });
   const ignoring = attached.filter(({ ignoredRequests }) => ignoredRequests.length > 0);
   if (ignoring.length === 0) return;
   const sentences = ignoring.map(({ planned: { displayName, ifName, list }, ignoredRequests }) => {

@@ -134,7 +134,7 @@ export class RunningNetworks {
       return withRoutes(record, each, routes);
     });
     const attachments = changed.map(({ attachment }) => attachment);
-    const owed = await owe(this.#ctx, { ...record, attachments });
+    const owed = await owe(this.#ctx, { ...record, attachments }, { isShown: true });
     await saveAttachments(this.#ctx, { ...record, ...owed }, changed);
     if (isDone) return;
     this.#log.succeeded("remove", removed);

@@ -26,7 +26,8 @@ export async function adoptMirror(
     const change = async (record: AttachmentRecord): Promise<AttachmentRecord | undefined> => {
       if (!isOfFormerMirror(record, mirror)) return undefined;
       const { statusPause: _, ...others } = record;
-      return { ...others, pod: { namespace, name, uid }, ...(await owe(ctx, record)) };
+      const owed = await owe(ctx, record, { pod: mirror });
+      return { ...others, pod: { namespace, name, uid }, ...owed };
     };
     const outcome = await changeRecord(ctx.deps, key, { locks, isInUse, change });
     if (outcome === "inUse") return false;

@@ -4,6 +4,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import { isVisible } from "#engine/plan/planned-attachment.ts";
 import { isAuxiliary } from "#engine/plan/recorded-network.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
@@ -14,8 +15,12 @@ import {
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";
 
-/** What an ADD knows beside its record. */
-export interface KnownToAdd {
+/** What a caller knows beside the record. */
+export interface KnownBeside {
+  /** The pod as it was last read. */
+  readonly pod?: Pod | undefined;
+  /** Whether it certainly has shown a status. @default only if it did when it was read */
+  readonly isShown?: boolean;
   /** The results of the attachments, parsed. @default they are parsed again */
   readonly attached?: readonly { readonly result: Result }[];
   /** Why the pod's annotation was ignored: the default network's entry says so. */
@@ -29,7 +34,7 @@ export interface KnownToAdd {
 export async function statusOfRecord(
   ctx: CallContext,
   { containerId, attachments }: Pick<AttachmentRecord, "containerId" | "attachments">,
-  { attached = [], annotationError }: KnownToAdd = {},
+  { attached = [], annotationError }: KnownBeside = {},
 ): Promise<Readonly<Record<string, string>>> {
   const networks = await Array.fromAsync(attachments, (recorded, position) =>
     entriesOf(ctx, containerId, { recorded, result: attached[position]?.result }),

@@ -11,8 +11,9 @@ import type { RecordKey } from "#lib/files/state-files.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { isLatest, latestSandbox } from "./latest-sandbox.ts";
-import { type KnownToAdd, statusOfRecord } from "./status-of-record.ts";
+import { type KnownBeside, statusOfRecord } from "./status-of-record.ts";
 import { statusPause } from "./status-pause.ts";
+import { wantsStatus } from "./wanted-status.ts";
 
 /*
  * What writes network-status, and when.
@@ -64,15 +65,17 @@ export interface RecordChange extends Pick<Payment, "locks" | "isInUse"> {
 }
 
 /**
- * What a record owes its pod with these attachments: write it with them. Nothing without a pod.
+ * What a record owes its pod with these attachments: write it with them. Nothing without a pod, or
+ * if the pod gets no status.
  * @throws CniError 6 when a recorded result cannot be read
  */
 export async function owe(
   ctx: CallContext,
   record: Pick<AttachmentRecord, "containerId" | "pod" | "attachments">,
-  known?: KnownToAdd,
+  known: KnownBeside = {},
 ): Promise<Pick<AttachmentRecord, "pendingStatus">> {
-  if (record.pod === undefined) return {};
+  const { pod, isShown = wantsStatus(ctx, pod, record.attachments) } = known;
+  if (record.pod === undefined || !isShown) return {};
   return { pendingStatus: await statusOfRecord(ctx, record, known) };
 }
 
@@ -175,16 +178,17 @@ export async function withdrawStatus(
 }
 
 /**
- * Owes a pod the status of its latest sandbox again. Not if this process has attached that one: its
- * publisher keeps the order of a pod's writes.
+ * Owes a pod the status of its latest sandbox again. Not if this process has attached that one, and
+ * so has published its status: the publisher keeps the order of a pod's writes.
  */
 async function oweAgain(ctx: CallContext, pod: PodIdentity, payment: Payment): Promise<void> {
   const { deps } = ctx;
   const latest = await latestSandbox(deps, pod);
-  if (latest === undefined || isSame(latest, deps.records.latestOf(pod))) return;
+  const isPublished = ctx.config.statusOf === "all" && isSame(latest, deps.records.latestOf(pod));
+  if (latest === undefined || isPublished) return;
   const change: RecordChange["change"] = async (record) => {
     if (!addHasEnded(record) || record.pendingStatus !== undefined) return undefined;
-    return { ...record, ...(await owe(ctx, record)) };
+    return { ...record, ...(await owe(ctx, record, { isShown: true })) };
   };
   const outcome = await changeRecord(deps, latest, { ...payment, change, waits: waitsForCall });
   if (outcome === "changed") await pay(ctx, latest, payment);

@@ -4,6 +4,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { saveAttachments } from "#engine/hotplug/running-sandboxes.ts";
 import { owe } from "#engine/network-status/status-writer.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import { listAddresses } from "#netlink/links.ts";
@@ -16,11 +17,15 @@ const maxAddresses = 16;
  * Records the addresses that interfaces of a running sandbox have now, if they are not those of
  * the results: by SLAAC, or from a DHCP server. An interface without any keeps those of its result,
  * because a virtual machine may use them.
- * @returns whether something has changed: the record then owes its status
+ * @returns whether something has changed: the record then owes the status that the pod has
  * @throws CniError 5 for kernel errors, or when the record cannot be written, 6 or 7 when it cannot
  *   be read; HostGoneError when the agent has gone
  */
-export async function updateAddresses(ctx: CallContext, stored: StoredRecord): Promise<boolean> {
+export async function updateAddresses(
+  ctx: CallContext,
+  stored: StoredRecord,
+  pod: Pod,
+): Promise<boolean> {
   const { record } = stored;
   const present = await presentAddresses(ctx, record.netns);
   const all = detachables(stored).map(({ attachment, dels }) => ({
@@ -29,7 +34,7 @@ export async function updateAddresses(ctx: CallContext, stored: StoredRecord): P
   }));
   const attachments = all.map(({ attachment }) => attachment);
   if (isDeepStrictEqual(attachments, record.attachments)) return false;
-  const owed = await owe(ctx, { ...record, attachments });
+  const owed = await owe(ctx, { ...record, attachments }, { pod });
   await saveAttachments(ctx, { ...record, ...owed }, all);
   return true;
 }

@@ -58,7 +58,7 @@ export class Inspector {
     if (inspect.length === 0 || record === undefined || !hosts.isAvailable()) return intact;
     const sandbox = { record, hosts, isInspection: true };
     return this.#sandboxes.run(config, sandbox, async (ctx, at) => {
-      if (inspect.includes("addresses")) await this.#updateAddresses(ctx, at);
+      if (inspect.includes("addresses")) await this.#updateAddresses(ctx, { ...at, pod });
       const stored = await this.#sandboxes.load(at.key);
       const seeksInterfaces = inspect.includes("interfaces") || inspect.includes("heal");
       if (stored === undefined || !seeksInterfaces) return intact;
@@ -80,9 +80,10 @@ export class Inspector {
     if (found === undefined) return;
     const change = async (record: AttachmentRecord): Promise<AttachmentRecord | undefined> => {
       if (!usableRecord(record) || record.pendingStatus !== undefined) return undefined;
-      const owed = await owe(ctx, record);
-      const own = owed.pendingStatus?.[networkStatusAnnotation] ?? "";
-      return isSameStatus(pod.networkStatus ?? "", own) ? undefined : { ...record, ...owed };
+      const owed = await owe(ctx, record, { pod });
+      const own = owed.pendingStatus?.[networkStatusAnnotation];
+      const isRight = own === undefined || isSameStatus(pod.networkStatus ?? "", own);
+      return isRight ? undefined : { ...record, ...owed };
     };
     const { records } = this.#deps;
     const { locks } = this.#sandboxes;
@@ -94,10 +95,10 @@ export class Inspector {
 
   async #updateAddresses(
     ctx: CallContext,
-    { key, locks }: Pick<LockedSandbox, "key" | "locks">,
+    { key, locks, pod }: Pick<LockedSandbox, "key" | "locks" | "pod">,
   ): Promise<void> {
     const stored = await this.#sandboxes.load(key);
-    const isChanged = stored !== undefined && (await updateAddresses(ctx, stored));
+    const isChanged = stored !== undefined && (await updateAddresses(ctx, stored, pod));
     // It takes the lock, which the caller holds.
     if (isChanged) void payAfterAnswer(ctx, key, { locks });
   }

@@ -1,0 +1,112 @@
+import { expect, test } from "vitest";
+import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
+import { hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
+import { type EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { podLab, web } from "#engine/testing/pod-lab.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
+import {
+  defaultNetworkAnnotation,
+  networkStatusAnnotation,
+  networksAnnotation,
+} from "#npwg/selection/selection.ts";
+import { wantsStatus } from "./wanted-status.ts";
+
+const requested = { statusOf: "requested" } as const satisfies Partial<EngineConfig>;
+
+const shown = ({ publisher }: EngineLab): string[] =>
+  publisher.status("default/web").map(({ name }) => String(name));
+
+/** What is still owed, published and recorded as an event. */
+async function told(lab: EngineLab): Promise<unknown[]> {
+  const owed = (await lab.records.load(sandbox))?.record.pendingStatus;
+  return [owed, shown(lab), lab.events.reasons];
+}
+
+test.each(["afterReply", "beforeReply"] as const)(
+  "with statusOf: requested, a pod with the default network only gets no status and no event (%s)",
+  async (publishStatus) => {
+    const lab = podLab("", undefined, { config: { ...requested, publishStatus } });
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+    expect(await told(lab)).toEqual([undefined, [], []]);
+    await lab.engine.publishPendingStatuses(async () => false);
+    expect(lab.publisher.published.size).toBe(0);
+  },
+);
+
+const further = [network("default-net", "ptp"), network("further", "bridge")];
+
+test.each([
+  { of: "a network", annotations: { [networksAnnotation]: "a" }, names: ["default-net"] },
+  { of: "a default network", annotations: { [defaultNetworkAnnotation]: "default/a" }, names: [] },
+  { of: "nothing, with further delegates", conf: { delegates: further }, names: ["default-net"] },
+  { of: "what is no network", annotations: { [networksAnnotation]: "a@@" }, names: [] },
+])("with statusOf: requested, a pod that asks for $of gets both", async (scene) => {
+  const { annotations = {}, conf } = scene;
+  const lab = podLab("", undefined, { config: requested, ...(conf && { conf }) });
+  lab.source.addPod({ name: "web", annotations });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(shown(lab)).toEqual(expect.arrayContaining(scene.names));
+  expect(shown(lab)).not.toEqual([]);
+  expect(lab.events.recorded).not.toEqual([]);
+});
+
+test("with statusOf: requested, the auxiliary chain of every pod is no reason for a status", () => {
+  const config = { ...defaultEngineConfig, ...requested };
+  const chain = { isDefault: false, displayName: "chain" };
+  expect(wantsStatus({ config }, undefined, [chain])).toBe(true);
+  const named = { ...config, auxiliaryCNIChainName: "chain" };
+  expect(wantsStatus({ config: named }, undefined, [chain])).toBe(false);
+});
+
+test("with statusOf: requested, the status of an earlier sandbox does not stay", async () => {
+  const lab = podLab("", undefined, { config: requested });
+  lab.source.addPod({ name: "web", annotations: { [networkStatusAnnotation]: "" } });
+  await lab.add(web);
+  expect(await told(lab)).toEqual([undefined, ["default-net"], ["AddedInterface"]]);
+});
+
+test("with statusOf: requested, the status follows networks that are plugged and unplugged", async () => {
+  const { lab, edit } = await hotPlugLab("a", {}, { config: requested });
+  await edit("");
+  expect(shown(lab)).toEqual(["default-net"]);
+  await edit("b");
+  expect(shown(lab)).toEqual(["default-net", "default/b"]);
+});
+
+test.each([{ shows: true }, { shows: false }])(
+  "with statusOf: requested, a status that changes is restored where the pod shows one: $shows",
+  async ({ shows }) => {
+    const { lab, hosts, pod, edit } = await hotPlugLab(
+      "a",
+      {},
+      {
+        config: { ...requested, inspect: ["addresses"] },
+      },
+    );
+    await edit("");
+    lab.publisher.published.clear();
+    const annotations: Record<string, string> = shows ? { [networkStatusAnnotation]: "" } : {};
+    const networkStatus = shows ? "[]" : undefined;
+    const conf = async () => lab.conf;
+    await lab.engine.restoreStatus({ ...pod(), annotations, networkStatus }, { conf });
+    await new Promise(setImmediate);
+    expect(shown(lab)).toEqual(shows ? ["default-net"] : []);
+    lab.publisher.published.clear();
+    lab.kernel.addAddresses("/run/netns/c1", "eth0", ["fd00::7/64"]);
+    await lab.engine.inspect({ ...pod(), annotations }, { hosts, conf });
+    await new Promise(setImmediate);
+    expect(shown(lab)).toEqual(shows ? ["default-net"] : []);
+  },
+);
+
+test("with statusOf: requested, the new mirror of a static pod gets no status without networks", async () => {
+  const lab = podLab("", undefined, { config: requested });
+  const mirror = { name: "web", namespace: "default", isStatic: true };
+  const annotations = { [mirrorAnnotation]: "static" };
+  lab.source.addPod({ ...mirror, uid: "mirror-1", annotations });
+  await lab.add({ pod: "default/web/static" });
+  await lab.engine.adoptMirror({ ...mirror, uid: "mirror-2", annotations }, lab.conf);
+  await new Promise(setImmediate);
+  expect((await lab.records.load(sandbox))?.record.pod?.uid).toBe("mirror-2");
+  expect(lab.publisher.published.size).toBe(0);
+});
