@@ -14,7 +14,7 @@ import { Scene } from "../scenarios/target/scene.ts";
 import { eventually, isCrio } from "../scenarios/target/target.ts";
 import { NodeTarget } from "./node-target.ts";
 
-/** The label of docs/user/migration.md: plexusd runs on nodes where it is `plexus`. */
+/** plexusd runs on nodes where it is `plexus`, Multus on the others. */
 const label = "example.com/meta-cni";
 
 const system = ["--namespace=kube-system"] as const;

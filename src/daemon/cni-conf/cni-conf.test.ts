@@ -440,6 +440,14 @@ test("reports that another file shadows its file", async () => {
   await eventually(() => expect(conf.status().state).toBe("active"));
 });
 
+test("writes its file beside Multus's, so that pods get their networks as soon as that is gone", async () => {
+  const node = await calicoNode();
+  await node.put("00-multus.conf", '{"cniVersion":"1.0.0","name":"m","type":"multus-shim"}');
+  const conf = await node.start();
+  expect(conf.status()).toMatchObject({ state: "shadowed", primary: "10-calico.conflist" });
+  expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
+});
+
 test("removes temporary files that a crash left, and no other files", async () => {
   const node = await calicoNode();
   await node.put(`.${plexusConfName}.0123456789ab.tmp`, '{"cniVer');
