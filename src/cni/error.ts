@@ -109,6 +109,18 @@ export function asCniError(error: unknown): CniError {
   return new CniError("Internal", flattenCauses(error), { cause: error });
 }
 
+/** The error of JavaScript itself, if one is or caused the error: that is a defect of Plexus. */
+export function defectIn(error: unknown): Error | undefined {
+  if (error instanceof AggregateError) return error.errors.map(defectIn).find(Boolean);
+  if (error instanceof CniError) {
+    // The causes of others are expected, such as an address that cannot be read.
+    const isOpen = error.reason === "Internal" || error.cause instanceof AggregateError;
+    return isOpen ? defectIn(error.cause) : undefined;
+  }
+  const kinds = [TypeError, RangeError, ReferenceError];
+  return kinds.some((kind) => error instanceof kind) ? (error as Error) : undefined;
+}
+
 /** The messages of an error and its causes in one line, outermost first, without repetitions. */
 export function flattenCauses(error: unknown): string {
   const parts: string[] = [];

@@ -31,10 +31,7 @@ async function main(): Promise<void> {
 
 async function run(given: DaemonFlags): Promise<void> {
   const { version, commit } = buildInfo();
-  const logger = createLogger({
-    level: process.env.LOG_LEVEL ?? "info",
-    format: process.env.LOG_FORMAT,
-  });
+  const logger = createLogger(process.env.LOG_LEVEL ?? "info");
   logger.info({ version, commit, node: process.version }, "plexusd starts");
   const life = new Life(logger);
   const end = (fields: object, message: string): void => {

@@ -12,3 +12,8 @@ export function oneLine(message: string): string {
   if (message.length <= messageMax) return joinLines(message);
   return `${joinLines(message.slice(0, messageMax))}…`;
 }
+
+/** A text that is cut to a length, so that its reader sees that it is. */
+export function shortened(text: string, max: number): string {
+  return text.length > max ? `${text.slice(0, max)}…` : text;
+}

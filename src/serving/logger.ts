@@ -1,30 +1,25 @@
-import { type Logger as PinoLogger, pino, stdSerializers } from "pino";
-import pretty from "pino-pretty";
-import { CniError, flattenCauses } from "#cni/error.ts";
+import { type DestinationStream, type Logger as PinoLogger, pino } from "pino";
+import { CniError, defectIn, flattenCauses } from "#cni/error.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** The process's logger: JSON lines on stderr, or readable text with `LOG_FORMAT=pretty`. */
-export function createLogger(options: {
-  readonly level: string;
-  readonly format: string | undefined;
-}): PinoLogger {
+/** The process's logger: JSON lines, by default on stderr. */
+export function createLogger(
+  level: string,
+  destination: DestinationStream = pino.destination({ fd: 2, sync: true }),
+): PinoLogger {
   const settings = {
-    level: options.level,
+    level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: describeError },
   };
-  if (options.format !== "pretty") return pino(settings, pino.destination({ fd: 2, sync: true }));
-  return pino(
-    settings,
-    pretty({ destination: 2, sync: true, translateTime: "HH:MM:ss.l", ignore: "pid,hostname" }),
-  );
+  return pino(settings, destination);
 }
 
-/** Expected errors without a stack. */
+/** An error in one line, and where it happened if it is a defect of Plexus. */
 function describeError(error: unknown): unknown {
-  if (error instanceof CniError && error.code !== 999) {
-    return { code: error.code, message: flattenCauses(error), details: error.details };
-  }
-  return error instanceof Error ? stdSerializers.err(error) : error;
+  const { code, details } = error instanceof CniError ? error : {};
+  const stack = defectIn(error)?.stack;
+  return omitUndefined({ code, message: flattenCauses(error), details, stack });
 }

@@ -88,6 +88,6 @@ function driverOptions({ flags: given }: CommandLine<typeof flags>): DockerOptio
     capabilities: { Scope: given.scope, ConnectivityScope: given["connectivity-scope"] },
     forgottenCheckMs: seconds * 1000,
     pid: process.pid,
-    logger: createLogger({ level: given["log-level"], format: undefined }),
+    logger: createLogger(given["log-level"]),
   };
 }

@@ -1,6 +1,8 @@
+import { defectIn } from "#cni/error.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { shortened } from "#lib/one-line.ts";
 import type { Call, CallAnswer, CallOutcome } from "./call.ts";
 import type { CallTools } from "./call-context.ts";
 
@@ -11,7 +13,10 @@ export interface FinishedCall extends Pick<CallTools, "trace" | "delegates"> {
   readonly milliseconds: number;
 }
 
-/** Records a call's metrics, and writes its one log line, with the causes of a failure. */
+/** Of what went wrong: a plugin's words may be long, and the runtime, which has them all, retries. */
+const messageMax = 300;
+
+/** Records a call's metrics, and writes its one log line, with the cause of a failure. */
 export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps): void {
   const { call, outcome, milliseconds, delegates } = finished;
   const { command } = call;
@@ -24,11 +29,11 @@ export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps)
     return;
   }
   const { error } = outcome;
-  const { code, reason, message } = error;
+  const { code, reason, text } = error;
   metrics.requestEnded(command, { milliseconds, code });
   logger.error(
-    omitUndefined({ ...fields, code, reason, err: error }),
-    `${command} failed: ${message}`,
+    omitUndefined({ ...fields, code, reason, err: defectIn(error) }),
+    `${command} failed: ${shortened(text, messageMax)}`,
   );
 }
 

@@ -1,4 +1,5 @@
 import { withoutSubject } from "#cni/error.ts";
+import { shortened } from "#lib/one-line.ts";
 import { explainError, type Failure } from "./explain-error.ts";
 import type { Advice } from "./explanation.ts";
 
@@ -14,7 +15,7 @@ export function couldNot(what: string, failure: Failure, consequence = ""): Advi
 export function explained(what: string, failure: Failure, consequence = ""): Advice {
   const { finding, step } = explainError(failure);
   const { subject = "", message } = failure;
-  const reason = quoted(withoutSubject(message, subject));
+  const reason = shortened(withoutSubject(message, subject), quotedMax);
   const end = /[.?]$/.test(reason) ? "" : ".";
   return problem(finding, `${what}: ${reason}${end} ${capitalized(step)}${consequence}.`);
 }
@@ -31,8 +32,4 @@ export function fine(finding: string, sentence: string): Advice {
 
 export function capitalized(sentence: string): string {
   return `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}`;
-}
-
-function quoted(message: string): string {
-  return message.length > quotedMax ? `${message.slice(0, quotedMax)}…` : message;
 }

@@ -8,6 +8,7 @@ import type {
   Explanation,
   PendingChange,
 } from "#engine/explain/explanation.ts";
+import { shortened } from "#lib/one-line.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 
 /** An explanation for people: the sentence first, then what it is concluded from. */
@@ -16,7 +17,7 @@ export function explanationText(explanation: Explanation): string[] {
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["pod", podText(pod)],
     ["node", nodeText(node)],
-    ["annotation", annotation === undefined ? "none" : shortened(annotation)],
+    ["annotation", shortened(annotation?.replaceAll("\n", " ") ?? "none", 200)],
     ...problems.filter(isGeneral).map(({ message }) => ["problem", message] as const),
     ["record", record && `since ${record.createdAt}, container ${record.containerId.slice(0, 12)}`],
     ["hot-plug", hotPlug && hotPlugText(hotPlug)],
@@ -144,9 +145,4 @@ function stateText({
   if (isOutdated === true) return "attached before its definition changed";
   if (isUnrequested === true) return "attached, not requested any more";
   return ignored.length === 0 ? "attached" : `attached, ${ignoredWords(ignored)}`;
-}
-
-function shortened(annotation: string): string {
-  const line = annotation.replaceAll("\n", " ");
-  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
 }

@@ -18,6 +18,7 @@ import {
   stepsToReplay,
   type TeardownPlan,
 } from "#engine/record/teardown-plan.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import { detachByAnnotation } from "./annotation.ts";
 import { detachByMultusFiles } from "./multus.ts";
@@ -72,7 +73,10 @@ async function putAside(
   const message =
     "record and teardown plan are unusable and were renamed: networks that cannot be found otherwise " +
     "may keep addresses allocated";
-  ctx.logger.error({ err: new AggregateError(errors, message) }, message);
+  ctx.logger.error(
+    { err: new AggregateError(errors, errors.map(errorMessage).join("; ")) },
+    message,
+  );
 }
 
 /** Executes the DELs of a plan; the attachments get equal shares of the time. */
