@@ -274,7 +274,7 @@ describe("the chart's values", () => {
   test("reach the hook that hands the nodes back before helm uninstall deletes plexusd", async () => {
     const nodeSelector = { pool: "a" };
     const config = { primary: { dir: "/srv/primary" } };
-    const values = { platform: "talos", nodeSelector, config };
+    const values = { platform: "talos", nodeSelector, config, uninstallSeconds: 1520 };
     const namespace = "networking";
     const all = await renderChart({ values, namespace, hooks: true });
     const hooks = all.filter(isUninstallHook);
@@ -287,6 +287,8 @@ describe("the chart's values", () => {
     const { spec } = byKind("Job", hooks).spec.template;
     expect(spec).toMatchObject({ hostNetwork: true, nodeSelector });
     expect(spec.containers[0].args).toContain("--namespace=networking");
+    expect(spec.containers[0].args).toContain("--seconds=1510");
+    expect(byKind("Job", hooks).spec).toHaveProperty("activeDeadlineSeconds", 1520);
     expect(spec.containers[0].env).toContainEqual({
       name: "KUBERNETES_SERVICE_PORT",
       value: "7445",

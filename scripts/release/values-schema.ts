@@ -59,6 +59,7 @@ export function valuesSchema(): string {
         plugin: { enum: ["ptp", "bridge"] },
       }),
       uninstall: enabled,
+      uninstallSeconds: { type: "integer", minimum: 60 },
       // Helm sets it for charts that depend on this one.
       global: object,
     }),

@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { expect, onTestFinished, vi } from "vitest";
 import { runCli } from "#cli/cli.ts";
 import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
@@ -7,12 +7,18 @@ import type { JsonObject } from "#lib/json.ts";
 
 const namespace = "default";
 
-async function uninstall(api: FakeApiServer): Promise<{ code: number; err: string[] }> {
-  const err: string[] = [];
+async function uninstall(
+  api: FakeApiServer,
+  seconds = 3,
+): Promise<{ code: number; out: string[]; err: string[] }> {
+  const [out, err]: [string[], string[]] = [[], []];
   const flags = ["--namespace", namespace, "--kubeconfig", await api.kubeconfig()];
-  const seconds = ["--check-seconds=1", "--uninstall-seconds=2"];
-  const output = { out: () => undefined, err: (line: string) => err.push(line) };
-  return { code: await runCli(["uninstall-cluster", ...flags, ...seconds], output), err };
+  const output = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
+  return {
+    code: await runCli(["uninstall-cluster", ...flags, `--seconds=${seconds}`], output),
+    out,
+    err,
+  };
 }
 
 /** The DaemonSet plexus-uninstall; `updated` nodes of `wanted` have a pod of its current template. */
@@ -75,7 +81,7 @@ test("uninstall-cluster deletes plexusd when every node can be handed back, wait
     putUninstaller(api, 2, 1);
     setTimeout(() => putUninstaller(api, 2, 2), 100);
   };
-  expect(await uninstall(api)).toEqual({ code: 0, err: [] });
+  expect(await uninstall(api)).toEqual({ code: 0, out: [], err: [] });
   expect(changes(api)).toEqual(["DELETE plexus", "PATCH plexus-uninstall"]);
 });
 
@@ -89,6 +95,7 @@ test("uninstall-cluster changes nothing when a node cannot be handed back, and p
   putPod(api, "d", { message: "of an earlier attempt", owner: "other" });
   expect(await uninstall(api)).toEqual({
     code: 1,
+    out: [],
     err: [
       "b: sandboxes attached: 1 (default/web)",
       "c: no answer of the uninstaller in time",
@@ -114,6 +121,7 @@ test("uninstall-cluster can be repeated after plexusd was deleted, and names the
   };
   expect(await uninstall(api)).toEqual({
     code: 1,
+    out: [],
     err: [
       "a: sandboxes attached: 1 (default/new)",
       expect.stringContaining("plexusd is deleted, but these nodes are not handed back"),
@@ -122,13 +130,46 @@ test("uninstall-cluster can be repeated after plexusd was deleted, and names the
 });
 
 test("uninstall-cluster lists the pods of a large cluster in pages", async ({ api }) => {
-  const nodes = Array.from({ length: 600 }, (_, i) => `node-${i}`);
-  putUninstaller(api, nodes.length, nodes.length);
+  const nodes = Array.from({ length: 599 }, (_, i) => `node-${i}`);
+  putUninstaller(api, 600, 600);
   for (const node of nodes) putPod(api, node, { ready: true });
   putPod(api, "last", { message: "sandboxes attached: 1 (default/web)" });
-  const { err } = await uninstall(api);
-  expect(err).toContain("last: sandboxes attached: 1 (default/web)");
+  const { err } = await uninstall(api, 180);
+  expect(err[0]).toBe("last: sandboxes attached: 1 (default/web)");
   const pages = api.seen.filter(({ query }) => query.get("labelSelector")?.includes("uninstall"));
   expect(pages.slice(0, 3).map(({ query }) => query.get("limit"))).toEqual(["250", "250", "250"]);
   expect(pages.slice(0, 3).map(({ query }) => query.has("continue"))).toEqual([false, true, true]);
+});
+
+test("uninstall-cluster changes nothing when its time is too short for the nodes, and says what they need", async ({
+  api,
+}) => {
+  putUninstaller(api, 900, 1);
+  putPod(api, "a", { ready: true });
+  expect(await uninstall(api, 180)).toEqual({
+    code: 1,
+    out: [],
+    err: [
+      "a node without a pod: no answer of the uninstaller in time",
+      "Plexus is not uninstalled, and nothing was changed.",
+      '900 nodes need 270 seconds: see "Uninstall" in docs/operations/helm.md.',
+    ],
+  });
+  expect(changes(api)).toEqual([]);
+});
+
+test("uninstall-cluster tells its progress every ten seconds", async ({ api }) => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  onTestFinished(() => void vi.useRealTimers());
+  putUninstaller(api, 2, 2);
+  putPod(api, "a", { ready: true });
+  putPod(api, "b", {});
+  const { seen } = api;
+  api.onRequest = (request) => {
+    seen.push(request);
+    vi.advanceTimersByTime(4000);
+    if (seen.length === 8) putPod(api, "b", { message: "sandboxes attached: 1 (default/web)" });
+  };
+  const { out } = await uninstall(api, 600);
+  expect(out).toEqual(["checks: 1 of 2 nodes are done"]);
 });

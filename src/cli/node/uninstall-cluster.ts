@@ -7,6 +7,13 @@ import { pause } from "#lib/concurrency/deadline.ts";
 import { type Progress, Uninstallers } from "./uninstallers.ts";
 
 const pollMs = 1000;
+/** Between two lines about the progress. */
+const lineMs = 10_000;
+/**
+ * The time for a node, where there are many: kube-controller-manager makes about 20 pods a second. To
+ * uninstall, it deletes the pods of plexusd and of the checks first.
+ */
+const nodeMs = { check: 100, uninstall: 200 } as const;
 
 /** `plexusctl uninstall-cluster`: what the chart's pre-delete hook runs once. */
 export const uninstallClusterCommand = command({
@@ -20,8 +27,7 @@ nothing.`,
     host: textFlag("HOST", "of the API server; with the pod's service account"),
     port: textFlag("PORT", "of the API server", "443"),
     kubeconfig: textFlag("FILE", "instead of --host and --port"),
-    "check-seconds": textFlag("N", "how long to wait for the checks of all nodes", "120"),
-    "uninstall-seconds": textFlag("N", "how long to wait for the uninstallations", "120"),
+    seconds: textFlag("N", "how long to wait; 0.3 for a node are needed", "270"),
   },
   failsWhen: "a node cannot be handed back, or does not answer in time; stderr has the reasons",
   async run({ flags }, output) {
@@ -32,11 +38,9 @@ nothing.`,
         : await kubeconfigCredentials(kubeconfig),
     );
     try {
-      const timings = {
-        checkMs: 1000 * Number(flags["check-seconds"]),
-        uninstallMs: 1000 * Number(flags["uninstall-seconds"]),
-      };
-      const problems = await uninstall(new Uninstallers(client, flags.namespace), timings);
+      const uninstallers = new Uninstallers(client, flags.namespace);
+      const limitMs = 1000 * Number(flags.seconds);
+      const problems = await uninstall(uninstallers, { limitMs, say: output.out });
       for (const line of problems) output.err(line);
       return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;
     } finally {
@@ -48,18 +52,26 @@ nothing.`,
 /** Hands all nodes back. Returns why that was not possible. @throws ApiError */
 async function uninstall(
   uninstallers: Uninstallers,
-  { checkMs, uninstallMs }: { readonly checkMs: number; readonly uninstallMs: number },
+  { limitMs, say }: { readonly limitMs: number; readonly say: (line: string) => void },
 ): Promise<string[]> {
-  const checked = await whenSettled(uninstallers, performance.now() + checkMs);
+  const endsAt = performance.now() + limitMs;
+  const checked = await whenSettled(uninstallers, {
+    endsAt: (nodes) => endsAt - Math.max(limitMs / 2, nodes * nodeMs.uninstall),
+    say: (progress) => say(`checks: ${progress}`),
+  });
   if (!checked.isDone) {
-    return [...problemsOf(checked), "Plexus is not uninstalled, and nothing was changed."];
+    const unchanged = "Plexus is not uninstalled, and nothing was changed.";
+    return [...problemsOf(checked), unchanged, ...limitProblem(checked, limitMs)];
   }
-  const endsAt = performance.now() + uninstallMs;
   await uninstallers.deleteDaemon();
   // An uninstaller that starts while plexusd runs fails, and is restarted only after ten seconds.
   while ((await uninstallers.hasDaemonPods()) && performance.now() < endsAt) await pause(pollMs);
   await uninstallers.startUninstalling();
-  const done = await whenSettled(uninstallers, endsAt, { isPatient: true });
+  const done = await whenSettled(uninstallers, {
+    endsAt: () => endsAt,
+    isPatient: true,
+    say: (progress) => say(`uninstallations: ${progress}`),
+  });
   if (done.isDone) return [];
   return [
     ...problemsOf(done),
@@ -67,21 +79,42 @@ async function uninstall(
   ];
 }
 
+interface Waiting {
+  /** The limit with so many nodes, by `performance.now()`. */
+  readonly endsAt: (nodes: number) => number;
+  /** Whether uninstallers that have refused may yet succeed. @default false */
+  readonly isPatient?: boolean;
+  readonly say: (progress: string) => void;
+}
+
 /** Waits until all uninstallers are done or, unless patient, have refused. @throws ApiError */
 async function whenSettled(
   uninstallers: Uninstallers,
-  endsAt: number,
-  { isPatient = false } = {},
+  { endsAt, isPatient = false, say }: Waiting,
 ): Promise<Progress> {
+  let nextLineAt = performance.now() + lineMs;
   for (;;) {
     const progress = await uninstallers.progress();
-    const { isDone, waiting, problems } = progress;
+    const { isDone, nodes, done, waiting, problems } = progress;
     const isRefused = problems.length > 0 && waiting.length === 0 && !isPatient;
-    if (isDone || isRefused || performance.now() > endsAt) return progress;
-    await pause(pollMs);
+    const now = performance.now();
+    if (isDone || isRefused || now > endsAt(nodes)) return progress;
+    if (now > nextLineAt) {
+      say(`${done} of ${nodes} nodes are done`);
+      nextLineAt = now + lineMs;
+    }
+    // Each time, the pods of all nodes are read.
+    await pause(Math.max(pollMs, 2 * nodes));
   }
 }
 
 function problemsOf({ waiting, problems }: Progress): string[] {
   return [...problems, ...waiting.map((node) => `${node}: no answer of the uninstaller in time`)];
+}
+
+/** What to do if the limit is too short for the nodes. */
+function limitProblem({ nodes }: Progress, limitMs: number): string[] {
+  const seconds = Math.ceil((nodes * (nodeMs.check + nodeMs.uninstall)) / 1000);
+  if (1000 * seconds <= limitMs) return [];
+  return [`${nodes} nodes need ${seconds} seconds: see "Uninstall" in docs/operations/helm.md.`];
 }

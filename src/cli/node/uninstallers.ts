@@ -17,6 +17,10 @@ const checkFlag = "--check";
 export interface Progress {
   /** Every node has its uninstaller, and each one has succeeded. */
   readonly isDone: boolean;
+  /** How many nodes there are; 0 while that is not known. */
+  readonly nodes: number;
+  /** On how many of them the uninstaller has succeeded. */
+  readonly done: number;
   /** Nodes without an answer. */
   readonly waiting: readonly string[];
   /** One line for each node whose uninstaller failed. */
@@ -45,6 +49,8 @@ export class Uninstallers {
     const isCurrent = (status.updatedNumberScheduled ?? 0) === wanted && pods.length === wanted;
     return {
       isDone: isCurrent && unready.length === 0,
+      nodes: wanted ?? 0,
+      done: pods.length - unready.length,
       waiting: [...open.map(({ node }) => node), ...(wanted === pods.length ? [] : [noPod])],
       problems: unready.flatMap(({ node, failure }) =>
         failure === undefined ? [] : `${node}: ${failure}`,
@@ -62,7 +68,7 @@ export class Uninstallers {
 
   /** Whether a pod of plexusd is left. @throws ApiError */
   async hasDaemonPods(): Promise<boolean> {
-    return (await this.#pods("node")).length > 0;
+    return (await this.#page("node", { limit: 1 })).pods.length > 0;
   }
 
   /** Replaces the checks by uninstallations. @throws ApiError */
@@ -81,18 +87,27 @@ export class Uninstallers {
   }
 
   async #pods(component: string): Promise<UninstallerPod[]> {
-    const labelSelector = `app.kubernetes.io/name=plexus,app.kubernetes.io/component=${component}`;
-    const path = apiPaths.podsOf(this.#namespace);
-    const pods: UninstallerPod[] = [];
+    const all: UninstallerPod[] = [];
     let next: string | undefined;
     do {
-      const query = { labelSelector, limit: pageSize, continue: next };
-      const page = objectOf(await this.#api.json({ path, query, timeoutMs }));
-      pods.push(...objectsOf(page.items).map(podOf));
-      const token = objectOf(page.metadata).continue;
-      next = typeof token === "string" && token !== "" ? token : undefined;
+      const page = await this.#page(component, { limit: pageSize, continue: next });
+      all.push(...page.pods);
+      next = page.next;
     } while (next !== undefined);
-    return pods;
+    return all;
+  }
+
+  async #page(
+    component: string,
+    options: { readonly limit: number; readonly continue?: string | undefined },
+  ): Promise<{ readonly pods: readonly UninstallerPod[]; readonly next: string | undefined }> {
+    const labelSelector = `app.kubernetes.io/name=plexus,app.kubernetes.io/component=${component}`;
+    const path = apiPaths.podsOf(this.#namespace);
+    const query = { labelSelector, ...options };
+    const page = objectOf(await this.#api.json({ path, query, timeoutMs }));
+    const { continue: token } = objectOf(page.metadata);
+    const next = typeof token === "string" && token !== "" ? token : undefined;
+    return { pods: objectsOf(page.items).map(podOf), next };
   }
 }
 
