@@ -42,7 +42,10 @@ export function convert(parts: MultusParts): Migration {
   removeDefaultDirectories(values);
   const all = [...unused, ...notes, ...mountNotes(values), ...confDirNotes(values), ...ruleNotes];
   return {
-    configuration: { ...defaults, ...nest(values), strictness: "multus" },
+    configuration: {
+      ...{ ...defaults, ...nest(values), strictness: "multus" },
+      ...(parts.dynamicNetworks.length > 0 && { hotPlug: true }),
+    },
     notes: withoutRepetitions(all),
   };
 }

@@ -168,6 +168,6 @@ function hotPlugNote(source: string): MigrationNote {
   const key = "multus-dynamic-networks-controller";
   return {
     ...{ source, key },
-    note: "replaced by hot-plug, which is off by default: set `hotPlug: true` and install `plexus agent --attach` (docs/user/hot-plug.md)",
+    note: "replaced by `hotPlug: true`, which needs `plexus agent --attach`: kubectl apply -k deploy/overlays/agent, or --set agent.enabled=true (docs/user/hot-plug.md)",
   };
 }

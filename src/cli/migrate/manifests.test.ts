@@ -60,6 +60,7 @@ test.each<[string, JsonObject, string[]]>([
       logLevel: "info",
       cniBinDir: "/var/lib/cni/bin",
       cniConfDir: "/etc/kubernetes/cni/net.d",
+      hotPlug: true,
     },
     ["multus-dynamic-networks-controller", ...thickNotes, "cniConfigDir"],
   ],
@@ -91,11 +92,11 @@ test.each<[string, JsonObject, string[]]>([
 test("the controller for networks of running pods is replaced by hot-plug", () => {
   const { configuration, notes } = migrate({ f: manifest("cnao") });
 
-  expect(configuration).not.toHaveProperty("hotPlug");
+  expect(configuration).toMatchObject({ hotPlug: true });
   expect(notes).toContainEqual({
     source: expect.any(String),
     key: "multus-dynamic-networks-controller",
-    note: expect.stringContaining("set `hotPlug: true` and install `plexus agent --attach`"),
+    note: expect.stringContaining("`hotPlug: true`, which needs `plexus agent --attach`"),
   });
 });
 
