@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type MetricRow, metricTable } from "#daemon/http/metric-table.ts";
+import { pluginErrors, pluginFailed } from "#engine/explain/explain-error.ts";
 import { reasonRows } from "#lib/reasons.ts";
 import { renderConfigDocs } from "./configuration.ts";
 
@@ -13,7 +14,7 @@ type Table = readonly [head: readonly string[], ...rows: (readonly (string | num
 export function generatedPages(): [path: string, text: string][] {
   return [
     [join(docs, "user/configuration.md"), renderConfigDocs()],
-    pageWith("operations/troubleshooting.md", reasonCells(), hotPlugCells()),
+    pageWith("operations/troubleshooting.md", reasonCells(), hotPlugCells(), pluginCells()),
     pageWith("operations/metrics.md", metricCells()),
   ];
 }
@@ -28,6 +29,15 @@ function hotPlugCells(): Table {
     .filter(([, { step, hotPlugStep }]) => hotPlugStep !== step)
     .map(([name, { hotPlugStep }]) => [`\`${name}\``, hotPlugStep]);
   return [["reason", "what to do"], ...rows];
+}
+
+/** What `explain` makes of a plugin's words, apart from what the table of reasons has. */
+function pluginCells(): Table {
+  const reasons = new Set<string>(reasonRows().map(([name]) => name));
+  const rows = [...pluginErrors, pluginFailed]
+    .filter(({ finding }) => !reasons.has(finding))
+    .map(({ finding, step }) => [`\`${finding}\``, step]);
+  return [["error of a plugin", "what to do"], ...rows];
 }
 
 /** Sentences of the metrics' help become cells. */

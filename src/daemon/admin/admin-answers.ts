@@ -16,8 +16,10 @@ import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import type { ConfFiles, PluginLookup } from "#engine/ports/host.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
+import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
 import { buildInfo } from "#lib/build-info.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
@@ -89,7 +91,7 @@ export class AdminAnswers {
 
   /** What happened to a pod, and why. @throws CniError when the records cannot be listed */
   async pod(name: PodName): Promise<Explanation> {
-    const { engine, nodeConf, nodeName, config, confFiles, duties } = this.#options;
+    const { engine, nodeConf, nodeName, config, confFiles, duties, flags } = this.#options;
     const status = nodeConf?.status();
     const { cniConfDir, binDirs } = config.current().nodeConf;
     return engine.explain(name, {
@@ -98,12 +100,14 @@ export class AdminAnswers {
         name: nodeName,
         confState: status?.state,
         confReason: status && reasonOf(status),
+        isThin: flags.thin || undefined,
       }),
       conf: await readPlexusConf(cniConfDir, confFiles),
       lastAttempt: duties?.hotPlug.lastAttempt(name),
       lostInterfaces: duties?.lostInterfaces.problemsOf(name),
       searchPath: binDirs,
       findPlugin: (type) => this.#findPlugin(type),
+      leases: (network) => hostLocalLeases(defaultPaths.cniStateDir, network),
     });
   }
 

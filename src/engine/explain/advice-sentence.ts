@@ -13,11 +13,13 @@ export function couldNot(what: string, failure: Failure, consequence = ""): Advi
 
 /** `WHAT: REASON. DO THIS.` */
 export function explained(what: string, failure: Failure, consequence = ""): Advice {
-  const { finding, step } = explainError(failure);
-  const { subject = "", message } = failure;
+  const { finding, step: template } = explainError(failure);
+  const { subject = "", message, node = "NODE" } = failure;
+  const step = template.replace("NODE", node);
   const reason = shortened(withoutSubject(message, subject), quotedMax);
   const end = /[.?]$/.test(reason) ? "" : ".";
-  return problem(finding, `${what}: ${reason}${end} ${capitalized(step)}${consequence}.`);
+  const sentence = `${what}: ${reason}${end} ${capitalized(step)}${consequence}.`;
+  return { ...problem(finding, sentence), ...(subject !== "" && { subject }) };
 }
 
 /** Something is wrong. */

@@ -37,6 +37,7 @@ const rules: readonly Rule[] = [
   detachFailed,
   annotationInvalid,
   addFailed,
+  addNotEnded,
   ended,
   nodeNotServed,
   sourceNotReady,
@@ -120,11 +121,31 @@ function retried(facts: Facts, failure: Failure): Failure {
   return facts.isHotPluggable && isRunning(facts) ? { ...failure, retriedBy: "plexusd" } : failure;
 }
 
-function addFailed({ calls, record }: Facts): Advice | undefined {
+function addFailed({ calls, record, node }: Facts): Advice | undefined {
   const last = lastAdd(calls);
   const isAttached = record !== undefined && record.teardownError === undefined;
   if (last?.message === undefined || isAttached) return undefined;
-  return couldNot("Could not attach", { ...last, message: last.message });
+  return couldNot("Could not attach", { ...last, message: last.message, ...at(node) });
+}
+
+function at({ name }: Facts["node"]): Pick<Failure, "node"> {
+  return name === "" ? {} : { node: name };
+}
+
+function addNotEnded({ record, networks }: Facts): Advice | undefined {
+  if (record?.add === undefined) return undefined;
+  if (record.add === "interrupted") {
+    return problem(
+      "AddInterrupted",
+      `The ADD of ${record.createdAt} did not end, and has attached a part of the networks at most: the container runtime makes a new sandbox, and Plexus detaches this one.`,
+    );
+  }
+  const waiting = networks.find(({ ifName }) => ifName === undefined);
+  const what = waiting === undefined ? "" : `, and network ${waiting.network} is not attached yet`;
+  return problem(
+    "BeingAttached",
+    `The pod is being attached since ${record.createdAt}${what}: if that takes long, ${reasonRow("PluginTimeout").step}.`,
+  );
 }
 
 function lastAdd(calls: readonly CallRecord[]): CallRecord | undefined {
@@ -189,8 +210,14 @@ function unusable(facts: Facts): Advice | undefined {
   return couldNot("Cannot attach", first);
 }
 
-function unattached({ pod, record, networks, missing }: Facts): Advice | undefined {
+function unattached({ pod, record, networks, missing, node }: Facts): Advice | undefined {
   if (record !== undefined) return undefined;
+  if (pod.phase !== "Running" && node.isThin === true) {
+    return problem(
+      "NotAttachedYet",
+      "Plexus has not attached the pod. Whether an ADD has failed, and why, is only in the pod's events (kubectl describe pod), because plexus-standalone serves the calls of this node.",
+    );
+  }
   if (pod.phase !== "Running") {
     return problem(
       "NotAttachedYet",
@@ -237,7 +264,7 @@ function notPlugged(facts: Facts): Advice | undefined {
     return problem("HotPlugPending", `Network ${name} is not ${done} yet${next}.`);
   }
   const later = isPaused === true ? "; plexusd tries again in some minutes" : next;
-  const shown = { subject: name, ...failure, retriedBy: "plexusd" } as const;
+  const shown = { subject: name, ...failure, ...at(facts.node), retriedBy: "plexusd" } as const;
   return couldNot(`Could not ${change}`, shown, later);
 }
 

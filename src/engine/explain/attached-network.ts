@@ -71,7 +71,8 @@ export function requestsOf({
   };
 }
 
-function addressesOf({ result }: RecordedAttachment): string[] {
+/** The addresses that its ADD gave to an attachment. */
+export function addressesOf({ result }: RecordedAttachment): string[] {
   const ips = result?.ips;
   if (!Array.isArray(ips)) return [];
   return ips.flatMap((ip) =>

@@ -9,6 +9,8 @@ export interface Failure {
   readonly code?: number;
   /** Absent where a plugin gave the error. */
   readonly reason?: Reason;
+  /** Where it happened, if that is known. */
+  readonly node?: string;
   /** Who tries again: plexusd changes the running pod. @default the kubelet, with a new sandbox */
   readonly retriedBy?: "plexusd";
 }
@@ -18,11 +20,15 @@ interface PluginError {
   readonly finding: string;
   /** One of these is in the message, in any case; … stands for anything between two parts. */
   readonly words: readonly string[];
-  /** What to do, as the second half of a sentence that begins with the error. */
+  /** What to do, as the second half of a sentence that begins with the error; NODE is the node. */
   readonly step: string;
 }
 
-/** The words of the reference plugins and of the kernel; the first that fits counts. @internal */
+/**
+ * The words of the reference plugins and of the kernel; the first that fits counts. `make docs`
+ * writes docs/operations/troubleshooting.md from this table.
+ * @internal
+ */
 export const pluginErrors: readonly PluginError[] = [
   {
     finding: "IpamExhausted",
@@ -66,11 +72,23 @@ export const pluginErrors: readonly PluginError[] = [
     step: "load the kernel module that the plugin needs on this node, or use another plugin",
   },
   {
+    // By a plugin that calls another one, such as one for IPAM.
+    finding: "PluginMissing",
+    words: ["failed to find plugin"],
+    step: reasonRow("PluginMissing").step,
+  },
+  {
     finding: "PluginDenied",
     words: ["operation not permitted", "permission denied", "read-only file system"],
     step: "check whether SELinux, AppArmor or a read-only file system stops the plugin",
   },
 ];
+
+/** Any other error of a plugin. @internal */
+export const pluginFailed = {
+  finding: "PluginFailed",
+  step: "correct what the plugin's message names, in the definition or on the node",
+} as const;
 
 /** Codes of the specification that mean the same from every plugin. */
 const sharedReasons: readonly Reason[] = ["IncompatibleCniVersion", "InvalidNetns"];
@@ -87,11 +105,7 @@ export function explainError({ message, code, reason, retriedBy }: Failure): {
   const known = pluginErrors.find(({ words }) => words.some((phrase) => says(message, phrase)));
   if (known !== undefined) return known;
   const shared = sharedReasons.find((each) => reasonRow(each).code === code);
-  if (shared !== undefined) return { finding: shared, step: reasonRow(shared).step };
-  return {
-    finding: "PluginFailed",
-    step: "correct what the plugin's message names, in the definition or on the node",
-  };
+  return shared === undefined ? pluginFailed : { finding: shared, step: reasonRow(shared).step };
 }
 
 /** Whether the parts of a phrase occur in a message, one after the other. */

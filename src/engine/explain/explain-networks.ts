@@ -116,7 +116,7 @@ function compared(
       const { displayName: network, isDefault, list } = each;
       const plugins = list.plugins.map(({ type }) => type);
       const has = isDefault ? taken(network, isDefault) : present(network, each.selection);
-      return { network, isDefault, plugins, ...requestsOf(each), ...has };
+      return { network, isDefault, cniName: list.name, plugins, ...requestsOf(each), ...has };
     }),
     ...[...unplanned]
       .filter((network) => !names.has(network))

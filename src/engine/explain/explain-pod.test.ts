@@ -4,6 +4,7 @@ import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { begunTeardown } from "#engine/record/record.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
@@ -11,6 +12,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { requestsOf } from "./attached-network.ts";
 import { pluginErrors } from "./explain-error.ts";
+import type { ExplainOptions } from "./explain-pod.ts";
 import type { Explanation, NodeFacts } from "./explanation.ts";
 
 /** A pod's problem, and the state of its node and cluster. */
@@ -25,6 +27,7 @@ interface Scenario {
   readonly devices?: FakeDevices;
   readonly before?: (lab: EngineLab) => void | Promise<void>;
   readonly after?: (lab: EngineLab) => void | Promise<void>;
+  readonly leases?: ExplainOptions["leases"];
   /** Whether there was an ADD. @default true */
   readonly add?: boolean;
 }
@@ -62,6 +65,7 @@ async function explain(scenario: Scenario): Promise<Explanation> {
     conf: lab.conf,
     searchPath: ["/opt/cni/bin"],
     findPlugin: async (type) => lab.plugins.find(type),
+    ...(scenario.leases && { leases: scenario.leases }),
   });
 }
 
@@ -95,6 +99,18 @@ const ofNode = (confState: string, confReason: string): Scenario => ({
   ...never,
   node: { confState, confReason },
 });
+
+/** The record is that of an ADD whose last network is not attached. */
+function unfinished(then: (lab: EngineLab) => void): Scenario {
+  const after = (lab: EngineLab): void => {
+    const { record, plan } = lab.records.writes.find(
+      ({ record: { attachments } }) => attachments[0]?.state === "attached",
+    ) as EngineLab["records"]["writes"][number];
+    lab.records.put(record, plan);
+    then(lab);
+  };
+  return { after };
+}
 
 test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
   ["a missing pod", "PodNotFound", { ...never, noPod: true }, "no pod default/web"],
@@ -227,6 +243,21 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
   ],
   ["a pod that has no ADD yet", "NotAttachedYet", never, "pod's events"],
   [
+    "a pod whose ADDs plexusd does not see",
+    "NotAttachedYet",
+    { ...never, node: { isThin: true } },
+    "Whether an ADD has failed, and why, is only in the pod's events",
+  ],
+  [
+    "a pod whose ADD runs",
+    "BeingAttached",
+    unfinished((lab) => void lab.records.locked.add("c1")),
+    "since 2026-",
+    "network default/net-a is not attached yet",
+    "a DHCP server",
+  ],
+  ["a pod whose ADD was interrupted", "AddInterrupted", unfinished(() => undefined), "new sandbox"],
+  [
     "an annotation that changed after the ADD",
     "AnnotationChanged",
     {
@@ -339,6 +370,11 @@ const pluginFailures: readonly [finding: string, message: string, step: string, 
     "set the definition's master or device to an interface that this node has",
   ],
   ["KernelSupport", "failed to create ipvlan: operation not supported", "load the kernel module"],
+  [
+    "PluginMissing",
+    'failed to find plugin "dhcp" in path [/opt/cni/bin]',
+    "install the plugin on this node",
+  ],
   ["PluginDenied", "failed to open netns: permission denied", "check whether SELinux"],
   ["IncompatibleCniVersion", "incompatible CNI versions; config is 1.0.0", "set a cniVersion", 1],
   ["PluginFailed", "the flux capacitor is empty", "correct what the plugin's message"],
@@ -352,6 +388,31 @@ test.each(pluginFailures)(
     await expectAdvice(adding(failed(code, message)), { finding, says });
   },
 );
+
+test("explain says who holds the addresses of an exhausted range, and names the node", async () => {
+  const lease = (address: string, containerId: string) => ({ address, containerId });
+  const leases: ExplainOptions["leases"] = async (network) =>
+    network === "net-a" ? [lease("10.0.0.2", "c2"), lease("10.0.0.4", "0123456789abcdef")] : [];
+  const before = async (lab: EngineLab): Promise<void> => {
+    const annotations = { [networksAnnotation]: "net-a" };
+    for (const [name, id] of Object.entries({ db: "c2", old: "c3" })) {
+      const { uid } = lab.source.addPod({ name, annotations });
+      lab.kernel.addNamespace(`/run/netns/${id}`);
+      const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
+      await lab.add({ pod: `default/${name}/${uid}`, env });
+    }
+    const stored = await lab.records.load({ containerId: "c3", ifName: "eth0" });
+    const { record, plan } = stored as StoredRecord;
+    lab.records.put({ ...record, teardown: begunTeardown("2026-01-01T00:00:00Z") }, plan);
+    lab.plugins.script("macvlan ADD", failed(999, "no IP addresses available in range set"));
+  };
+  const { advice } = await explain({ before, leases });
+  expect(advice).toMatchObject({ finding: "IpamExhausted", subject: "default/net-a (net1)" });
+  expect(advice.sentence).toContain("records --orphans n1 lists");
+  expect(advice.sentence).toMatch(
+    / On this node, its addresses are held by unrecorded container 0123456789ab \(10\.0\.0\.4\), default\/db \(\S+\), leftover default\/old \(\S+\)\.$/,
+  );
+});
 
 const missingLink = failed(999, "Link not found");
 
@@ -472,7 +533,7 @@ test("explain reads what another meta-plugin wrote as far as it can", async () =
 
   const odd = await explain(status({ ...net1, interface: 1, ips: "10.1.0.2" }, eth0));
   expect(odd.networks[1]).toEqual({
-    ...{ network: "default/net-a", isDefault: false, plugins: ["macvlan"] },
+    ...{ network: "default/net-a", cniName: "net-a", isDefault: false, plugins: ["macvlan"] },
     ...{ addresses: [], attachedBy: "Multus" },
   });
   expect(odd.advice.sentence).toBe(
@@ -567,8 +628,8 @@ test("explain shows networks with interface, addresses and plugins, and the publ
   const { networks, record, calls, published } = await explain({ pod });
 
   const [first, second] = [
-    { isDefault: true, ifName: "eth0" },
-    { isDefault: false, ifName: "net1" },
+    { isDefault: true, cniName: "default-net", ifName: "eth0" },
+    { isDefault: false, cniName: "net-a", ifName: "net1" },
   ];
   expect(networks).toEqual([
     { ...first, network: "default-net", addresses: ["10.0.0.1/24"], plugins: ["ptp"] },
@@ -581,7 +642,7 @@ test("explain shows networks with interface, addresses and plugins, and the publ
 
 test("explain shows the networks of a record beside a configuration that is not known", async () => {
   const eth0 = { network: "default-net", isDefault: true, ifName: "eth0" };
-  const net1 = { network: "default/net-a", isDefault: false };
+  const net1 = { network: "default/net-a", cniName: "net-a", isDefault: false };
   const forget = (lab: EngineLab): void => {
     lab.conf = {};
   };

@@ -6,11 +6,12 @@ import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { PluginLookup } from "#engine/ports/host.ts";
-import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
+import { type AttachmentRecord, addHasEnded, byAge, mayRun } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { addressHolders } from "./address-holders.ts";
 import { advise } from "./advice.ts";
 import { type AttachedNetwork, attachedTo } from "./attached-network.ts";
 import type { CallHistory } from "./call-history.ts";
@@ -20,6 +21,7 @@ import type {
   ExplainedHotPlug,
   ExplainedRecord,
   Explanation,
+  FindLeases,
   NodeFacts,
   PodStates,
   ShownPodState,
@@ -38,6 +40,8 @@ export interface ExplainOptions {
   /** Where plugins are looked up on the node: only calls have the container runtime's CNI_PATH. */
   readonly searchPath: readonly string[];
   readonly findPlugin: (type: string) => Promise<PluginLookup>;
+  /** @default none that are known */
+  readonly leases?: FindLeases;
 }
 
 /** Everything known about a pod's networks, with advice. Reads only; leaves out what is unknown. */
@@ -64,7 +68,7 @@ export async function explainPod(
     node: options.node,
     annotation: pod?.annotations[networksAnnotation],
     ...explained,
-    record: record && explainedRecord(record),
+    record: record && explainedRecord(record, await addState(deps, record)),
     hotPlug: isHotPluggable ? explainedHotPlug(options.lastAttempt) : undefined,
     published: publishedBy(pod),
     calls: deps.history.of(name),
@@ -77,7 +81,19 @@ export async function explainPod(
     missing: pod === undefined ? [] : missingOf(pod, config),
     sourceProblem,
   });
-  return { ...explanation, advice: advise(facts) };
+  const advice = advise(facts);
+  if (advice.finding !== "IpamExhausted") return { ...explanation, advice };
+  const holders = await addressHolders(deps, { ...explanation, advice }, options.leases);
+  return { ...explanation, advice: { ...advice, sentence: `${advice.sentence}${holders}` } };
+}
+
+/** While the shim of an ADD lives, the sandbox is locked. */
+async function addState(
+  { records }: EngineDeps,
+  record: AttachmentRecord,
+): Promise<ExplainedRecord["add"]> {
+  if (!mayRun(record) || addHasEnded(record)) return undefined;
+  return (await records.isLocked(record.containerId)) ? "running" : "interrupted";
 }
 
 function explainedHotPlug(last: LastAttempt | undefined): ExplainedHotPlug | undefined {
@@ -131,12 +147,13 @@ async function recordOf(
   return (await records.list()).records.filter(isOwn).toSorted(byAge).at(-1);
 }
 
-function explainedRecord(record: AttachmentRecord): ExplainedRecord {
+function explainedRecord(record: AttachmentRecord, add: ExplainedRecord["add"]): ExplainedRecord {
   const { createdAt, containerId, pendingStatus, teardown } = record;
   return omitUndefined({
     createdAt,
     containerId,
     pendingStatus: pendingStatus !== undefined,
+    add,
     teardownError: teardown?.lastError,
     teardownReason: teardown?.reason,
   });

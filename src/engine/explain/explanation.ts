@@ -19,6 +19,8 @@ export interface ExplainedNetwork {
   /** `namespace/name` of the definition, or the CNI name. */
   readonly network: string;
   readonly isDefault: boolean;
+  /** Absent when its configuration cannot be used. */
+  readonly cniName?: string;
   readonly ifName?: string;
   readonly addresses?: readonly string[];
   readonly device?: string;
@@ -79,12 +81,23 @@ export interface CallRecord extends Partial<Failure> {
   readonly at: string;
 }
 
+/** An address that the IPAM plugin host-local has given to a container. */
+export interface Lease {
+  readonly address: string;
+  readonly containerId: string;
+}
+
+/** Finds what host-local has given away of a network (CNI name). */
+export type FindLeases = (network: string) => Promise<readonly Lease[]>;
+
 /** The state of the node's CNI configuration, as plexusd sees it. */
 export interface NodeFacts {
   readonly name: string;
   /** `active` = the container runtime calls Plexus; undefined where plexusd does not write it. */
   readonly confState?: string;
   readonly confReason?: string;
+  /** Whether plexus-standalone serves all calls, of which plexusd sees none. @default false */
+  readonly isThin?: boolean;
 }
 
 /** What the attachment record says. */
@@ -92,6 +105,8 @@ export interface ExplainedRecord {
   readonly createdAt: string;
   readonly containerId: string;
   readonly pendingStatus: boolean;
+  /** Absent when the ADD has ended. */
+  readonly add?: "running" | "interrupted";
   readonly teardownError?: string;
   /** Absent where a plugin gave the error. */
   readonly teardownReason?: Reason;
@@ -103,6 +118,8 @@ export interface Advice {
   readonly finding: string;
   readonly sentence: string;
   readonly ok: boolean;
+  /** The network that it concerns, with the interface if that is known. */
+  readonly subject?: string;
 }
 
 /** Of a pod's state what people look for. */

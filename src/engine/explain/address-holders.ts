@@ -1,0 +1,33 @@
+import { leftoverReason } from "#engine/leftovers/leftover.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { sandboxName } from "#engine/record/record.ts";
+import { addressesOf } from "./attached-network.ts";
+import type { Explanation, FindLeases } from "./explanation.ts";
+
+const shownMax = 8;
+
+/** Who has the addresses of the network that an advice concerns: a sentence, or "" if it is not known. */
+export async function addressHolders(
+  { records, bootId, clock }: Pick<EngineDeps, "records" | "bootId" | "clock">,
+  { networks, advice: { subject = "" } }: Explanation,
+  leases: FindLeases = async () => [],
+): Promise<string> {
+  const { network, cniName } =
+    networks.find((each) => `${subject} `.startsWith(`${each.network} `)) ?? {};
+  const all = (await records.list()).records;
+  const now = { bootId: bootId(), clockMs: clock(), isNothingAt: () => false };
+  const recorded = all.flatMap((record) => {
+    const kind = leftoverReason(record, now) === undefined ? "" : "leftover ";
+    const own = record.attachments.filter(({ displayName }) => displayName === network);
+    return own.flatMap(addressesOf).map((ip) => `${kind}${sandboxName(record)} (${ip})`);
+  });
+  const known = new Set(all.map(({ containerId }) => containerId));
+  const found = cniName === undefined ? [] : await leases(cniName).catch(() => []);
+  const others = found
+    .filter(({ containerId }) => !known.has(containerId))
+    .map(({ address, containerId: id }) => `unrecorded container ${id.slice(0, 12)} (${address})`);
+  const holders = [...others, ...recorded];
+  if (holders.length === 0) return "";
+  const more = holders.length > shownMax ? `, and ${holders.length - shownMax} more` : "";
+  return ` On this node, its addresses are held by ${holders.slice(0, shownMax).join(", ")}${more}.`;
+}

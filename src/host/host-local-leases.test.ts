@@ -1,0 +1,18 @@
+import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { hostLocalLeases } from "./host-local-leases.ts";
+
+test("hostLocalLeases() reads what host-local has given away of a network, if anything", async () => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-leases-"));
+  expect(await hostLocalLeases(dir.path, "net-a")).toEqual([]);
+  const files = { "10.0.0.2": "c1\r\neth0", "fd00::2": "c1", "last_reserved_ip.0": "10.0.0.2" };
+  await mkdir(join(dir.path, "networks/net-a"), { recursive: true });
+  for (const [name, text] of Object.entries({ ...files, lock: "" }))
+    await writeFile(join(dir.path, "networks/net-a", name), text);
+  expect((await hostLocalLeases(dir.path, "net-a")).toSorted()).toEqual([
+    { address: "10.0.0.2", containerId: "c1" },
+    { address: "fd00::2", containerId: "c1" },
+  ]);
+});

@@ -1,0 +1,18 @@
+import { readdir, readFile } from "node:fs/promises";
+import { isIP } from "node:net";
+import { join } from "node:path";
+import type { Lease } from "#engine/explain/explanation.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
+
+/** What host-local has given away of a network (CNI name), in its default directory. */
+export async function hostLocalLeases(cniStateDir: string, network: string): Promise<Lease[]> {
+  const dir = join(cniStateDir, "networks", network);
+  const addresses = ((await ifPresent(readdir(dir))) ?? []).filter((name) => isIP(name) !== 0);
+  return Promise.all(
+    addresses.map(async (address) => {
+      // The container's ID, and its interface in the next line.
+      const text = (await ifPresent(readFile(join(dir, address), "utf8"))) ?? "";
+      return { address, containerId: text.split(/\s/)[0] ?? "" };
+    }),
+  );
+}
