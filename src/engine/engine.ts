@@ -20,7 +20,7 @@ import { check } from "#engine/check/check.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
-import { CallHistory, type RefusedRequests } from "#engine/explain/call-history.ts";
+import { CallHistory, type FailedAdds } from "#engine/explain/call-history.ts";
 import { type ExplainOptions, explainPod } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { gc } from "#engine/gc/gc.ts";
@@ -265,9 +265,9 @@ export class Engine {
     return explainPod({ ...this.#deps, history: this.#history }, pod, options);
   }
 
-  /** The pods that cannot start because the configuration refuses one of their requests. */
-  refusedRequests(): RefusedRequests[] {
-    return this.#history.refusedRequests(this.#deps.now());
+  /** As {@link CallHistory.failedAdds}, until now. */
+  failedAdds(isPresent: (pod: string) => boolean): FailedAdds[] {
+    return this.#history.failedAdds(this.#deps.now(), isPresent);
   }
 
   /** Publishes the statuses that calls could not publish in time: {@link PendingPayments.payAll}. */

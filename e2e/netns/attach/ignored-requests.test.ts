@@ -110,7 +110,7 @@ needsPlexusd("doctor asks it", () => {
     const { stdout } = await execa(nodeBinary(), command, { reject: false });
     const findings = JSON.parse(stdout) as { check: string; text: string }[];
     const own = findings.find(({ text }) => text.includes("default/undeclared"));
-    expect(own?.check).toBe("requests of pods");
+    expect(own?.check).toBe("attaching pods");
     expect(own?.text).toMatch(/UndeclaredRequest: .*undeclaredRequests: cniArgs/);
     node.confExtra = { undeclaredRequests: "cniArgs" };
     await pod.mustAdd();

@@ -11,6 +11,7 @@ import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
+import type { FailedAdds } from "#engine/explain/call-history.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
@@ -83,7 +84,8 @@ export class AdminAnswers {
         ...(duties?.lostInterfaces.problems() ?? []),
       ],
       callsInFlight: await this.#options.callsInFlight(),
-      requests: { rules: await this.#requestRules(), refused: engine.refusedRequests() },
+      failedAdds: flags.thin ? undefined : this.#failedAdds(),
+      requestRules: await this.#requestRules(),
       damagedRecords: listed.damaged.map(({ reason }) => reason),
       agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
     });
@@ -148,6 +150,13 @@ export class AdminAnswers {
     const { node, source } = this.#options.cluster;
     if (node !== undefined) return node.nodePods;
     return { find: async (name) => asState(await source.getPod(name, {}), this.#options.nodeName) };
+  }
+
+  /** Those of pods that are gone do not matter any more, where plexusd watches pods. */
+  #failedAdds(): FailedAdds[] {
+    const { cluster, engine } = this.#options;
+    const pods = cluster.node?.nodePods.list().map(({ namespace, name }) => `${namespace}/${name}`);
+    return engine.failedAdds((pod) => pods?.includes(pod) ?? true);
   }
 
   /** The rules that calls apply; a runtime configuration that cannot be used is ignored. */

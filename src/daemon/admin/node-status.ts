@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
-import type { RefusedRequests } from "#engine/explain/call-history.ts";
+import type { FailedAdds } from "#engine/explain/call-history.ts";
 import { adminSocketName } from "#lib/files/state-files.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { LifeState } from "#serving/life.ts";
@@ -36,10 +36,9 @@ export interface NodeStatus {
   /** Attached pods whose networks are not those of their annotation: by hot-plug, and lost ones. */
   readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
-  readonly requests: {
-    readonly rules: RequestRules;
-    readonly refused: readonly RefusedRequests[];
-  };
+  /** Absent with --thin: plexus-standalone then serves the calls. */
+  readonly failedAdds?: readonly FailedAdds[];
+  readonly requestRules: RequestRules;
   /** Records that cannot be used: why, a sentence each. */
   readonly damagedRecords: readonly string[];
   /** Absent if no `plexus agent` answers, or plexusd sees no plugins. */

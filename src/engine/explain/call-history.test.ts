@@ -25,12 +25,32 @@ test("a history has at most 1000 characters of an error", () => {
   expect(history.of(pod)).toMatchObject([{ reason: "IoFailure", message: "x".repeat(1000) }]);
 });
 
-test("a refused request counts for ten minutes", () => {
+test("failed ADDs count for ten minutes, by reason and network, while their pods are there", () => {
   const history = new CallHistory();
-  const error = new CniError("UndeclaredRequest", "mac");
-  history.note(call("ADD"), failed(error), "2026-01-01T00:00:00.000Z");
-  expect(history.refusedRequests("2026-01-01T00:10:00.000Z")).toMatchObject([
-    { finding: "UndeclaredRequest", pods: ["default/web"] },
+  const add = (name: string, error: CniError, at: string): void =>
+    history.note({ ...call("ADD"), pod: { ...pod, name } }, failed(error), `2026-01-01T00:${at}Z`);
+  const missing = (message: string) => new CniError(999, message).of("default/a (net1)");
+  add("gone", missing("Link not found"), "09:00.000");
+  add("old", missing("Link not found"), "00:00.000");
+  add("mac", new CniError("UndeclaredRequest", "mac"), "09:00.000");
+  add("web", missing("Link not found"), "05:00.000");
+  add("db", missing("Link not found (eth7)"), "06:00.000");
+  const failedAt = (at: string) =>
+    history.failedAdds(`2026-01-01T00:${at}Z`, (name) => name !== "default/gone");
+  expect(failedAt("10:00.001")).toEqual([
+    {
+      ...{ finding: "MasterMissing", network: "default/a", message: "Link not found (eth7)" },
+      ...{
+        pods: ["default/web", "default/db"],
+        step: expect.stringMatching(/^set the definition/),
+      },
+    },
+    {
+      ...{ finding: "UndeclaredRequest", network: "", message: "mac", pods: ["default/mac"] },
+      step: expect.stringContaining("undeclaredRequests: cniArgs"),
+    },
   ]);
-  expect(history.refusedRequests("2026-01-01T00:10:00.001Z")).toEqual([]);
+  expect(failedAt("10:00.000")[0]?.pods).toEqual(["default/old", "default/web", "default/db"]);
+  history.note({ ...call("ADD"), pod: { ...pod, name: "db" } }, succeeded, "2026-01-01T00:07:00Z");
+  expect(failedAt("16:00.000")).toEqual([expect.objectContaining({ pods: ["default/mac"] })]);
 });

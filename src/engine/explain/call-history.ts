@@ -1,3 +1,4 @@
+import { withoutSubject } from "#cni/error.ts";
 import type { Call, CallOutcome } from "#engine/call/call.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -12,15 +13,18 @@ const messageMax = 1000;
 
 const notedCommands = new Set(["ADD", "DEL"]);
 
-/** Pods that `undeclaredRequests` or `ignoredRequests` prevent from starting. */
-export interface RefusedRequests {
+/** Pods that could not be attached lately, for one reason and network. */
+export interface FailedAdds {
   readonly finding: string;
+  /** What to do; NODE is the node. */
   readonly step: string;
+  /** "" where it concerns the whole pod. */
+  readonly network: string;
+  /** Of the latest one. */
+  readonly message: string;
   /** `namespace/name` of each. */
   readonly pods: readonly string[];
 }
-
-const findings: ReadonlySet<string> = new Set(["UndeclaredRequest", "IgnoredRequest"]);
 
 const currentMs = 600_000;
 
@@ -38,26 +42,26 @@ export class CallHistory {
   }
 
   of(pod: PodName): readonly CallRecord[] {
-    return [...this.#pods.getOrMake(keyOf(pod), () => new Map()).values()];
+    return [...(this.#pods.peek(keyOf(pod))?.values() ?? [])];
   }
 
   /**
-   * The pods that `undeclaredRequests` or `ignoredRequests` prevent from starting at a time (ISO
-   * 8601), by finding: a kubelet tries again within seconds, so that an ADD of ten minutes ago is of
-   * a pod that is gone or has started.
+   * The present pods whose last ADD failed in the ten minutes before a time (ISO 8601), by reason and
+   * network, most pods first: a kubelet tries again within seconds.
    */
-  refusedRequests(now: string): RefusedRequests[] {
+  failedAdds(now: string, isPresent: (pod: string) => boolean): FailedAdds[] {
     const since = new Date(Date.parse(now) - currentMs).toISOString();
-    const refused = [...this.#pods.entries()].flatMap(([pod, calls]) => {
-      const { at = "", message, code, reason } = calls.get("ADD") ?? {};
-      if (at < since || message === undefined) return [];
-      return { pod, ...explainError(omitUndefined({ message, code, reason })) };
-    });
-    const byFinding = Map.groupBy(refused, ({ finding }) => finding);
-    return [...byFinding].flatMap(([finding, pods]) => {
-      const step = pods[0]?.step ?? "";
-      return findings.has(finding) ? { finding, step, pods: pods.map(({ pod }) => pod) } : [];
-    });
+    const groups = new Map<string, FailedAdds>();
+    for (const [pod, calls] of this.#pods.entries()) {
+      const { at = "", message, subject = "", code, reason } = calls.get("ADD") ?? {};
+      if (at < since || message === undefined || !isPresent(pod)) continue;
+      const [network = ""] = subject.split(" (");
+      const { finding, step } = explainError(omitUndefined({ message, code, reason }));
+      const key = `${finding} ${network}`;
+      const pods = [...(groups.get(key)?.pods ?? []), pod];
+      groups.set(key, { finding, step, network, message: withoutSubject(message, subject), pods });
+    }
+    return [...groups.values()].toSorted((a, b) => b.pods.length - a.pods.length);
   }
 }
 

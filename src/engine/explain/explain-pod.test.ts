@@ -582,30 +582,6 @@ test("explain shows what plugins are asked for", async () => {
   expect((await explain({ ...never, annotation, config })).networks[1]).toMatchObject(asked);
 });
 
-test("refusedRequests() lists, for ten minutes, the pods that failed because of their requests", async () => {
-  const lab = new EngineLab();
-  const asks = (name: string, element: object) =>
-    lab.source.addPod({
-      name,
-      annotations: { [networksAnnotation]: JSON.stringify([{ name: "net-a", ...element }]) },
-    });
-  lab.source.addNad("default/net-a", network("net-a", "macvlan"));
-  asks("fine", {});
-  asks("mac", { mac: "02:00:00:00:00:0a" });
-  asks("gone", { name: "no-such" });
-  for (const name of ["mac", "gone", "fine"]) await lab.add({ pod: `default/${name}` });
-
-  expect(lab.engine.refusedRequests()).toEqual([
-    {
-      finding: "UndeclaredRequest",
-      step: expect.stringContaining("undeclaredRequests: cniArgs"),
-      pods: ["default/mac"],
-    },
-  ]);
-  lab.advance(11 * 60_000);
-  expect(lab.engine.refusedRequests()).toEqual([]);
-});
-
 test("the cases above cover every known plugin error", () => {
   const provoked = new Set(pluginFailures.map(([finding]) => finding));
 

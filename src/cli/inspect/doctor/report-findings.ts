@@ -1,6 +1,6 @@
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { reasonOf } from "#daemon/cni-conf/status.ts";
-import { oneLine } from "#lib/one-line.ts";
+import { oneLine, shortened } from "#lib/one-line.ts";
 import { reasonRow } from "#lib/reasons.ts";
 import type { Finding } from "./finding.ts";
 
@@ -22,7 +22,7 @@ export function reportFindings(report: NodeStatus): Finding[] {
       }),
     ),
     ...runningPods(report),
-    ...requests(report),
+    ...additions(report),
     ...agent(report),
   ];
 }
@@ -118,15 +118,21 @@ function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): F
   return texts.map((text) => ({ check, verdict: "warning", text }));
 }
 
-function requests({ requests: { rules, refused } }: NodeStatus): Finding[] {
-  const check = "requests of pods";
-  const held = Object.entries(rules).map(([key, value]) => `${key}: ${value}`);
-  if (refused.length === 0) {
-    return [{ check, verdict: "ok", text: `none is refused (${held.join(", ")})` }];
+function additions({ node, failedAdds, requestRules }: NodeStatus): Finding[] {
+  const check = "attaching pods";
+  if (failedAdds === undefined) {
+    const text = "plexus-standalone does it: the pods' events have its errors";
+    return [{ check, verdict: "ok", text }];
   }
-  return refused.map(({ finding, step, pods }) => {
-    const text = `cannot start: ${pods.length} (${finding}: ${named(pods)}); ${step}`;
-    return { check, verdict: "warning", text };
+  if (failedAdds.length === 0) {
+    const rules = Object.entries(requestRules).map(([key, value]) => `${key}: ${value}`);
+    const text = `no ADD has failed in the last ten minutes (${rules.join(", ")})`;
+    return [{ check, verdict: "ok", text }];
+  }
+  return failedAdds.map(({ finding, step, network, message, pods }) => {
+    const where = network === "" ? "" : `network ${network}, `;
+    const text = `failed in the last ten minutes: ${pods.length} (${named(pods)}): ${where}${finding}: ${shortened(message, 200)}; ${step.replace("NODE", node)}`;
+    return { check, verdict: "problem", text };
   });
 }
 

@@ -39,7 +39,7 @@ const report: NodeStatus = {
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [] },
   ...{ unattachedPods: [], podProblems: [] },
-  requests: { rules: { undeclaredRequests: "fail", ignoredRequests: "warn" }, refused: [] },
+  ...{ failedAdds: [], requestRules: { undeclaredRequests: "fail", ignoredRequests: "warn" } },
 };
 
 /** A fake plexusd that gives these answers to plexusctl. */
@@ -336,29 +336,33 @@ test.each([
   ],
   ["without pods that lack a network", {}, "running pods", "ok", "none lacks a network"],
   [
-    "with pods that request undeclared capabilities",
+    "with pods that could not be attached",
     {
-      requests: {
-        ...report.requests,
-        refused: [
-          {
-            finding: "UndeclaredRequest",
-            step: "set undeclaredRequests: cniArgs",
-            pods: ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"],
-          },
-        ],
-      },
+      failedAdds: [
+        {
+          ...{ finding: "IpamExhausted", network: "shop/a", message: "no IP addresses available" },
+          step: "run kubectl plexus records --orphans NODE",
+          pods: ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"],
+        },
+      ],
     },
-    "requests of pods",
-    "warning",
-    "cannot start: 6 (UndeclaredRequest: a/1, a/2, a/3, a/4, a/5, and 1 more); set undeclaredRequests: cniArgs",
+    "attaching pods",
+    "problem",
+    "failed in the last ten minutes: 6 (a/1, a/2, a/3, a/4, a/5, and 1 more): network shop/a, IpamExhausted: no IP addresses available; run kubectl plexus records --orphans n1",
   ],
   [
-    "without rejected requests",
+    "without a failed ADD",
     {},
-    "requests of pods",
+    "attaching pods",
     "ok",
-    "none is refused (undeclaredRequests: fail, ignoredRequests: warn)",
+    "no ADD has failed in the last ten minutes (undeclaredRequests: fail, ignoredRequests: warn)",
+  ],
+  [
+    "whose calls plexusd does not see",
+    { failedAdds: undefined },
+    "attaching pods",
+    "ok",
+    "plexus-standalone does it: the pods' events have its errors",
   ],
   [
     "with unmounted paths",
