@@ -30,6 +30,8 @@ _Noreturn static void end(const char *subject, const char *problem)
 	exit(1);
 }
 
+#define USAGE "usage: plexus agent [--once | --attach] [--any-owner] [--mount-namespace=FILE]"
+
 /* Carries out the options. Returns the kind of agent, as in PLEXUS_AGENT. */
 static const char *read_options(struct call *call, char *const options[])
 {
@@ -47,8 +49,11 @@ static const char *read_options(struct call *call, char *const options[])
 			if (fd < 0 || setns(fd, CLONE_NEWNS))
 				end(path, errno_text(errno));
 			close(fd);
+		} else if (!strcmp(*options, "--help")) {
+			exit(say(1, "plexus agent: carries out plexusd's DELs of leftovers; --attach: and hot-plug\n" USAGE
+				 "\n") ? 1 : 0);
 		} else {
-			end(*options, "unknown option; usage: plexus agent [--once | --attach] [--any-owner] [--mount-namespace=FILE]");
+			end(*options, "unknown option; " USAGE);
 		}
 	}
 	return kind;

@@ -323,10 +323,18 @@ eachBuild("plexus agent", (bench) => {
 
   test.each([
     ["--mount-namespace=/nowhere", "plexus agent: /nowhere: it does not exist"],
-    ["--help", "plexus agent: --help: unknown option; usage: plexus agent"],
+    ["--hlep", "plexus agent: --hlep: unknown option; usage: plexus agent"],
   ])("rejects %s", async (option, message) => {
     const { code, stderr } = await bench().run({ args: ["agent", option], stdin: "" });
     expect(code).toBe(1);
     expect(stderr).toContain(message);
+  });
+
+  test("--help prints the usage", async () => {
+    const { code, stdout } = await bench().run({ args: ["agent", "--help"], stdin: "" });
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: expect.stringContaining("\nusage: plexus agent ["),
+    });
   });
 });

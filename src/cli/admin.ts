@@ -4,12 +4,13 @@ import { text } from "node:stream/consumers";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { choiceFlag, commonFlags } from "./flags.ts";
+import { commonFlags } from "./flags.ts";
+import { outputFlag } from "./output-format.ts";
 
 const timeoutMs = 15_000;
 
 export const adminFlags = {
-  output: choiceFlag(["text", "json"], { short: "o", help: "the format", fallback: "text" }),
+  output: outputFlag,
   socket: commonFlags.socket,
 } as const;
 

@@ -14,6 +14,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as base, expect, vi } from "vitest";
+import { parse } from "yaml";
 import { gcCommand } from "#cli/node/gc.ts";
 import { findPrimaryAfterUninstall } from "#cli/node/uninstall-checks.ts";
 import { listPodSandbox } from "#cri/list-sandboxes.ts";
@@ -116,8 +117,7 @@ test.each([
   [[], 2],
   [["help"], 0],
   [["--help"], 0],
-  [["frobnicate"], 2],
-  [["config"], 2],
+  [["help", "records"], 0],
   [["config", "check"], 2],
   [["config", "check", "a", "b"], 2],
   [["install", "--nonsense"], 2],
@@ -131,6 +131,33 @@ test.each([
   const result = await run(...argv);
   expect(result.code).toBe(code);
   expect(result.out + result.err).toContain("usage: plexusctl");
+});
+
+test.each([
+  [["recrods", "--orphans"], '"recrods"; did you mean records?'],
+  [["config"], '"config"; did you mean config check?'],
+  [["conifg", "check"], '"conifg"; did you mean config check?'],
+  [["help", "doctr"], '"doctr"; did you mean doctor?'],
+  [["frobnicate"], '"frobnicate"; plexusctl --help lists the commands'],
+])("plexusctl %j is one line about an unknown command", async (argv, problem) => {
+  const err = `plexusctl: unknown command ${problem}`;
+  expect(await run(...argv)).toEqual({ code: 2, out: "", err });
+});
+
+test("the last line about wrong usage is the error", async () => {
+  const { err } = await run("install", "--nonsense");
+  expect(err.split("\n")).toEqual([
+    expect.stringContaining("usage: plexusctl install"),
+    expect.stringMatching(/^plexusctl install: .*--nonsense/),
+  ]);
+});
+
+test("version names plexusctl and plexusd", async ({ node }) => {
+  const socket = ["--socket", node.at("run/plexus.sock")];
+  const { code, out } = await run("version", ...socket);
+  expect([code, out]).toEqual([0, "plexusctl dev (dev)\nplexusd does not answer"]);
+  const json = await run("version", "-o", "json", ...socket);
+  expect(JSON.parse(json.out)).toEqual({ plexusctl: { version: "dev", commit: "dev" } });
 });
 
 test("the overview leaves out the programs that manifests and units start; each has its own help", async () => {
@@ -157,11 +184,21 @@ test("config check reports every problem with its line, or ok", async ({ node })
   expect(bad.code).toBe(1);
   expect(bad.err.split("\n")).toEqual([
     expect.stringContaining(`${file}:1: logLevel: `),
-    `${file}:2: httpp: unknown key, got "off"`,
+    `${file}:2: httpp: unknown key, got "off"; did you mean http?`,
   ]);
   await writeFile(file, "logLevel: debug\n");
   expect(await run("config", "check", file)).toEqual({ code: 0, out: `${file}: ok`, err: "" });
   expect((await run("config", "check", node.at("none"))).code).toBe(1);
+});
+
+test("config check - reads stdin", async () => {
+  const err: string[] = [];
+  const input = (async function* () {
+    yield Buffer.from("logLevle: debug\n");
+  })();
+  const output = { out: vi.fn(), err: (line: string) => err.push(line), input };
+  expect(await runCli(["config", "check", "-"], output)).toBe(1);
+  expect(err).toEqual(['stdin:1: logLevle: unknown key, got "debug"; did you mean logLevel?']);
 });
 
 test.for([
@@ -286,11 +323,11 @@ test("records lists pods and their networks", async ({ node, store }) => {
     "default/db   c-db       eth0=cbr0                     2026-01-01T00:00:00.000Z",
     "default/web  c-web      eth0=cbr0,net1=default/net-a  2026-01-01T00:00:00.000Z",
   ]);
-  const json = await run("records", "--state-dir", node.at("state"), "--json");
-  expect(json.out.split("\n").map((line) => JSON.parse(line).containerId)).toEqual([
-    "c-db",
-    "c-web",
-  ]);
+  for (const format of ["json", "yaml"]) {
+    const listed = await run("records", "--state-dir", node.at("state"), "-o", format);
+    const records = parse(listed.out) as AttachmentRecord[];
+    expect(records.map(({ containerId }) => containerId)).toEqual(["c-db", "c-web"]);
+  }
   await writeFile(node.at("state/c-x@eth0.record"), "{");
   expect(await run("records", "--state-dir", node.at("state"))).toMatchObject({
     code: 1,

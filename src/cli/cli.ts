@@ -4,6 +4,7 @@ import { doctorCommand } from "#cli/inspect/doctor/doctor.ts";
 import { explainCommand } from "#cli/inspect/explain/explain.ts";
 import { recordsCommand } from "#cli/inspect/records.ts";
 import { statusCommand } from "#cli/inspect/status.ts";
+import { versionCommand } from "#cli/inspect/version.ts";
 import { migrateCommand } from "#cli/migrate/migrate.ts";
 import { dockerCommand } from "#cli/node/docker.ts";
 import { gcCommand } from "#cli/node/gc.ts";
@@ -12,6 +13,7 @@ import { refreshCommand } from "#cli/node/refresh.ts";
 import { sandboxesCommand } from "#cli/node/sandboxes.ts";
 import { uninstallCommand } from "#cli/node/uninstall.ts";
 import { uninstallClusterCommand } from "#cli/node/uninstall-cluster.ts";
+import { didYouMean } from "#lib/did-you-mean.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliStreams, type Command, ExitCode } from "./command.ts";
 import type { Flag } from "./flags.ts";
@@ -30,6 +32,7 @@ const commands: readonly Command[] = [
   installCommand,
   uninstallCommand,
   migrateCommand,
+  versionCommand,
 ];
 
 /** What manifests and units start, and no operator calls: not in the overview. */
@@ -51,6 +54,7 @@ export async function runCli(
   output: CliStreams,
   stopping: AbortSignal = neverStopping,
 ): Promise<ExitCode> {
+  if (argv[0] === "help") return runCli([...argv.slice(1), "--help"], output, stopping);
   const command = commandOf(argv);
   if (command === undefined) return noCommand(argv, output);
   const rest = argv.slice(wordsOf(command).length);
@@ -60,8 +64,8 @@ export async function runCli(
   }
   const parsed = parseCommandLine(command, rest);
   if ("problem" in parsed) {
-    output.err(`plexusctl ${command.name}: ${parsed.problem}`);
     output.err(usageOf(command));
+    output.err(`plexusctl ${command.name}: ${parsed.problem}`);
     return ExitCode.WrongUsage;
   }
   try {
@@ -82,14 +86,21 @@ function wordsOf({ name }: Command): string[] {
   return name.split(" ");
 }
 
-function noCommand(argv: readonly string[], output: CliStreams): ExitCode {
-  if (["--help", "-h", "help"].includes(argv[0] ?? "")) {
+function noCommand([word, ...rest]: readonly string[], output: CliStreams): ExitCode {
+  if (word === "--help" || word === "-h") {
     output.out(overview());
     return ExitCode.Done;
   }
-  if (argv.length > 0) output.err(`plexusctl: unknown command ${JSON.stringify(argv.join(" "))}`);
-  output.err(overview());
+  if (word === undefined) output.err(overview());
+  else output.err(unknownCommand(word, rest));
   return ExitCode.WrongUsage;
+}
+
+function unknownCommand(word: string, rest: readonly string[]): string {
+  const names = commands.map(({ name }) => name);
+  const meant = didYouMean(word, names) || didYouMean([word, ...rest].join(" "), names);
+  const list = meant || "; plexusctl --help lists the commands";
+  return `plexusctl: unknown command ${JSON.stringify(word)}${list}`;
 }
 
 /** The list of commands. */
@@ -97,7 +108,7 @@ function overview(): string {
   return [
     "plexusctl: Plexus on this node",
     "",
-    "usage: plexusctl COMMAND [flags]; plexusctl COMMAND --help",
+    "usage: plexusctl COMMAND [flags]; plexusctl help COMMAND",
     "",
     ...columns(commands.map(({ name, summary }) => [`  ${name}`, summary])),
   ].join("\n");

@@ -1,5 +1,5 @@
 /** Set by the bundler. */
-interface BuildInfo {
+export interface BuildInfo {
   readonly version: string;
   readonly commit: string;
 }

@@ -14,11 +14,17 @@ import { serveOneCall } from "./serve.ts";
 /** This process's end of the socket pair to the shim. */
 const shimDescriptor = 3;
 
+const usage = `plexus-standalone: serves one call of the container runtime while plexusd does not run
+
+The shim starts it, without arguments (docs/operations/standalone.md).
+`;
+
 /**
  * Serves the call of the shim that started this process, which prints the answer. If this process
  * fails, the shim acts as when plexusd crashes: it replays the teardown plan and says so.
  */
 async function main(): Promise<void> {
+  if (process.argv.length > 2) return void writeSync(1, usage);
   // fetch() would send the requests to the API server through them; plexusd does not, either.
   for (const name of ["http_proxy", "https_proxy", "all_proxy"]) {
     delete process.env[name];

@@ -1,4 +1,6 @@
 import { readFile } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { command, ExitCode } from "#cli/command.ts";
 import { deployedView, unseenPaths } from "#daemon/config/host-paths.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
@@ -8,16 +10,19 @@ import { errorMessage } from "#lib/error-message.ts";
 export const configCheckCommand = command({
   name: "config check",
   positionals: "FILE",
-  summary: "check a configuration file of plexusd",
+  summary: "check a configuration file of plexusd, or stdin (-)",
   description: `Prints every problem as FILE:LINE: KEY: PROBLEM; docs/user/configuration.md lists the keys.
 
 Warns of paths that plexusd cannot see in its container. In the image these are the paths that are
 not mounted; elsewhere, those that the manifests in deploy/ do not mount.`,
   flags: {},
   failsWhen: "the file has a problem; warnings alone are 0",
-  async run({ positionals: [path = ""] }, output) {
+  async run({ positionals: [name = ""] }, output) {
+    const isStdin = name === "-";
+    const path = isStdin ? "stdin" : name;
     try {
-      const config = parseConfig(await readFile(path, "utf8"), path);
+      const given = isStdin ? text(output.input ?? Readable.from([])) : readFile(path, "utf8");
+      const config = parseConfig(await given, path);
       const here = await readHostView();
       const view = here === wholeHost ? deployedView(config) : here;
       for (const each of unseenPaths(config, view)) output.err(`${path}: warning: ${each}`);

@@ -1,6 +1,7 @@
-import { askAdmin, podPath } from "#cli/admin.ts";
+import { adminFlags, askAdmin, podPath } from "#cli/admin.ts";
 import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
 import { commonFlags, textFlag } from "#cli/flags.ts";
+import { print } from "#cli/output-format.ts";
 import { podName } from "#cli/pod-name.ts";
 import { table } from "#cli/table.ts";
 import { claimedDevicesPage, type DevicesByResource } from "#daemon/admin/claimed-devices.ts";
@@ -16,7 +17,7 @@ import { readRecords } from "./read-records.ts";
 const flags = {
   "state-dir": commonFlags.stateDir,
   "kubelet-dir": textFlag("DIR", "the kubelet's directory", defaultPaths.kubeletDir),
-  socket: commonFlags.socket,
+  ...adminFlags,
 } as const;
 
 export const devicesCommand = command({
@@ -46,11 +47,14 @@ async function devices(line: CommandLine<typeof flags>, output: CliStreams): Pro
     answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : [])),
     own.flatMap(({ attachments }) => attachments),
   );
-  if (rows.length > 0) {
-    for (const row of table(["DEVICE", "RESOURCE", "NETWORK", "SOURCE"], rows)) output.out(row);
-  } else if (problems.length === 0) {
-    output.out(`pod ${pod.namespace}/${pod.name} was allocated no devices`);
-  }
+  const value = rows.map(([device, resource, network, source]) => {
+    return { device, resource, network, source };
+  });
+  const none =
+    problems.length > 0 ? [] : [`pod ${pod.namespace}/${pod.name} was allocated no devices`];
+  const text = () =>
+    rows.length > 0 ? table(["DEVICE", "RESOURCE", "NETWORK", "SOURCE"], rows) : none;
+  print(output, line.flags.output, { value, text });
   for (const { reason } of problems) output.err(errorMessage(reason));
   return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;
 }

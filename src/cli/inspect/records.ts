@@ -1,5 +1,6 @@
 import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, switchFlag } from "#cli/flags.ts";
+import { outputFlag, print } from "#cli/output-format.ts";
 import { table } from "#cli/table.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
@@ -20,7 +21,7 @@ export const recordsCommand = command({
     orphans: switchFlag(
       "only records of sandboxes that no longer exist, with the reason: an ADD or a teardown was interrupted, a teardown failed, or the node was rebooted since",
     ),
-    json: switchFlag("the records themselves, one JSON object a line"),
+    output: outputFlag,
   },
   failsWhen: "records are damaged or cannot be read; stderr has them",
   async run({ flags }, output) {
@@ -30,10 +31,8 @@ export const recordsCommand = command({
       .map((record) => ({ record, reason: leftoverReason(record, current) }))
       .filter(({ reason }) => !flags.orphans || reason !== undefined)
       .toSorted((a, b) => sandboxName(a.record).localeCompare(sandboxName(b.record)));
-    const lines = flags.json
-      ? listed.map(({ record }) => JSON.stringify(record))
-      : tableOf(listed, flags.orphans);
-    for (const line of lines) output.out(line);
+    const value = listed.map(({ record }) => record);
+    print(output, flags.output, { value, text: () => tableOf(listed, flags.orphans) });
     for (const each of damaged) output.err(each.reason);
     return damaged.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },

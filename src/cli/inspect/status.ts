@@ -1,16 +1,16 @@
-import { askAdmin } from "#cli/admin.ts";
+import { adminFlags, askAdmin } from "#cli/admin.ts";
 import { command, ExitCode } from "#cli/command.ts";
-import { commonFlags } from "#cli/flags.ts";
+import { print } from "#cli/output-format.ts";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 
 export const statusCommand = command({
   name: "status",
   summary: "show the status of plexusd on this node",
-  flags: { socket: commonFlags.socket },
+  flags: adminFlags,
   failsWhen: "plexusd is not ready or does not answer",
   async run({ flags }, output) {
     const status = await askAdmin<NodeStatus>(flags.socket, "/node");
-    for (const line of linesOf(status)) output.out(line);
+    print(output, flags.output, { value: status, text: () => linesOf(status) });
     return status.notReady.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },
 });

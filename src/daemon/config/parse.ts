@@ -10,11 +10,13 @@ import {
 } from "yaml";
 import { formerKeys } from "#engine/config-keys.ts";
 import { schemaOf } from "#engine/config-table.ts";
+import { didYouMean } from "#lib/did-you-mean.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { exactNumber, isJsonObject } from "#lib/json.ts";
 import { fieldPath, problemsOf } from "#lib/parsing/parse-with.ts";
 import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
 import { configFromFile, type DaemonConfig, fileKeys } from "./config.ts";
+import { primaryKeys } from "./daemon-keys.ts";
 
 /** The schema of the configuration file. @internal */
 export const configSchema = schemaOf(fileKeys);
@@ -69,13 +71,23 @@ export function parseFile(
   const problems = problemsOf(parsed.error, value).map(({ path, reason }): ConfigProblem => {
     const { line } = lines.linePos(offsetOf(path, document));
     const key = fieldPath(path);
-    const instead = Object.hasOwn(formerKeys, key) ? `; use ${formerKeys[key]}` : "";
-    return { line: line || 1, key, problem: `${reason}${instead}` };
+    return { line: line || 1, key, problem: `${reason}${insteadOf(key, reason)}` };
   });
   throw new ConfigError(
     source,
     problems.sort((a, b) => a.line - b.line),
   );
+}
+
+const knownKeys = [
+  ...Object.keys(fileKeys),
+  ...Object.keys(primaryKeys).map((name) => `primary.${name}`),
+];
+
+/** What to write instead of an unknown key, if that is known. */
+function insteadOf(key: string, reason: string): string {
+  if (Object.hasOwn(formerKeys, key)) return `; use ${formerKeys[key]}`;
+  return reason.startsWith("unknown key") ? didYouMean(key, knownKeys) : "";
 }
 
 /** Plugins get the integers of inline configurations unchanged, as those of definitions. */

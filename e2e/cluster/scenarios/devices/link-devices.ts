@@ -57,8 +57,8 @@ export async function addressesOf(scene: Scene): Promise<Record<string, string>>
 
 /** The record of a pod's attachments. @throws Error when there is none */
 export async function recordOf({ target }: Scene, name: string): Promise<AttachmentRecord> {
-  const lines = (await plexusctl(target, "records", "--json")).trim().split("\n");
-  const records = lines.map((line) => JSON.parse(line) as AttachmentRecord);
+  const listed = await plexusctl(target, "records", "--output=json");
+  const records = JSON.parse(listed) as AttachmentRecord[];
   const found = records.find(({ pod }) => pod?.name === name);
   if (found === undefined) throw new Error(`there is no record of pod ${name}`);
   return found;

@@ -1,5 +1,6 @@
 import { adminFlags, askAdmin, PlexusdUnavailable } from "#cli/admin.ts";
 import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { print } from "#cli/output-format.ts";
 import { columns } from "#cli/table.ts";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -25,8 +26,7 @@ async function doctor(
   output: CliStreams,
 ): Promise<ExitCode> {
   const findings = await examine(flags.socket);
-  if (flags.output === "json") output.out(JSON.stringify(findings));
-  else for (const line of textOf(findings)) output.out(line);
+  print(output, flags.output, { value: findings, text: () => textOf(findings) });
   return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
 }
 

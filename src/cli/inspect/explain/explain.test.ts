@@ -209,9 +209,9 @@ test("explain reports that plexusd does not answer, in text and JSON", async () 
   expect(JSON.parse(json.out).advice.finding).toBe("DaemonUnavailable");
 });
 
-test("explain and doctor reject output formats other than text and json", async () => {
-  expect((await run("explain", "-o", "yaml", "a/b")).code).toBe(2);
-  expect((await run("doctor", "-o", "yaml")).code).toBe(2);
+test("explain and doctor reject output formats other than text, json and yaml", async () => {
+  expect((await run("explain", "-o", "wide", "a/b")).code).toBe(2);
+  expect((await run("doctor", "-o", "wide")).code).toBe(2);
 });
 
 test("status prints the counts of plexusd, and why it is not ready", async () => {

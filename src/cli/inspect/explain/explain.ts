@@ -1,6 +1,7 @@
 import { adminFlags, askAdmin, PlexusdUnavailable, podPath } from "#cli/admin.ts";
 import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
 import { switchFlag } from "#cli/flags.ts";
+import { print } from "#cli/output-format.ts";
 import { podName } from "#cli/pod-name.ts";
 import type { Advice, Explanation } from "#engine/explain/explanation.ts";
 import { explanationText } from "./explanation-text.ts";
@@ -34,16 +35,14 @@ async function explain(
   output: CliStreams,
 ): Promise<ExitCode> {
   const pod = podName(positionals[0]);
-  const isJson = format === "json";
   try {
     const explanation = await askAdmin<Explanation>(socket, podPath(pod));
-    const lines = isJson ? [JSON.stringify(explanation)] : explanationText(explanation);
-    for (const line of lines) output.out(line);
+    print(output, format, { value: explanation, text: () => explanationText(explanation) });
     return explanation.advice.ok ? ExitCode.Done : ExitCode.Failed;
   } catch (error) {
     if (!(error instanceof PlexusdUnavailable)) throw error;
     const advice = plexusdAway(error);
-    output.out(isJson ? JSON.stringify({ pod, advice }) : advice.sentence);
+    print(output, format, { value: { pod, advice }, text: () => [advice.sentence] });
     return ExitCode.Failed;
   }
 }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { parse } from "yaml";
 import { lastEvents } from "./last-events.ts";
 
 /*
@@ -97,11 +98,12 @@ test.each([
     `--context=x --as=it's -n kube-system exec -i ${plexusctl} explain -o json --events shop/web`,
   ],
   ["doctor node-1 -n network", `-n network exec ${plexusctl} doctor -o text`],
-  ["records node-1 --orphans", `-n kube-system exec ${plexusctl} records --orphans`],
+  ["records node-1 --orphans", `-n kube-system exec ${plexusctl} records -o text --orphans`],
+  ["records node-1 -o yaml", `-n kube-system exec ${plexusctl} records -o yaml`],
   ["refresh web net1", `-n kube-system exec ${plexusctl} refresh shop/web net1`],
-  ["refresh net1 -n other", "usage: kubectl plexus explain"],
+  ["refresh net1 -n other", "usage: kubectl plexus refresh POD INTERFACE"],
   ["forget node-1", `-n kube-system exec ${plexusctl} gc --forget-leftovers`],
-  ["forget node-1 --orphans", "usage: kubectl plexus explain"],
+  ["forget node-1 --orphans", "usage: kubectl plexus forget NODE"],
 ])("takes flags anywhere: %s", async (line, answer) => {
   const { stdout, stderr } = await run(line.split(" "));
   expect(`${stdout}${stderr}`).toContain(answer);
@@ -216,6 +218,8 @@ test("doctor -o json prints one document that names the nodes", async () => {
     { node: "node-1", findings },
     { node: "node-2", findings },
   ]);
+  const yaml = await run(["doctor", "-o", "yaml"], { ...twoNodes, exec });
+  expect(parse(yaml.stdout)).toEqual(JSON.parse(ofAll.stdout));
   const ofOne = await run(["doctor", "-o", "json", "node-1"], { exec });
   expect(JSON.parse(ofOne.stdout)).toEqual([{ node: "node-1", findings }]);
 });
@@ -302,19 +306,18 @@ test.each([
 });
 
 test.each([
-  [["explain", "-o"], "-o must be text or json, not ''"],
-  [["doctor", "--output", "yaml"], "--output must be text or json, not 'yaml'"],
+  [["explain", "-o"], "-o must be text, json or yaml, not ''"],
+  [["doctor", "--output", "wide"], "--output must be text, json or yaml, not 'wide'"],
   [["explain", "-n"], "-n needs a value"],
   [["explain", "web", "--context"], "--context needs a value"],
-  [["explain", "-x", "web"], "usage: kubectl plexus explain"],
-  [["explain", "--orphans", "web"], "usage: kubectl plexus explain"],
-  [["explain"], "usage: kubectl plexus explain"],
-  [["doctor", "node-1", "node-2"], "usage: kubectl plexus explain"],
-  [["restart"], "usage: kubectl plexus explain"],
-])("reports wrong usage: %j", async (args, message) => {
-  const { exitCode, stderr } = await run(args);
-  expect(exitCode).toBe(2);
-  expect(stderr).toContain(message);
+  [["explain", "-x", "web"], "unknown flag -x; kubectl plexus help lists the flags"],
+  [["explain", "--orphans", "web"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
+  [["explain"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
+  [["doctor", "node-1", "node-2"], "usage: kubectl plexus doctor [NODE]"],
+  [["restart"], "unknown command restart; there are explain refresh doctor records version forget"],
+])("reports wrong usage in one line: %j", async (args, message) => {
+  const stderr = `kubectl plexus: ${message}`;
+  expect(await run(args)).toEqual({ exitCode: 2, stdout: "", stderr });
 });
 
 /** Runs this plexusctl instead of that in plexusd's pod; no plexusd answers it. */

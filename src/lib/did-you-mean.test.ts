@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { didYouMean } from "./did-you-mean.ts";
+
+const known = [
+  "records",
+  "doctor",
+  "status",
+  "gc",
+  "config check",
+  "logLevel",
+  "namespaceIsolation",
+];
+
+test.each([
+  ["recrods", "records"],
+  ["record", "records"],
+  ["doctr", "doctor"],
+  ["stauts", "status"],
+  ["gcc", "gc"],
+  ["config", "config check"],
+  ["loglevle", "logLevel"],
+  ["namespace-isolation", "namespaceIsolation"],
+])("didYouMean(%j) is %j", (word, name) => {
+  expect(didYouMean(word, known)).toBe(`; did you mean ${name}?`);
+});
+
+test.each(["frobnicate", "", "x"])("didYouMean(%j) says nothing", (word) => {
+  expect(didYouMean(word, known)).toBe("");
+});
