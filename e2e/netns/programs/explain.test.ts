@@ -44,7 +44,14 @@ const cases: Readonly<Record<string, Case>> = {
   "a range without a free address": {
     net: bridge("net", 90, { ipam: small }),
     before: async ({ node }) => (await node.newPod({ networks: "net" })).mustAdd(),
-    ...{ finding: "IpamExhausted", quotes: /no IP addresses available/ },
+    ...{
+      finding: "IpamExhausted",
+      quotes: /no IP addresses available.* held by default\/\S+ \(10\.90/,
+    },
+  },
+  "a plugin that finds no IPAM plugin": {
+    net: bridge("net", 94, { ipam: { type: "no-such-ipam" } }),
+    ...{ finding: "PluginMissing", quotes: /failed to find plugin "no-such-ipam"/ },
   },
   "an address that another pod has": {
     net: bridge("net", 91, pool(hostLocal(91))),

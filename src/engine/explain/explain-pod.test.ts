@@ -251,12 +251,26 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
   [
     "a pod whose ADD runs",
     "BeingAttached",
-    unfinished((lab) => void lab.records.locked.add("c1")),
+    unfinished((lab) => {
+      lab.advance(30_000);
+      lab.records.locked.add("c1");
+    }),
     "since 2026-",
     "network default/net-a is not attached yet",
     "a DHCP server",
   ],
-  ["a pod whose ADD was interrupted", "AddInterrupted", unfinished(() => undefined), "new sandbox"],
+  [
+    "a pod whose ADD has hardly begun",
+    "BeingAttached",
+    unfinished(() => undefined),
+    "default/net-a",
+  ],
+  [
+    "a pod whose ADD was interrupted",
+    "AddInterrupted",
+    unfinished((lab) => lab.advance(30_000)),
+    "new sandbox",
+  ],
   [
     "an annotation that changed after the ADD",
     "AnnotationChanged",

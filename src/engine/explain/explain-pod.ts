@@ -3,6 +3,7 @@ import { missingNetworks, type PodState, statusEntries } from "#engine/check/not
 import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
+import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { PluginLookup } from "#engine/ports/host.ts";
@@ -87,13 +88,14 @@ export async function explainPod(
   return { ...explanation, advice: { ...advice, sentence: `${advice.sentence}${holders}` } };
 }
 
-/** While the shim of an ADD lives, the sandbox is locked. */
+/** While the shim of an ADD lives, the sandbox is locked; it may end at this moment. */
 async function addState(
-  { records }: EngineDeps,
+  { records, clock }: EngineDeps,
   record: AttachmentRecord,
 ): Promise<ExplainedRecord["add"]> {
   if (!mayRun(record) || addHasEnded(record)) return undefined;
-  return (await records.isLocked(record.containerId)) ? "running" : "interrupted";
+  const isLocked = await records.isLocked(record.containerId);
+  return isLocked || !isInterruptedAdd(record, clock()) ? "running" : "interrupted";
 }
 
 function explainedHotPlug(last: LastAttempt | undefined): ExplainedHotPlug | undefined {
