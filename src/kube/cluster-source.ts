@@ -8,8 +8,9 @@ import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataOnly, nadOf, podOf } from "./objects.ts";
 
 /** What an {@link ApiClusterSource} needs of a cache. */
-export interface ObjectCache<T> {
+interface ObjectCache<T> {
   get(key: string): T | undefined;
+  values(): Iterable<T>;
   readonly synced: boolean;
   readonly failure: Error | undefined;
 }
@@ -81,6 +82,10 @@ export class ApiClusterSource implements ClusterSource {
       options.signal,
     );
     return object === undefined ? undefined : nadOf(object);
+  }
+
+  knownNads(): Iterable<NetworkAttachmentDefinition> {
+    return this.#options.nads.values();
   }
 
   /**

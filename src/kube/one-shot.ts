@@ -9,7 +9,7 @@ import type { ResourceApi } from "#engine/ports/devices.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
-import { ApiClusterSource, type ObjectCache } from "./cluster-source.ts";
+import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import { podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
@@ -26,7 +26,7 @@ export interface OneShotKube {
 }
 
 /** There is no time to fill a cache. */
-const noCache: ObjectCache<never> = { get: () => undefined, synced: true, failure: undefined };
+const noCache = { get: () => undefined, values: () => [], synced: true, failure: undefined };
 
 /** Serves a call with a client, which closes with it. */
 export function openKubeOnce(options: {

@@ -72,6 +72,10 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     return this.#find((objects) => objects.nads, ref);
   }
 
+  knownNads(): NetworkAttachmentDefinition[] {
+    return [...this.#files.values()].flatMap((file) => file.objects.nads);
+  }
+
   notReadyReason(): string | undefined {
     const ofFiles = [...this.#files.values()].flatMap((file) => file.problem ?? []);
     const problems = [...(this.#unreadable === undefined ? [] : [this.#unreadable]), ...ofFiles];

@@ -8,6 +8,15 @@ export interface IsolationRules {
   readonly globalNamespaces?: readonly string[] | undefined;
 }
 
+/** Whether a pod of a namespace may use the networks of another. */
+export function mayUse(
+  podNamespace: string,
+  namespace: string,
+  { namespaceIsolation, globalNamespaces = ["default"] }: IsolationRules,
+): boolean {
+  return !namespaceIsolation || [podNamespace, ...globalNamespaces].includes(namespace);
+}
+
 /**
  * Checks that a pod of a namespace may use a network (multi-network specification v1.1 §7.4). Call
  * it for every network of the annotations, also of the default-network annotation, which Multus
@@ -17,9 +26,9 @@ export interface IsolationRules {
 export function checkNamespaceAccess(
   podNamespace: string,
   { namespace, name }: { readonly namespace: string; readonly name: string },
-  { namespaceIsolation, globalNamespaces = ["default"] }: IsolationRules,
+  rules: IsolationRules,
 ): void {
-  if (!namespaceIsolation || [podNamespace, ...globalNamespaces].includes(namespace)) return;
+  if (mayUse(podNamespace, namespace, rules)) return;
   throw new CniError(
     "NetworkAccessDenied",
     `namespace isolation: a pod of namespace "${podNamespace}" may not use network "${namespace}/${name}"`,

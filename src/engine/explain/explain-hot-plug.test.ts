@@ -73,7 +73,7 @@ test.each<[title: string, Scene]>([
     "a mistyped definition, which keeps a network that no element names",
     {
       ...{ start: "a,b", edit: "b,bb@x1", finding: "NoNetworkFound" },
-      says: "Could not plug default/bb (x1): there is no NetworkAttachmentDefinition default/bb, which the pod asks for. Create the definition, or correct name and namespace in the annotation; plexusd tries again in 37 s.",
+      says: "Could not plug default/bb (x1): there is no NetworkAttachmentDefinition default/bb, which the pod asks for; did you mean b? Create the definition, or correct name and namespace in the annotation; plexusd tries again in 37 s.",
       shows: [
         "net2 default/b: ",
         "- default/bb: plug failed",

@@ -27,6 +27,22 @@ test("a missing definition is the event that Multus's users have alerts for: NoN
   expect([lab.events.recorded.length, type, reason]).toEqual([1, "Warning", "NoNetworkFound"]);
 });
 
+test.each([
+  ["storag", {}, "default/storag, which the pod asks for; did you mean storage?"],
+  ["db", {}, "default/db, which the pod asks for; did you mean shop/db?"],
+  ["db", { namespaceIsolation: true }, "default/db, which the pod asks for"],
+  ["shop/secrt", {}, "shop/secrt, which the pod asks for"],
+])("a missing definition %s may be another one: %j", async (networks, conf, problem) => {
+  const lab = asking(networks, conf);
+  lab.source.addNad("default/storage", network("storage"));
+  lab.source.addNad("shop/db", network("db"));
+  lab.source.addNad("shop/secret", network("secret"));
+  const msg = expect.stringMatching(
+    new RegExp(`NetworkAttachmentDefinition ${problem.replace("?", "\\?")}$`),
+  );
+  expect((await lab.add(web)).json).toMatchObject({ msg });
+});
+
 /** Definitions that are all asked for before the first one is answered, and the last one first. */
 function withSlowDefinitions(lab: EngineLab, count: number): void {
   const getNad = lab.source.getNad.bind(lab.source);

@@ -2,8 +2,9 @@ import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { noSource } from "#engine/plan/pod/pod.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import { didYouMean } from "#lib/did-you-mean.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { checkNamespaceAccess } from "#npwg/isolation.ts";
+import { checkNamespaceAccess, mayUse } from "#npwg/isolation.ts";
 import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
@@ -148,9 +149,30 @@ export async function selectedNetwork(
   if (nad === undefined) {
     const name = `${selection.namespace}/${selection.name}`;
     const message = `there is no NetworkAttachmentDefinition ${name}, which the pod asks for`;
-    throw new CniError("NoNetworkFound", message);
+    throw new CniError("NoNetworkFound", `${message}${meantNetwork(ctx, pod, selection)}`);
   }
   const network = await networkFromNad(ctx, nad);
   const list = withCniArgs(network.list, selection.cniArgs);
   return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
+}
+
+/**
+ * What a name may have meant: the same name in another namespace, or a similar one in the pod's.
+ * Other names of other namespaces are not the pod's owner's to know.
+ */
+function meantNetwork(
+  { deps: { source, definitions = source }, config }: Parameters<typeof networkFromNad>[0],
+  pod: PodName,
+  { name }: NetworkSelection,
+): string {
+  const known = [...(definitions?.knownNads?.() ?? [])];
+  const namesake = known.find(
+    (nad) => nad.name === name && mayUse(pod.namespace, nad.namespace, config),
+  );
+  if (namesake !== undefined) return `; did you mean ${namesake.namespace}/${name}?`;
+  const near = known.filter(({ namespace }) => namespace === pod.namespace);
+  return didYouMean(
+    name,
+    near.map((nad) => nad.name),
+  );
 }

@@ -35,6 +35,8 @@ export interface DefinitionSource {
     ref: { namespace: string; name: string },
     options: { signal?: AbortSignal },
   ): Promise<NetworkAttachmentDefinition | undefined>;
+  /** Those that are known without asking, to suggest one for a wrong name. @default none */
+  knownNads?(): Iterable<NetworkAttachmentDefinition>;
 }
 
 /** Where pods and NetworkAttachmentDefinitions come from. */

@@ -67,6 +67,10 @@ export class FakeSource implements ClusterSource {
     return this.#nads.get(`${ref.namespace}/${ref.name}`);
   }
 
+  knownNads(): Iterable<NetworkAttachmentDefinition> {
+    return this.#nads.values();
+  }
+
   notReadyReason(): string | undefined {
     return this.notReady;
   }
