@@ -1,10 +1,9 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { text } from "node:stream/consumers";
 import { oneLine } from "#lib/one-line.ts";
 
 /** Also for programs that plugins execute, such as iptables. */
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/** Of each stream: the links of a host with thousands of containers have less. */
+const maxBuffer = 16 * 1024 * 1024;
 
 /** How a program is run. */
 export interface RunOptions {
@@ -14,26 +13,32 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Whether to resolve for any exit status. @default false */
   readonly mayFail?: boolean;
+  /** After this time it gets SIGTERM, and SIGKILL 5 s later; 0 = never. @default 30 s */
+  readonly timeoutMs?: number;
+  /** The same when it is aborted. */
+  readonly stopping?: AbortSignal;
 }
 
-/** Runs a program; resolves to its exit status and output. @throws Error when it cannot be started, or fails without `mayFail` */
+/**
+ * Runs a program; resolves to its exit status and output.
+ * @throws Error when it cannot be started, takes too long, prints too much, or fails without `mayFail`
+ */
 export async function runProgram(
-  command: readonly string[],
-  { input = "", env = {}, mayFail = false }: RunOptions = {},
+  [file = "", ...args]: readonly string[],
+  { input = "", env = {}, mayFail = false, timeoutMs = 30_000, stopping }: RunOptions = {},
 ) {
-  const [file = "", ...args] = command;
-  const child = spawn(file, args, { cwd: "/", env: { PATH: systemPath, ...env } });
-  // A program may exit without reading its input; its exit status decides.
-  child.stdin.on("error", () => undefined);
-  child.stdin.end(input);
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, "close") as Promise<[number | null]>,
-  ]);
-  const outcome = { exitCode: code ?? -1, stdout, stderr };
-  if (outcome.exitCode === 0 || mayFail) return outcome;
-  throw new Error(
-    `${command.join(" ")}: exit status ${outcome.exitCode}: ${oneLine(stderr.trim())}`,
-  );
+  // Most commands of plexusctl run none.
+  const { execa } = await import("execa");
+  const ended = await execa(file, args, {
+    ...{ cwd: "/", env: { PATH: systemPath, ...env }, extendEnv: false },
+    ...{ input, reject: false, stripFinalNewline: false, maxBuffer, timeout: timeoutMs },
+    ...(stopping && { cancelSignal: stopping }),
+    // A shim detaches what its engine has left when that ends.
+    cleanup: false,
+  });
+  const { exitCode, stdout, stderr, shortMessage = "" } = ended;
+  const isComplete = !(ended.timedOut || ended.isCanceled || ended.isMaxBuffer);
+  if (isComplete && exitCode !== undefined && (mayFail || exitCode === 0))
+    return { exitCode, stdout, stderr };
+  throw new Error(oneLine([shortMessage, stderr].join("\n").trim()));
 }

@@ -26,7 +26,7 @@ that can never succeed. It prints what stays allocated. This works without plexu
   },
   failsWhen:
     "some teardowns still fail, plexusd is unavailable, or the sandbox cannot be forgotten",
-  async run({ flags }, output) {
+  async run({ flags }, output, stopping) {
     if (flags.forget !== "") {
       const { attached, forget: sandbox } = flags;
       return forgetSandbox({ stateDir: flags["state-dir"], sandbox, attached }, output);
@@ -41,7 +41,11 @@ that can never succeed. It prints what stays allocated. This works without plexu
       PLEXUS_SOCKET: flags.socket,
       PLEXUS_STATE_DIR: flags["state-dir"],
     };
-    const { exitCode, stdout, stderr } = await runProgram(command, { env, mayFail: true });
+    const { exitCode, stdout, stderr } = await runProgram(command, {
+      ...{ env, mayFail: true, stopping },
+      // It works on each leftover for a limited time.
+      timeoutMs: 0,
+    });
     for (const line of linesOf(stdout)) output.out(line);
     for (const line of linesOf(stderr)) output.err(line);
     if (exitCode === 0) return ExitCode.Done;

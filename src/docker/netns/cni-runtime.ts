@@ -2,6 +2,9 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { runProgram } from "#lib/run-program.ts";
 
+/** Far more than the shim waits for locks and plugins. */
+const timeoutMs = 600_000;
+
 /** A CNI call for an endpoint. @internal */
 export interface CniCall {
   readonly containerId: string;
@@ -42,7 +45,8 @@ export function shimRuntime(options: {
       PLEXUS_STANDALONE: "",
     };
     const input = JSON.stringify(call.conf);
-    const { exitCode, stdout, stderr } = await runProgram([shim], { input, env, mayFail: true });
+    const options = { input, env, mayFail: true, timeoutMs };
+    const { exitCode, stdout, stderr } = await runProgram([shim], options);
     if (exitCode === 0) return;
     const message = `${shim} ended with ${exitCode}: ${stderr.trim()}`;
     throw printedError(stdout) ?? new CniError("Internal", message);

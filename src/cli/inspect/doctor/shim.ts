@@ -1,8 +1,8 @@
-import { execFile } from "node:child_process";
 import { join } from "node:path";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
+import { runProgram } from "#lib/run-program.ts";
 import type { Finding } from "./finding.ts";
 
 const timeoutMs = 5000;
@@ -12,7 +12,8 @@ export async function shimFinding({ version, commit, dirs }: NodeStatus): Promis
   const path = join(dirs.shimDir, executableNames.shim);
   const check = "shim";
   try {
-    const release = await versionOf(path);
+    const { stdout } = await runProgram([path, "--version"], { timeoutMs });
+    const release = stdout.trim();
     const text = `${path}: ${release}`;
     const isSame = release === `${executableNames.shim} ${version} (${commit})`;
     if (isSame) return { check, verdict: "ok", text };
@@ -26,13 +27,4 @@ export async function shimFinding({ version, commit, dirs }: NodeStatus): Promis
     const text = `${path} cannot be executed: ${errorMessage(error)}; ${step}`;
     return { check, verdict: "problem", text };
   }
-}
-
-function versionOf(path: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    execFile(path, ["--version"], { timeout: timeoutMs, env: {} }, (error, stdout) => {
-      if (error === null) resolve(stdout.trim());
-      else reject(error);
-    });
-  });
 }
