@@ -254,6 +254,19 @@ test.for([
   },
 );
 
+test("getPod() and getNad() do not wait for the LISTs of a plexusd that starts", async ({
+  api,
+}) => {
+  const nads = "network-attachment-definitions";
+  api.put("pods", podObject("web"));
+  api.put(nads, nadObject("net-a"));
+  for (const kind of ["pods", nads]) api.script({ when: isList(kind), answer: "hang", times: 9 });
+  await using kube = await startAdapter(api);
+  expect(await kube.source.getPod(webWithUid, {})).toMatchObject(web);
+  expect(await kube.source.getNad({ ...web, name: "net-a" }, {})).toMatchObject({ name: "net-a" });
+  expect(kube.source.notReadyReason()).toContain("have not been listed yet");
+});
+
 test("notReadyReason() names what is missing until both caches are synced", async ({ api }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isList("pods"), answer: 403, times: 25 });
