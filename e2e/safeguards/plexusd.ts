@@ -112,6 +112,20 @@ export const plexusdMutations: readonly Mutation[] = [
     isSlow: true,
   },
   {
+    name: "plexusd sends few statuses at a time while the API server is slow",
+    file: "src/kube/write-pace.ts",
+    find: "const fewest = 2;",
+    replace: "const fewest = 16;",
+    properties: ["sparing"],
+  },
+  {
+    name: "a status that is being sent is not sent again",
+    file: "src/kube/status-publisher.ts",
+    find: "if (!isDeepStrictEqual({ ...wanted, ...annotations }, wanted)) {",
+    replace: "if (wanted !== undefined) {",
+    properties: ["sparing"],
+  },
+  {
     name: "plexusd keeps what an agent appends to its file",
     file: "src/daemon/cni-conf/reconciler.ts",
     find: "textOf({ own: wanted, chained: this.#chained })",

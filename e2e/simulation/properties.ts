@@ -19,6 +19,7 @@ export const properties = {
   "status eventually":
     "The network-status of a pod lists exactly what is attached once the API server answers.",
   patient: "A status is not written again before the time that the API server names.",
+  sparing: "A busy API server gets one write of each status, and at most two more in all.",
   "as requested":
     "A running pod has the networks of its annotation, and no others, after each edit.",
   "default routes":
@@ -162,6 +163,10 @@ export class Properties implements Observer {
   requestedTooEarly(request: string, askedUs: number): void {
     // Another sandbox may have the same status.
     if (this.#lastAddUs < askedUs) this.violate("patient", request);
+  }
+
+  writtenTooOften(details: string): void {
+    this.violate("sparing", details);
   }
 
   assertionBroken(details: string): void {

@@ -117,6 +117,22 @@ test.for([
   expect(annotationsOf(api)).toEqual(uid && (isWritten ? { [key]: "[]" } : {}));
 });
 
+test("publish() does not send again what is being sent, and the caller waits for that", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  await using started = start(client);
+  const slow = Promise.withResolvers<void>();
+  api.script({ when: isStatusPatch, answer: slow.promise });
+  const first = started.publisher.publish(pod, { [key]: "[]" });
+  await eventually(() => expect(patches(api)).toHaveLength(1));
+  const again = started.publisher.publish(pod, { [key]: "[]" }, { waitsForEnd: true });
+  slow.resolve();
+  expect(await Promise.all([first, again])).toEqual(["settled", "settled"]);
+  expect(patches(api)).toHaveLength(1);
+});
+
 test("publish() replaces an older value that is being retried", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503, times: 3 });

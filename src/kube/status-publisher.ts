@@ -53,6 +53,8 @@ interface Pending {
   readonly pod: PodIdentity;
   /** The latest values; an attempt takes them, and returns them when it fails. */
   annotations: Annotations;
+  /** Those that an attempt has taken. */
+  taken: Annotations;
   /** Those of the last caller. */
   options: Pick<PublishOptions, "isCurrent" | "onPause">;
   /** `pending` when it was given up. */
@@ -157,9 +159,12 @@ export class ApiStatusPublisher implements StatusPublisher {
     const key = `${keyOf(pod)}/${pod.uid}`;
     const running = this.#pending.get(key);
     if (running !== undefined && !running.cancel.signal.aborted) {
-      const merged = { ...running.annotations, ...annotations };
-      if (!isDeepStrictEqual(merged, running.annotations)) running.changed.abort();
-      running.annotations = merged;
+      const wanted = { ...running.taken, ...running.annotations };
+      // What is being sent is not sent again.
+      if (!isDeepStrictEqual({ ...wanted, ...annotations }, wanted)) {
+        running.annotations = { ...running.annotations, ...annotations };
+        running.changed.abort();
+      }
       running.options = options;
       return running;
     }
@@ -169,7 +174,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       if (this.#pending.get(key) === pending) this.#pending.delete(key);
     });
     const pending: Pending = {
-      ...{ key, pod, annotations, options, done, ended },
+      ...{ key, pod, annotations, taken: {}, options, done, ended },
       ...{ cancel: new AbortController(), changed: new AbortController() },
       ...{ deferred: Promise.withResolvers<PublishOutcome>(), hasWarned: false },
       lastAttempts: new Backoff(lastAttempts),
@@ -187,8 +192,10 @@ export class ApiStatusPublisher implements StatusPublisher {
     try {
       while (Object.keys(pending.annotations).length > 0) {
         const taken = pending.annotations;
+        pending.taken = taken;
         pending.annotations = {};
         const { result, retryAfterMs } = await this.#attempt(pending, taken);
+        pending.taken = {};
         if (result === "dropped") return "pending";
         if (result === "gone") return "settled";
         const lateMs = this.#unanswered.mayReplaceMs(pending.key, taken);

@@ -13,6 +13,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ground } from "../world/ground.ts";
 import { WatchStream } from "./watch-stream.ts";
+import type { WriteQueue } from "./write-queue.ts";
 
 /** A pod or a definition as the server has it. */
 export interface KubeObject extends JsonObject {
@@ -44,6 +45,8 @@ export class ApiServer extends ObjectStore {
   events = 0;
   /** Changes with each restart: connections from before are broken. */
   epoch = 0;
+  /** Of a server that is busy. */
+  writes: WriteQueue | undefined;
   #isDown = false;
   readonly #pods = this.collection("pods");
   readonly #nads = this.collection("network-attachment-definitions");

@@ -5,6 +5,7 @@ import type { RequestOutcome } from "../world/faults.ts";
 import type { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
 import type { ApiServer } from "./api-server.ts";
+import type { WriteQueue } from "./write-queue.ts";
 
 /** A request as the code of Plexus makes it. */
 export type ApiRequest = Parameters<ApiClient["json"]>[0];
@@ -12,12 +13,13 @@ export type ApiRequest = Parameters<ApiClient["json"]>[0];
 /** How the server processes a request; an answer that is no success becomes an error. */
 export type Processing<T> = (server: ApiServer, request: StoreRequest) => T | Answer;
 
+const overloaded = failure(429, "TooManyRequests", "the server is overloaded");
 /** What the server answers instead of processing the request. */
 const refusals: Partial<Record<RequestOutcome, Answer>> = {
   "bad request": failure(400, "BadRequest", "admission webhook denied the request"),
   forbidden: failure(403, "Forbidden", "admission webhook denied the request"),
   invalid: failure(422, "Invalid", "admission webhook denied the request"),
-  "too many requests": failure(429, "TooManyRequests", "the server is overloaded"),
+  "too many requests": overloaded,
   "internal error": failure(500, "InternalError", "etcdserver: leader changed"),
   unavailable: failure(503, "ServiceUnavailable", "the server is shutting down"),
 };
@@ -31,7 +33,7 @@ const conflict = failure(409, "Conflict", "the object has been modified");
  * @throws ApiError as the real client does
  */
 export function exchange<T>(request: ApiRequest, processing: Processing<T>): Promise<T> {
-  const { schedule, faults, random } = world();
+  const { schedule, faults, random, api } = world();
   const owner = schedule.current;
   // Code of a process that was killed waits forever.
   if (!owner.isAlive) return new Promise(() => undefined);
@@ -40,26 +42,43 @@ export function exchange<T>(request: ApiRequest, processing: Processing<T>): Pro
   const { outcome, delayUs } = faults.request(request.method ?? "GET", request.path);
   const timeoutUs = request.timeoutMs * 1000;
   const isAnswered = delayUs < timeoutUs && !/lost|late/.test(outcome);
-  if (!isAnswered) schedule.at(timeoutUs, () => reply.fail(timeoutOf(request)));
+  const queue = (request.method ?? "GET") === "GET" ? undefined : api.writes;
+  if (!isAnswered || queue !== undefined)
+    schedule.at(timeoutUs, () => reply.fail(timeoutOf(request)));
   const arrivalUs = outcome === "late" ? timeoutUs + delayUs : random.integer(0, delayUs);
   heedRetryAfter(request, owner);
-  const arrive = (): void => {
-    // The server hears of a client's end.
-    if (outcome === "late" && !owner.isAlive) return;
-    const server = world().api;
-    const { epoch } = server;
-    const result = arrived(request, { outcome, processing });
+  const answer = (result: T | Answer | Error): void => {
+    const { epoch } = api;
     world().note(() => `api: ${owner.name}: ${nameOf(request)}: ${outcome}, ${describe(result)}`);
     if (!isAnswered) return;
     const settle = (): void => {
       if (isFailure(result) && result.status === 429)
         notBefore.set(owner, { of: contentOf(request), atUs: schedule.nowUs + retryAfterUs });
-      reply.settle(server.epoch === epoch ? result : hangUp());
+      reply.settle(api.epoch === epoch ? result : hangUp());
     };
     schedule.at(delayUs - arrivalUs, settle, owner);
   };
+  const serve = (): void => answer(arrived(request, { outcome, processing }));
+  const arrive = (): void => {
+    // The server hears of a client's end.
+    if (outcome === "late" && !owner.isAlive) return;
+    if (queue === undefined) serve();
+    else enter(queue, request, { serve: () => reply.isAwaited && serve(), refuse: answer });
+  };
   schedule.at(arrivalUs, arrive, schedule.outside);
   return reply.promise;
+}
+
+/** A write arrives at a busy server. What its client does not wait for any more is not carried out. */
+function enter(
+  queue: WriteQueue,
+  request: ApiRequest,
+  { serve, refuse }: { serve: () => void; refuse: (answer: Answer) => void },
+): void {
+  const isStatus = /\/pods\//.test(request.path);
+  const tooMany = isStatus ? queue.noteStatus(contentOf(request)) : undefined;
+  if (tooMany !== undefined) world().observer.writtenTooOften(tooMany);
+  if (!queue.take(serve)) refuse(overloaded);
 }
 
 /** What the server has asked of processes with HTTP 429, last. */
@@ -83,6 +102,7 @@ function contentOf({ path, body }: ApiRequest): string {
 /** What the client waits for: an answer, or the abort of its signal. */
 class Reply<T> {
   readonly promise: Promise<T>;
+  isAwaited = true;
   readonly #request: ApiRequest;
   #resolve: (value: T) => void = () => undefined;
   #reject: (error: Error) => void = () => undefined;
@@ -109,6 +129,7 @@ class Reply<T> {
   }
 
   fail(error: unknown): void {
+    this.isAwaited = false;
     this.#request.signal?.removeEventListener("abort", this.#onAbort);
     this.#reject(asApiError(error, nameOf(this.#request)));
   }

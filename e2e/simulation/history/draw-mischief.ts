@@ -1,3 +1,4 @@
+import type { Busy } from "../api/write-queue.ts";
 import { type NetworkName, networks, requestable } from "../node/networks.ts";
 import type { DelegateBehaviour, DiskFault, RequestOutcome } from "../world/faults.ts";
 import type { Random } from "../world/random.ts";
@@ -37,6 +38,8 @@ export type Mischief =
   | ({ readonly kind: "pod removed" } & Window)
   /** Just before its end, plexusd may be killed. */
   | ({ readonly kind: "API down"; readonly killsPlexusd: boolean } & Window)
+  /** It works on few writes at a time, and refuses those for which it has no room. */
+  | ({ readonly kind: "API busy" } & Busy & Window)
   | { readonly kind: "API restart"; readonly atMs: number }
   | { readonly kind: "clock step"; readonly atMs: number; readonly byMs: number }
   /** The machine sleeps: its monotonic clock does not count the time. */
@@ -106,7 +109,7 @@ const outcomes: Readonly<Record<Exclude<RequestOutcome, OutageOutcome>, number>>
   old: 1,
 };
 
-/** Others are drawn by others.ts and draw-edit-mischief.ts. */
+/** Others are drawn by others.ts, draw-edit-mischief.ts and crowd.ts. */
 type Kinds = Readonly<Record<Exclude<Mischief["kind"], OthersKind>, number>>;
 type OthersKind =
   | "definition mistyped"
@@ -114,7 +117,8 @@ type OthersKind =
   | "PATCHes"
   | "plexusd away"
   | "suspend"
-  | "second call";
+  | "second call"
+  | "API busy";
 
 const kinds: Kinds = {
   delegate: 12,
@@ -272,7 +276,16 @@ function drawDiskFault(random: Random): DiskFault {
 }
 
 const harmless: ReadonlySet<Mischief["kind"]> = new Set([
-  ...(["request", "watch", "API restart", "PATCHes", "call", "suspend", "clock step"] as const),
+  ...([
+    "request",
+    "watch",
+    "API restart",
+    "API busy",
+    "PATCHes",
+    "call",
+    "suspend",
+    "clock step",
+  ] as const),
   ...(["definition removed", "definition changed", "definition mistyped"] as const),
 ]);
 

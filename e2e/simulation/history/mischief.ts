@@ -1,4 +1,5 @@
 import { defaultEngineConfig } from "#engine/config.ts";
+import { WriteQueue } from "../api/write-queue.ts";
 import type { Runtime } from "../node/runtime.ts";
 import { inProcess } from "../world/remote.ts";
 import type { Process } from "../world/schedule.ts";
@@ -67,6 +68,7 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
     case "definition removed":
     case "definition changed":
     case "definition mistyped":
+    case "API busy":
     case "API down":
     case "DEL failing":
     case "PATCHes":
@@ -127,6 +129,11 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
     case "definition mistyped":
       putDefinition(api, mischief.network, "mistyped");
       return () => putDefinition(api, mischief.network);
+    case "API busy":
+      api.writes = new WriteQueue(mischief);
+      return () => {
+        api.writes = undefined;
+      };
     case "API down":
       api.stop();
       return () => {

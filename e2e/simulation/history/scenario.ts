@@ -1,6 +1,7 @@
 import type { EngineConfig } from "#engine/config.ts";
 import { isGateway, type NetworkName, requestable } from "../node/networks.ts";
 import { Random } from "../world/random.ts";
+import { drawCrowd } from "./crowd.ts";
 import { drawEditMischief } from "./draw-edit-mischief.ts";
 import { drawKinds, drawMischief, type Mischief } from "./draw-mischief.ts";
 import { drawOthers, type Others } from "./others.ts";
@@ -97,13 +98,14 @@ export function drawScenario(seed: number): Scenario {
     return withFirst(pod, first, ofEdits);
   });
   const ofEdit = hotPlug ? drawEditMischief(ofEdits, pods) : [];
-  return {
+  const scenario = {
     ...{ seed, ...node, pods, hotPlug, publishStatus, others },
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
     hasAgent: node.hasAgent || others.isAgentBlind,
     hasList: node.hasList || others.second?.isListed === true,
     mischief: [...mischief, ...others.mischief, ...ofEdit],
   };
+  return { ...scenario, ...drawCrowd(new Random(seed + 0.625 * 2 ** 32)) };
 }
 
 /** With hot-plug, the primary network often has default routes. */

@@ -76,6 +76,7 @@ export class ShimLab {
       assertionBroken: () => undefined,
       statusNotRecorded: () => undefined,
       requestedTooEarly: () => undefined,
+      writtenTooOften: () => undefined,
     };
     this.world = {
       ...{ random, schedule, faults, observer, disk, kernel: new Kernel(random, disk) },

@@ -45,6 +45,8 @@ export interface Observer {
   delegateEnded(call: DelegateCall, process: Process): void;
   /** A request was repeated before the time that the API server has named. */
   requestedTooEarly(request: string, askedUs: number): void;
+  /** A busy API server has got more writes than its statuses need. */
+  writtenTooOften(details: string): void;
   /** Plexus has found that one of its assertions does not hold. */
   assertionBroken(details: string): void;
   /** A network-status was neither written nor recorded: only the process knows it. */

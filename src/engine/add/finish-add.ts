@@ -81,8 +81,8 @@ async function recordAndPublish(
     if (isFirst) await withdrawStatus(deps, pod, { isAddFailed: true });
     throw failed.reason;
   }
-  if (isFirst) return recordUnpaid(ctx, record, await paid);
-  signal.throwIfAborted();
+  if (!isFirst) signal.throwIfAborted();
+  else if (!(await recordUnpaid(ctx, record, await paid))) return;
   void payAfterAnswer(ctx, record.sandbox, { locks });
 }
 
@@ -93,12 +93,20 @@ function noteResults({ record, attached }: SandboxToFinish, present: KernelInter
   }
 }
 
-/** Records an unpublished status. Never rejects: the pod is attached, and may still get it. */
-async function recordUnpaid(ctx: CallContext, record: AddRecord, owed?: OwedStatus): Promise<void> {
-  if (owed?.pendingStatus === undefined) return;
+/**
+ * Records an unpublished status. Never rejects: the pod is attached, and may still get it.
+ * @returns whether there is one
+ */
+async function recordUnpaid(
+  ctx: CallContext,
+  record: AddRecord,
+  owed?: OwedStatus,
+): Promise<boolean> {
+  if (owed?.pendingStatus === undefined) return false;
   await record
     .update(owed)
     .catch((err: unknown) =>
       ctx.logger.warn({ err }, "cannot record the network-status that is still to be published"),
     );
+  return true;
 }

@@ -51,6 +51,17 @@ test.each(["beforeReply", "afterReply"] as const)(
   },
 );
 
+test("a status that was not written before the answer is owed only until it is written", async () => {
+  const lab = labWithPod({ config: beforeReply });
+  lab.publisher.outcome = "pending";
+  const beforeAnswered = async (): Promise<void> => {
+    expect(await pendingOf(lab)).toBeDefined();
+    lab.publisher.outcome = "settled";
+  };
+  await lab.add({ ...web, beforeAnswered });
+  expect(await pendingOf(lab)).toBeUndefined();
+});
+
 test("ADD publishes status and event after the answer, and records the status before it", async () => {
   const lab = labWithPod();
   await lab.add({
@@ -451,7 +462,8 @@ test.each([
     const lab = labWithPod({ config: beforeReply });
     lab.publisher.outcome = "pending";
     lab.publisher.pause = pause;
-    await lab.add(web);
+    void lab.add({ ...web, beforeAnswered: () => new Promise(() => undefined) });
+    await eventually(async () => expect(await pendingOf(lab)).toBeDefined());
     expect(lab.publisher.requests).toEqual(["default/web"]);
     lab.publisher.pause = undefined;
     lab.source.addPod({ name: "db", uid: "uid-2", annotations: {} });
