@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { nad } from "../../support/node/manifests.ts";
 import { home } from "./target/objects.ts";
-import { plexusctl, plexusdPid, plexusPod } from "./target/plexus.ts";
+import {
+  installPlexus,
+  plexusctl,
+  plexusdPid,
+  plexusPod,
+  readConfig,
+  writeConfig,
+} from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { nodeAddress, type Target } from "./target/target.ts";
 
@@ -22,6 +29,15 @@ export function installScenarios(scene: () => Scene): void {
       const about = ["--field-selector=reason=PlexusConfActive", "--namespace=default"];
       const events = await target.kubectl("get", "events", ...about);
       expect(events).toContain(`node/${target.nodeName}`);
+    });
+
+    test("keeps the operator's settings when its manifests are applied again", async () => {
+      const { target } = scene();
+      const before = await readConfig(target);
+      onTestFinished(() => writeConfig(target, before));
+      await writeConfig(target, `${before}\n# mine\n`);
+      await installPlexus(target);
+      expect(await readConfig(target)).toContain("# mine");
     });
 
     test("creates the CRD with short names, and the CRD rejects a config that is not a string", async () => {

@@ -209,6 +209,14 @@ test("doctor examines twenty nodes at a time, and prints of many only what is no
   });
 });
 
+test("version prints the image of each node", async () => {
+  const served = "echo 'node-1  plexus:1'";
+  expect(await run(["version"], { served })).toMatchObject({
+    exitCode: 0,
+    stdout: "node-1  plexus:1",
+  });
+});
+
 test("doctor -o json prints one document that names the nodes", async () => {
   const findings = [{ check: "shim", verdict: "ok", text: '{"a":1},{"b":"[]"}' }];
   const exec = `cat <<'END'\n${JSON.stringify(findings)}\nEND\n`;
