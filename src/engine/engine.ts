@@ -21,6 +21,7 @@ import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
 import { CallHistory, type FailedAdds } from "#engine/explain/call-history.ts";
+import type { Failure } from "#engine/explain/explain-error.ts";
 import { type ExplainOptions, explainPod } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { gc } from "#engine/gc/gc.ts";
@@ -263,6 +264,17 @@ export class Engine {
   /** Everything known about a pod's networks. @throws CniError when the records cannot be read */
   explain(pod: PodName, options: ExplainOptions): Promise<Explanation> {
     return explainPod({ ...this.#deps, history: this.#history }, pod, options);
+  }
+
+  /** Why the last ADD of the pod failed; undefined if it did not. */
+  failedAdd(pod: PodName): Failure | undefined {
+    const last = this.#history.of(pod).find(({ command }) => command === "ADD");
+    return last?.message === undefined ? undefined : { ...last, message: last.message };
+  }
+
+  /** Notes an ADD that has failed in another process. */
+  noteFailedAdd(pod: PodName, failure: Failure): void {
+    this.#history.add(pod, { command: "ADD", at: this.#deps.now(), ...failure });
   }
 
   /** As {@link CallHistory.failedAdds}, until now. */

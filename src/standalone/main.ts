@@ -9,6 +9,7 @@ import { openBootClock } from "./boot-clock.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
 import { readConfig, readNodeName } from "./kept-files.ts";
+import { reportFailedAdd } from "./report-failed-add.ts";
 import { serveOneCall } from "./serve.ts";
 
 /** This process's end of the socket pair to the shim. */
@@ -32,6 +33,7 @@ async function main(): Promise<void> {
   }
   const logger = stderrLogger(writeToStderr);
   const manifests = process.env.PLEXUS_MANIFESTS;
+  const socket = process.env.PLEXUS_SOCKET ?? defaultPaths.socket;
   const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
   const kept = standalonePaths(stateDir);
   const nodeName = process.env.NODE_NAME ?? readNodeName(kept.nodeName);
@@ -47,6 +49,7 @@ async function main(): Promise<void> {
     clock: openBootClock(process.env.PLEXUS_CLOCK_US),
     now: () => new Date().toISOString(),
     closeOutput,
+    report: (pod, failure) => reportFailedAdd(socket, pod, failure),
     openCluster: (call) => {
       const { manifestsDir: defaultManifests } = defaultPaths;
       const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig };

@@ -1,9 +1,11 @@
 import fs from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { duplexPair } from "node:stream";
+import { text } from "node:stream/consumers";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { sampleMax } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
@@ -24,6 +26,7 @@ import { FileRecordStore } from "#records/file-store.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
 import { openCallCluster } from "./cluster.ts";
 import { readConfig, readNodeName } from "./kept-files.ts";
+import { reportFailedAdd } from "./report-failed-add.ts";
 import { serveOneCall } from "./serve.ts";
 
 /*
@@ -67,6 +70,7 @@ async function call(
     clock: () => performance.now(),
     now: () => "2026-01-01T00:00:00Z",
     closeOutput: () => undefined,
+    report: (pod, failure) => reportFailedAdd(join(stateDir, "plexus.sock"), pod, failure),
     openCluster: (opened) =>
       openCallCluster(opened, {
         manifests: undefined,
@@ -133,6 +137,28 @@ function described(networks: string): object {
   const annotations = { "k8s.v1.cni.cncf.io/networks": networks };
   return { runtimeConfig: { "io.kubernetes.cri.pod-annotations": annotations } };
 }
+
+test("a failed ADD of a pod is reported to plexusd, if it runs", async () => {
+  const conf = { ...described("red"), confDir: join(stateDir, "net.d") };
+  const args = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=1";
+  const { json } = await call("ADD", { conf, args });
+  const reported: unknown[] = [];
+  const plexusd = createServer(async (request, response) => {
+    const { method, url } = request;
+    reported.push({ method, url, ...JSON.parse(await text(request)) });
+    response.end();
+  });
+  plexusd.listen(join(stateDir, "admin-plexus.sock"));
+  onTestFinished(() => void plexusd.close());
+  await call("ADD", { conf, args });
+  expect(reported).toEqual([
+    expect.objectContaining({
+      method: "POST",
+      url: "/pods/shop/web/failed-add",
+      message: json.msg,
+    }),
+  ]);
+});
 
 test.each([
   ["a network that no file has", false, 'shop/red": no net configurations found in'],

@@ -2,10 +2,12 @@ import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { type Call, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
+import type { Failure } from "#engine/explain/explain-error.ts";
 import type {
   ClusterSource,
   DefinitionSource,
   EventRecorder,
+  PodName,
   StatusPublisher,
 } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
@@ -50,6 +52,8 @@ export interface StandaloneOptions {
   readonly now: () => string;
   /** Closes what the container runtime waits for beside the shim. Called after the answer. */
   readonly closeOutput: () => void;
+  /** Tells plexusd why a pod could not be attached. @default does nothing */
+  readonly report?: (pod: PodName, failure: Failure) => Promise<void>;
   /** The call's configuration may name a kubeconfig. */
   readonly openCluster: (call: Call) => Promise<CallCluster>;
 }
@@ -104,6 +108,8 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
     options.closeOutput();
     // What the answer starts has begun by then.
     await nextTurn();
+    const failure = call.pod && engine.failedAdd(call.pod);
+    if (call.pod && failure) await options.report?.(call.pod, failure);
     if (cluster.source !== undefined) await publishPending(engine, { ...options, call, cluster });
   } finally {
     await Promise.all([cluster.close(), records.flush()]);

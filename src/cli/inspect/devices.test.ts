@@ -49,6 +49,7 @@ async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedD
       node: refuse,
       refresh: refuse,
       serveController: refuse,
+      noteFailedAdd: () => undefined,
       claimedDevices: async ({ namespace, name }) => {
         asked.push(`${namespace}/${name}`);
         return claimed;

@@ -17,6 +17,7 @@ import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import type { ConfFiles, PluginLookup } from "#engine/ports/host.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
+import { type AttachmentRecord, sandboxName, usableRecord } from "#engine/record/record.ts";
 import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
 import { buildInfo } from "#lib/build-info.ts";
@@ -28,6 +29,7 @@ import type { Life } from "#serving/life.ts";
 import { agentPlugins, type FindByAgent } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { serveController } from "./controller-request.ts";
+import { parseFailedAdd } from "./failed-add.ts";
 import type { NodeStatus } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
@@ -84,7 +86,7 @@ export class AdminAnswers {
         ...(duties?.lostInterfaces.problems() ?? []),
       ],
       callsInFlight: await this.#options.callsInFlight(),
-      failedAdds: flags.thin ? undefined : this.#failedAdds(),
+      failedAdds: this.#failedAdds(listed.records),
       requestRules: await this.#requestRules(),
       damagedRecords: listed.damaged.map(({ reason }) => reason),
       agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
@@ -93,7 +95,7 @@ export class AdminAnswers {
 
   /** What happened to a pod, and why. @throws CniError when the records cannot be listed */
   async pod(name: PodName): Promise<Explanation> {
-    const { engine, nodeConf, nodeName, config, confFiles, duties, flags } = this.#options;
+    const { engine, nodeConf, nodeName, config, confFiles, duties } = this.#options;
     const status = nodeConf?.status();
     const { cniConfDir, binDirs } = config.current().nodeConf;
     return engine.explain(name, {
@@ -102,7 +104,6 @@ export class AdminAnswers {
         name: nodeName,
         confState: status?.state,
         confReason: status && reasonOf(status),
-        isThin: flags.thin || undefined,
       }),
       conf: await readPlexusConf(cniConfDir, confFiles),
       lastAttempt: duties?.hotPlug.lastAttempt(name),
@@ -152,11 +153,20 @@ export class AdminAnswers {
     return { find: async (name) => asState(await source.getPod(name, {}), this.#options.nodeName) };
   }
 
-  /** Those of pods that are gone do not matter any more, where plexusd watches pods. */
-  #failedAdds(): FailedAdds[] {
+  /**
+   * Neither of pods that are gone, where plexusd watches pods, nor of those that plexus-standalone has
+   * attached since.
+   */
+  #failedAdds(records: readonly AttachmentRecord[]): FailedAdds[] {
     const { cluster, engine } = this.#options;
     const pods = cluster.node?.nodePods.list().map(({ namespace, name }) => `${namespace}/${name}`);
-    return engine.failedAdds((pod) => pods?.includes(pod) ?? true);
+    const attached = new Set(records.filter(usableRecord).map(sandboxName));
+    return engine.failedAdds((pod) => !attached.has(pod) && (pods?.includes(pod) ?? true));
+  }
+
+  /** Notes what plexus-standalone reports of a pod. @throws Error for a body that it cannot read */
+  noteFailedAdd(pod: PodName, body: string): void {
+    this.#options.engine.noteFailedAdd(pod, parseFailedAdd(body));
   }
 
   /** The rules that calls apply; a runtime configuration that cannot be used is ignored. */

@@ -7,17 +7,20 @@ import { expect, onTestFinished, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { startAdminServer } from "./admin-server.ts";
+import { parseFailedAdd } from "./failed-add.ts";
 
 async function serve() {
   const dir = await mkdtemp(join(tmpdir(), "plexus-admin-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const socketPath = join(dir, "admin.sock");
   const logger = new FakeLogger();
+  const noted: unknown[] = [];
   const answers = {
     node: () => Promise.reject(new Error("no node")),
     pod: () => Promise.reject(new Error("no disk")),
     claimedDevices: async () => ({ "vendor.example/vf": [] }),
     refresh: async () => ({ state: "settled" as const, operations: [] }),
+    noteFailedAdd: (pod: object, body: string) => void noted.push([pod, parseFailedAdd(body)]),
     serveController: async (body: string) => {
       if (body === "DEL") return undefined;
       if (body === "ADD") return { Result: {} };
@@ -26,7 +29,7 @@ async function serve() {
   };
   const server = await startAdminServer({ socketPath, answers, logger });
   onTestFinished(() => server.close());
-  return { socketPath, logger, server };
+  return { socketPath, logger, server, noted };
 }
 
 async function ask(socketPath: string, path: string, { method = "GET", body = "" } = {}) {
@@ -75,6 +78,22 @@ test.each([
     status,
     body,
   });
+});
+
+test("plexus-standalone, of any release, reports a failed ADD", async () => {
+  const { socketPath, noted } = await serve();
+  const report = (sent: unknown) =>
+    ask(socketPath, "/pods/a/b/failed-add", { method: "POST", body: JSON.stringify(sent) });
+  const failure = { message: "none", code: 100, subject: "a/n", reason: "NoNetworkFound" };
+  expect(await report({ command: "ADD", ...failure })).toEqual({ status: 200, body: "" });
+  await report({ message: "m", reason: "OfAnotherRelease", code: "7" });
+  const pod = { namespace: "a", name: "b" };
+  expect(noted).toEqual([
+    [pod, failure],
+    [pod, { message: "m" }],
+  ]);
+  for (const sent of [{}, "x".repeat(65 * 1024), null])
+    expect(await report(sent)).toMatchObject({ status: 500 });
 });
 
 test("an error is returned to the client and logged", async () => {

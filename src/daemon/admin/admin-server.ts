@@ -8,12 +8,13 @@ import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import type { AdminAnswers } from "./admin-answers.ts";
 import { claimedDevicesPage, type DevicesByResource } from "./claimed-devices.ts";
 import { controllerPage, maxControllerBytes } from "./controller-request.ts";
+import { failedAddPage, maxFailedAddBytes, type parseFailedAdd } from "./failed-add.ts";
 import type { NodeStatus } from "./node-status.ts";
 import { type Refreshed, refreshPage } from "./refreshed.ts";
 
 type ServedAnswers = Pick<
   AdminAnswers,
-  "node" | "pod" | "claimedDevices" | "refresh" | "serveController"
+  "node" | "pod" | "claimedDevices" | "refresh" | "serveController" | "noteFailedAdd"
 >;
 
 /** A person or a script, one request at a time. */
@@ -22,7 +23,8 @@ const maxConnections = 8;
 /**
  * Answers `GET /node` ({@link NodeStatus}), `/pods/NAMESPACE/NAME` (an explanation) and
  * `/pods/NAMESPACE/NAME/claimed-devices` ({@link DevicesByResource}) on a Unix socket, and
- * `POST /pods/NAMESPACE/NAME/refresh/INTERFACE` ({@link Refreshed}). For controllers that drive
+ * `POST /pods/NAMESPACE/NAME/refresh/INTERFACE` ({@link Refreshed}). plexus-standalone reports with
+ * `POST /pods/NAMESPACE/NAME/failed-add` ({@link parseFailedAdd}). For controllers that drive
  * Multus, it also answers `GET /healthz` and `POST /delegate`.
  * @throws Error when the socket cannot be made
  */
@@ -52,6 +54,8 @@ export function startAdminServer({
 async function answer(request: IncomingMessage, answers: ServedAnswers): Promise<Page> {
   const parts = (request.url ?? "").split("/").slice(1).map(decodeURIComponent);
   if (request.url === `/${controllerPage}`) return controllerAnswer(request, answers);
+  if (request.method === "POST" && parts[3] === failedAddPage)
+    return failedAdd(request, parts, answers);
   if (request.method === "POST") return refreshed(parts, answers);
   if (request.method !== "GET") return { status: 405, text: "only GET and POST" };
   if (request.url === "/healthz") return { status: 200, text: "ok" };
@@ -63,6 +67,15 @@ async function answer(request: IncomingMessage, answers: ServedAnswers): Promise
     if (rest.join("/") === claimedDevicesPage) return json(await answers.claimedDevices(pod));
   }
   return { status: 404, text: `/node, /pods/NAMESPACE/NAME or that with /${claimedDevicesPage}` };
+}
+
+async function failedAdd(
+  request: IncomingMessage,
+  [, namespace = "", name = ""]: readonly string[],
+  answers: ServedAnswers,
+): Promise<Page> {
+  answers.noteFailedAdd({ namespace, name }, (await readBody(request, maxFailedAddBytes)) ?? "");
+  return { status: 200, text: "" };
 }
 
 async function refreshed(

@@ -36,8 +36,7 @@ export interface NodeStatus {
   /** Attached pods whose networks are not those of their annotation: by hot-plug, and lost ones. */
   readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
-  /** Absent with --thin: plexus-standalone then serves the calls. */
-  readonly failedAdds?: readonly FailedAdds[];
+  readonly failedAdds: readonly FailedAdds[];
   readonly requestRules: RequestRules;
   /** Records that cannot be used: why, a sentence each. */
   readonly damagedRecords: readonly string[];

@@ -210,14 +210,8 @@ function unusable(facts: Facts): Advice | undefined {
   return couldNot("Cannot attach", first);
 }
 
-function unattached({ pod, record, networks, missing, node }: Facts): Advice | undefined {
+function unattached({ pod, record, networks, missing }: Facts): Advice | undefined {
   if (record !== undefined) return undefined;
-  if (pod.phase !== "Running" && node.isThin === true) {
-    return problem(
-      "NotAttachedYet",
-      "Plexus has not attached the pod. Whether an ADD has failed, and why, is only in the pod's events (kubectl describe pod), because plexus-standalone serves the calls of this node.",
-    );
-  }
   if (pod.phase !== "Running") {
     return problem(
       "NotAttachedYet",

@@ -36,9 +36,13 @@ export class CallHistory {
   note(call: Call, outcome: CallOutcome, at: string): void {
     const { command, pod } = call;
     if (pod === undefined || !notedCommands.has(command)) return;
+    this.add(pod, { command, at, ...failureOf(outcome) });
+  }
+
+  add(pod: PodName, call: CallRecord): void {
     const calls = this.#pods.getOrMake(keyOf(pod), () => new Map());
-    calls.delete(command);
-    calls.set(command, { command, at, ...failureOf(outcome) });
+    calls.delete(call.command);
+    calls.set(call.command, call);
   }
 
   of(pod: PodName): readonly CallRecord[] {

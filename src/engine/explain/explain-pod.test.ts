@@ -243,10 +243,17 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
   ],
   ["a pod that has no ADD yet", "NotAttachedYet", never, "pod's events"],
   [
-    "a pod whose ADDs plexusd does not see",
-    "NotAttachedYet",
-    { ...never, node: { isThin: true } },
-    "Whether an ADD has failed, and why, is only in the pod's events",
+    "a pod whose ADD failed in another process",
+    "MasterMissing",
+    {
+      ...never,
+      after: ({ engine }) =>
+        engine.noteFailedAdd(podName, {
+          message: "Link not found",
+          subject: "default/net-a (net1)",
+        }),
+    },
+    "Could not attach default/net-a (net1): Link not found. Set the definition's master",
   ],
   [
     "a pod whose ADD runs",

@@ -96,8 +96,6 @@ export interface NodeFacts {
   /** `active` = the container runtime calls Plexus; undefined where plexusd does not write it. */
   readonly confState?: string;
   readonly confReason?: string;
-  /** Whether plexus-standalone serves all calls, of which plexusd sees none. @default false */
-  readonly isThin?: boolean;
 }
 
 /** What the attachment record says. */

@@ -120,10 +120,6 @@ function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): F
 
 function additions({ node, failedAdds, requestRules }: NodeStatus): Finding[] {
   const check = "attaching pods";
-  if (failedAdds === undefined) {
-    const text = "plexus-standalone does it: the pods' events have its errors";
-    return [{ check, verdict: "ok", text }];
-  }
   if (failedAdds.length === 0) {
     const rules = Object.entries(requestRules).map(([key, value]) => `${key}: ${value}`);
     const text = `no ADD has failed in the last ten minutes (${rules.join(", ")})`;

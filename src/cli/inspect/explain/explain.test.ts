@@ -58,6 +58,7 @@ async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } 
       claimedDevices: async () => ({}),
       refresh: () => Promise.reject(new Error("unused")),
       serveController: () => Promise.reject(new Error("unused")),
+      noteFailedAdd: () => undefined,
       node: async () => says.report ?? report,
     },
     logger: new FakeLogger(),
@@ -356,13 +357,6 @@ test.each([
     "attaching pods",
     "ok",
     "no ADD has failed in the last ten minutes (undeclaredRequests: fail, ignoredRequests: warn)",
-  ],
-  [
-    "whose calls plexusd does not see",
-    { failedAdds: undefined },
-    "attaching pods",
-    "ok",
-    "plexus-standalone does it: the pods' events have its errors",
   ],
   [
     "with unmounted paths",

@@ -1,0 +1,27 @@
+import { once } from "node:events";
+import { request } from "node:http";
+import { basename, dirname, join } from "node:path";
+import type { Failure } from "#engine/explain/explain-error.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
+import { adminSocketName } from "#lib/files/state-files.ts";
+
+const timeoutMs = 500;
+
+/**
+ * Tells plexusd, if it runs, why a pod could not be attached: `plexusctl explain` and `doctor` ask
+ * plexusd.
+ * @param callSocket plexusd's socket for calls
+ */
+export async function reportFailedAdd(
+  callSocket: string,
+  { namespace, name }: PodName,
+  failure: Failure,
+): Promise<void> {
+  const socketPath = join(dirname(callSocket), adminSocketName(basename(callSocket)));
+  const path = `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}/failed-add`;
+  const signal = AbortSignal.timeout(timeoutMs);
+  const outgoing = request({ socketPath, path, method: "POST", signal, agent: false });
+  outgoing.end(JSON.stringify(failure));
+  await once(outgoing, "response").catch(() => undefined);
+  outgoing.destroy();
+}
