@@ -64,11 +64,8 @@ function asConfigMap(migration: Migration): string {
     {
       apiVersion: "v1",
       kind: "ConfigMap",
-      metadata: {
-        name: "plexus-config",
-        namespace: "kube-system",
-        labels: { "app.kubernetes.io/name": "plexus" },
-      },
+      // Without Plexus's labels, which an `apply --prune` of its manifests may select.
+      metadata: { name: "plexus-config", namespace: "kube-system" },
       data: { "config.yaml": `${asYaml(migration)}\n` },
     },
     { lineWidth: 0 },
