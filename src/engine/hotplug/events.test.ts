@@ -120,4 +120,6 @@ test("the log names what was plugged, unplugged and failed, with the sandbox", a
     },
     { level: "info", ...of("plugged a network", "default/c", "net2") },
   ]);
+  expect(operations[1]?.fields).toMatchObject({ code: 7 });
+  expect(operations[1]?.fields).not.toHaveProperty("err");
 });

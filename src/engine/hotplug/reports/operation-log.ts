@@ -1,8 +1,9 @@
-import type { CniError } from "#cni/error.ts";
+import { type CniError, defectIn } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
 import { payAfterAnswer } from "#engine/network-status/status-writer.ts";
 import type { EventReason } from "#engine/ports/cluster.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NamedAttachment } from "./problem-texts.ts";
 
 /** One network that was plugged or unplugged, or should have been. */
@@ -46,7 +47,8 @@ export class OperationLog {
   ): void {
     const published = this.#publish();
     this.operations.push({ op, result: "error", network, ifName, error, published });
-    const fields = { network, ifName, err: error };
+    const { code, reason } = error;
+    const fields = omitUndefined({ network, ifName, code, reason, err: defectIn(error) });
     this.#ctx.logger.error(fields, `cannot ${op} the network of a running pod: ${text}`);
     this.warn(op, text);
   }
