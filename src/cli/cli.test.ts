@@ -323,10 +323,21 @@ test("records lists pods and their networks", async ({ node, store }) => {
     "default/db   c-db       eth0=cbr0                     2026-01-01T00:00:00.000Z",
     "default/web  c-web      eth0=cbr0,net1=default/net-a  2026-01-01T00:00:00.000Z",
   ]);
+  const result = { cniVersion: "1.0.0", ips: [{ address: "10.1.0.7/24" }] };
+  const base = recordOf("a", ["cbr0"]);
+  const long = { ...base, containerId: "c-0123456789abcdef" };
+  const attachments = base.attachments.map((each) => ({ ...each, result }));
+  await store.create({ ...long, attachments }, emptyPlan);
+  const wide = await run("records", "--state-dir", node.at("state"), "-o", "wide");
+  expect(wide.out).toMatch(/^default\/a +c-0123456789abcdef +eth0=cbr0 .*Z +10.1.0.7\/24$/m);
   for (const format of ["json", "yaml"]) {
     const listed = await run("records", "--state-dir", node.at("state"), "-o", format);
     const records = parse(listed.out) as AttachmentRecord[];
-    expect(records.map(({ containerId }) => containerId)).toEqual(["c-db", "c-web"]);
+    expect(records.map(({ containerId }) => containerId)).toEqual([
+      long.containerId,
+      "c-db",
+      "c-web",
+    ]);
   }
   await writeFile(node.at("state/c-x@eth0.record"), "{");
   expect(await run("records", "--state-dir", node.at("state"))).toMatchObject({

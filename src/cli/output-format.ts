@@ -10,10 +10,10 @@ export const outputFlag = choiceFlag(["text", "json", "yaml"], {
 
 type OutputFormat = (typeof outputFlag)["fallback"];
 
-/** Prints a value in the format that the user asked for; `text` has its lines for people. */
+/** Prints a value in a format; `text` has its lines for people, which a command may have wide, too. */
 export function print(
   output: CliStreams,
-  format: OutputFormat,
+  format: OutputFormat | "wide",
   { value, text }: { readonly value: unknown; readonly text: () => readonly string[] },
 ): void {
   if (format === "json") output.out(JSON.stringify(value));

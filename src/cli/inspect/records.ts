@@ -1,7 +1,8 @@
 import { command, ExitCode } from "#cli/command.ts";
-import { commonFlags, switchFlag } from "#cli/flags.ts";
-import { outputFlag, print } from "#cli/output-format.ts";
+import { choiceFlag, commonFlags, switchFlag } from "#cli/flags.ts";
+import { print } from "#cli/output-format.ts";
 import { table } from "#cli/table.ts";
+import { addressesOf } from "#engine/explain/attached-network.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
 import { readNodeNow } from "./node-now.ts";
@@ -21,10 +22,14 @@ export const recordsCommand = command({
     orphans: switchFlag(
       "only records of sandboxes that no longer exist, with the reason: an ADD or a teardown was interrupted, a teardown failed, or the node was rebooted since",
     ),
-    output: outputFlag,
+    output: choiceFlag(["text", "wide", "json", "yaml"], {
+      short: "o",
+      help: "the format; wide has addresses, and whole IDs of containers",
+      fallback: "text",
+    }),
   },
   failsWhen: "records are damaged or cannot be read; stderr has them",
-  async run({ flags }, output) {
+  async run({ flags: { output: format, ...flags } }, output) {
     const { records, damaged } = await readRecords(flags["state-dir"]);
     const current = await readNodeNow();
     const listed = records
@@ -32,20 +37,27 @@ export const recordsCommand = command({
       .filter(({ reason }) => !flags.orphans || reason !== undefined)
       .toSorted((a, b) => sandboxName(a.record).localeCompare(sandboxName(b.record)));
     const value = listed.map(({ record }) => record);
-    print(output, flags.output, { value, text: () => tableOf(listed, flags.orphans) });
+    const text = () => tableOf(listed, { withReason: flags.orphans, isWide: format === "wide" });
+    print(output, format, { value, text });
     for (const each of damaged) output.err(each.reason);
     return damaged.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },
 });
 
-function tableOf(listed: readonly ListedRecord[], withReason: boolean): string[] {
+function tableOf(
+  listed: readonly ListedRecord[],
+  { withReason, isWide }: { readonly withReason: boolean; readonly isWide: boolean },
+): string[] {
+  const head = ["POD", "CONTAINER", "NETWORKS", "SINCE"];
+  if (isWide) head.push("ADDRESSES");
+  if (withReason) head.push("REASON");
   const rows = listed.map(({ record, reason = "" }) => [
     sandboxName(record),
-    record.containerId.slice(0, 12),
+    isWide ? record.containerId : record.containerId.slice(0, 12),
     record.attachments.map((each) => `${each.ifName}=${each.displayName}`).join(","),
     record.createdAt,
+    ...(isWide ? [record.attachments.flatMap(addressesOf).join(",")] : []),
     ...(withReason ? [reason] : []),
   ]);
-  const head = ["POD", "CONTAINER", "NETWORKS", "SINCE", ...(withReason ? ["REASON"] : [])];
   return table(head, rows);
 }

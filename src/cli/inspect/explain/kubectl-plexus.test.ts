@@ -99,7 +99,7 @@ test.each([
   ],
   ["doctor node-1 -n network", `-n network exec ${plexusctl} doctor -o text`],
   ["records node-1 --orphans", `-n kube-system exec ${plexusctl} records -o text --orphans`],
-  ["records node-1 -o yaml", `-n kube-system exec ${plexusctl} records -o yaml`],
+  ["records node-1 -o wide", `-n kube-system exec ${plexusctl} records -o wide`],
   ["refresh web net1", `-n kube-system exec ${plexusctl} refresh shop/web net1`],
   ["refresh net1 -n other", "usage: kubectl plexus refresh POD INTERFACE"],
   ["forget node-1", `-n kube-system exec ${plexusctl} gc --forget-leftovers`],
@@ -314,8 +314,9 @@ test.each([
 });
 
 test.each([
-  [["explain", "-o"], "-o must be text, json or yaml, not ''"],
-  [["doctor", "--output", "wide"], "--output must be text, json or yaml, not 'wide'"],
+  [["explain", "-o"], "-o must be text, json, yaml or wide, not ''"],
+  [["doctor", "--output", "xml"], "--output must be text, json, yaml or wide, not 'xml'"],
+  [["doctor", "--output", "wide"], "-o wide is for records"],
   [["explain", "-n"], "-n needs a value"],
   [["explain", "web", "--context"], "--context needs a value"],
   [["explain", "-x", "web"], "unknown flag -x; kubectl plexus help lists the flags"],
