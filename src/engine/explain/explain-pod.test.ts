@@ -425,6 +425,8 @@ test("explain says who holds the addresses of an exhausted range, and names the 
     const stored = await lab.records.load({ containerId: "c3", ifName: "eth0" });
     const { record, plan } = stored as StoredRecord;
     lab.records.put({ ...record, teardown: begunTeardown("2026-01-01T00:00:00Z") }, plan);
+    const attachments = record.attachments.map(({ result: _, ...each }) => each);
+    lab.records.put({ ...record, containerId: "c4", attachments }, plan);
     lab.plugins.script("macvlan ADD", failed(999, "no IP addresses available in range set"));
   };
   const { advice } = await explain({ before, leases });
