@@ -70,6 +70,8 @@ export function contendersOf(place: Place, multus: Multus | undefined): Contende
   add("floor-duties", "floor with duties", floor(place, "floor-duties"));
   for (const build of place.builds) add(build.id, build.name, plexus(build));
   add("floor-standalone", "floor of standalone", standalone(place, "floor-standalone"));
+  const first = "plexus-standalone-first";
+  add(first, "Plexus standalone, first call", standalone(place, first));
   add("plexus-standalone", "Plexus standalone", standalone(place, "plexus-standalone"));
   if (place.otherBuild !== undefined) {
     const id = "plexus-standalone-other";

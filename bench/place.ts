@@ -48,6 +48,7 @@ const tokens = [
   "plexus-before",
   "plexus-other",
   "floor-standalone",
+  "plexus-standalone-first",
   "plexus-standalone",
   "plexus-standalone-other",
   "multus",

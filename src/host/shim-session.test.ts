@@ -1,5 +1,9 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { duplexPair } from "node:stream";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
@@ -49,6 +53,19 @@ function connected(isRequested = true): {
     },
   };
 }
+
+test("request() fails if the shim had gone before this process was scheduled again", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-session-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  const server = createServer();
+  const accepted = new Promise<ShimSession>((resolve) => {
+    server.on("connection", (socket) => resolve(new ShimSession(socket)));
+  });
+  server.listen(join(dir, "socket"));
+  onTestFinished(() => void server.close());
+  const shim = connect(join(dir, "socket"), () => shim.end(encodeRequest(request)));
+  await expect((await accepted).request(1000)).rejects.toThrow(HostGoneError);
+});
 
 test("request() returns a request that arrives in one chunk, before or after the call", async () => {
   const before = connected(false);

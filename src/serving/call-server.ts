@@ -143,8 +143,11 @@ export class CallServer {
         this.#leftoverAgents.add(session);
         return await serveAgent(engine, call, { host: session, stopping });
       }
-      const { answer, afterAnswer } = await engine.handle(call, session);
-      await session.done(answer).finally(afterAnswer);
+      const { answer, note, afterAnswer } = await engine.handle(call, session);
+      await session.done(answer).finally(() => {
+        note();
+        afterAnswer();
+      });
     } catch (error) {
       if (error instanceof HostGoneError)
         logger.warn({ reason: error.message }, "the shim disconnected before its call was served");

@@ -24,6 +24,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
+import type { CallLog } from "./call-log.ts";
 
 /** The shim sends its request at once. */
 const requestTimeoutMs = 10_000;
@@ -40,22 +41,25 @@ export interface CallCluster {
   close(): Promise<void>;
 }
 
-/** Options of {@link serveOneCall}. */
-export interface StandaloneOptions {
-  /** The shim that started the process. */
-  readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
+/** What a call has: its environment and its configuration decide. */
+export interface CallSetting {
   readonly stateDir: string;
   readonly config: Partial<EngineConfig>;
-  readonly logger: Logger;
+  readonly cluster: CallCluster;
+}
+
+/** Options of {@link serveOneCall}. */
+export interface StandaloneOptions {
+  readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
+  readonly log: Pick<CallLog, keyof CallLog>;
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
   readonly now: () => string;
-  /** Closes what the container runtime waits for beside the shim. Called after the answer. */
-  readonly closeOutput: () => void;
+  readonly open: (call: Call) => Promise<CallSetting>;
   /** Tells plexusd why a pod could not be attached. @default does nothing */
   readonly report?: (pod: PodName, failure: Failure) => Promise<void>;
-  /** The call's configuration may name a kubeconfig. */
-  readonly openCluster: (call: Call) => Promise<CallCluster>;
+  /** The runtime has its answer. */
+  readonly onAnswered?: () => void;
 }
 
 /** Time for statuses that earlier calls could not publish, in milliseconds. */
@@ -68,51 +72,53 @@ const pendingStatusMs = 1000;
  * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
-  const { session } = options;
+  const { session, log, onAnswered } = options;
+  const { logger } = log;
   const call = readCall(await session.request(requestTimeoutMs));
-  const [opened, bootId, records] = await Promise.all([
-    options.openCluster(call),
-    readBootId(),
-    FileRecordStore.open(options.stateDir, { forOneCall: true }),
-  ]);
+  const [setting, bootId] = await Promise.all([options.open(call), readBootId()]);
+  const { stateDir, config } = setting;
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    closed ??= opened.close();
+    closed ??= setting.cluster.close();
     return closed;
   };
-  const cluster = { ...opened, close };
+  const cluster = { ...setting.cluster, close };
   try {
+    const records = await FileRecordStore.open(stateDir, { forOneCall: true });
+    await using _flushed = { [Symbol.asyncDispose]: () => records.flush() };
     const engine = new Engine({
-      // The process ends soon after its answer.
-      config: () => ({ ...options.config, publishStatus: "beforeReply" }),
+      // The process may end soon after its answer.
+      config: () => ({ ...config, publishStatus: "beforeReply" }),
       ...omitUndefined({ source: cluster.source, definitions: cluster.definitions }),
       publisher: cluster.publisher,
       events: cluster.events,
       records,
-      otherRecords: FileRecordStore.ofDocker(options.stateDir),
+      otherRecords: FileRecordStore.ofDocker(stateDir),
       confFiles: new HostConfFiles(),
       multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
       deviceInfo: new HostDeviceInfoFiles(),
       deviceSources: cluster.deviceSources,
-      logger: options.logger,
+      logger,
       metrics: emptyPorts.metrics,
       clock: options.clock,
       now: options.now,
       bootId: () => bootId,
       leftoverDuty: "oneCall",
     });
-    const { answer, afterAnswer } = await engine.handle(call, session);
+    const { answer, note, afterAnswer } = await engine.handle(call, session);
     // Without a daemon, GC is the only call that comes regularly.
     if (call.command === "GC") await records.sweep();
-    await session.done(answer).finally(afterAnswer);
-    options.closeOutput();
+    note();
+    await session.done({ ...answer, stderr: answer.stderr + log.take() }).finally(afterAnswer);
+    onAnswered?.();
     // What the answer starts has begun by then.
     await nextTurn();
     const failure = call.pod && engine.failedAdd(call.pod);
     if (call.pod && failure) await options.report?.(call.pod, failure);
-    if (cluster.source !== undefined) await publishPending(engine, { ...options, call, cluster });
+    if (cluster.source !== undefined)
+      await publishPending(engine, { stateDir, logger, call, cluster });
   } finally {
-    await Promise.all([cluster.close(), records.flush()]);
+    await close();
   }
 }
 
@@ -140,7 +146,8 @@ async function publishPending(
   }
 }
 
-interface PublishingCall extends Pick<StandaloneOptions, "stateDir" | "logger"> {
+interface PublishingCall extends Pick<CallSetting, "stateDir"> {
+  readonly logger: Logger;
   readonly call: Call;
   readonly cluster: CallCluster;
 }

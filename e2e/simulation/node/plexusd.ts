@@ -257,8 +257,11 @@ export class Plexusd {
       if (isAgent(call)) {
         return await serveAgent(engine, call, { host: session, stopping: this.#stopping.signal });
       }
-      const { answer, afterAnswer } = await engine.handle(call, session);
-      await session.done(answer).finally(afterAnswer);
+      const { answer, note, afterAnswer } = await engine.handle(call, session);
+      await session.done(answer).finally(() => {
+        note();
+        afterAnswer();
+      });
     } catch (error) {
       if (!(error instanceof HostGoneError)) throw error;
     }
@@ -280,15 +283,22 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
   for (const tell of present.onDaemonChange) tell();
 }
 
-/** plexus-standalone, which the shim starts for one call, with the configuration of plexusd. */
-export function startStandalone({ hotPlug }: Pick<Scenario, "hotPlug">): EngineProcess {
+/** How long plexus-standalone stays after a call. */
+const lingerUs = defaultConfig.standaloneLingerMs * 1000;
+
+/** plexus-standalone, which the shim starts for its call, with the configuration of plexusd. */
+export function startStandalone({
+  hotPlug,
+  lingers,
+}: Pick<Scenario, "hotPlug" | "lingers">): EngineProcess {
   const process = new Process("plexus-standalone");
+  let [calls, accepted] = [0, 0];
   const open = async (): Promise<OneShotKube> => {
     const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
     return openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
   };
-  const accept = (session: EngineSession): void => {
-    const serving = serveOneCall({
+  const serve = (session: EngineSession): Promise<void> =>
+    serveOneCall({
       session: {
         request: async () => session.request,
         exec: (call) => session.exec(call),
@@ -297,16 +307,31 @@ export function startStandalone({ hotPlug }: Pick<Scenario, "hotPlug">): EngineP
         done: (answer) => session.done(answer),
         gone: session.gone,
       },
-      stateDir,
-      ...{ config: { hotPlug }, logger, clock: bootClockMs, closeOutput: () => undefined },
+      ...{ log: { logger, take: () => "" }, clock: bootClockMs },
       now: () => new Date().toISOString(),
-      openCluster: async () => ({
-        ...lazyKube({ open, logger, closeGraceMs: 2000 }),
-        deviceSources,
+      open: async () => ({
+        ...{ stateDir, config: { hotPlug } },
+        cluster: { ...lazyKube({ open, logger, closeGraceMs: 2000 }), deviceSources },
       }),
     });
-    const end = (): void => world().schedule.kill(process);
-    void serving.then(end, end);
+  const kill = (): void => world().schedule.kill(process);
+  /** As `FurtherCalls` of src/standalone/further-calls.ts. */
+  const stay = (): void => {
+    calls -= 1;
+    const last = accepted;
+    const end = (): void => (calls === 0 && last === accepted ? kill() : undefined);
+    if (calls === 0) world().schedule.at(lingers ? lingerUs : 1, end, process);
   };
-  return { process, accept };
+  const engine: EngineProcess = {
+    process,
+    accept(session) {
+      calls += 1;
+      accepted += 1;
+      if (lingers) world().lingering = engine;
+      const isOwn = accepted === 1;
+      const fail = (): void => (isOwn ? kill() : session.hangUp());
+      void serve(session).catch(fail).finally(stay);
+    },
+  };
+  return engine;
 }
