@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { reasonRows } from "#lib/reasons.ts";
-import { CniErrorCode, flattenCauses } from "./error.ts";
+import { CniError, CniErrorCode, defectIn, flattenCauses } from "./error.ts";
 
 /** An error and its causes, outermost first. */
 function caused(...messages: string[]): Error | undefined {
@@ -26,4 +26,33 @@ test("each reason has one of the error codes", () => {
 test("a reason that has the name of a code has that code", () => {
   const codes: Readonly<Record<string, number>> = CniErrorCode;
   for (const [name, { code }] of reasonRows()) expect(codes[name] ?? code).toBe(code);
+});
+
+const defect = new TypeError("x is not a function");
+
+test.for<[what: string, error: unknown, found: Error | undefined]>([
+  ["a TypeError", defect, defect],
+  ["what it is the cause of", new CniError("Internal", "x", { cause: defect }), defect],
+  [
+    "that with another message",
+    new CniError("Internal", "x", { cause: defect }).withMessage("y"),
+    defect,
+  ],
+  [
+    "one of several errors",
+    new CniError("TeardownIncomplete", "x", {
+      cause: new AggregateError([
+        new Error("busy"),
+        new CniError("Internal", "", { cause: defect }),
+      ]),
+    }),
+    defect,
+  ],
+  ["no error about input", new CniError("InvalidRequest", "x", { cause: defect }), undefined],
+  ["no other error", new Error("x", { cause: defect }), undefined],
+  ["no internal error of the system", new CniError("Internal", "EIO"), undefined],
+  ["no error of a plugin", new CniError(999, "x"), undefined],
+  ["nothing else", "x", undefined],
+])("defectIn() finds %s", ([, error, found]) => {
+  expect(defectIn(error)).toBe(found);
 });

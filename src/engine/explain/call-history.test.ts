@@ -17,6 +17,7 @@ test("a history has the latest call last", () => {
     { command: "DEL", at: "t1" },
     { command: "ADD", at: "t2" },
   ]);
+  expect(history.of({ ...pod, name: "other" })).toEqual([]);
 });
 
 test("a history has at most 1000 characters of an error", () => {
