@@ -1,4 +1,5 @@
 import { withoutSubject } from "#cni/error.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { shortened } from "#lib/one-line.ts";
 import { explainError, type Failure } from "./explain-error.ts";
 import type { Advice } from "./explanation.ts";
@@ -19,7 +20,7 @@ export function explained(what: string, failure: Failure, consequence = ""): Adv
   const reason = shortened(withoutSubject(message, subject), quotedMax);
   const end = /[.?]$/.test(reason) ? "" : ".";
   const sentence = `${what}: ${reason}${end} ${capitalized(step)}${consequence}.`;
-  return { ...problem(finding, sentence), ...(subject !== "" && { subject }) };
+  return omitUndefined({ ...problem(finding, sentence), subject: failure.subject });
 }
 
 /** Something is wrong. */

@@ -56,6 +56,16 @@ test.each<[title: string, Facts, sentence: string]>([
   ["on a node whose name is not known", { ...attached, node: { name: "" } }, all],
   // The last ADD and DEL.
   [
+    "whose network has no free address, on a node whose name is not known",
+    { ...unrecorded, node: { name: "" }, calls: [{ ...addFailed, message: "no available IP" }] },
+    "Could not attach the pod: no available IP. Make the network's range larger, or release addresses: kubectl plexus records --orphans NODE lists those of deleted pods.",
+  ],
+  [
+    "whose ADD ends at this moment",
+    { ...attached, pod: pending, record: { ...record, add: "running" } },
+    `The pod is being attached since ${at}: if that takes long, check what the plugin waits for (its daemon, a DHCP server, a lock); delegateTimeoutMs limits its time.`,
+  ],
+  [
     "that could not be detached, of which plexusd saw no ADD",
     { ...unrecorded, pod: terminating, calls: [delFailed] },
     notDetached,
