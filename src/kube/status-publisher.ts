@@ -16,7 +16,7 @@ import { isJsonObject } from "#lib/json.ts";
 import type { KubeMetrics, StatusWriteResult } from "./metric-labels.ts";
 import { keyOf, metadataOnly } from "./objects.ts";
 import { UnansweredWrites } from "./unanswered-writes.ts";
-import { WritePace } from "./write-pace.ts";
+import { WritePace, writeTimeoutMs } from "./write-pace.ts";
 
 /** Between the last attempts of a process that ends. */
 const lastAttempts: BackoffOptions = { initialMs: 200, maxMs: 1000 };
@@ -24,8 +24,6 @@ const lastAttempts: BackoffOptions = { initialMs: 200, maxMs: 1000 };
 const retries: BackoffOptions = { initialMs: 500, maxMs: 60_000 };
 /** After a status that the API server rejects: the policy that rejects it may be out of order. */
 const rejections: BackoffOptions = { initialMs: 120_000, maxMs: 3_600_000 };
-/** Twice as long as a request may wait in an API server: what is given up there is paid twice. */
-const writeTimeoutMs = 30_000;
 const readTimeoutMs = 10_000;
 
 /** Values of annotations; null removes one. */

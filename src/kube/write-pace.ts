@@ -1,6 +1,8 @@
 import { FairSlots } from "#lib/concurrency/fair-slots.ts";
 import { asApiError } from "./api/api-error.ts";
 
+/** Twice as long as a request may wait in an API server: what is given up there is paid twice. */
+export const writeTimeoutMs = 30_000;
 /** One write of a namespace at a time, and one of another. */
 const fewest = 2;
 /** Half of the connections to the API server: writes that hang leave the others for reads. */

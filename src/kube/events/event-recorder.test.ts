@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
@@ -34,6 +34,17 @@ function start(client: ApiClient, options: Partial<EventRecorderOptions> = {}) {
     },
   };
 }
+
+test("an event waits as long as a status for a busy API server, which would be paid twice", async ({
+  client,
+}) => {
+  const write = vi.spyOn(client, "write");
+  await using started = start(client);
+  started.recorder.record(pod, added);
+  await eventually(() =>
+    expect(write).toHaveBeenCalledWith(expect.objectContaining({ timeoutMs: 30_000 })),
+  );
+});
 
 const stored = (api: FakeApiServer): JsonObject[] => [...api.objects("events").values()];
 const posts = (request: SeenRequest): boolean => request.method === "POST";

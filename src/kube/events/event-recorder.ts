@@ -4,6 +4,7 @@ import { asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
+import { writeTimeoutMs } from "#kube/write-pace.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -178,7 +179,7 @@ export class ApiEventRecorder implements EventRecorder {
     const { client, nodeName } = this.#options;
     const { namespace = "default", name: objectName, uid } = series.content.involvedObject;
     const path = apiPaths.events(namespace);
-    const common = { timeoutMs: 10_000, signal: this.#stop.signal };
+    const common = { timeoutMs: writeTimeoutMs, signal: this.#stop.signal };
     if (series.name === "") {
       const name = newEventName(objectName);
       const host =
