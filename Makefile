@@ -100,7 +100,7 @@ else
 	@node e2e/cluster/main.ts up $(if $(NODES),--nodes $(NODES)) dist/plexus-image.tar
 endif
 
-e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, crio, clients, docker, sriov, arm64, release: docs/developing.md
+e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
 ifeq ($(SUITE),)
 # RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
 e2e: image
@@ -157,6 +157,12 @@ else ifeq ($(SUITE),release)
 # The chart against kustomize, the files of a release, the workflows of .github, the alerts, the systemd unit.
 e2e: build release
 	vitest run --project release
+else ifeq ($(SUITE),scale)
+# NODES (250) with plexusd's API adapter and PODS (8) each, without kubelets, at a real API server: how often each status
+# is sent when all pods are attached at once, also by a slow API server, and how often caches are LISTed after its restart.
+e2e: deps
+	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	node e2e/scale/main.ts $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 else
 e2e:
 	$(error SUITE=$(SUITE): `make help` lists the suites)
