@@ -7,7 +7,6 @@ import {
   NetnsError,
   type PluginLookup,
 } from "#engine/ports/host.ts";
-import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
 import {
   type DoneMessage,
@@ -85,11 +84,7 @@ export class ShimSession implements DelegateHost {
       this.#stream.destroy();
     }, timeoutMs);
     try {
-      const request = decodeRequest(await this.#request);
-      // A process that was stopped finds the end of a shim that has given up after the request.
-      for (let turns = 0; turns < 2; turns++) await nextTurn();
-      if (this.#failure !== undefined) throw this.#failure;
-      return request;
+      return decodeRequest(await this.#request);
     } catch (error) {
       if (error instanceof ProtocolVersionError) {
         await this.done(otherReleaseAnswer(await this.#request));

@@ -8,6 +8,7 @@ import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
+import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { AddRecord, sandboxToAdd } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
@@ -34,7 +35,9 @@ export async function add(
   await detachEarlier(ctx, request);
   const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
   const { attachments, recordBytes, annotationError } = await plan(ctx, request, pod);
-  // Without its shim the call has failed already, and its sandbox may be detached by now.
+  // Without its shim the call has failed already, and its sandbox may be detached by now. A process
+  // that was stopped meanwhile reads the end of the connection only in the second turn.
+  for (let turn = 0; turn < 2; turn++) await nextTurn();
   ctx.signal.throwIfAborted();
   const record = new AddRecord(ctx, sandboxToAdd(ctx, request, pod), { attachments });
   const { durable } = await ctx.trace.phase("record", () => record.create());
