@@ -1,13 +1,13 @@
 import { copyFileSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { connect } from "node:net";
+import { connect, createServer } from "node:net";
 import os, { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { eventually } from "#lib/testing/eventually.ts";
 import { FrameReader } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
-import { FurtherCalls, standaloneSocket } from "./further-calls.ts";
+import { FurtherCalls, type FurtherCallsOptions, standaloneSocket } from "./further-calls.ts";
 
 let dir: string;
 
@@ -21,7 +21,15 @@ const socketPath = (): string => standaloneSocket(join(dir, "run/plexus.sock"));
 
 /** A process that answers each call with its name, and stays for a time. */
 async function furtherCalls(name: string, lingerMs = 100): Promise<FurtherCalls> {
-  const calls: FurtherCalls = new FurtherCalls({
+  const calls = new FurtherCalls(options(name));
+  calls.linger(lingerMs);
+  await calls.during(Promise.resolve());
+  if (lingerMs >= 100) await eventually(async () => expect(await call()).toBe(name));
+  return calls;
+}
+
+function options(name: string): FurtherCallsOptions {
+  return {
     socketPath: socketPath(),
     executable: join(dir, "executable"),
     serve: async (session) => {
@@ -30,11 +38,7 @@ async function furtherCalls(name: string, lingerMs = 100): Promise<FurtherCalls>
       await new Promise((resolve) => setTimeout(resolve, Number(env.CNI_COMMAND)));
       await session.done({ exitCode: 0, stdout: name, stderr: "" });
     },
-  });
-  calls.linger(lingerMs);
-  await calls.during(Promise.resolve());
-  if (lingerMs >= 100) await eventually(async () => expect(await call()).toBe(name));
-  return calls;
+  };
 }
 
 /** The answer of the process at the socket to a call that takes that time; undefined if it declines. */
@@ -84,15 +88,29 @@ test("a call that fails ends its connection, and no other call", async () => {
   ]);
 });
 
-test("the last process serves; the one before it ends, and leaves the socket", async () => {
-  const before = await furtherCalls("first");
-  const after = await furtherCalls("second", 1000);
-  expect(await call()).toBe("second");
-  await before.whenEnded();
-  expect(await call()).toBe("second");
-  after.linger(1);
-  await call();
-  await after.whenEnded();
+test("of a burst of processes, one stays", async () => {
+  const first = await furtherCalls("first");
+  const second = new FurtherCalls(options("second"));
+  second.linger(60_000);
+  await second.during(Promise.resolve());
+  await second.whenEnded();
+  expect(await call()).toBe("first");
+  await first.whenEnded();
+});
+
+test("a process that has lost its socket ends", async () => {
+  const first = await furtherCalls("first", 60_000);
+  const other = createServer((socket) => socket.destroy());
+  onTestFinished(() => void other.close());
+  await new Promise<void>((resolve) => other.listen(`${socketPath()}.other`, resolve));
+  await Promise.all([
+    call(100),
+    eventually(() => expect(statSync(socketPath()).isSocket()).toBe(true)).then(() =>
+      renameSync(`${socketPath()}.other`, socketPath()),
+    ),
+  ]);
+  await first.whenEnded();
+  expect(await call()).toBeUndefined();
 });
 
 test("a process that cannot listen ends after its own call", async () => {

@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
-import { createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import os from "node:os";
 import { basename, dirname, join } from "node:path";
 import { noLogger } from "#engine/ports/logger.ts";
@@ -35,8 +35,8 @@ export interface FurtherCallsOptions {
 
 /**
  * Serves further calls on a socket for some time after the last one, so that a burst of calls costs
- * one start. The socket is the last process's that wanted it; one that has lost it gets no calls,
- * and ends. Nothing depends on it: without it, shims start a process each.
+ * one start. One process has the socket; the others of a burst end after their own calls. Nothing
+ * depends on it: without it, shims start a process each.
  */
 export class FurtherCalls {
   readonly #options: FurtherCallsOptions;
@@ -67,8 +67,7 @@ export class FurtherCalls {
       await call;
     } finally {
       this.#calls.delete(call);
-      if (this.#calls.size === 0)
-        this.#timer = setTimeout(() => void this.#end(), this.#mayServe() ? this.#lingerMs : 0);
+      if (this.#calls.size === 0) void this.#wait();
     }
   }
 
@@ -77,7 +76,18 @@ export class FurtherCalls {
     return this.#ended.promise;
   }
 
+  async #wait(): Promise<void> {
+    const server = await this.#server;
+    await server?.ensureReachable().catch(() => undefined);
+    const isAsked = server !== undefined && server.notReadyReason() === undefined;
+    if (this.#calls.size > 0) return;
+    const milliseconds = isAsked && this.#mayServe() ? this.#lingerMs : 0;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#end(), milliseconds);
+  }
+
   async #listen(): Promise<UnixSocketServer | undefined> {
+    if (await isServed(this.#options.socketPath)) return undefined;
     try {
       return await UnixSocketServer.listen({
         path: this.#options.socketPath,
@@ -119,6 +129,16 @@ export class FurtherCalls {
     while (this.#calls.size > 0) await Promise.all(this.#calls);
     this.#ended.resolve();
   }
+}
+
+function isServed(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on("error", () => resolve(false));
+  });
 }
 
 function clocks(): { readonly sinceBootS: number; readonly awakeS: number } {

@@ -320,14 +320,16 @@ export function startStandalone({
     calls -= 1;
     const last = accepted;
     const end = (): void => (calls === 0 && last === accepted ? kill() : undefined);
-    if (calls === 0) world().schedule.at(lingers ? lingerUs : 1, end, process);
+    const stays = world().lingering === engine;
+    if (calls === 0) world().schedule.at(stays ? lingerUs : 1, end, process);
   };
   const engine: EngineProcess = {
     process,
     accept(session) {
       calls += 1;
       accepted += 1;
-      if (lingers) world().lingering = engine;
+      const { lingering } = world();
+      if (lingers && lingering?.process.isAlive !== true) world().lingering = engine;
       const isOwn = accepted === 1;
       const fail = (): void => (isOwn ? kill() : session.hangUp());
       void serve(session).catch(fail).finally(stay);

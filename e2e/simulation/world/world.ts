@@ -68,7 +68,7 @@ export interface World extends Ground {
   readonly onDaemonChange: Set<() => void>;
   /** Starts plexus-standalone; undefined: it is not installed. */
   startStandalone: (() => EngineProcess) | undefined;
-  /** The last plexus-standalone that has stayed after its call. */
+  /** The plexus-standalone that serves further calls. */
   lingering: EngineProcess | undefined;
   /** By pod UID: the device that the kubelet has given it. */
   readonly devices: Map<string, string>;
