@@ -33,6 +33,14 @@ export class ApiServerMetrics {
     return this.sum("apiserver_flowcontrol_rejected_requests_total", 'priority_level="plexus-');
   }
 
+  /** Requests of the scheduler and the controllers, and how many of them waited for 0.1 s or longer. */
+  get ofControllers(): { readonly all: number; readonly waited: number } {
+    const name = "apiserver_flowcontrol_request_wait_duration_seconds";
+    const level = 'priority_level="workload-high"';
+    const all = this.sum(`${name}_count`, level);
+    return { all, waited: all - this.sum(`${name}_bucket`, level, 'le="0.1"') };
+  }
+
   /** Requests that were answered when their clients had given up. */
   get late(): number {
     return this.sum("apiserver_request_total", 'code="504"');

@@ -93,7 +93,11 @@ async function attach(story: string, round: number): Promise<void> {
   const written = sum("written");
   const attempts = sum("attempts");
   const [refused, late] = [after.refused - before.refused, after.late - before.late];
+  const others = { before: before.ofControllers, after: after.ofControllers };
+  const all = others.after.all - others.before.all;
+  const waited = others.after.waited - others.before.waited;
   say(`  ${written} statuses, ${attempts} PATCHes, ${refused} refused, ${late} too late`);
+  say(`  ${waited} of ${all} requests of controllers waited for 0.1 s or longer`);
   expect(written === nodes * podsPerNode, `${story}: ${written} statuses`);
   expect(attempts <= attemptsMax * written, `${story}: ${attempts} PATCHes`);
   expect(refused === 0 && late === 0, `${story}: ${refused} refused, ${late} too late`);
