@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { spawn } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { isRunning } from "../support/processes.ts";
@@ -52,6 +52,13 @@ function readNumber(path: string): number | undefined {
 
 const [terminated, killed] = [143, 137];
 
+/** Shares the flock of a directory for a minute, and returns the process group that does. */
+async function hold(dir: string): Promise<number> {
+  const { pid = 0 } = spawn("flock", ["-s", dir, "sleep", "60"], { detached: true });
+  await waitUntil("it is held", () => spawnSync("flock", ["-n", dir, "true"]).status !== 0);
+  return pid;
+}
+
 eachBuild("if a call's runtime is killed", (bench) => {
   /** Installs a plugin that hangs. The returned function waits until it runs, and returns its process. */
   const hangingPlugin = (): (() => Promise<number>) => {
@@ -102,6 +109,47 @@ eachBuild("if a call's runtime is killed", (bench) => {
     expect(await alone.status()).toBe(terminated);
   });
 
+  test("an operation ends while it waits for processes that earlier plugins left", async () => {
+    bench().plugin("p", "sleep 60 >/dev/null 2>&1 </dev/null &");
+    await bench().order({ type: "p" });
+    const path = join(bench().state, "c1.lock");
+    const env = { CNI_COMMAND: "CHECK", PLEXUS_STRAGGLER_MS: "60000" };
+    const waiting = new Runtime(bench(), "waiting", env);
+    await waitUntil("it waits", () => spawnSync("flock", ["-n", path, "true"]).status !== 0);
+    await waiting.kill();
+    expect(await waiting.status()).toBe(terminated);
+  });
+
+  test("an operation ends while it waits for a GC's turn", async () => {
+    const { state } = bench();
+    const held = await hold(state);
+    const { ino } = statSync(state);
+    const isMarked = () =>
+      new RegExp(`OFDLCK .*:${ino} `).test(readFileSync("/proc/locks", "utf8"));
+    const gc = new Runtime(bench(), "gc", { CNI_COMMAND: "GC", PLEXUS_TURN_MS: "60000" });
+    await waitUntil("the GC waits", isMarked);
+    const env = { CNI_COMMAND: "ADD", PLEXUS_TURN_MS: "60000" };
+    const waiting = new Runtime(bench(), "waiting", env);
+    await waiting.kill();
+    expect(await waiting.status()).toBe(terminated);
+    await gc.kill();
+    expect(await gc.status()).toBe(terminated);
+    process.kill(-held, "SIGKILL");
+  });
+
+  test("a GC ends while it waits for the Docker driver", async () => {
+    const { state } = bench();
+    const driver = join(state, "docker/records");
+    mkdirSync(driver, { recursive: true });
+    const held = await hold(driver);
+    const env = { CNI_COMMAND: "GC", PLEXUS_TURN_MS: "60000" };
+    const gc = new Runtime(bench(), "gc", env);
+    await waitUntil("it waits", () => spawnSync("flock", ["-sn", state, "true"]).status !== 0);
+    await gc.kill();
+    expect(await gc.status()).toBe(terminated);
+    process.kill(-held, "SIGKILL");
+  });
+
   test("DEL continues until everything is detached", async () => {
     const [begun, go, done] = ["begun", "go", "done"].map((name) => join(bench().dir, name));
     bench().plugin("p", `echo >${begun}; until [ -e ${go} ]; do sleep 0.05; done; echo 1 >${done}`);
@@ -133,12 +181,18 @@ eachBuild("if a call's runtime is killed", (bench) => {
     bench().forgiveEngine();
   });
 
-  test("otherwise, the next operation waits for a DEL that hangs and does not kill it", async () => {
+  test.each([
+    ["otherwise", false, "300"],
+    ["for some seconds", true, "60000"],
+  ])("%s, the next operation waits for a DEL that hangs and does not kill it", async (...row) => {
+    const [, isKilled, PLEXUS_STRAGGLER_MS] = row;
     const begun = hangingPlugin();
     await engine("DEL");
     const runtime = new Runtime(bench(), "first", { CNI_COMMAND: "DEL" });
     const pid = await begun();
-    const answer = await bench().run({ env: { ...patience, PLEXUS_LOCK_MS: "1000" } });
+    if (isKilled) await runtime.kill();
+    const waiting = { PLEXUS_STRAGGLER_MS, PLEXUS_LOCK_MS: "1000" };
+    const answer = await bench().run({ env: { ...patience, ...waiting } });
     expect(cniError(answer).msg).toMatch(/^another operation on this sandbox is still running/);
     expect(isRunning(pid)).toBe(true);
     process.kill(pid, "SIGKILL");

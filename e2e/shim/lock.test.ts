@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { execa } from "execa";
 import { afterEach, expect, test } from "vitest";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isRunning } from "../support/processes.ts";
@@ -563,6 +564,22 @@ eachBuild("a process that a delegate leaves running", (bench) => {
     expect(readdirSync(bench().state)).toEqual([]);
   });
 
+  test("is found among more processes than the shim may have files", async () => {
+    const others = Array.from({ length: 60 }, () => spawn("sleep", ["60"]));
+    const pid = await hangingIpam(bench());
+    const limited = bench().plugin("limited", `exec prlimit --nofile=48 ${bench().shim}`);
+    const env = bench().env({ CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" });
+    const { exitCode } = await execa(limited, {
+      env,
+      extendEnv: false,
+      input: "{}",
+      reject: false,
+    });
+    bench().forgiveEngine();
+    for (const each of others) each.kill();
+    expect([exitCode, isRunning(pid)]).toEqual([0, false]);
+  });
+
   const start = (CNI_COMMAND: string): Call => bench().start({ env: { CNI_COMMAND } });
 });
 
@@ -614,6 +631,26 @@ eachBuild("a delegate that detaches another sandbox", (bench) => {
     expect(await bench().run(status)).toMatchObject({ code: 0 });
     expect(results).toEqual(["refused another operation on container c2 is running", "exited "]);
     expect(existsSync(path)).toBe(false);
+  });
+
+  test("is not run while a process that an earlier plugin of that sandbox left is running", async () => {
+    const pidFile = join(bench().dir, "pid");
+    const leaving = `sleep 60 >/dev/null 2>&1 </dev/null & echo $! >${pidFile}`;
+    bench().plugin("p", `[ "$CNI_COMMAND" = DEL ] || { ${leaving}; }`);
+    await bench().order({ type: "p" }, { CNI_CONTAINERID: "c2" });
+    const pid = Number(readFileSync(pidFile, "utf8"));
+    const results: string[] = [];
+    await bench().engine(async (engine) => {
+      for (const isLeft of [true, false]) {
+        if (!isLeft) process.kill(pid);
+        await waitUntil("it has gone, if it was killed", () => isLeft || !isRunning(pid));
+        const { outcome, message } = await engine.exec({ type: "p", path: bench().bin, env });
+        results.push(`${outcome} ${message}`);
+      }
+      engine.done();
+    });
+    expect(await bench().run(status)).toMatchObject({ code: 0 });
+    expect(results).toEqual(["refused another operation on container c2 is running", "exited "]);
   });
 });
 
