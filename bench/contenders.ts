@@ -70,9 +70,9 @@ export function contendersOf(place: Place, multus: Multus | undefined): Contende
   add("floor-duties", "floor with duties", floor(place, "floor-duties"));
   for (const build of place.builds) add(build.id, build.name, plexus(build));
   add("floor-standalone", "floor of standalone", standalone(place, "floor-standalone"));
-  const first = "plexus-standalone-first";
-  add(first, "Plexus standalone, first call", standalone(place, first));
   add("plexus-standalone", "Plexus standalone", standalone(place, "plexus-standalone"));
+  const stays = "plexus-standalone-stays";
+  add(stays, "Plexus standalone, which stays", standalone(place, stays));
   if (place.otherBuild !== undefined) {
     const id = "plexus-standalone-other";
     add(id, "Plexus standalone (other)", standalone(place, id));

@@ -6,7 +6,6 @@ import { buildStandaloneFloor, isFloor, startFloor } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
 import { startThickMultus } from "./peers/multus-daemon.ts";
 import { type Place, startDaemon } from "./place.ts";
-import { keepFromStaying } from "./programs.ts";
 import type { ProcessMemory } from "./results.ts";
 
 /** One run on one node. */
@@ -67,7 +66,6 @@ async function startFor(
   const build = place.builds.find((each) => each.id === id);
   if (build !== undefined) return await startDaemon(place, build);
   if (isFloor(id)) return await startFloor(place, id);
-  if (id === "plexus-standalone-first") keepFromStaying(place);
   if (id === "floor-standalone") await buildStandaloneFloor(place);
   if (id === "multus-thick" && multus !== undefined) return await startThickMultus(place, multus);
   return undefined;

@@ -48,8 +48,8 @@ const tokens = [
   "plexus-before",
   "plexus-other",
   "floor-standalone",
-  "plexus-standalone-first",
   "plexus-standalone",
+  "plexus-standalone-stays",
   "plexus-standalone-other",
   "multus",
 ];

@@ -1,6 +1,5 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { standaloneSocket } from "#standalone/further-calls.ts";
 import { cniVersion, type Delegates, network, singleConf } from "./delegates.ts";
 import { type FloorId, floorSocket, standaloneFloor } from "./peers/floor.ts";
 import type { Multus } from "./peers/multus.ts";
@@ -27,17 +26,17 @@ export function floor({ dir, builds: [{ shim }] }: Place, id: FloorId): Program 
 
 export type StandaloneId =
   | "floor-standalone"
-  | "plexus-standalone-first"
   | "plexus-standalone"
+  | "plexus-standalone-stays"
   | "plexus-standalone-other";
 
-/** The shim without a daemon: it starts plexus-standalone, which stays, or the floor of it. */
+/** The shim without a daemon: it starts plexus-standalone, or the floor of it. */
 export function standalone(place: Place, id: StandaloneId): Program {
   const kubeconfig = place.api.kubeconfig(id);
   const programs = {
     "floor-standalone": standaloneFloor(place),
-    "plexus-standalone-first": place.standalone,
     "plexus-standalone": place.standalone,
+    "plexus-standalone-stays": place.standalone,
     "plexus-standalone-other": join(place.otherBuild ?? "", "plexus-standalone"),
   };
   return {
@@ -46,15 +45,17 @@ export function standalone(place: Place, id: StandaloneId): Program {
       PLEXUS_SOCKET: join(place.dir, id, "no-daemon.sock"),
       PLEXUS_STATE_DIR: join(place.dir, `${id}-state`),
       PLEXUS_STANDALONE: programs[id],
+      ...(id === "plexus-standalone-stays" && { PLEXUS_CONFIG: staying(place) }),
     },
     stdin: (set) => ({ ...plexusConf(set), kubeconfig }),
   };
 }
 
-/** Has each call start a process: what is at the path of the socket is no socket. */
-export function keepFromStaying(place: Place): void {
-  const { PLEXUS_SOCKET: socket = "" } = standalone(place, "plexus-standalone-first").env ?? {};
-  mkdirSync(standaloneSocket(socket), { recursive: true });
+/** The configuration with which plexus-standalone stays after a call. */
+function staying({ dir }: Place): string {
+  const path = join(dir, "staying.yaml");
+  writeFileSync(path, "standaloneLingerMs: 10000\n");
+  return path;
 }
 
 function plexusConf(set: Delegates): object {

@@ -105,7 +105,7 @@ async function profilesIn({
   effort: { rounds },
 }: Bench): Promise<Pick<Results, "profile" | "standaloneProfile">> {
   const plexus = contenders.find(({ id }) => id === "plexus");
-  const standalone = contenders.find(({ id }) => id === "plexus-standalone-first");
+  const standalone = contenders.find(({ id }) => id === "plexus-standalone");
   await settlePods(place, real);
   return omitUndefined({
     profile: plexus && (await profilePlexusd(place, { contender: plexus, set: real, rounds })),

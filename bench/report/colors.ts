@@ -5,8 +5,8 @@ const colors: Readonly<Record<string, string>> = {
   Plexus: "#1a73e8",
   "Plexus, status first": "#8ab4f8",
   "floor of standalone": "#80cbc4",
-  "Plexus standalone, first call": "#4dd0e1",
   "Plexus standalone": "#129eaf",
+  "Plexus standalone, which stays": "#4dd0e1",
   "Multus thin": "#f29900",
   "Multus thick": "#d93025",
 };

@@ -87,8 +87,8 @@ export function standalonesOf(daemonSocket: string): number[] {
 }
 
 /**
- * LINGER_MS, for how long plexus-standalone stays after a call: 0 has each call start a process.
- * @default as for users
+ * LINGER_MS, for how long plexus-standalone stays after a call.
+ * @default each call starts a process, as for users
  */
 export function lingering(): { readonly standaloneLingerMs?: number } {
   const { LINGER_MS: ms } = process.env;

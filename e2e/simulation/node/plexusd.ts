@@ -283,8 +283,8 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
   for (const tell of present.onDaemonChange) tell();
 }
 
-/** How long plexus-standalone stays after a call. */
-const lingerUs = defaultConfig.standaloneLingerMs * 1000;
+/** `standaloneLingerMs`, where plexus-standalone stays after a call. */
+const lingerUs = 10e6;
 
 /** plexus-standalone, which the shim starts for its call, with the configuration of plexusd. */
 export function startStandalone({

@@ -28,7 +28,7 @@ export const callKeys = {
   },
   standaloneLingerMs: {
     schema: () => pause().max(600_000),
-    default: 10_000,
+    default: 0,
     description:
       "How long plexus-standalone stays after its last call to serve further ones, at most 600000. With 0, each call starts a process.",
   },
