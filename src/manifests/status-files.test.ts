@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { StatusFiles } from "./status-files.ts";
@@ -28,6 +28,14 @@ const podOf = (name: string, namespace = "default"): Parameters<StatusFiles["pub
 
 const status = (value: string | null): Record<string, string | null> => ({
   [networkStatusAnnotation]: value,
+});
+
+test("only the owner can write to the directory of statuses, whatever the umask", async () => {
+  const before = process.umask(0);
+  onTestFinished(() => void process.umask(before));
+  await files.publish(podOf("web", "apps"), status("[1]"));
+  const modes = await Promise.all([".status", ".status/apps"].map((path) => stat(join(dir, path))));
+  expect(modes.map(({ mode }) => mode & 0o777)).toEqual([0o755, 0o755]);
 });
 
 test("publish() writes the status to .status/<namespace>/<pod>.json, readable for all", async () => {

@@ -68,7 +68,7 @@ export class StatusFiles implements StatusPublisher {
     try {
       if (value === undefined) await remove(path);
       else {
-        await mkdir(dirname(path), { recursive: true });
+        await mkdir(dirname(path), { recursive: true, mode: 0o755 });
         await swapIn(path, value, { mode: 0o644 });
       }
       return true;

@@ -47,7 +47,7 @@ a file on the host lists. The command writes that list: binDir of the configurat
         ? defaultConfig
         : mergeConfigFiles(flags.config, await readConfigFiles(flags.config)).config;
     const binDir = flags["bin-dir"] || config.nodeConf.shimDir;
-    await mkdir(binDir, { recursive: true });
+    await mkdir(binDir, { recursive: true, mode: 0o755 });
     const { shim, standalone } = executableNames;
     const withStandalone = flags.standalone || existsSync(join(binDir, standalone));
     // The engine first: a new shim may need a new engine, an old shim works with either.

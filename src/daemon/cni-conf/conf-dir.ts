@@ -86,7 +86,7 @@ export async function writePlexusConf(
   text: string,
   { inPlaceOf, files }: { readonly inPlaceOf: string | undefined; readonly files: ConfFiles },
 ): Promise<boolean> {
-  await mkdir(dir, { recursive: true });
+  await mkdir(dir, { recursive: true, mode: 0o755 });
   const path = join(dir, plexusConfName);
   const beforeRename = async (file: { sync(): Promise<void> }): Promise<void> => {
     await file.sync();
