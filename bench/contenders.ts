@@ -71,8 +71,6 @@ export function contendersOf(place: Place, multus: Multus | undefined): Contende
   for (const build of place.builds) add(build.id, build.name, plexus(build));
   add("floor-standalone", "floor of standalone", standalone(place, "floor-standalone"));
   add("plexus-standalone", "Plexus standalone", standalone(place, "plexus-standalone"));
-  const stays = "plexus-standalone-stays";
-  add(stays, "Plexus standalone, which stays", standalone(place, stays));
   if (place.otherBuild !== undefined) {
     const id = "plexus-standalone-other";
     add(id, "Plexus standalone (other)", standalone(place, id));

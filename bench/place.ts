@@ -49,7 +49,6 @@ const tokens = [
   "plexus-other",
   "floor-standalone",
   "plexus-standalone",
-  "plexus-standalone-stays",
   "plexus-standalone-other",
   "multus",
 ];

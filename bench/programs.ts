@@ -24,11 +24,7 @@ export function floor({ dir, builds: [{ shim }] }: Place, id: FloorId): Program 
   return plexus({ shim, socket: floorSocket(dir, id), state: join(dir, `${id}-state`) });
 }
 
-export type StandaloneId =
-  | "floor-standalone"
-  | "plexus-standalone"
-  | "plexus-standalone-stays"
-  | "plexus-standalone-other";
+export type StandaloneId = "floor-standalone" | "plexus-standalone" | "plexus-standalone-other";
 
 /** The shim without a daemon: it starts plexus-standalone, or the floor of it. */
 export function standalone(place: Place, id: StandaloneId): Program {
@@ -36,26 +32,17 @@ export function standalone(place: Place, id: StandaloneId): Program {
   const programs = {
     "floor-standalone": standaloneFloor(place),
     "plexus-standalone": place.standalone,
-    "plexus-standalone-stays": place.standalone,
     "plexus-standalone-other": join(place.otherBuild ?? "", "plexus-standalone"),
   };
   return {
     path: place.builds[0].shim,
     env: {
-      PLEXUS_SOCKET: join(place.dir, id, "no-daemon.sock"),
+      PLEXUS_SOCKET: join(place.dir, "no-daemon.sock"),
       PLEXUS_STATE_DIR: join(place.dir, `${id}-state`),
       PLEXUS_STANDALONE: programs[id],
-      ...(id === "plexus-standalone-stays" && { PLEXUS_CONFIG: staying(place) }),
     },
     stdin: (set) => ({ ...plexusConf(set), kubeconfig }),
   };
-}
-
-/** The configuration with which plexus-standalone stays after a call. */
-function staying({ dir }: Place): string {
-  const path = join(dir, "staying.yaml");
-  writeFileSync(path, "standaloneLingerMs: 10000\n");
-  return path;
 }
 
 function plexusConf(set: Delegates): object {

@@ -112,17 +112,7 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 	return ended ? SESSION_ANSWERED : SESSION_OPEN;
 }
 
-/* Whether a variable is CNI's, or a setting of the engine: plexus-standalone may have started with those of another call. */
-static bool is_for_engine(const struct call *call, const char *variable)
-{
-	static const char *const prefixes[] = { "CNI_", "PLEXUS_TRACE=", "PLEXUS_STATE_DIR=", "PLEXUS_CONFIG=", "PLEXUS_MANIFESTS=", "NODE_NAME=" };
-	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-		if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
-			return true;
-	return call->is_agent && !strncmp(variable, "PLEXUS_AGENT=", 13) && variable[13];
-}
-
-/* Makes the REQUEST: the input and these variables. */
+/* Makes the REQUEST: the input and the CNI variables. */
 void session_request(struct call *call)
 {
 	static const char *const netns[] = {
@@ -146,7 +136,8 @@ void session_request(struct call *call)
 		f.fields[f.count++] = text(started);
 	}
 	for (char **e = environ; *e; e++) {
-		if (!is_for_engine(call, *e))
+		bool is_kind = call->is_agent && !strncmp(*e, "PLEXUS_AGENT=", 13) && (*e)[13];
+		if (!is_kind && strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))
 			continue;
 		if (f.count == FIELDS_MAX)
 			fail(call, CNI_INVALID_ENVIRONMENT, "there are more than %d CNI variables", FIELDS_MAX - 6);
@@ -205,15 +196,19 @@ static enum session_end converse(struct call *call, int fd)
 	return end;
 }
 
-/* Tries an engine's socket once. It must be root's, as an engine can make the shim run plugins. */
-static enum session_end session_on(struct call *call, const char *path)
+/* Tries the daemon once. Its socket must be root's, as an engine can make the shim run plugins. */
+enum session_end session_with_daemon(struct call *call)
 {
+	const char *path = setting("PLEXUS_SOCKET", SOCKET_PATH);
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t peer_size = sizeof peer;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	print(to.sun_path, sizeof to.sun_path, "%s", path);
-	if (strlen(path) >= sizeof to.sun_path || fd < 0 || limit_writes(fd, 5000) || /* full backlog: EAGAIN */
+	if (strlen(path) >= sizeof to.sun_path)
+		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes",
+		     (int)sizeof to.sun_path - 1);
+	strcpy(to.sun_path, path);
+	if (fd < 0 || limit_writes(fd, 5000) || /* full backlog: EAGAIN */
 	    connect(fd, (struct sockaddr *)&to, sizeof to)) {
 		call->trouble = errno_text(errno);
 		close(fd);
@@ -225,38 +220,17 @@ static enum session_end session_on(struct call *call, const char *path)
 	return converse(call, fd);
 }
 
-/* Tries the daemon once. */
-enum session_end session_with_daemon(struct call *call)
-{
-	const char *path = setting("PLEXUS_SOCKET", SOCKET_PATH);
-	if (strlen(path) >= sizeof ((struct sockaddr_un *)0)->sun_path)
-		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes",
-		     (int)sizeof ((struct sockaddr_un *)0)->sun_path - 1);
-	return session_on(call, path);
-}
-
-/* Tries the engine that an earlier call has started in this network namespace, if it has stayed. The directory is not
- * plexusd's: it must not pose as a shim, or as that engine. Otherwise starts one, if only root can change it,
- * with its end of a socket pair as fd 3, and with the time, as its own clock begins with it. If it does not answer, it is
- * killed before the call continues. */
+/* Starts the one-shot engine, if only root can change it, with its end of a socket pair as fd 3, and with the time, as its
+ * own clock begins with it. If it does not answer, it is killed before the call continues. */
 enum session_end session_with_standalone(struct call *call)
 {
-	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH), *daemon = setting("PLEXUS_SOCKET", SOCKET_PATH);
-	const char *name = strrchr(daemon, '/');
-	struct stat own = { 0 };
+	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
 	char digits[NUMBER_SIZE];
-	char socket[PATH_SIZE];
 	struct stat file;
 	int pair[2];
 	pid_t pid = -1;
 	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111) || file.st_uid || file.st_mode & 022)
 		return SESSION_UNREACHABLE;
-	(void)!stat(OWN_NETNS, &own);
-	print(socket, sizeof socket, "%.*s-standalone%s.%s", name ? (int)(name - daemon) : 0, daemon, name ? name : "",
-	      number(digits, (int64_t)own.st_ino).data);
-	enum session_end end = session_on(call, socket);
-	if (end != SESSION_UNREACHABLE)
-		return end;
 	setenv("PLEXUS_CLOCK_US", number(digits, now_us()).data, 1);
 	if (!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		pid = spawn(call, path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL);
@@ -264,7 +238,7 @@ enum session_end session_with_standalone(struct call *call)
 	if (pid < 0)
 		fail(call, CNI_IO_FAILURE, "cannot start %s: %s", path, errno_text(errno));
 	close(pair[1]);
-	end = converse(call, pair[0]);
+	enum session_end end = converse(call, pair[0]);
 	if (end == SESSION_ANSWERED)
 		return end;
 	kill(pid, SIGKILL);

@@ -12,10 +12,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:net";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { beforeEach, expect, test } from "vitest";
-import { standaloneSocket } from "#standalone/further-calls.ts";
+import { expect, test } from "vitest";
 import { isRunning } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
 import { encodeExec, encodeFrame, FrameType } from "./lab/frames.ts";
@@ -80,7 +79,6 @@ eachBuild("a call to plexusd", (bench) => {
       "CNI_OTHER=x=y",
       `CNI_PATH=${bench().bin}`,
       started,
-      `PLEXUS_STATE_DIR=${bench().state}`,
       "PLEXUS_TRACE=t1",
     ]);
   });
@@ -121,8 +119,7 @@ eachBuild("a call to plexusd", (bench) => {
     } finally {
       if (path.startsWith("a bind mount")) execFileSync("umount", [pinned]);
     }
-    const ofNetns = /^PLEXUS_(NETNS|LINKS)/;
-    expect(fields.filter((field) => ofNetns.test(field))).toEqual(
+    expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(
       state === undefined
         ? []
         : [`PLEXUS_NETNS=${state}`, ...(state === "ok" ? ["PLEXUS_LINKS=lo/"] : [])],
@@ -480,77 +477,3 @@ eachBuild("plexus-standalone", (bench) => {
     expect(isRunning(Number(readFileSync(pid, "utf8")))).toBe(false);
   });
 });
-
-eachBuild("a plexus-standalone that has stayed", (bench) => {
-  const socket = (): string => standaloneSocket(join(bench().dir, "run/plexus.sock"));
-  const installed = () => ({
-    PLEXUS_SOCKET: join(bench().dir, "run/plexus.sock"),
-    PLEXUS_STANDALONE: standalone(bench(), answering),
-  });
-  beforeEach(() => mkdirSync(join(bench().dir, "run-standalone")));
-
-  test("serves the next call, with the settings of that call", async () => {
-    let fields: string[] = [];
-    await bench().engine((engine) => {
-      fields = engine.request.fields.map(String);
-      engine.done(0, "stayed");
-    }, socket());
-    const settings = {
-      PLEXUS_STATE_DIR: "/s",
-      PLEXUS_CONFIG: "/c",
-      PLEXUS_MANIFESTS: "/m",
-      NODE_NAME: "n1",
-    };
-    const { stdout } = await bench().run({ env: { ...installed(), ...settings } });
-    expect(stdout).toBe("stayed");
-    const passed = Object.entries(settings).map((pair) => pair.join("="));
-    expect(fields).toEqual(expect.arrayContaining(passed));
-  });
-
-  test("serves no call while plexusd does", async () => {
-    const env = installed();
-    mkdirSync(dirname(env.PLEXUS_SOCKET));
-    await bench().engine((engine) => engine.done(0, "plexusd"), env.PLEXUS_SOCKET);
-    await bench().engine((engine) => engine.done(0, "stayed"), socket());
-    expect((await bench().run({ env })).stdout).toBe("plexusd");
-  });
-
-  test("serves no call of another network namespace", async () => {
-    await bench().engine((engine) => engine.done(0, "stayed"), socket());
-    const answer = await bench().run({ env: installed(), node: bench().netns() });
-    expect(answer.stdout).toBe("standalone");
-  });
-
-  test("serves no call once plexus-standalone is not installed", async () => {
-    await bench().engine((engine) => engine.done(0, "stayed"), socket());
-    const env = { ...installed(), PLEXUS_STANDALONE: "" };
-    expect(cniError(await bench().run({ env })).reason).toBe("DaemonUnavailable");
-  });
-
-  test.each<[string, (path: string) => unknown, object]>([
-    ["has ended", (path) => execFileSync("sh", ["-c", listenAndDie, "sh", path]), {}],
-    ["declines", (path) => bench().engine((engine) => void engine.socket.destroy(), path), {}],
-    ["hangs", (path) => bench().engine(() => undefined, path), silent],
-    ["has too long a path", () => undefined, { PLEXUS_SOCKET: `/tmp/${"s".repeat(90)}/s` }],
-    ["has no directory", () => undefined, { PLEXUS_SOCKET: "s" }],
-  ])("that %s is replaced by a process for the call", async (_, make, env) => {
-    await make(socket());
-    const answer = await bench().run({ env: { ...installed(), ...env } });
-    expect(answer).toMatchObject({ code: 0, stdout: "standalone" });
-  });
-
-  test("that ends after an order has its call rolled back", async () => {
-    bench().plugin("good", "echo '{}'");
-    await bench().engine(async (engine) => {
-      await engine.exec({ type: "good", path: bench().bin });
-      engine.socket.destroy();
-    }, socket());
-    expect(cniError(await bench().run({ env: installed() }))).toMatchObject({
-      code: 11,
-      msg: expect.stringContaining("closed the connection during the call"),
-    });
-  });
-});
-
-/** Leaves a socket that refuses connections. */
-const listenAndDie = `${process.execPath} -e 'require("net").createServer().listen(process.argv[1], () => process.kill(process.pid, 9))' "$1" || true`;

@@ -215,13 +215,13 @@ test("handle() measures calls and delegates by outcome", async () => {
   ]);
 });
 
-test("handle() leaves it to its caller when the log line and the metrics of a call are written", async () => {
+test("handle() defers the log line and the metrics of a call to afterAnswer()", async () => {
   const lab = new EngineLab();
   const env = { CNI_COMMAND: "GC", CNI_PATH: "/opt/cni/bin" };
   const call = readCall({ env, stdin: '{"cniVersion":"1.1.0","name":"n"}' });
-  const { answer, note } = await lab.engine.handle(call, lab.host());
+  const { answer, afterAnswer } = await lab.engine.handle(call, lab.host());
   expect([answer.exitCode, lab.logger.lines, lab.measured]).toEqual([0, [], ["start GC"]]);
-  note();
+  afterAnswer();
   expect(lab.logger.lines).toMatchObject([{ message: "GC done" }]);
   expect(lab.measured.at(-1)).toBe("end GC 0");
 });

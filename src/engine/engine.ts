@@ -83,18 +83,17 @@ export class Engine {
     traceConnection(call, tools);
     const outcome = await this.#serve(call, tools);
     const finished = { ...tools, call, outcome, milliseconds: clock() - tools.startedAt };
-    const note = (): void => logCall(finished, this.#deps);
     const afterAnswer = (): void => {
       tools.noteAnswered();
+      logCall(finished, this.#deps);
       this.#refreshLeftovers(call, outcome);
     };
     this.#history.note(call, outcome, this.#deps.now());
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
-      note();
       afterAnswer();
       throw outcome.error.cause;
     }
-    return { answer: answerOf(finished), note, afterAnswer };
+    return { answer: answerOf(finished), afterAnswer };
   }
 
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {

@@ -143,11 +143,8 @@ export class CallServer {
         this.#leftoverAgents.add(session);
         return await serveAgent(engine, call, { host: session, stopping });
       }
-      const { answer, note, afterAnswer } = await engine.handle(call, session);
-      await session.done(answer).finally(() => {
-        note();
-        afterAnswer();
-      });
+      const { answer, afterAnswer } = await engine.handle(call, session);
+      await session.done(answer).finally(afterAnswer);
     } catch (error) {
       if (error instanceof HostGoneError)
         logger.warn({ reason: error.message }, "the shim disconnected before its call was served");

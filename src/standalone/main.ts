@@ -1,34 +1,28 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import process from "node:process";
 import { flattenCauses } from "#cni/error.ts";
-import type { Call } from "#engine/call/call.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { openBootClock } from "./boot-clock.ts";
-import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
-import { FurtherCalls, standaloneSocket } from "./further-calls.ts";
 import { readConfig, readNodeName } from "./kept-files.ts";
 import { reportFailedAdd } from "./report-failed-add.ts";
-import { type CallSetting, serveOneCall } from "./serve.ts";
+import { serveOneCall } from "./serve.ts";
 
-const daemonSocket = process.env.PLEXUS_SOCKET ?? defaultPaths.socket;
 /** This process's end of the socket pair to the shim. */
 const shimDescriptor = 3;
 
-const usage = `plexus-standalone: serves calls of the container runtime while plexusd does not run
+const usage = `plexus-standalone: serves one call of the container runtime while plexusd does not run
 
 The shim starts it, without arguments (docs/operations/standalone.md).
 `;
 
 /**
- * Serves the call of the shim that started this process, which prints the answer, and further calls
- * for some seconds. If this process fails, the shims act as when plexusd crashes: they replay the
- * teardown plans and say so.
+ * Serves the call of the shim that started this process, which prints the answer. If this process
+ * fails, the shim acts as when plexusd crashes: it replays the teardown plan and says so.
  */
 async function main(): Promise<void> {
   if (process.argv.length > 2) return void writeSync(1, usage);
@@ -37,60 +31,35 @@ async function main(): Promise<void> {
     delete process.env[name];
     delete process.env[name.toUpperCase()];
   }
-  const clock = openBootClock(process.env.PLEXUS_CLOCK_US);
-  const calls: FurtherCalls = new FurtherCalls({
-    socketPath: standaloneSocket(daemonSocket),
-    executable: process.execPath,
-    serve: (session) => serve(session, { calls, clock }),
-  });
-  const first = new ShimSession(new DescriptorStream(shimDescriptor));
-  await calls.during(serve(first, { calls, clock }, closeOutput));
-  await calls.whenEnded();
-}
-
-async function serve(
-  session: ShimSession,
-  { calls, clock }: { readonly calls: FurtherCalls; readonly clock: () => number },
-  onAnswered?: () => void,
-): Promise<void> {
-  const log = new CallLog();
-  try {
-    await serveOneCall({
-      ...{ session, log, clock },
-      now: () => new Date().toISOString(),
-      open: (call) => open(call, { calls, logger: log.logger }),
-      report: (pod, failure) => reportFailedAdd(daemonSocket, pod, failure),
-      ...omitUndefined({ onAnswered }),
-    });
-  } finally {
-    writeToStderr(log.take());
-  }
-}
-
-/** The process may have been started with the environment of another call. */
-async function open(
-  call: Call,
-  { calls, logger }: { readonly calls: FurtherCalls; readonly logger: Logger },
-): Promise<CallSetting> {
-  const { PLEXUS_CONFIG: named, PLEXUS_MANIFESTS: manifests, NODE_NAME: node } = call.env;
-  const stateDir = call.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
+  const logger = stderrLogger(writeToStderr);
+  const manifests = process.env.PLEXUS_MANIFESTS;
+  const socket = process.env.PLEXUS_SOCKET ?? defaultPaths.socket;
+  const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
   const kept = standalonePaths(stateDir);
+  const nodeName = process.env.NODE_NAME ?? readNodeName(kept.nodeName);
+  const named = process.env.PLEXUS_CONFIG;
   const config = await readConfig(
     named === undefined ? [kept.config, defaultPaths.configFile] : [named],
   );
-  calls.linger(config.standaloneLingerMs);
-  const { manifestsDir: defaultManifests } = defaultPaths;
-  const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig };
-  const nodeName = node ?? readNodeName(kept.nodeName);
-  const cluster = await openCallCluster(call, { ...sources, nodeName, config, logger });
-  return { stateDir, config: config.engine, cluster };
+  await serveOneCall({
+    session: new ShimSession(new DescriptorStream(shimDescriptor)),
+    stateDir,
+    config: config.engine,
+    logger,
+    clock: openBootClock(process.env.PLEXUS_CLOCK_US),
+    now: () => new Date().toISOString(),
+    closeOutput,
+    report: (pod, failure) => reportFailedAdd(socket, pod, failure),
+    openCluster: (call) => {
+      const { manifestsDir: defaultManifests } = defaultPaths;
+      const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig };
+      return openCallCluster(call, { ...sources, nodeName, config, logger });
+    },
+  });
 }
-
-let isOutputOpen = true;
 
 /** The runtime reads the shim's stderr, which is stdout and stderr here, until all have closed it. */
 function closeOutput(): void {
-  isOutputOpen = false;
   for (const descriptor of [1, 2]) {
     closeSync(descriptor);
     // The lowest free descriptor is the one that was closed.
@@ -98,13 +67,28 @@ function closeOutput(): void {
   }
 }
 
-/** process.stderr would keep a copy of the descriptor open. Text that cannot be written is lost. */
-function writeToStderr(text: string): void {
-  // Another thread may have got the descriptor.
-  if (!isOutputOpen || text === "") return;
+type Level = "debug" | "info" | "warn" | "error";
+
+/** process.stderr would keep a copy of the descriptor open. A line that cannot be written is lost. */
+function writeToStderr(line: string): void {
   try {
-    writeSync(2, text);
+    writeSync(2, line);
   } catch {}
+}
+
+/** Logs warnings and errors to stderr, which the container runtime logs. */
+function stderrLogger(write: (line: string) => void, bound: object = {}): Logger {
+  const line = (level: Level) => (fields: object, message: string) => {
+    const err = "err" in fields ? { err: flattenCauses(fields.err) } : {};
+    write(`${JSON.stringify({ level, ...bound, ...fields, ...err, msg: message })}\n`);
+  };
+  return {
+    debug: () => undefined,
+    info: () => undefined,
+    warn: line("warn"),
+    error: line("error"),
+    child: (fields) => stderrLogger(write, { ...bound, ...fields }),
+  };
 }
 
 main().then(

@@ -10,6 +10,7 @@ import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { sampleMax } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
+import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
@@ -23,7 +24,6 @@ import { FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
-import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
 import { readConfig, readNodeName } from "./kept-files.ts";
 import { reportFailedAdd } from "./report-failed-add.ts";
@@ -59,26 +59,27 @@ async function call(
   }: { containerId?: string; conf?: object; args?: string } = {},
 ): Promise<{ exitCode: number; json: JsonObject }> {
   const [engineEnd, shimEnd] = duplexPair();
-  const log = new CallLog();
+  const logger = new FakeLogger();
   const kept = standalonePaths(stateDir);
   const config = await readConfig([kept.config]);
   const served = serveOneCall({
     session: new ShimSession(engineEnd),
-    log,
+    stateDir,
+    config: config.engine,
+    logger,
     clock: () => performance.now(),
     now: () => "2026-01-01T00:00:00Z",
+    closeOutput: () => undefined,
     report: (pod, failure) => reportFailedAdd(join(stateDir, "plexus.sock"), pod, failure),
-    open: async (opened) => {
-      const cluster = await openCallCluster(opened, {
+    openCluster: (opened) =>
+      openCallCluster(opened, {
         manifests: undefined,
         defaultManifests: join(stateDir, "manifests"),
         keptKubeconfig: kept.kubeconfig,
         nodeName: undefined,
         config: { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir },
-        logger: log.logger,
-      });
-      return { stateDir, config: config.engine, cluster };
-    },
+        logger,
+      }),
   });
   const reader = new FrameReader();
   const done = new Promise<{ exitCode: number; stdout: string }>((resolve) => {

@@ -24,7 +24,6 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
-import type { CallLog } from "./call-log.ts";
 
 /** The shim sends its request at once. */
 const requestTimeoutMs = 10_000;
@@ -41,25 +40,22 @@ export interface CallCluster {
   close(): Promise<void>;
 }
 
-/** What a call has: its environment and its configuration decide. */
-export interface CallSetting {
-  readonly stateDir: string;
-  readonly config: Partial<EngineConfig>;
-  readonly cluster: CallCluster;
-}
-
 /** Options of {@link serveOneCall}. */
 export interface StandaloneOptions {
+  /** The shim that started the process. */
   readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
-  readonly log: Pick<CallLog, keyof CallLog>;
+  readonly stateDir: string;
+  readonly config: Partial<EngineConfig>;
+  readonly logger: Logger;
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
   readonly now: () => string;
-  readonly open: (call: Call) => Promise<CallSetting>;
+  /** Closes what the container runtime waits for beside the shim. Called after the answer. */
+  readonly closeOutput: () => void;
   /** Tells plexusd why a pod could not be attached. @default does nothing */
   readonly report?: (pod: PodName, failure: Failure) => Promise<void>;
-  /** The runtime has its answer. */
-  readonly onAnswered?: () => void;
+  /** The call's configuration may name a kubeconfig. */
+  readonly openCluster: (call: Call) => Promise<CallCluster>;
 }
 
 /** Time for statuses that earlier calls could not publish, in milliseconds. */
@@ -72,53 +68,51 @@ const pendingStatusMs = 1000;
  * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
-  const { session, log, onAnswered } = options;
-  const { logger } = log;
+  const { session } = options;
   const call = readCall(await session.request(requestTimeoutMs));
-  const [setting, bootId] = await Promise.all([options.open(call), readBootId()]);
-  const { stateDir, config } = setting;
+  const [opened, bootId, records] = await Promise.all([
+    options.openCluster(call),
+    readBootId(),
+    FileRecordStore.open(options.stateDir, { forOneCall: true }),
+  ]);
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    closed ??= setting.cluster.close();
+    closed ??= opened.close();
     return closed;
   };
-  const cluster = { ...setting.cluster, close };
+  const cluster = { ...opened, close };
   try {
-    const records = await FileRecordStore.open(stateDir, { forOneCall: true });
-    await using _flushed = { [Symbol.asyncDispose]: () => records.flush() };
     const engine = new Engine({
-      // The process may end soon after its answer.
-      config: () => ({ ...config, publishStatus: "beforeReply" }),
+      // The process ends soon after its answer.
+      config: () => ({ ...options.config, publishStatus: "beforeReply" }),
       ...omitUndefined({ source: cluster.source, definitions: cluster.definitions }),
       publisher: cluster.publisher,
       events: cluster.events,
       records,
-      otherRecords: FileRecordStore.ofDocker(stateDir),
+      otherRecords: FileRecordStore.ofDocker(options.stateDir),
       confFiles: new HostConfFiles(),
       multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
       deviceInfo: new HostDeviceInfoFiles(),
       deviceSources: cluster.deviceSources,
-      logger,
+      logger: options.logger,
       metrics: emptyPorts.metrics,
       clock: options.clock,
       now: options.now,
       bootId: () => bootId,
       leftoverDuty: "oneCall",
     });
-    const { answer, note, afterAnswer } = await engine.handle(call, session);
+    const { answer, afterAnswer } = await engine.handle(call, session);
     // Without a daemon, GC is the only call that comes regularly.
     if (call.command === "GC") await records.sweep();
-    note();
-    await session.done({ ...answer, stderr: answer.stderr + log.take() }).finally(afterAnswer);
-    onAnswered?.();
+    await session.done(answer).finally(afterAnswer);
+    options.closeOutput();
     // What the answer starts has begun by then.
     await nextTurn();
     const failure = call.pod && engine.failedAdd(call.pod);
     if (call.pod && failure) await options.report?.(call.pod, failure);
-    if (cluster.source !== undefined)
-      await publishPending(engine, { stateDir, logger, call, cluster });
+    if (cluster.source !== undefined) await publishPending(engine, { ...options, call, cluster });
   } finally {
-    await close();
+    await Promise.all([cluster.close(), records.flush()]);
   }
 }
 
@@ -146,8 +140,7 @@ async function publishPending(
   }
 }
 
-interface PublishingCall extends Pick<CallSetting, "stateDir"> {
-  readonly logger: Logger;
+interface PublishingCall extends Pick<StandaloneOptions, "stateDir" | "logger"> {
   readonly call: Call;
   readonly cluster: CallCluster;
 }

@@ -4,7 +4,6 @@ import { Daemon, RestartableDaemon } from "../../support/daemon.ts";
 import { flavour } from "../../support/flavour.ts";
 import { distPath } from "../../support/paths.ts";
 import {
-  lingering,
   shimEnvironment,
   smallMemory,
   standaloneEnvironment,
@@ -61,8 +60,7 @@ export async function plexus(
     // The faults meet the write of the status in each run only if it is part of the call.
     publishStatus: options.hurried === false ? "afterReply" : "beforeReply",
   };
-  const keys = { ...timeouts, ...lingering(), hotPlug: true, primary: { settleMs: 0 } };
-  writeFileSync(config, JSON.stringify(keys));
+  writeFileSync(config, JSON.stringify({ ...timeouts, hotPlug: true, primary: { settleMs: 0 } }));
   const paths = { socket, stateDir: place.stateDir };
   const files = ["--config", config, "--kubeconfig", kubeconfig];
   const rest = ["--cni-conf-dir", join(place.root, "etc"), "--http", http, "--node", "chaos"];
@@ -99,9 +97,7 @@ export async function plexus(
   };
   return {
     emptiesNetns: true,
-    ...(flavour === "daemon"
-      ? { daemon, agent }
-      : { engineOf: ({ pid }) => standaloneOf(pid, socket) }),
+    ...(flavour === "daemon" ? { daemon, agent } : { engineOf: ({ pid }) => standaloneOf(pid) }),
     hasRequested: ({ containerId }) => existsSync(join(place.stateDir, `${containerId}.lock`)),
     command: (operation, sandbox, call) => ({
       program: call.previousRelease ? previousShim : distPath("plexus"),

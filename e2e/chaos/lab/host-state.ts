@@ -16,9 +16,8 @@ export async function readHostState(place: Place, known: readonly number[]): Pro
     ...(await readKernelState(place, host.kernelKinds)),
     files: ["/run", "/var/lib/cni"].flatMap((dir) => filesBelow(dir, place)).sort(),
     locks: heldLocks(place),
-    // A plexus-standalone may stay after its call.
     processes: processes()
-      .filter(({ pid, command }) => !known.includes(pid) && !command.endsWith("/plexus-standalone"))
+      .filter(({ pid }) => !known.includes(pid))
       .map(({ state, command }) => `${state} ${command}`),
   };
 }

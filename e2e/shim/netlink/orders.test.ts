@@ -75,7 +75,7 @@ eachBuild("netlink", (bench) => {
       engine.done();
     });
     await bench().run({ env: { CNI_COMMAND, CNI_NETNS: netns } });
-    expect(fields.filter((field) => /^PLEXUS_(NETNS|LINKS)/.test(field))).toEqual(variables);
+    expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(variables);
   });
 
   test("delegates run in the shim's own namespace, even after a request in another one", async () => {

@@ -98,7 +98,6 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
       failingDels: new Set(),
     },
     startStandalone: scenario.hasStandalone ? () => startStandalone(scenario) : undefined,
-    lingering: undefined,
     ...{ observer: properties, api: new ApiServer() },
     clockOffsetMs: Date.UTC(2026, 0, 1),
     losePower: () => losePower(stage),

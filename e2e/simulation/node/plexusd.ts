@@ -257,11 +257,8 @@ export class Plexusd {
       if (isAgent(call)) {
         return await serveAgent(engine, call, { host: session, stopping: this.#stopping.signal });
       }
-      const { answer, note, afterAnswer } = await engine.handle(call, session);
-      await session.done(answer).finally(() => {
-        note();
-        afterAnswer();
-      });
+      const { answer, afterAnswer } = await engine.handle(call, session);
+      await session.done(answer).finally(afterAnswer);
     } catch (error) {
       if (!(error instanceof HostGoneError)) throw error;
     }
@@ -283,22 +280,15 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
   for (const tell of present.onDaemonChange) tell();
 }
 
-/** `standaloneLingerMs`, where plexus-standalone stays after a call. */
-const lingerUs = 10e6;
-
-/** plexus-standalone, which the shim starts for its call, with the configuration of plexusd. */
-export function startStandalone({
-  hotPlug,
-  lingers,
-}: Pick<Scenario, "hotPlug" | "lingers">): EngineProcess {
+/** plexus-standalone, which the shim starts for one call, with the configuration of plexusd. */
+export function startStandalone({ hotPlug }: Pick<Scenario, "hotPlug">): EngineProcess {
   const process = new Process("plexus-standalone");
-  let [calls, accepted] = [0, 0];
   const open = async (): Promise<OneShotKube> => {
     const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
     return openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
   };
-  const serve = (session: EngineSession): Promise<void> =>
-    serveOneCall({
+  const accept = (session: EngineSession): void => {
+    const serving = serveOneCall({
       session: {
         request: async () => session.request,
         exec: (call) => session.exec(call),
@@ -307,33 +297,16 @@ export function startStandalone({
         done: (answer) => session.done(answer),
         gone: session.gone,
       },
-      ...{ log: { logger, take: () => "" }, clock: bootClockMs },
+      stateDir,
+      ...{ config: { hotPlug }, logger, clock: bootClockMs, closeOutput: () => undefined },
       now: () => new Date().toISOString(),
-      open: async () => ({
-        ...{ stateDir, config: { hotPlug } },
-        cluster: { ...lazyKube({ open, logger, closeGraceMs: 2000 }), deviceSources },
+      openCluster: async () => ({
+        ...lazyKube({ open, logger, closeGraceMs: 2000 }),
+        deviceSources,
       }),
     });
-  const kill = (): void => world().schedule.kill(process);
-  /** As `FurtherCalls` of src/standalone/further-calls.ts. */
-  const stay = (): void => {
-    calls -= 1;
-    const last = accepted;
-    const end = (): void => (calls === 0 && last === accepted ? kill() : undefined);
-    const stays = world().lingering === engine;
-    if (calls === 0) world().schedule.at(stays ? lingerUs : 1, end, process);
+    const end = (): void => world().schedule.kill(process);
+    void serving.then(end, end);
   };
-  const engine: EngineProcess = {
-    process,
-    accept(session) {
-      calls += 1;
-      accepted += 1;
-      const { lingering } = world();
-      if (lingers && lingering?.process.isAlive !== true) world().lingering = engine;
-      const isOwn = accepted === 1;
-      const fail = (): void => (isOwn ? kill() : session.hangUp());
-      void serve(session).catch(fail).finally(stay);
-    },
-  };
-  return engine;
+  return { process, accept };
 }

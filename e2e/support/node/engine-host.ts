@@ -7,7 +7,6 @@ import {
   shimEnvironment,
   standaloneEnvironment,
   standaloneOf,
-  standalonesOf,
   startPlexusd,
 } from "../plexusd.ts";
 import { signal, waitForExit } from "../processes.ts";
@@ -138,21 +137,14 @@ class StandaloneHost implements EngineHost {
     this.#isInstalled = true;
   }
 
-  /** What has stayed after a call serves no more, either. */
   async stop(): Promise<void> {
     this.#isInstalled = false;
-    for (const pid of standalonesOf(this.#options.paths.socket)) {
-      signal(pid, "SIGKILL");
-      await waitForExit(pid);
-    }
   }
 
   async pidOf(call?: RunningCall): Promise<number> {
     if (call === undefined) throw new Error("nothing runs between calls: declare needsPlexusd()");
     const { pid } = call;
-    return waitUntil("plexus-standalone serves the call", () =>
-      standaloneOf(pid, this.#options.paths.socket),
-    );
+    return waitUntil("plexus-standalone serves the call", () => standaloneOf(pid));
   }
 
   async kill(call: RunningCall): Promise<void> {
@@ -165,7 +157,7 @@ class StandaloneHost implements EngineHost {
     if (this.#isInstalled) appendFileSync(this.#logFile, stderr);
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.stop();
+  async [Symbol.asyncDispose](): Promise<void> {
+    // No process outlives its call.
   }
 }

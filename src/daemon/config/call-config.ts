@@ -26,12 +26,6 @@ export const callKeys = {
     description:
       "How long an ADD with `publishStatus: beforeReply`, or one of plexus-standalone, waits until `network-status` is written, at most 20000. After that, the ADD succeeds, and the write is repeated in the background.",
   },
-  standaloneLingerMs: {
-    schema: () => pause().max(600_000),
-    default: 0,
-    description:
-      "How long plexus-standalone stays after its last call to serve further ones, at most 600000. With 0, each call starts a process.",
-  },
   kubeletDir: {
     schema: absolutePath,
     default: defaultPaths.kubeletDir,

@@ -55,12 +55,11 @@ export interface NodeConfSpec {
 /** Converts a file to a configuration. */
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const keys = withDefaults(file);
-  const { apiTimeoutMs, statusWaitMs, standaloneLingerMs, kubeletDir, logLevel } = keys;
+  const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = keys;
   return {
     engine: engineConfigFromKeys(file),
     apiTimeoutMs,
     statusWaitMs,
-    standaloneLingerMs,
     kubeletDir,
     http: keys.http === false ? undefined : parseListenAddress(keys.http),
     metricsAddress:

@@ -298,6 +298,16 @@ test("add() records nothing if the shim has disconnected: its sandbox may be det
   expect(lab.records.writes).toEqual([]);
 });
 
+test("add() records nothing if a process that was stopped reads only then that the shim has gone", async () => {
+  const lab = threeNetworks();
+  const host = lab.host();
+  host.goesAt = 0;
+  const readEnd = (): void => void host.find([], []).catch(() => undefined);
+  setImmediate(() => setImmediate(readEnd));
+  await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
+  expect(lab.records.writes).toEqual([]);
+});
+
 test("add() keeps the record if the shim disconnects during the rollback", async () => {
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", failed(110, "no address left"));

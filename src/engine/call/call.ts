@@ -67,9 +67,10 @@ export interface CallAnswer {
 /** A call that was served. */
 export interface ServedCall {
   readonly answer: CallAnswer;
-  /** Records metrics and writes the log line. */
-  note(): void;
-  /** Starts what the runtime does not wait for. Call it once the answer is sent or cannot be. */
+  /**
+   * Records metrics, writes the log line, and starts what the runtime does not wait for. Call it
+   * once the answer is sent or cannot be.
+   */
   afterAnswer(): void;
 }
 

@@ -138,9 +138,8 @@ export class EngineLab {
     const serving = this.engine.handle(readCall({ env, stdin }), options.host ?? this.host());
     // When the shim has gone, the record may still be written.
     await serving.catch(() => new Promise(setImmediate));
-    const { answer, note, afterAnswer } = await serving;
+    const { answer, afterAnswer } = await serving;
     await options.beforeAnswered?.();
-    note();
     afterAnswer();
     // What the runtime does not wait for.
     await new Promise(setImmediate);

@@ -42,13 +42,9 @@ export async function sessionWithDaemon(call: ShimCall): Promise<SessionEnd> {
 
 /** `session_with_standalone` */
 export async function sessionWithStandalone(call: ShimCall): Promise<SessionEnd> {
-  const { startStandalone, lingering, schedule } = world();
-  if (startStandalone === undefined) return "unreachable";
-  if (lingering?.process.isAlive) {
-    const end = await converse(call, lingering);
-    if (end !== "unreachable") return end;
-  }
-  const engine = startStandalone();
+  const { startStandalone, schedule } = world();
+  const engine = startStandalone?.();
+  if (engine === undefined) return "unreachable";
   const end = await converse(call, engine);
   if (typeof end !== "string") return end;
   schedule.kill(engine.process);
