@@ -720,11 +720,16 @@ test("sandboxes --write updates the file until it is stopped or the runtime does
 });
 
 test.each([
-  [["--manifests", "/a", "--kubeconfig", "/b"], "--manifests and --kubeconfig exclude each other"],
-  [["--reconcile-seconds", "0"], "--reconcile-seconds must be a whole number of seconds"],
-])("docker refuses %j", async (flags, problem) => {
-  const { code, err } = await run("docker", ...flags);
-  expect({ code, err }).toEqual({ code: 1, err: `plexusctl docker: ${problem}` });
+  [
+    "docker",
+    ["--manifests", "/a", "--kubeconfig", "/b"],
+    "--manifests and --kubeconfig exclude each other",
+  ],
+  ["docker", ["--reconcile-seconds", "0"], "--reconcile-seconds must be a whole number of seconds"],
+  ["uninstall-cluster", ["--seconds", "soon"], "--seconds must be a whole number of seconds"],
+])("%s refuses %j", async (command, flags, problem) => {
+  const { code, err } = await run(command, ...flags);
+  expect({ code, err }).toEqual({ code: 1, err: `plexusctl ${command}: ${problem}` });
 });
 
 test("docker serves until it is stopped, and removes its socket", async ({ node }) => {

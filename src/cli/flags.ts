@@ -40,6 +40,13 @@ export function choiceFlag<const T extends string>(
   return { value: choices.join("|"), choices, ...options };
 }
 
+/** The value of a flag that {@link textFlag} declares. @throws Error naming the flag */
+export function wholeSeconds(flag: string, value: string): number {
+  const seconds = Number(value);
+  if (Number.isInteger(seconds) && seconds > 0) return seconds;
+  throw new Error(`${flag} must be a whole number of seconds`);
+}
+
 export const commonFlags = {
   socket: textFlag("PATH", "the socket of plexusd", defaultPaths.socket),
   stateDir: textFlag("DIR", "the attachment records", defaultPaths.stateDir),

@@ -278,8 +278,8 @@ export class Engine {
   }
 
   /** As {@link CallHistory.failedAdds}, until now. */
-  failedAdds(isPresent: (pod: string) => boolean): FailedAdds[] {
-    return this.#history.failedAdds(this.#deps.now(), isPresent);
+  failedAdds(isOpen: (pod: string, failedAt: string) => boolean): FailedAdds[] {
+    return this.#history.failedAdds(this.#deps.now(), isOpen);
   }
 
   /** Publishes the statuses that calls could not publish in time: {@link PendingPayments.payAll}. */

@@ -4,6 +4,14 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { hostLocalLeases } from "./host-local-leases.ts";
 
+test("hostLocalLeases() reads a thousand of many", async () => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-leases-"));
+  await mkdir(join(dir.path, "networks/net-a"), { recursive: true });
+  for (let i = 0; i < 1010; i++)
+    await writeFile(join(dir.path, "networks/net-a", `10.0.${i >> 8}.${i & 255}`), "c1");
+  expect(await hostLocalLeases(dir.path, "net-a")).toHaveLength(1000);
+});
+
 test("hostLocalLeases() reads what host-local has given away of a network, if anything", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-leases-"));
   expect(await hostLocalLeases(dir.path, "net-a")).toEqual([]);

@@ -4,15 +4,16 @@ import { join } from "node:path";
 import type { Lease } from "#engine/explain/explanation.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 
-/** What host-local has given away of a network (CNI name), in its default directory. */
+/** A range of 65,000 addresses that is exhausted must not keep plexusd busy. */
+const leasesMax = 1000;
+
+/** What host-local has given away of a network (CNI name), in its default directory: some of it, if there is much. */
 export async function hostLocalLeases(cniStateDir: string, network: string): Promise<Lease[]> {
   const dir = join(cniStateDir, "networks", network);
   const addresses = ((await ifPresent(readdir(dir))) ?? []).filter((name) => isIP(name) !== 0);
-  return Promise.all(
-    addresses.map(async (address) => {
-      // The container's ID, and its interface in the next line.
-      const text = (await ifPresent(readFile(join(dir, address), "utf8"))) ?? "";
-      return { address, containerId: text.split(/\s/)[0] ?? "" };
-    }),
-  );
+  return Array.fromAsync(addresses.slice(0, leasesMax), async (address) => {
+    // The container's ID, and its interface in the next line.
+    const text = (await ifPresent(readFile(join(dir, address), "utf8"))) ?? "";
+    return { address, containerId: text.split(/\s/)[0] ?? "" };
+  });
 }

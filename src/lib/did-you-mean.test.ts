@@ -24,6 +24,12 @@ test.each([
   expect(didYouMean(word, known)).toBe(`; did you mean ${name}?`);
 });
 
+test("didYouMean() compares two hundred names", () => {
+  const others = Array.from({ length: 200 }, (_, i) => `network-${i}`);
+  expect(didYouMean("doctr", ["doctor", ...others])).toBe("; did you mean doctor?");
+  expect(didYouMean("doctr", [...others, "doctor"])).toBe("");
+});
+
 test.each(["frobnicate", "", "x"])("didYouMean(%j) says nothing", (word) => {
   expect(didYouMean(word, known)).toBe("");
 });

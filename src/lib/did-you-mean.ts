@@ -1,7 +1,11 @@
+/** A wrong name of one pod must not delay others where there are thousands of names. */
+const comparedMax = 200;
+
 /** `; did you mean NAME?` with the most similar of the known names; empty if none is similar. */
 export function didYouMean(word: string, known: readonly string[]): string {
   const of = pairsOf(word);
   const similar = known
+    .slice(0, comparedMax)
     .map((name) => ({ name, likeness: likeness(of, pairsOf(name)) }))
     .filter((each) => each.likeness >= 0.5)
     .toSorted((a, b) => b.likeness - a.likeness);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import process from "node:process";
 import { type CommandLine, command, ExitCode } from "#cli/command.ts";
-import { choiceFlag, commonFlags, listFlag, textFlag } from "#cli/flags.ts";
+import { choiceFlag, commonFlags, listFlag, textFlag, wholeSeconds } from "#cli/flags.ts";
 import type { DockerOptions } from "#docker/start.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -71,10 +71,7 @@ function driverOptions({ flags: given }: CommandLine<typeof flags>): DockerOptio
   if (manifests !== undefined && kubeconfig !== undefined) {
     throw new Error("--manifests and --kubeconfig exclude each other");
   }
-  const seconds = Number(given["reconcile-seconds"]);
-  if (!(Number.isInteger(seconds) && seconds > 0)) {
-    throw new Error("--reconcile-seconds must be a whole number of seconds");
-  }
+  const seconds = wholeSeconds("--reconcile-seconds", given["reconcile-seconds"]);
   const binDirs = given["bin-dir"];
   return {
     ...omitUndefined({ manifests, kubeconfig }),

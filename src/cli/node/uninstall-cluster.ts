@@ -1,5 +1,5 @@
 import { command, ExitCode } from "#cli/command.ts";
-import { textFlag } from "#cli/flags.ts";
+import { textFlag, wholeSeconds } from "#cli/flags.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
@@ -32,6 +32,7 @@ nothing.`,
   failsWhen: "a node cannot be handed back, or does not answer in time; stderr has the reasons",
   async run({ flags }, output) {
     const { host, port, kubeconfig } = flags;
+    const limitMs = 1000 * wholeSeconds("--seconds", flags.seconds);
     const client = new ApiClient(
       kubeconfig === ""
         ? inClusterCredentials({ host, port })
@@ -39,7 +40,6 @@ nothing.`,
     );
     try {
       const uninstallers = new Uninstallers(client, flags.namespace);
-      const limitMs = 1000 * Number(flags.seconds);
       const problems = await uninstall(uninstallers, { limitMs, say: output.out });
       for (const line of problems) output.err(line);
       return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;

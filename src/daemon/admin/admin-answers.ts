@@ -11,13 +11,11 @@ import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
-import type { FailedAdds } from "#engine/explain/call-history.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import type { ConfFiles, PluginLookup } from "#engine/ports/host.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
-import { type AttachmentRecord, sandboxName, usableRecord } from "#engine/record/record.ts";
 import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
 import { buildInfo } from "#lib/build-info.ts";
@@ -29,7 +27,7 @@ import type { Life } from "#serving/life.ts";
 import { agentPlugins, type FindByAgent } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { serveController } from "./controller-request.ts";
-import { parseFailedAdd } from "./failed-add.ts";
+import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
 import type { NodeStatus } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
@@ -86,7 +84,7 @@ export class AdminAnswers {
         ...(duties?.lostInterfaces.problems() ?? []),
       ],
       callsInFlight: await this.#options.callsInFlight(),
-      failedAdds: this.#failedAdds(listed.records),
+      failedAdds: engine.failedAdds(isStillOpen(listed.records, cluster.node?.nodePods.list())),
       requestRules: await this.#requestRules(),
       damagedRecords: listed.damaged.map(({ reason }) => reason),
       agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
@@ -151,17 +149,6 @@ export class AdminAnswers {
     const { node, source } = this.#options.cluster;
     if (node !== undefined) return node.nodePods;
     return { find: async (name) => asState(await source.getPod(name, {}), this.#options.nodeName) };
-  }
-
-  /**
-   * Neither of pods that are gone, where plexusd watches pods, nor of those that plexus-standalone has
-   * attached since.
-   */
-  #failedAdds(records: readonly AttachmentRecord[]): FailedAdds[] {
-    const { cluster, engine } = this.#options;
-    const pods = cluster.node?.nodePods.list().map(({ namespace, name }) => `${namespace}/${name}`);
-    const attached = new Set(records.filter(usableRecord).map(sandboxName));
-    return engine.failedAdds((pod) => !attached.has(pod) && (pods?.includes(pod) ?? true));
   }
 
   /** Notes what plexus-standalone reports of a pod. @throws Error for a body that it cannot read */

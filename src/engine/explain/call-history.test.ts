@@ -37,7 +37,8 @@ test("failed ADDs count for ten minutes, by reason and network, while their pods
   add("web", missing("Link not found"), "05:00.000");
   add("db", missing("Link not found (eth7)"), "06:00.000");
   const failedAt = (at: string) =>
-    history.failedAdds(`2026-01-01T00:${at}Z`, (name) => name !== "default/gone");
+    history.failedAdds(`2026-01-01T00:${at}Z`, (name, time) => `${name} ${time}` !== gone);
+  const gone = "default/gone 2026-01-01T00:09:00.000Z";
   expect(failedAt("10:00.001")).toEqual([
     {
       ...{ finding: "MasterMissing", network: "default/a", message: "Link not found (eth7)" },

@@ -50,15 +50,16 @@ export class CallHistory {
   }
 
   /**
-   * The present pods whose last ADD failed in the ten minutes before a time (ISO 8601), by reason and
-   * network, most pods first: a kubelet tries again within seconds.
+   * The pods whose last ADD failed in the ten minutes before a time (ISO 8601), by reason and network,
+   * most pods first: a kubelet tries again within seconds.
+   * @param isOpen whether that still matters
    */
-  failedAdds(now: string, isPresent: (pod: string) => boolean): FailedAdds[] {
+  failedAdds(now: string, isOpen: (pod: string, failedAt: string) => boolean): FailedAdds[] {
     const since = new Date(Date.parse(now) - currentMs).toISOString();
     const groups = new Map<string, FailedAdds>();
     for (const [pod, calls] of this.#pods.entries()) {
       const { at = "", message, subject = "", code, reason } = calls.get("ADD") ?? {};
-      if (at < since || message === undefined || !isPresent(pod)) continue;
+      if (at < since || message === undefined || !isOpen(pod, at)) continue;
       const [network = ""] = subject.split(" (");
       const { finding, step } = explainError(omitUndefined({ message, code, reason }));
       const key = `${finding} ${network}`;
