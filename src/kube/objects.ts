@@ -22,7 +22,7 @@ export const metadataListOnly =
 /** The domains of annotations that Plexus reads; caches keep no others. */
 const usedDomains = ["k8s.v1.cni.cncf.io", "v1.multus-cni.io", "plexus.dev"];
 
-/** Long annotations of which caches keep only that they are there; the second is Multus's old name. */
+/** Long annotations. Caches keep that they are there, without their text. The second is Multus's old name. */
 const longKeys = new Set([networkStatusAnnotation, "k8s.v1.cni.cncf.io/networks-status"]);
 
 /** The key of an object in a cache. */

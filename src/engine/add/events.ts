@@ -9,8 +9,8 @@ import { ignoredText } from "#npwg/served-requests.ts";
 const messageMax = 300;
 
 /**
- * Emits one event with all interfaces of the pod, worded as Multus's, to save API requests, if the
- * pod wants a status, and one with the requests that its networks ignored, if there are any.
+ * Emits an event with all interfaces, worded as Multus's, if the pod wants a status: one, to save API
+ * requests. Emits another with the requests that its networks ignored, if there are any.
  */
 export function emitAttached(
   ctx: CallContext,

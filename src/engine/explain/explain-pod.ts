@@ -1,6 +1,7 @@
 import { contextWithoutCall } from "#engine/call/call-context.ts";
 import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
 import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
+import { advise } from "#engine/explain/advice/advice.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
@@ -13,7 +14,6 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { addressHolders } from "./address-holders.ts";
-import { advise } from "./advice.ts";
 import { type AttachedNetwork, attachedTo } from "./attached-network.ts";
 import type { CallHistory } from "./call-history.ts";
 import { type ExplainedNetworks, explainNetworks } from "./explain-networks.ts";

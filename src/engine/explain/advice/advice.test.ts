@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
-import { advise, type Facts } from "./advice.ts";
-import { couldNot } from "./advice-sentence.ts";
-import type { CallRecord, ExplainedNetwork, ExplainedProblem } from "./explanation.ts";
+import type {
+  CallRecord,
+  ExplainedNetwork,
+  ExplainedProblem,
+} from "#engine/explain/explanation.ts";
+import { advise } from "./advice.ts";
+import type { Facts } from "./facts.ts";
+import { couldNot } from "./sentence.ts";
 
 const at = "2026-01-01T00:00:00Z";
 const record = { createdAt: at, containerId: "c1", pendingStatus: false };

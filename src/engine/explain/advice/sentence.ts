@@ -1,8 +1,8 @@
 import { withoutSubject } from "#cni/error.ts";
+import { explainError, type Failure } from "#engine/explain/explain-error.ts";
+import type { Advice } from "#engine/explain/explanation.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { shortened } from "#lib/one-line.ts";
-import { explainError, type Failure } from "./explain-error.ts";
-import type { Advice } from "./explanation.ts";
 
 const quotedMax = 500;
 

@@ -1,0 +1,217 @@
+import { CniErrorCode } from "#cni/error.ts";
+import type { Advice } from "#engine/explain/explanation.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { reasonRow } from "#lib/reasons.ts";
+import {
+  attachedAsAsked,
+  definitionChanged,
+  keyUnknown,
+  networkAdded,
+  networkRemoved,
+  requestIgnored,
+  statusPending,
+} from "./attached.ts";
+import {
+  at,
+  type Facts,
+  isAttached,
+  isRunning,
+  lastAdd,
+  listOf,
+  type Rule,
+  retried,
+} from "./facts.ts";
+import { defaultNetworkChanged, interfaceLost, notManaged, notPlugged } from "./hot-plug.ts";
+import { capitalized, couldNot, explained, fine, problem } from "./sentence.ts";
+
+/** Concludes: the first rule that applies says what is the matter. */
+export function advise(facts: Facts): Advice {
+  for (const rule of rules) {
+    const advice = rule(facts);
+    if (advice !== undefined) return advice;
+  }
+  return attachedAsAsked(facts);
+}
+
+const rules: readonly Rule[] = [
+  notHere,
+  ofHostNetwork,
+  detachFailed,
+  annotationInvalid,
+  addFailed,
+  addNotEnded,
+  ended,
+  nodeNotServed,
+  sourceNotReady,
+  notPlugged,
+  interfaceLost,
+  notManaged,
+  defaultNetworkChanged,
+  willNotStartAgain,
+  unusable,
+  unattached,
+  networkAdded,
+  statusPending,
+  requestIgnored,
+  keyUnknown,
+  definitionChanged,
+  networkRemoved,
+];
+
+function notHere({ pod, node, sourceProblem }: Facts): Advice | undefined {
+  if (pod.uid === undefined) {
+    if (sourceProblem !== undefined) return apiAway(sourceProblem);
+    const name = `${pod.namespace}/${pod.name}`;
+    return problem("PodNotFound", `There is no pod ${name}: check its name and namespace.`);
+  }
+  if (node.name === "" || pod.node === node.name) return undefined;
+  if (pod.node === undefined) {
+    return problem(
+      "NotScheduled",
+      "The pod is not bound to a node yet, so nothing has been asked of any network: see the scheduler's events (kubectl describe pod).",
+    );
+  }
+  return problem(
+    "OtherNode",
+    `The pod is on node ${pod.node}: ask plexusd there, this one serves ${node.name}.`,
+  );
+}
+
+function ofHostNetwork({ pod, annotation }: Facts): Advice | undefined {
+  if (pod.hostNetwork !== true) return undefined;
+  const text =
+    "The pod uses the host's network (hostNetwork: true), so that no CNI plugin is called for it";
+  if (annotation === undefined) return fine("HostNetwork", `${text}, and it asks for no networks.`);
+  return problem(
+    "HostNetwork",
+    `${text} and its networks annotation has no effect: remove hostNetwork or the annotation.`,
+  );
+}
+
+/** For a pod that is not terminating, the failed ADD matters more than the DEL after it. */
+function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
+  const last = calls.at(-1);
+  if (lastAdd(calls)?.message !== undefined && pod.isTerminating !== true) return undefined;
+  const hasFailed = last?.command === "DEL" && last.message !== undefined;
+  const recorded = { message: record?.teardownError, reason: record?.teardownReason };
+  const { message, ...failure } = hasFailed ? last : omitUndefined(recorded);
+  if (message === undefined || (record === undefined && pod.isTerminating !== true)) {
+    return undefined;
+  }
+  return couldNot("Could not detach", { ...failure, message }, "; the runtime retries the DEL");
+}
+
+function annotationInvalid(facts: Facts): Advice | undefined {
+  const invalid = facts.problems.find(({ reason }) => reason === "InvalidAnnotation");
+  if (invalid === undefined) return undefined;
+  const failure = { ...invalid, subject: "the annotation" };
+  if (!isRunning(facts)) return couldNot("Could not use", failure);
+  return couldNot(
+    "Could not use",
+    retried(facts, failure),
+    "; the pod keeps its networks until then",
+  );
+}
+
+function addFailed({ calls, record, node }: Facts): Advice | undefined {
+  const last = lastAdd(calls);
+  const isAttached = record !== undefined && record.teardownError === undefined;
+  if (last?.message === undefined || isAttached) return undefined;
+  return couldNot("Could not attach", { ...last, message: last.message, ...at(node) });
+}
+
+function addNotEnded({ record, networks }: Facts): Advice | undefined {
+  if (record?.add === undefined) return undefined;
+  if (record.add === "interrupted") {
+    return problem(
+      "AddInterrupted",
+      `The ADD of ${record.createdAt} did not end, and has attached a part of the networks at most: the container runtime makes a new sandbox, and Plexus detaches this one.`,
+    );
+  }
+  const waiting = networks.find(({ ifName }) => ifName === undefined);
+  const what = waiting === undefined ? "" : `, and network ${waiting.network} is not attached yet`;
+  return problem(
+    "BeingAttached",
+    `The pod is being attached since ${record.createdAt}${what}: if that takes long, ${reasonRow("PluginTimeout").step}.`,
+  );
+}
+
+/** The runtime detaches a pod as soon as its last container ends, and never starts it again. */
+function ended({ pod: { phase = "" }, record }: Facts): Advice | undefined {
+  if (record !== undefined || !["Succeeded", "Failed"].includes(phase)) return undefined;
+  return fine("PodEnded", `The pod has ended (${phase}), so that it has no networks any more.`);
+}
+
+const confSteps: Readonly<Record<string, string>> = {
+  shadowed: "remove that file, or give it a name that sorts after ours",
+  missing: "find out what removes the file; plexusd writes it again",
+  "foreign-rename":
+    "find out what renames the file, most likely another meta-plugin; plexusd writes it again",
+  waiting: "run kubectl plexus doctor and correct what it names",
+};
+
+function nodeNotServed(facts: Facts): Advice | undefined {
+  const { confState, confReason = "" } = facts.node;
+  if (confState === undefined || confState === "active" || isAttached(facts)) return undefined;
+  const words = confState.split("-").map(capitalized);
+  return problem(
+    `PlexusConf${words.join("")}`,
+    `The container runtime of this node does not call Plexus (${confReason}): ${confSteps[confState] ?? "run kubectl plexus doctor"}, then create the pod again if it runs.`,
+  );
+}
+
+function sourceNotReady(facts: Facts): Advice | undefined {
+  const { sourceProblem } = facts;
+  return sourceProblem === undefined || isAttached(facts) ? undefined : apiAway(sourceProblem);
+}
+
+function apiAway(reason: string): Advice {
+  return problem(
+    "ApiUnavailable",
+    `Pods and definitions cannot be looked up (${reason}): ${reasonRow("ApiUnavailable").hotPlugStep}.`,
+  );
+}
+
+/** Problems that do not disturb a running pod, and do not end by themselves. */
+function willNotStartAgain(facts: Facts): Advice | undefined {
+  const { pod, problems } = facts;
+  if (pod.phase !== "Running" || pod.isTerminating === true || !isAttached(facts)) return undefined;
+  const lasting = problems.find(
+    ({ isTolerated, code }) => isTolerated !== true && code !== CniErrorCode.TryAgainLater,
+  );
+  return lasting && explained("The pod runs, but will not start again", lasting);
+}
+
+/** What the next ADD would fail for. */
+function unusable(facts: Facts): Advice | undefined {
+  const first = facts.problems.find(({ isTolerated }) => isTolerated !== true);
+  if (first === undefined || isAttached(facts)) return undefined;
+  return couldNot("Cannot attach", first);
+}
+
+function unattached({ pod, record, networks, missing }: Facts): Advice | undefined {
+  if (record !== undefined) return undefined;
+  if (pod.phase !== "Running") {
+    return problem(
+      "NotAttachedYet",
+      "The container runtime has not asked Plexus to attach the pod yet: see the pod's events (kubectl describe pod) for what it waits for.",
+    );
+  }
+  const [other] = networks.flatMap(({ attachedBy }) => attachedBy ?? []);
+  if (missing.length === 0 && other !== undefined) {
+    return fine(
+      "AttachedByOther",
+      `The pod was attached by ${other}, before Plexus served this node: ${listOf(networks)}.`,
+    );
+  }
+  if (missing.length === 0) {
+    return fine(
+      "NotAttached",
+      "The pod was started before Plexus served this node, and lacks nothing that it asks for.",
+    );
+  }
+  return problem(
+    "NotAttached",
+    `The pod was started before Plexus served this node, without ${missing.join(", ")}: delete it, so that it starts anew with its networks.`,
+  );
+}

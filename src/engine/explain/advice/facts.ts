@@ -1,0 +1,49 @@
+import type { Failure } from "#engine/explain/explain-error.ts";
+import type { Advice, CallRecord, Explanation } from "#engine/explain/explanation.ts";
+
+/** Everything of an explanation but its conclusion. */
+export type Facts = Omit<Explanation, "advice"> & {
+  readonly sourceProblem?: string;
+  /** Networks that the running pod asks for and does not have, as nothing has attached them. */
+  readonly missing: readonly string[];
+  /** Whether edits of the pod's annotation change its networks while it runs. */
+  readonly isHotPluggable: boolean;
+  /** Networks of the running pod without their interface, a text each. */
+  readonly lostInterfaces: readonly string[];
+  /** Why an edit of the default-network annotation has no effect. */
+  readonly defaultNetworkEdit?: string;
+};
+
+/** Says what is the matter, if it applies. */
+export type Rule = (facts: Facts) => Advice | undefined;
+
+/** Attached, and not by another meta-plugin alone. */
+export function isRunning({ pod, record }: Facts): boolean {
+  return pod.phase === "Running" && pod.isTerminating !== true && record !== undefined;
+}
+
+/** A failure about the running pod, for which hot-plug may try again. */
+export function retried(facts: Facts, failure: Failure): Failure {
+  return facts.isHotPluggable && isRunning(facts) ? { ...failure, retriedBy: "plexusd" } : failure;
+}
+
+/** Where a failure happened. */
+export function at({ name }: Facts["node"]): Pick<Failure, "node"> {
+  return name === "" ? {} : { node: name };
+}
+
+/** What is known of the last ADD. */
+export function lastAdd(calls: readonly CallRecord[]): CallRecord | undefined {
+  return calls.find(({ command }) => command === "ADD");
+}
+
+/** By Plexus, or by another meta-plugin before it. */
+export function isAttached({ record, networks }: Facts): boolean {
+  return record !== undefined || networks.some(({ attachedBy }) => attachedBy !== undefined);
+}
+
+/** Another meta-plugin may not have attached all, or not say how it did. */
+export function listOf(networks: Facts["networks"]): string {
+  const attached = networks.filter(({ ifName }) => ifName !== undefined);
+  return attached.map(({ ifName, network }) => `${ifName}=${network}`).join(", ");
+}
