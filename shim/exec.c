@@ -42,15 +42,11 @@ static const sigset_t no_signals;
 /* Occupies descriptors 0 to 3, which children need, and undoes signal settings of the runtime. */
 void spawn_prepare(void)
 {
-	sigset_t chld;
 	int fd;
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= 2);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &chld, NULL);
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 }

@@ -85,9 +85,11 @@ eachBuild("if a call's runtime is killed", (bench) => {
       await engine(CNI_COMMAND);
       const runtime = new Runtime(bench(), "first", { CNI_COMMAND });
       const pid = await begun();
+      const killed = performance.now();
       await runtime.kill();
       expect(await runtime.status()).toBe(terminated);
       await waitUntil("the plugin has gone", () => !isRunning(pid));
+      expect(performance.now() - killed).toBeLessThan(10_000);
       expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
       expect(readdirSync(bench().state)).toEqual([]);
       bench().forgiveEngine();

@@ -58,6 +58,11 @@ eachBuild("a delegate", (bench) => {
       "exec >&- 2>&-; sleep 0.3; exit 7",
       { outcome: "exited", code: 7 },
     ],
+    [
+      "may have what it started print for it",
+      "exec 2>&-; { sleep 0.3; echo late; } &",
+      { outcome: "exited", code: 0, stdout: "late\n" },
+    ],
   ])("%s", async (_, script, expected) => {
     bench().plugin("p", script);
     const result = await bench().order({ type: "p", stdin: large });
@@ -76,11 +81,29 @@ eachBuild("a delegate", (bench) => {
       "yes error | head -c 1000000 >&2; echo done",
       { outcome: "exited", code: 0, stdout: "done\n", stderr: cutStderr },
     ],
+    [
+      "may write 64 KiB to stderr",
+      "head -c 65536 /dev/zero >&2",
+      { outcome: "exited", stdout: "", stderr: "\0".repeat(65_536) },
+    ],
   ])("%s [S-601]", async (_, script, { stdout, ...expected }) => {
     bench().plugin("p", script);
     const result = await bench().order({ type: "p" });
     expect(result).toMatchObject(expected);
     expect(result.stdout === stdout).toBe(true);
+  });
+
+  test("that writes without end from another session delays the call by two seconds [S-601]", async () => {
+    bench().plugin("p", "setsid yes & exec sleep 60");
+    const result = await bench().order({ type: "p" });
+    expect(result).toMatchObject({ outcome: "overflow" });
+    expect(result.elapsedUs).toBeLessThan(4_000_000);
+  });
+
+  test("does not fill the shim's memory through stderr [S-601]", async () => {
+    bench().plugin("p", "head -c 300000000 /dev/zero >&2; grep VmHWM /proc/$PPID/status");
+    const { stdout } = await bench().order({ type: "p" });
+    expect(Number(/VmHWM:\s+(\d+) kB/.exec(stdout)?.[1])).toBeLessThan(100_000);
   });
 
   test("inherits the sandbox's lock, and no other descriptor that the shim opened [S-605]", async () => {
@@ -92,7 +115,7 @@ eachBuild("a delegate", (bench) => {
     expect((await bench().order({ type: "p" })).stdout).toBe(`${bench().state}/c1.lock\n`);
   });
 
-  test("has default signal handling, although the shim ignores SIGPIPE and blocks SIGCHLD", async () => {
+  test("has default signal handling, although the shim ignores SIGPIPE", async () => {
     bench().plugin("p", "grep -E '^Sig(Blk|Ign)' /proc/self/status | tr -d '[:space:]'");
     const result = await bench().order({ type: "p" });
     const [blocked, ignored] = result.stdout
@@ -102,14 +125,21 @@ eachBuild("a delegate", (bench) => {
     expect([blocked, ignored! & ~reserved]).toEqual([0n, 0n]);
   });
 
+  test("is waited for, although the runtime ignores SIGCHLD", async () => {
+    bench().plugin("p", "exit 3");
+    const starter = ["bash", "-c", `trap '' CHLD; exec "$@"`, "runtime"];
+    const result = await bench().order({ type: "p" }, {}, starter);
+    expect(result).toMatchObject({ outcome: "exited", code: 3 });
+  });
+
   test("that exceeds its timeout is killed with its children [S-600]", async () => {
     const pids = join(bench().dir, "pids");
-    bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; printf partial; wait`);
-    const result = await bench().order({ type: "p", timeoutMs: 300 });
+    bench().plugin("p", `sleep 300 & echo $$ $! >${pids}; sleep 0.1; printf partial; wait`);
+    const result = await bench().order({ type: "p", timeoutMs: 1000, stdin: large });
     expect(result).toMatchObject({ outcome: "timeout", code: 0, stdout: "partial" });
-    expect(result.message).toBe("still running after 300 ms; killed");
-    expect(result.elapsedUs).toBeGreaterThanOrEqual(300_000);
-    expect(result.elapsedUs).toBeLessThan(2_000_000);
+    expect(result.message).toBe("still running after 1000 ms; killed");
+    expect(result.elapsedUs).toBeGreaterThanOrEqual(1_000_000);
+    expect(result.elapsedUs).toBeLessThan(2_900_000);
     const [delegate, child] = readFileSync(pids, "utf8").trim().split(" ").map(Number);
     expect([isRunning(delegate!), isRunning(child!)]).toEqual([false, false]);
   });
@@ -235,6 +265,15 @@ eachBuild("an order", (bench) => {
 });
 
 eachBuild("a plugin that cannot be executed", (bench) => {
+  test("fails with an errno if there may be no further process", async () => {
+    const path = bench().plugin("p", "echo ran");
+    const starter = [bench().compile("without"), "clone"];
+    const env = { ASAN_OPTIONS: "detect_leaks=0" }; // which needs a process
+    const result = await bench().order({ type: "p" }, env, starter);
+    const message = `cannot execute ${path}: Resource temporarily unavailable`;
+    expect(result).toMatchObject({ outcome: "failed", code: 11, stdout: "", message });
+  });
+
   test.each([
     ["is not executable", "#!/bin/sh\n", 0o644, 13, "Permission denied"],
     ["is not a program", "just text", 0o755, 8, "Exec format error"],

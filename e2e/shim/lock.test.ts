@@ -12,7 +12,6 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { execa } from "execa";
 import { afterEach, expect, test } from "vitest";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isRunning } from "../support/processes.ts";
@@ -48,6 +47,16 @@ async function gate(bench: Bench): Promise<{ inside: () => number; open: () => v
 }
 
 eachBuild("the per-sandbox lock", (bench) => {
+  test("fails at once where the file system has no locks", async () => {
+    const starter = [bench().compile("without"), "flock"];
+    const answer = await bench().run({ starter });
+    expect(cniError(answer)).toMatchObject({
+      code: 5,
+      msg: `cannot lock ${bench().state}: No locks available`,
+    });
+    expect(answer.ms).toBeLessThan(5000);
+  });
+
   const start = (command: string, extra = {}): Call =>
     bench().start({ env: { CNI_COMMAND: command, ...extra } });
 
@@ -567,17 +576,11 @@ eachBuild("a process that a delegate leaves running", (bench) => {
   test("is found among more processes than the shim may have files", async () => {
     const others = Array.from({ length: 60 }, () => spawn("sleep", ["60"]));
     const pid = await hangingIpam(bench());
-    const limited = bench().plugin("limited", `exec prlimit --nofile=48 ${bench().shim}`);
-    const env = bench().env({ CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" });
-    const { exitCode } = await execa(limited, {
-      env,
-      extendEnv: false,
-      input: "{}",
-      reject: false,
-    });
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
+    const { code } = await bench().run({ env, starter: ["prlimit", "--nofile=48"] });
     bench().forgiveEngine();
     for (const each of others) each.kill();
-    expect([exitCode, isRunning(pid)]).toEqual([0, false]);
+    expect([code, isRunning(pid)]).toEqual([0, false]);
   });
 
   const start = (CNI_COMMAND: string): Call => bench().start({ env: { CNI_COMMAND } });

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the parsers must do with bytes that are just within and just beyond their limits, and what the session
- * must do without descriptors. */
+ * What the parsers must do with bytes that are just within and just beyond their limits, and what the shim
+ * must do without descriptors or memory. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +54,54 @@ static void test_incomplete_at_every_length(void)
 	build(5);
 	for (size_t len = 0; len < b.len; len++)
 		assert(parse(b.data, len) == 0);
+	assert(parse("\1\0\0\0", 4) == 0); /* the longest */
+}
+
+/* A delegate may be given no time. */
+static void test_order(void)
+{
+	struct field fields[EXEC_ENV] = { text("0"), text("p"), text("/bin"), text("0"), text("") };
+	struct frame order = { FRAME_EXEC, EXEC_ENV, { { 0 } } };
+
+	memcpy(order.fields, fields, sizeof fields);
+	assert(is_exec(&order));
+	order.fields[EXEC_TIMEOUT] = text("-1");
+	assert(!is_exec(&order));
+	order.fields[EXEC_TIMEOUT] = text("1");
+	order.count--;
+	assert(!is_exec(&order));
+}
+
+/* The sanitizers would end the process instead of returning NULL, and with the shim's status. */
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1:exitcode=99";
+}
+
+const char *__ubsan_default_options(void)
+{
+	return __asan_default_options();
+}
+
+static void test_out_of_memory(void)
+{
+	struct buf huge = { 0 };
+	char error[128] = "";
+	int pipes[2], status;
+
+	assert(!pipe(pipes));
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(pipes[1], STDOUT_FILENO);
+		dup2(open("/dev/null", O_WRONLY), STDERR_FILENO); /* for the sanitizer's warning */
+		buf_add(&huge, "", SIZE_MAX / 2);
+		_exit(2);
+	}
+	assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	assert(read(pipes[0], error, sizeof error - 1) > 0);
+	assert(!strcmp(error, "{\"cniVersion\":\"1.1.0\",\"code\":999,\"msg\":\"out of memory\"}\n"));
+	close(pipes[0]);
+	close(pipes[1]);
 }
 
 static void test_malformed(void)
@@ -458,6 +506,8 @@ int main(void)
 {
 	test_round_trip();
 	test_incomplete_at_every_length();
+	test_order();
+	test_out_of_memory();
 	test_malformed();
 	test_numbers();
 	test_utf8();

@@ -39,6 +39,8 @@ export interface RunOptions {
   uid?: number;
   /** The network namespace in which the shim runs. @default that of the tests */
   node?: string;
+  /** What becomes the shim: a runtime's way to start it, such as `prlimit --nofile=48`. */
+  starter?: string[];
 }
 
 /** A running call of the shim. */
@@ -232,7 +234,8 @@ export class Bench {
     const env = this.env(options.env);
     const shim = options.uid === undefined ? this.shim : this.#copyForAll();
     const entry = options.node === undefined ? [] : ["nsenter", `--net=${options.node}`];
-    const [file = shim, ...args] = [...entry, shim, ...(options.args ?? [])];
+    const starter = [...entry, ...(options.starter ?? [])];
+    const [file = shim, ...args] = [...starter, shim, ...(options.args ?? [])];
     const child = spawn(file, args, { env, uid: options.uid });
     this.#calls.push(child);
     child.stdin.on("error", () => undefined);
@@ -269,13 +272,17 @@ export class Bench {
   }
 
   /** Runs one call whose engine sends this order, and returns the shim's answer. */
-  async order(order: Omit<ExecOrder, "path"> & { path?: string }, env = {}): Promise<ExecResult> {
+  async order(
+    order: Omit<ExecOrder, "path"> & { path?: string },
+    env = {},
+    starter: string[] = [],
+  ): Promise<ExecResult> {
     let result: ExecResult | undefined;
     const server = await this.engine(async (engine) => {
       result = await engine.exec({ path: this.bin, ...order });
       engine.done();
     });
-    const answer = await this.run({ env });
+    const answer = await this.run({ env, starter });
     server.close();
     expect(answer).toMatchObject({ code: 0, stdout: "" });
     if (!result) throw new Error("no answer to the order");
