@@ -13,6 +13,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import type { Mutant } from "./mutant.ts";
 import { type ShimMutant, shimMutants } from "./shim-mutants.ts";
+import { keyOf, readVerdicts } from "./verdicts.ts";
 
 /** The behaviour tests that say most about a source file; the others follow if they pass. */
 const testsOf: Readonly<Record<string, string>> = {
@@ -41,7 +42,7 @@ const workers = 2 * availableParallelism();
 const results = "dist/mutation/shim.txt";
 
 /**
- * Runs the shim's unit and behaviour tests on each mutant of its files.
+ * Runs the shim's unit and behaviour tests on each mutant of its files that has no verdict.
  * @param isWanted which files
  */
 export async function runShimMutants(isWanted: (file: string) => boolean): Promise<Mutant[]> {
@@ -52,7 +53,10 @@ export async function runShimMutants(isWanted: (file: string) => boolean): Promi
   const known = existsSync(results) ? readFileSync(results, "utf8").split("\n") : [];
   const found = known.filter((line) => line.startsWith("killed"));
   const outcomes = new Map(found.map((line) => [line.slice(9), "killed"]));
-  const waiting = mutants.filter(({ text }) => !outcomes.has(idOf(text)));
+  const verdicts = readVerdicts();
+  const waiting = mutants.filter(
+    (mutant) => !outcomes.has(idOf(mutant.text)) && !verdicts.has(keyOf(mutant)),
+  );
   const count = waiting.length;
   if (count > 0) await expectUnchangedToPass();
   const work = async (worker: number): Promise<void> => {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { cniError, eachBuild } from "./lab/harness.ts";
 
@@ -38,15 +40,28 @@ eachBuild("without plexusd, the shim", (bench) => {
     expect(answer.stdout).toBe(`${JSON.stringify({ cniVersion, supportedVersions })}\n`);
   });
 
-  test("answers VERSION even if the caller keeps stdin open", async () => {
+  test.each([
+    ['{"cniVersion":"0.4.0"}', "0.4.0"],
+    ["", "1.1.0"],
+  ])("answers VERSION even if the caller keeps stdin open after %j", async (stdin, cniVersion) => {
     const options = { env: { CNI_COMMAND: "VERSION" }, holdStdin: true };
-    const answer = await bench().run({ ...options, stdin: '{"cniVersion":"0.4.0"}' });
+    const answer = await bench().run({ ...options, stdin });
     expect(answer.ms).toBeLessThan(3000);
-    expect(JSON.parse(answer.stdout)).toEqual({ cniVersion: "0.4.0", supportedVersions });
+    expect(JSON.parse(answer.stdout)).toEqual({ cniVersion, supportedVersions });
+  });
+
+  test("rejects a stdin that cannot be read", async () => {
+    const starter = ["sh", "-c", 'exec "$@" </', "runtime"];
+    const error = cniError(await bench().run({ starter }));
+    const msg = "cannot read stdin: Is a directory";
+    expect(error).toEqual({ cniVersion: "1.1.0", code: 5, reason: "IoFailure", msg });
   });
 
   test("rejects more than 8 MiB on stdin", async () => {
-    const error = cniError(await bench().run({ stdin: Buffer.alloc((8 << 20) + 1, " ") }));
+    const path = join(bench().dir, "conf");
+    writeFileSync(path, Buffer.alloc((8 << 20) + 1, " "));
+    const starter = ["sh", "-c", `exec "$@" <${path}`, "runtime"];
+    const error = cniError(await bench().run({ starter }));
     const msg = "stdin is longer than 8 MiB";
     expect(error).toEqual({ cniVersion: "1.1.0", code: 5, reason: "IoFailure", msg });
   });
