@@ -1,6 +1,6 @@
 # The node image: plexusd, plexusctl and the shim. Build: docker buildx build --platform linux/amd64,linux/arm64 .
 # `make image` builds the same without a registry or a container engine.
-ARG BUILD_IMAGE=debian:trixie-slim
+ARG BUILD_IMAGE=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 
 FROM ${BUILD_IMAGE} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \

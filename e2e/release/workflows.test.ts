@@ -76,7 +76,7 @@ test.each(files)(
     const others = actions.filter((action) => !action.startsWith("./"));
     expect(others.length).toBeGreaterThan(0);
     for (const action of others)
-      expect(action).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+      expect(action).toMatch(/^[\w-]+(?:\/[\w-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
     const { permissions, jobs } = parse(text) as Workflow;
     expect(permissions).toEqual({ contents: "read" });
     for (const job of Object.values(jobs)) {
