@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
+import type { Json } from "#lib/json.ts";
 import {
   configForCall,
   defaultEngineConfig,
   engineConfigFromKeys,
+  omittedPluginsOf,
   plexusdsListMark,
 } from "./config.ts";
 import { networkKeys } from "./config-keys.ts";
@@ -175,4 +177,17 @@ test.each(Object.keys(networkKeys))("what is accepted for %s without zod is vali
   for (const value of accepted) schemaOf(networkKeys).parse({ [key]: value });
   const isQuick = key === "clusterNetwork" || key === "delegates";
   expect(accepted.length > 0).toBe(isQuick);
+});
+
+test.each<[value: Json | undefined, types: string[]]>([
+  [undefined, []],
+  ["istio-cni", []],
+  [
+    ["istio-cni", 7, null, "linkerd-cni"],
+    ["istio-cni", "linkerd-cni"],
+  ],
+])("omittedPluginsOf() reads %j as %j", (omittedPlugins, types) => {
+  expect(omittedPluginsOf({ ...(omittedPlugins !== undefined && { omittedPlugins }) })).toEqual(
+    types,
+  );
 });

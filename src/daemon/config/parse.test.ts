@@ -142,6 +142,7 @@ test.each([
   ["metricsAddress: off", "1: metricsAddress: must be false, or an address and a port: *:19501"],
   ["http: 127.0.0.1:99999", "1: http: "],
   ["primary: {conf: a/b}", "1: primary.conf: must be a file name"],
+  ["auxiliaryCNIChainName: a/b", "1: auxiliaryCNIChainName: must be the name of a network"],
   ["delegates: [x]", "1: delegates[0]: "],
   ["delegates:\n- type: x\n  a: {b: [1, 1e400]}", `3: delegates[0].a.b[1]: ${outOfRange}`],
   ["delegates: [{type: x, a: .nan}]", `1: delegates[0].a: ${outOfRange}`],

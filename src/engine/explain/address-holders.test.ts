@@ -54,6 +54,15 @@ test("addressHolders() names those that have addresses of the network, by record
   );
 });
 
+test("addressHolders() leaves out what is no address", async () => {
+  const ips = [{ address: "10.0.0.2/24" }, { address: 7 }, "10.0.0.3/24", null];
+  const { attachments, ...rest } = record("db", "default/a");
+  const results = attachments.map((each) => ({ ...each, result: { ips } }) as typeof each);
+  expect(await holders([{ ...rest, attachments: results }])).toBe(
+    " On this node, its addresses are held by default/db (10.0.0.2/24).",
+  );
+});
+
 test("addressHolders() says nothing if it finds none, and without leases what the records say", async () => {
   expect(await holders([])).toBe("");
   expect(await holders([db], undefined, "the annotation")).toBe("");

@@ -771,3 +771,44 @@ test("explain executes no plugin", async () => {
   expect(lab.plugins.calls).toEqual([]);
   expect(lab.records.writes).toEqual([]);
 });
+
+const unknownDefault: Scenario = { ...never, conf: {} };
+const missingDefault: Scenario = { ...unknownDefault, config: { clusterNetwork: "net-d" } };
+const withDefault = { annotations: { "v1.multus-cni.io/default-network": "default/net-a" } };
+const withoutDevices = new FakeDevices();
+withoutDevices.failure = new CniError("DevicesUnknown", "no answer");
+
+test.each<[title: string, Scenario, reasons: string[]]>([
+  ["an unknown default network", unknownDefault, []],
+  [
+    "an unknown default network and a missing one",
+    { ...unknownDefault, annotation: "net-b" },
+    ["NoNetworkFound"],
+  ],
+  ["a missing default network", missingDefault, ["MissingDefaultNetwork"]],
+  [
+    "a default network that the pod replaces",
+    { ...missingDefault, pod: withDefault },
+    ["MissingDefaultNetwork"],
+  ],
+  [
+    "an annotation that fails the pod",
+    { ...never, annotation: "[", config: { invalidAnnotation: "fail" } },
+    ["InvalidAnnotation"],
+  ],
+  [
+    "devices that cannot be looked up",
+    {
+      ...never,
+      devices: withoutDevices,
+      before: ({ source }) =>
+        source.addNad("default/net-a", network("net-a", "sriov"), {
+          "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf",
+        }),
+    },
+    ["DevicesUnknown"],
+  ],
+])("explain finds with %s nothing but %j", async (_, scenario, reasons) => {
+  const { problems } = await explain(scenario);
+  expect(problems.map(({ reason }) => reason)).toEqual(reasons);
+});

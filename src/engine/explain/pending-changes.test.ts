@@ -38,6 +38,11 @@ test.each<[title: string, HotPlugProblem[], shown: string[]]>([
     ["plug: ", "unplug: ", "unplug: "],
   ],
   [
+    "of a removal without interface",
+    [problem("other", { isRemoval: true })],
+    ["plug: other", "unplug: other", "unplug: other"],
+  ],
+  [
     "of another interface",
     [problem("other", { ifName: "net2", isRemoval: true })],
     ["plug: other", "unplug: ", "unplug: other"],
