@@ -56,7 +56,9 @@ export async function shippedRules(): Promise<Rules> {
 /** The panels of the dashboard, with what Grafana puts in for variables: all nodes, and an interval. */
 export async function shippedPanels(interval: string): Promise<Panel[]> {
   const text = await read("dashboard.json");
-  const filled = text.replaceAll("$node", ".*").replaceAll("$__rate_interval", interval);
+  const filled = text
+    .replaceAll(/\$(?:cluster|node)/g, ".*")
+    .replaceAll("$__rate_interval", interval);
   return (JSON.parse(filled) as { panels: Panel[] }).panels;
 }
 

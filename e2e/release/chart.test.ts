@@ -103,6 +103,18 @@ describe("the chart renders the same objects as kustomize", () => {
   });
 });
 
+interface MonitorSpec {
+  readonly jobLabel: string;
+  readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+  readonly podMetricsEndpoints?: readonly object[];
+  readonly endpoints?: readonly object[];
+}
+
+/** What the Prometheus operator reads. */
+function monitorOf(kind: string, all: readonly Manifest[]): MonitorSpec {
+  return byKind(kind, all).spec as unknown as MonitorSpec;
+}
+
 describe("the chart's values", () => {
   test("set the image", async () => {
     const digest = `sha256:${"a".repeat(64)}`;
@@ -169,6 +181,32 @@ describe("the chart's values", () => {
     const own = all.find(({ metadata }) => metadata.name === "plexus-config");
     expect(own?.data).toEqual({ "config.yaml": "hotPlug: true" });
     expect(configOf(all)).toMatchObject({ cniBinDir: "/var/lib/rancher/k3s/data/cni" });
+  });
+
+  test("have Prometheus verify the certificate, by a ServiceMonitor where one is wanted", async () => {
+    const tlsConfig = { ca: { secret: { name: "plexus-metrics-tls", key: "ca.crt" } } };
+    const serviceAnnotations = { "service.beta.openshift.io/serving-cert-secret-name": "plexus" };
+    const metrics = { enabled: true, monitoring: true, port: 19999, tlsConfig, serviceAnnotations };
+    const pods = monitorOf("PodMonitor", await renderChart({ values: { metrics } }));
+    expect(pods.podMetricsEndpoints?.[0]).toMatchObject({ port: "metrics", tlsConfig });
+
+    const values = { metrics: { ...metrics, serviceMonitor: true } };
+    const all = await renderChart({ values, namespace: "networking" });
+    expect(all.filter(({ kind }) => kind === "PodMonitor")).toEqual([]);
+    const { selector, endpoints, ...rest } = monitorOf("ServiceMonitor", all);
+    expect(endpoints).toEqual(pods.podMetricsEndpoints);
+    expect(rest).toEqual({ jobLabel: pods.jobLabel });
+    const service = byKind("Service", all);
+    expect(service.metadata).toMatchObject({
+      namespace: "networking",
+      labels: selector.matchLabels,
+      annotations: serviceAnnotations,
+    });
+    const ports = [{ name: "metrics", port: 19_999, targetPort: "metrics" }];
+    expect(service.spec).toEqual({ clusterIP: "None", selector: selector.matchLabels, ports });
+    expect(byKind("DaemonSet", all).spec.template.metadata.labels).toMatchObject(
+      selector.matchLabels,
+    );
   });
 
   test("remove the probes with http: false", async () => {

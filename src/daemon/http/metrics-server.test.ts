@@ -1,26 +1,38 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { once } from "node:events";
+import { mkdtemp, mkdtempDisposable, rename, symlink, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import { connect as tlsConnect } from "node:tls";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { AccessReview, AccessVerdict } from "#kube/access-review.ts";
 import { createMetrics } from "./metrics.ts";
 import { startMetricsServer } from "./metrics-server.ts";
 import { reviewedAccess } from "./reviewed-access.ts";
+import { type Certificate, selfSigned } from "./self-signed.ts";
 
 const verdicts: Readonly<Record<string, AccessVerdict>> = {
   reader: "allowed",
   anybody: "forbidden",
 };
 
-async function serve(review: AccessReview = async (token) => verdicts[token] ?? "unauthenticated") {
+async function serve(
+  review: AccessReview = async (token) => verdicts[token] ?? "unauthenticated",
+  certificate: { certificateDir?: string; renewMs?: number; logger?: FakeLogger } = {},
+) {
   const server = await startMetricsServer({
     address: { host: "127.0.0.1", port: 0 },
     metrics: createMetrics({ processMetrics: false }),
     review,
     logger: new FakeLogger(),
+    certificateDir: "/nonexistent",
+    ...certificate,
   });
   onTestFinished(() => server.close());
   const { port } = server.address;
@@ -189,3 +201,53 @@ test.each(["", "Basic YTpi", "Bearer ", "Bearer a b", `Bearer ${"a".repeat(10_00
     if (!isCut) expect(verdict).toBe("unauthenticated");
   },
 );
+
+/** The name in the certificate that a server presents. */
+async function nameOf(port: number): Promise<string | undefined> {
+  const socket = tlsConnect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+  await once(socket, "secureConnect");
+  const { subjectaltname } = socket.getPeerCertificate();
+  socket.destroy();
+  return subjectaltname;
+}
+
+/** As the kubelet does, a reader sees the old files or the new ones. */
+async function mount(dir: string, { cert, key }: Certificate): Promise<void> {
+  const files = await mkdtemp(join(dir, "..data-"));
+  await writeFile(join(files, "tls.crt"), cert);
+  await writeFile(join(files, "tls.key"), key);
+  await symlink(files, join(dir, "new"));
+  await rename(join(dir, "new"), join(dir, "mounted"));
+}
+
+test("a mounted certificate is used, also a renewed one; one without its key is not", async () => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-certificate-"));
+  const certificateDir = join(dir.path, "mounted");
+  await mount(dir.path, selfSigned("first"));
+  const logger = new FakeLogger();
+  const { port } = await serve(undefined, { certificateDir, renewMs: 10, logger });
+  expect(await nameOf(port)).toBe("DNS:first");
+  await mount(dir.path, { ...selfSigned("second"), key: selfSigned("second").key });
+  const isRefused = () => logger.at("error").length > 0;
+  await vi.waitUntil(isRefused, { timeout: 5000 });
+  expect(await nameOf(port)).toBe("DNS:first");
+  await sleep(100);
+  expect(logger.at("error")).toHaveLength(1);
+  await mount(dir.path, selfSigned("second"));
+  await vi.waitUntil(async () => (await nameOf(port)) === "DNS:second", { timeout: 5000 });
+});
+
+test("without one, the certificate is of the host's name and signs itself", () => {
+  const name = `${"a".repeat(63)}.${"b".repeat(63)}.example`;
+  for (const host of ["node-1", name]) {
+    const { cert, key } = selfSigned(host);
+    const certificate = new X509Certificate(cert);
+    expect(certificate.subject).toBe(`CN=${host}`);
+    expect(certificate.checkHost(host)).toBe(host);
+    expect(certificate.verify(certificate.publicKey)).toBe(true);
+    expect(certificate.checkPrivateKey(createPrivateKey(key))).toBe(true);
+    const life = Date.parse(certificate.validTo) - Date.now();
+    expect(life).toBeGreaterThan(3600 * 86_400_000);
+    expect(Date.parse(certificate.validFrom)).toBeLessThan(Date.now());
+  }
+});
