@@ -486,7 +486,18 @@ eachBuild("plexus agent --attach", (bench) => {
     bench().forgiveEngine();
   });
 
-  test("an engine that is silent loses the sandbox", async () => {
+  test.each<[string, (engine: Parameters<Script>[0], env: string[]) => void]>([
+    ["is silent", () => undefined],
+    [
+      "does not read",
+      (engine, env) => {
+        engine.socket.pause();
+        for (let i = 0; i < 4; i++)
+          engine.exec({ type: "p", path: bench().bin, env }).catch(() => 0);
+      },
+    ],
+  ])("an engine that %s loses the sandbox", async (_, then) => {
+    bench().plugin("p", '[ "$CNI_COMMAND" = DEL ] || head -c 4000000 /dev/zero');
     const netns = sandbox(bench());
     let isLocked = false;
     await agentFor(
@@ -494,11 +505,12 @@ eachBuild("plexus agent --attach", (bench) => {
       [
         async (engine) => {
           isLocked = (await engine.sandbox("c1", "eth0", netns))[0] === "ok";
+          then(engine, ["CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", `CNI_NETNS=${netns}`]);
         },
       ],
       { env: { PLEXUS_SILENCE_MS: "500" } },
     );
     await waitUntil("the sandbox is locked", () => isLocked);
-    expect(await del(bench()).ended).toMatchObject({ code: 0 });
+    expect(await del(bench(), { PLEXUS_LOCK_MS: "8000" }).ended).toMatchObject({ code: 0 });
   });
 });

@@ -393,6 +393,7 @@ eachBuild("an engine that violates the protocol", (bench) => {
     ["a result with an empty exit code", encodeFrame(FrameType.done, ["", "out", ""])],
     ["a result with exit code 256", encodeFrame(FrameType.done, [256, "out", ""])],
     ["a result with too few fields", encodeFrame(FrameType.done, [0])],
+    ["an order for agents", encodeFrame(FrameType.sandbox, ["c2", "eth0", "/netns"])],
   ];
 
   test.each(nonsense)("fails the call with a clear error: %s", async (_, bytes) => {
