@@ -245,6 +245,7 @@ eachBuild("plexus agent", (bench) => {
     const count = (): void => void open.push(readdirSync(`/proc/${agent.child.pid}/fd`).length);
     await once(agent.child.stderr!, "data");
     count();
+    await sleep(1000); // for more attempts to connect
     const sessions = 2;
     const isOver = (): boolean => open.length > sessions * (orders.length + answers.length);
     await bench().engine(async (engine) => {

@@ -366,6 +366,12 @@ eachBuild("orders that an engine sends without waiting for answers", (bench) => 
   });
 });
 
+function withAnotherByte(frame: Buffer): Buffer {
+  const longer = Buffer.concat([frame, Buffer.of(0)]);
+  longer.writeUInt32BE(longer.length - 4);
+  return longer;
+}
+
 eachBuild("an engine that violates the protocol", (bench) => {
   const nonsense: [string, Buffer][] = [
     ["an unknown frame", encodeFrame(42, ["x"])],
@@ -393,6 +399,7 @@ eachBuild("an engine that violates the protocol", (bench) => {
     ["a result with an empty exit code", encodeFrame(FrameType.done, ["", "out", ""])],
     ["a result with exit code 256", encodeFrame(FrameType.done, [256, "out", ""])],
     ["a result with too few fields", encodeFrame(FrameType.done, [0])],
+    ["a result with a byte too many", withAnotherByte(encodeFrame(FrameType.done, [0, "out", ""]))],
     ["an order for agents", encodeFrame(FrameType.sandbox, ["c2", "eth0", "/netns"])],
   ];
 
@@ -466,14 +473,16 @@ eachBuild("plexus-standalone", (bench) => {
     expect(plan.names.at(-1)).toBe("a");
   });
 
-  test("is killed if it hangs, and DEL replays the plan", async () => {
+  test.each([
+    ["hangs", "{}"],
+    ["hangs before it has read the call", `{"padding":"${"x".repeat(4 << 20)}"}`],
+  ])("is killed if it %s, and DEL replays the plan", async (_, stdin) => {
     const plan = earlier(bench());
     const pid = join(bench().dir, "pid");
     const script = `fs.writeFileSync(${JSON.stringify(pid)}, String(process.pid)); setInterval(() => 0, 1000);`;
     const PLEXUS_STANDALONE = standalone(bench(), script);
-    expect(await plan.del({ PLEXUS_STANDALONE, PLEXUS_SILENCE_MS: "3000" })).toMatchObject({
-      code: 0,
-    });
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STANDALONE, PLEXUS_SILENCE_MS: "3000" };
+    expect(await bench().run({ env, stdin })).toMatchObject({ code: 0 });
     expect(plan.names).toEqual(["a"]);
     expect(isRunning(Number(readFileSync(pid, "utf8")))).toBe(false);
   });
