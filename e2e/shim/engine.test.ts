@@ -427,6 +427,26 @@ eachBuild("plexus-standalone", (bench) => {
     expect(answer).toMatchObject({ code: 0, stdout: "via standalone true 0" });
   });
 
+  test("knows when the call began, and may work after its answer", async () => {
+    const done = join(bench().dir, "done");
+    const script = `const us = Number(process.env.PLEXUS_CLOCK_US); ${answering}
+      setTimeout(() => fs.writeFileSync(${JSON.stringify(done)}, String(us > 0)), 500);`;
+    const env = { PLEXUS_STANDALONE: standalone(bench(), script) };
+    expect(await bench().run({ env })).toMatchObject({ code: 0, stdout: "standalone" });
+    await waitUntil("it has ended its work", () => existsSync(done));
+    expect(readFileSync(done, "utf8")).toBe("true");
+  });
+
+  test("fails the call if there may be no further process", async () => {
+    const path = standalone(bench(), answering);
+    const env = { PLEXUS_STANDALONE: path, ASAN_OPTIONS: "detect_leaks=0" };
+    const starter = [bench().compile("without"), "clone"];
+    expect(cniError(await bench().run({ env, starter }))).toMatchObject({
+      code: 5,
+      msg: `cannot start ${path}: Resource temporarily unavailable`,
+    });
+  });
+
   test("serves a call that began before it was installed", async () => {
     const path = standalone(bench(), answering);
     renameSync(path, `${path}.new`);
