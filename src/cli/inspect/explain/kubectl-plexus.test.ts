@@ -36,12 +36,17 @@ interface Kubectl {
   readonly exec?: string;
   readonly getNode?: string;
   readonly getEvents?: string;
+  readonly mayExec?: "no" | "yes";
 }
 
 const pods = (...lines: string[]): string => `printf '${lines.join("\\036")}\\036'`;
 
 async function run(args: readonly string[], kubectl: Kubectl = {}) {
   const answers: readonly (readonly [pattern: string, answer: string])[] = [
+    ['*" auth can-i "*', `echo ${kubectl.mayExec ?? "yes"}`],
+    ['*"get pod "*jsonpath=pod*', "echo 'pod shop/web on node-1: Pending'"],
+    ['*"get events -o jsonpath="*', "echo '- NoNetworkFound: there is no red'"],
+    ['*"get network-attachment-definitions.k8s.cni.cncf.io -o jsonpath"*', "printf ' blue green'"],
     ['*"get nodes "*', kubectl.nodes ?? "echo node-1"],
     ['*"get node "*', kubectl.getNode ?? "echo node/node-1"],
     ['*"get daemonset "*', kubectl.selected ?? "echo 1"],
@@ -51,6 +56,8 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
     ['*"get pod "*', kubectl.getPod ?? "echo shop/web node-1"],
     ['*" exec "*', kubectl.exec ?? 'printf "%s\\n" "$*"'],
     ['*"get events "*', kubectl.getEvents ?? "false"],
+    ['*" logs "* | *"get configmap "* | *"get network-attachment-definitions"*', "echo text"],
+    ['*"get daemonsets,pods "*', "echo text"],
   ];
   const path = join(dir, "kubectl");
   const cases = answers.map(([pattern, answer]) => `${pattern}) ${answer} ;;`).join("\n");
@@ -58,6 +65,7 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
   await chmod(path, 0o755);
   const { exitCode, stdout, stderr } = await execa(program, args, {
     reject: false,
+    cwd: dir,
     env: { PATH: `${dir}:${process.env.PATH}`, TMPDIR: dir },
   });
   return { exitCode, stdout, stderr };
@@ -160,6 +168,26 @@ test.each([
   expect(doctor).toMatchObject({ exitCode: 1, stderr: "" });
 });
 
+test("explain says what pod, events and definitions say to those who may not run plexusctl", async () => {
+  const mayNot = { mayExec: "no", podsOfNode: refused("list"), exec: refused("exec") } as const;
+  const { exitCode, stdout } = await run(["explain", "shop/web"], mayNot);
+  expect([exitCode, stdout.split("\n")]).toEqual([
+    0,
+    [
+      "pod shop/web on node-1: Pending",
+      "definitions in namespace shop: blue green",
+      "Plexus's events of the last hour:",
+      "- NoNetworkFound: there is no red",
+      "For more, ask for the right to create pods/exec in kube-system, or an administrator to run this command.",
+    ],
+  ]);
+  const { exitCode: code, stderr } = await run(["explain", "shop/web", "-o", "json"], mayNot);
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining("you may not create pods/exec in kube-system"),
+  ]);
+});
+
 test("fails for a pod without a node", async () => {
   const { exitCode, stderr } = await run(["explain", "web"], { getPod: "echo 'shop/web '" });
   expect(exitCode).toBe(2);
@@ -215,6 +243,37 @@ test("version prints the image of each node", async () => {
     exitCode: 0,
     stdout: "node-1  plexus:1",
   });
+});
+
+test("sysdump archives what says something of the nodes, and why it lacks the rest", async () => {
+  const nodes = "printf 'node-1\\nnode-2\\n'";
+  const podsOfNode = `case "$*" in *node-2*) true ;; *) ${pods("plexus-x Running")} ;; esac`;
+  const { stdout, stderr } = await run(["sysdump"], {
+    ...{ nodes, podsOfNode, selected: "echo 2", served: "printf 'node-1\\nnode-2\\n'" },
+    exec: 'case "$*" in *records*) echo broken >&2; exit 1 ;; *) echo "$*" ;; esac',
+    getEvents: refused("events"),
+  });
+  expect(stderr).toBe("node-1 (1 of 2)\nnode-2 (2 of 2)");
+  const read = (...args: readonly string[]) => execa("tar", ["-xzOf", join(dir, stdout), ...args]);
+  const { stdout: list } = await execa("tar", ["-tzf", join(dir, stdout)]);
+  const name = stdout.replace(/\.tar\.gz$/, "");
+  const files = list.split("\n").map((path) => path.slice(name.length + 1));
+  expect(files.filter((path) => path !== "" && !path.endsWith("/")).toSorted()).toEqual([
+    "configuration.yaml",
+    "definitions.yaml",
+    "events.yaml.err",
+    "node-1/doctor.json",
+    "node-1/plexusd.log",
+    "node-1/plexusd.previous.log",
+    "node-1/records.txt.err",
+    "node-1/status.json",
+    "node-2/problem.txt",
+    "nodes.yaml",
+    "plexus.yaml",
+  ]);
+  expect((await read(`${name}/events.yaml.err`)).stdout).toContain("Forbidden");
+  expect((await read(`${name}/node-1/records.txt.err`)).stdout).toBe("broken\nexit code 1");
+  expect((await read(`${name}/node-2/problem.txt`)).stdout).toContain("has no pod on node node-2");
 });
 
 test("doctor -o json prints one document that names the nodes", async () => {
@@ -323,7 +382,10 @@ test.each([
   [["explain", "--orphans", "web"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
   [["explain"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
   [["doctor", "node-1", "node-2"], "usage: kubectl plexus doctor [NODE]"],
-  [["restart"], "unknown command restart; there are explain refresh doctor records version forget"],
+  [
+    ["restart"],
+    "unknown command restart; there are explain refresh doctor records version sysdump forget",
+  ],
 ])("reports wrong usage in one line: %j", async (args, message) => {
   const stderr = `kubectl plexus: ${message}`;
   expect(await run(args)).toEqual({ exitCode: 2, stdout: "", stderr });
