@@ -437,6 +437,11 @@ eachBuild("plexus-standalone", (bench) => {
     expect(readFileSync(done, "utf8")).toBe("true");
   });
 
+  test("of another release fails the call with a clear error", async () => {
+    const env = { PLEXUS_STANDALONE: standalone(bench(), "socket.write(encodeFrame(42, []));") };
+    expect(cniError(await bench().run({ env }))).toMatchObject({ code: 999, msg: noSense });
+  });
+
   test("fails the call if there may be no further process", async () => {
     const path = standalone(bench(), answering);
     const env = { PLEXUS_STANDALONE: path, ASAN_OPTIONS: "detect_leaks=0" };
