@@ -169,6 +169,8 @@ static void test_text(void)
 	assert(!strcmp(line.data, "one, -2147483648 and th|4.") && line.len == strlen(line.data));
 	print(small, sizeof small, "%s%d", "1234", 56789);
 	assert(!strcmp(small, "1234567"));
+	print(small, sizeof small, "%s", "12345678");
+	assert(!strcmp(small, "1234567"));
 	print(small, sizeof small, "%s", "");
 	assert(!*small);
 	line.len = 0;
