@@ -125,6 +125,14 @@ eachBuild("a delegate", (bench) => {
     expect([blocked, ignored! & ~reserved]).toEqual([0n, 0n]);
   });
 
+  test("has its pipes and the lock, although the runtime has closed stdin and stderr", async () => {
+    bench().plugin("p", "cat; readlink /proc/$$/fd/3; echo error >&2");
+    const starter = ["sh", "-c", 'exec "$@" <&- 2>&-', "runtime"];
+    const result = await bench().order({ type: "p", stdin: "conf " }, {}, starter);
+    const stdout = `conf ${bench().state}/c1.lock\n`;
+    expect(result).toMatchObject({ outcome: "exited", stdout, stderr: "error\n" });
+  });
+
   test("is waited for, although the runtime ignores SIGCHLD", async () => {
     bench().plugin("p", "exit 3");
     const starter = ["bash", "-c", `trap '' CHLD; exec "$@"`, "runtime"];
