@@ -1,0 +1,40 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { build } from "esbuild";
+
+/** Bundles src/npwg/api.ts and its types into the two files that `npm pack` packs, for Node 20 and browsers. */
+const root = join(import.meta.dirname, "../..");
+const source = join(root, "src/npwg/api.ts");
+await build({
+  absWorkingDir: root,
+  entryPoints: [source],
+  outfile: join(import.meta.dirname, "index.js"),
+  bundle: true,
+  external: ["ipaddr.js"],
+  platform: "browser",
+  format: "esm",
+  target: "es2022",
+  banner: { js: "// SPDX-License-Identifier: Apache-2.0" },
+});
+const outDir = await mkdtemp(join(tmpdir(), "plexus-npwg-"));
+try {
+  const project = join(outDir, "tsconfig.json");
+  const emit = { noEmit: false, declaration: true, emitDeclarationOnly: true, outDir };
+  const compilerOptions = {
+    ...emit,
+    rootDir: root,
+    typeRoots: [join(root, "node_modules/@types")],
+  };
+  const extended = join(root, "tsconfig.json");
+  const config = { extends: extended, compilerOptions, include: [], files: [source] };
+  await writeFile(project, JSON.stringify(config));
+  await promisify(execFile)(join(root, "node_modules/.bin/tsc"), ["--project", project]);
+  const types = await readFile(join(outDir, "src/npwg/api.d.ts"), "utf8");
+  if (/^import /m.test(types)) throw new Error("src/npwg/api.ts exports types of other files");
+  await writeFile(join(import.meta.dirname, "index.d.ts"), types);
+} finally {
+  await rm(outDir, { recursive: true });
+}
