@@ -265,8 +265,7 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 {
 	struct exec_result *r = d->result;
 	int far[PIPES + 1] = { -1, -1, -1, call->inherited_lock }, status = 0;
-	sigset_t watched, before;
-	sigemptyset(&watched);
+	sigset_t watched = no_signals, before;
 	sigaddset(&watched, SIGCHLD);
 	sigaddset(&watched, SIGTERM);
 	sigprocmask(SIG_BLOCK, &watched, &before);
