@@ -37,7 +37,11 @@ for (const [name, folder] of [
   const head = `# Plexus ${version}: deploy/${folder} with the image of this release.\n`;
   await writeFile(join(out, `${name}.yaml`), head + plainManifest(folder, image));
 }
-for (const path of ["crds/network-attachment-definitions.yaml", "deploy/kubectl-plexus"]) {
+for (const path of [
+  "crds/network-attachment-definitions.yaml",
+  "deploy/kubectl-plexus",
+  "deploy/kubectl_complete-plexus",
+]) {
   await copyFile(path, join(out, path.slice(path.indexOf("/") + 1)));
 }
 await writeFile(join(out, "krew.yaml"), await packKrewPlugin(out, { version, repository }));

@@ -43,6 +43,7 @@ test("sha256sum verifies every file of a release", async () => {
     "krew.yaml: OK",
     "kubectl-plexus.tar.gz: OK",
     "kubectl-plexus: OK",
+    "kubectl_complete-plexus: OK",
     "network-attachment-definitions.yaml: OK",
     `plexus-${version}.tgz: OK`,
     "sbom.cdx.json: OK",

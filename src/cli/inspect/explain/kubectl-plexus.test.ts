@@ -1,6 +1,6 @@
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -243,6 +243,37 @@ test("version prints the image of each node", async () => {
     exitCode: 0,
     stdout: "node-1  plexus:1",
   });
+});
+
+test.each([
+  [[""], ["explain", "refresh", "doctor", "records", "version", "sysdump", "forget"]],
+  [["re"], ["refresh", "records"]],
+  [
+    ["explain", ""],
+    ["web", "db"],
+  ],
+  [["explain", "-n", "shop", "w"], ["web"]],
+  [
+    ["explain", "-n", ""],
+    ["default", "shop"],
+  ],
+  [
+    ["-o", "json", "doctor", ""],
+    ["node-1", "node-2"],
+  ],
+  [["records", "-o", "w"], ["wide"]],
+  [["version", ""], []],
+])("completes %j with %j", async (args, expected) => {
+  const answers = `case "$*" in
+    *"get pods "*) printf 'web\\ndb\\n' ;;
+    *"get nodes "*) printf 'node-1\\nnode-2\\n' ;;
+    *"get namespaces "*) printf 'default\\nshop\\n' ;;
+  esac`;
+  await writeFile(join(dir, "kubectl"), `#!/bin/sh\n${answers}\n`, { mode: 0o755 });
+  const deploy = dirname(program);
+  const env = { PATH: `${dir}:${deploy}:${process.env.PATH}` };
+  const { stdout } = await execa(join(deploy, "kubectl_complete-plexus"), args, { env });
+  expect(stdout.split("\n")).toEqual([...expected, ":4"]);
 });
 
 test("sysdump archives what says something of the nodes, and why it lacks the rest", async () => {
