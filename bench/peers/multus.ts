@@ -48,7 +48,6 @@ export async function buildMultusInstallers(): Promise<string> {
 async function buildCommands(name: string, of: readonly string[]): Promise<string> {
   const { stdout: go } = await execa("go", ["version"]);
   return cachedDirectory(name, [go, module, version], async (directory) => {
-    process.stderr.write(`building ${name} ${version} from source, once: this takes minutes\n`);
     const cwd = await multusSource();
     // As its own build does: static, with symbols.
     const flags = ["-trimpath", "-ldflags", `-X ${module}/pkg/multus.version=${version}`];

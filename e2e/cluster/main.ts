@@ -70,6 +70,7 @@ async function prepare(): Promise<void> {
 
 async function start(nodes: string): Promise<void> {
   await prepare();
+  process.stderr.write("starting the cluster: a minute or two\n");
   await rm(home, { recursive: true, force: true });
   await mkdir(programs, { recursive: true });
   const logPath = join(home, "cluster.log");

@@ -72,7 +72,6 @@ async function crioDirectory(packages: UnpackedPackages): Promise<string> {
 
 /** Builds in a copy of the module, so that its own go.mod decides about every version, the client's too. */
 async function buildCrio({ root, libraries }: UnpackedPackages, directory: string): Promise<void> {
-  process.stderr.write(`building CRI-O ${version} from source, once: this takes minutes\n`);
   const origin = await downloadedModule(`${module}@${version}`);
   const source = await mkdtemp(join(tmpdir(), "plexus-crio-"));
   try {

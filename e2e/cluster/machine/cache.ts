@@ -31,6 +31,7 @@ export async function cachedDirectory(
   await using _lock = await lockFile(join(root, `${name}.lock`));
   if (!existsSync(finished)) {
     const unfinished = await mkdtemp(`${finished}.tmp-`);
+    using _progress = progress(name);
     try {
       await make(unfinished);
       await rename(unfinished, finished);
@@ -39,6 +40,17 @@ export async function cachedDirectory(
     }
   }
   return finished;
+}
+
+/** Says that something is made, and each minute that it still is: Kubernetes takes ten. */
+function progress(name: string): Disposable {
+  const begun = performance.now();
+  const say = (text: string): void => void process.stderr.write(`making ${name}${text}\n`);
+  say(", once");
+  const timer = setInterval(() => {
+    say(`: ${Math.round((performance.now() - begun) / 60_000)} minutes so far`);
+  }, 60_000);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
 }
 
 function digest(inputs: readonly (string | Buffer)[]): string {

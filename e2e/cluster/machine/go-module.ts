@@ -31,7 +31,6 @@ export async function builtModule(options: GoModule): Promise<string> {
 /** Builds in a copy of the module, so that its own go.mod decides about every version. */
 async function build(options: GoModule, directory: string): Promise<void> {
   const { module, programs, keep, scripts = [], edit } = options;
-  process.stderr.write(`building ${module} from source, once: this takes minutes\n`);
   const origin = await downloadedModule(module);
   await using scratch = await mkdtempDisposable(join(tmpdir(), "plexus-module-"));
   const source = join(scratch.path, "source");

@@ -18,7 +18,6 @@ export async function containerdDirectory(): Promise<string> {
   if (!version) return join(await debianRoot(), "usr/bin");
   const inputs = [await run(["go", "version"]), ...buildTags];
   return cachedDirectory(`containerd-${version}`, inputs, async (directory) => {
-    process.stderr.write(`building containerd ${version} from source, once: this takes minutes\n`);
     await buildContainerd(version, directory);
   });
 }

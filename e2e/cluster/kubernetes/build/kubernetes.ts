@@ -30,9 +30,6 @@ export async function kubernetesDirectory(): Promise<string> {
   const main = join(import.meta.dirname, "main.go");
   const inputs = [await run(["go", "version"]), await readFile(main)];
   return cachedDirectory(`kubernetes-${version}`, inputs, async (directory) => {
-    process.stderr.write(
-      `building Kubernetes ${version} from source, once: this takes about ten minutes\n`,
-    );
     await buildKubernetes(main, `v${version}`, directory);
   });
 }
