@@ -280,6 +280,21 @@ static void test_netlink_routes(void)
 	assert(!ROUTE_OF(WORD(16, RTA_MULTIPATH), 12, 1, WORD(5, RTA_GATEWAY)));
 }
 
+/* A rest of a message that is too short for an attribute is not read, but refused. */
+static void test_netlink_rest(void)
+{
+	const size_t whole = sizeof(struct nlmsghdr) + sizeof(struct rtmsg);
+	bool reads;
+
+	for (size_t rest = 0; rest < 4; rest++) {
+		struct nlmsghdr head = { .nlmsg_len = (uint32_t)(whole + rest), .nlmsg_type = RTM_NEWROUTE };
+		char *exact = calloc(1, whole + rest);
+		memcpy(exact, &head, sizeof head);
+		assert(netlink_allowed(exact, whole + rest, &reads) == !rest);
+		free(exact);
+	}
+}
+
 /* Every message of an order counts, wherever it is. */
 static void test_netlink_several(void)
 {
@@ -518,6 +533,7 @@ int main(void)
 	test_netlink_chain();
 	test_netlink_messages();
 	test_netlink_routes();
+	test_netlink_rest();
 	test_netlink_several();
 	test_order_rules();
 	test_plan_step();
