@@ -30,7 +30,6 @@ export async function releaseTool(name: ReleaseTool): Promise<string> {
   const { module, version, package: main } = programs[name];
   const { stdout: go } = await execa("go", ["version"]);
   const directory = await cachedDirectory(name, [go, module, version], async (to) => {
-    process.stderr.write(`building ${name} ${version} from source, once: this takes minutes\n`);
     const { stdout } = await execa("go", ["mod", "download", "-json", `${module}@${version}`]);
     const { Dir: cwd } = JSON.parse(stdout) as { Dir: string };
     const flags = ["-trimpath", "-ldflags", "-s -w"];
