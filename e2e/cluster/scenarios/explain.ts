@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { list } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
+import { run } from "../machine/run.ts";
 import { kubectlPlexus } from "./target/kubectl-plexus.ts";
 import { home, networks } from "./target/objects.ts";
 import { plexusPod, readConfig, waitForPlexus, writeConfig } from "./target/plexus.ts";
@@ -41,11 +45,44 @@ export function explainScenarios(scene: () => Scene): void {
         expect(lost.stdout).toMatch(new RegExp(`^\\d{4}-\\d\\d-\\d\\dT[0-9:]{8}Z ${reason} `, "m"));
       }
       expect(await findingOf(target, "lost")).toBe("NoNetworkFound");
-      const asked = await kubectlPlexus(target, ["explain", `${home}/lost`], "--as=nobody");
+      const asked = await kubectlPlexus(target, ["explain", `${home}/lost`], {
+        flags: ["--as=nobody"],
+      });
       expect(asked).toMatchObject({
         exitCode: 2,
         stderr: expect.stringContaining(`you may not get pods in ${home}: ask for that right`),
       });
+
+      const ofTenant = ["pods", "events", "network-attachment-definitions.k8s.cni.cncf.io"];
+      const create = (kind: string, ...flags: string[]) =>
+        target.kubectl("-n", home, "create", kind, "tenant", ...flags);
+      await create("role", "--verb=get,list", `--resource=${ofTenant.join()}`);
+      await create("rolebinding", "--role=tenant", "--user=tenant");
+      const alone = await kubectlPlexus(target, ["explain", `${home}/lost`], {
+        flags: ["--as=tenant"],
+      });
+      expect(alone).toMatchObject({ exitCode: 0, stderr: "" });
+      expect(alone.stdout).toMatch(/^asks for: nowhere$/m);
+      expect(alone.stdout).toMatch(
+        new RegExp(`^definitions in namespace ${home}: .*\\bred\\b`, "m"),
+      );
+      expect(alone.stdout).toMatch(/^- NoNetworkFound: /m);
+      await target.kubectl("-n", home, "delete", "role,rolebinding", "tenant");
+
+      await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-sysdump-"));
+      const dumped = await kubectlPlexus(target, ["sysdump", target.nodeName], { cwd: dir.path });
+      expect(dumped).toMatchObject({ exitCode: 0, stderr: `${target.nodeName} (1 of 1)` });
+      const archive = join(dir.path, dumped.stdout);
+      const files = (await run(["tar", "-tzf", archive])).split("\n").map((path) => basename(path));
+      for (const name of [
+        "doctor.json",
+        "records.txt",
+        "plexusd.log",
+        "events.yaml",
+        "plexus.yaml",
+      ])
+        expect(files).toContain(name);
+      expect(files.filter((name) => name.endsWith(".err"))).toEqual(["plexusd.previous.log.err"]);
 
       const { stdout } = await kubectlPlexus(target, ["doctor", "-o", "json"]);
       const reports = JSON.parse(stdout) as DoctorReport[];

@@ -15,10 +15,10 @@ function recordOf(changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
 }
 
 /** What decides, with records in the order of their creation. */
-function depsWith(...created: AttachmentRecord[]): { records: FakeRecords; bootId(): string } {
+function depsWith(...created: AttachmentRecord[]) {
   const records = new FakeRecords([]);
   for (const record of created) records.put(record, teardownPlan(record, 60_000));
-  return { records, bootId: () => "b1" };
+  return { records, bootId: () => "b1", clock: () => 200 };
 }
 
 const later = "2100-01-01T00:00:00Z";
@@ -28,7 +28,12 @@ test.each<[other: string, changes: Partial<AttachmentRecord>, isLatestOne: boole
   ["a newer one", { clockMs: 101 }, false],
   ["a newer one whose DEL has begun", { clockMs: 101, teardown: begunTeardown(later) }, false],
   ["a newer one of an unknown boot", { bootId: "", createdAt: later }, false],
-  ["one of an earlier boot, by a wrong clock newer", { bootId: "b0", createdAt: later }, true],
+  ["a newer one, whose process read another boot ID", { bootId: "b0", createdAt: later }, false],
+  [
+    "one of an earlier boot, by a wrong clock newer",
+    { bootId: "b0", createdAt: later, clockMs: 201 },
+    true,
+  ],
   ["a newer one of another pod of that name", { clockMs: 101, pod: { ...pod, uid: "u2" } }, true],
   ["an older one, created later by this process", { clockMs: 99 }, true],
 ])("a sandbox beside %s", async (_, changes, isLatestOne) => {

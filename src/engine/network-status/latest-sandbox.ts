@@ -4,7 +4,7 @@ import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, byAge, isSame } from "#engine/record/record.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 
-type LatestDeps = Pick<EngineDeps, "records" | "bootId">;
+type LatestDeps = Pick<EngineDeps, "records" | "bootId" | "clock">;
 
 /**
  * Whether the sandbox is the pod's latest one, and its DEL has not begun. Other processes may have
@@ -32,9 +32,12 @@ export async function latestSandbox(
   return (await sandboxesOf(deps, pod)).toSorted(byAgeAndCreation(deps, pod)).at(-1);
 }
 
-/** The usable records of a pod's sandboxes of this boot, among those keys. */
+/**
+ * The usable records of a pod's sandboxes, among those keys. That one is of an earlier boot, its
+ * boot ID cannot say alone. A clock that no process of this boot has reached yet says it, too.
+ */
 async function sandboxesOf(
-  { records, bootId }: LatestDeps,
+  { records, bootId, clock }: LatestDeps,
   pod: PodIdentity,
   isAmong: (key: RecordKey) => boolean = () => true,
 ): Promise<AttachmentRecord[]> {
@@ -42,7 +45,11 @@ async function sandboxesOf(
   const loaded = keys.map((key) => records.load(key).catch(() => undefined));
   return (await Promise.all(loaded))
     .flatMap((stored) => stored?.record ?? [])
-    .filter((each) => each.pod?.uid === pod.uid && signOfBoot(each, { bootId }) === undefined);
+    .filter(
+      (each) =>
+        each.pod?.uid === pod.uid &&
+        (signOfBoot(each, { bootId }) === undefined || each.clockMs <= clock()),
+    );
 }
 
 /** By age; of two with the same age, the one that this process has created last is the younger one. */

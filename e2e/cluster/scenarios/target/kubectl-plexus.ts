@@ -11,7 +11,7 @@ import type { Target } from "./target.ts";
 export async function kubectlPlexus(
   target: Target,
   args: readonly string[],
-  ...flags: string[]
+  { flags = [], cwd }: { readonly flags?: readonly string[]; readonly cwd?: string } = {},
 ): Promise<RunResult> {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-kubectl-"));
   const kubectl = join(dir.path, "kubectl");
@@ -20,5 +20,6 @@ export async function kubectlPlexus(
   await writeFile(kubectl, `#!/bin/sh\nPATH='${path}' exec ${quoted.join(" ")} "$@"\n`);
   await chmod(kubectl, 0o755);
   const script = join(repositoryRoot, "deploy/kubectl-plexus");
-  return await tryRun([script, ...args], { env: { PATH: `${dir.path}:${path}` } });
+  const env = { PATH: `${dir.path}:${path}` };
+  return await tryRun([script, ...args], { env, ...(cwd !== undefined && { cwd }) });
 }
