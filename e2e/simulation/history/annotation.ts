@@ -67,7 +67,8 @@ function edit(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[])
 /**
  * What an edit must not remove: what has the interface of an element that cannot be attached. If
  * that is known before, what no element requests stays, too; otherwise the network must come back,
- * unless something interrupts that. A definition that changes for a time can be attached meanwhile.
+ * unless it has moved, or something interrupts that. A definition that changes for a time can be
+ * attached meanwhile.
  */
 function keptBy(
   { world, api, runtime, edited, scenario }: Stage,
@@ -88,6 +89,7 @@ function keptBy(
     const wanted = networks[index];
     if (wanted === undefined || wanted === network) return hasMistyped;
     if (isOnceRight(wanted)) return false;
-    return isMistyped(wanted) || (isRefused(wanted) && isUndisturbed);
+    const hasMoved = networks.some((name, each) => name === network && before[each] !== network);
+    return isMistyped(wanted) || (isRefused(wanted) && isUndisturbed && !hasMoved);
   });
 }
