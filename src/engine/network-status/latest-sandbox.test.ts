@@ -43,6 +43,12 @@ test.each<[other: string, changes: Partial<AttachmentRecord>, isLatestOne: boole
   expect((await latestSandbox(deps, pod))?.containerId).toBe(isLatestOne ? "c1" : "c2");
 });
 
+test("a sandbox of an earlier boot is not the latest, although it is newer by a wrong clock", async () => {
+  const record = recordOf({ bootId: "b0", createdAt: later, clockMs: 201 });
+  const deps = depsWith(record, recordOf({ containerId: "c2" }));
+  expect(await isLatest(deps, record)).toBe(false);
+});
+
 test("of two interfaces of one container, the newer one is the latest", async () => {
   const [eth0, eth1] = [recordOf(), recordOf({ ifName: "eth1", clockMs: 101 })];
   const deps = depsWith(eth1, eth0);

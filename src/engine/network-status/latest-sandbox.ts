@@ -19,6 +19,7 @@ export async function isLatest(
   const { pod, teardown } = record;
   if (teardown !== undefined) return false;
   if (pod === undefined || (isAdding && isSame(deps.records.latestOf(pod), record))) return true;
+  if (!mayBeOfThisBoot(deps, record)) return false;
   const others = await sandboxesOf(deps, pod, (key) => !isSame(key, record));
   const compare = byAgeAndCreation(deps, pod);
   return !others.some((each) => compare(each, record) > 0);
@@ -32,24 +33,25 @@ export async function latestSandbox(
   return (await sandboxesOf(deps, pod)).toSorted(byAgeAndCreation(deps, pod)).at(-1);
 }
 
-/**
- * The usable records of a pod's sandboxes, among those keys. That one is of an earlier boot, its
- * boot ID cannot say alone. A clock that no process of this boot has reached yet says it, too.
- */
+/** The usable records of a pod's sandboxes that may be of this boot, among those keys. */
 async function sandboxesOf(
-  { records, bootId, clock }: LatestDeps,
+  deps: LatestDeps,
   pod: PodIdentity,
   isAmong: (key: RecordKey) => boolean = () => true,
 ): Promise<AttachmentRecord[]> {
-  const keys = (await records.keysOf(pod)).filter(isAmong);
-  const loaded = keys.map((key) => records.load(key).catch(() => undefined));
+  const keys = (await deps.records.keysOf(pod)).filter(isAmong);
+  const loaded = keys.map((key) => deps.records.load(key).catch(() => undefined));
   return (await Promise.all(loaded))
     .flatMap((stored) => stored?.record ?? [])
-    .filter(
-      (each) =>
-        each.pod?.uid === pod.uid &&
-        (signOfBoot(each, { bootId }) === undefined || each.clockMs <= clock()),
-    );
+    .filter((each) => each.pod?.uid === pod.uid && mayBeOfThisBoot(deps, each));
+}
+
+/**
+ * That a record is of an earlier boot, its boot ID cannot say alone. A clock that no process of
+ * this boot has reached yet says it, too.
+ */
+function mayBeOfThisBoot(deps: LatestDeps, record: AttachmentRecord): boolean {
+  return signOfBoot(record, deps) === undefined || record.clockMs <= deps.clock();
 }
 
 /** By age; of two with the same age, the one that this process has created last is the younger one. */
