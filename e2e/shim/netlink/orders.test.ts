@@ -2,7 +2,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../../support/wait.ts";
 import { eachBuild, type NetlinkResult } from "../lab/harness.ts";
 import {
@@ -76,6 +76,24 @@ eachBuild("netlink", (bench) => {
     });
     await bench().run({ env: { CNI_COMMAND, CNI_NETNS: netns } });
     expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(variables);
+  });
+
+  test("the request has no interfaces if they changed while they were listed", async () => {
+    const links = Array.from({ length: 400 }, (_, i) => `link add d${i} type veth peer e${i}`);
+    execFileSync("ip", ["-n", name, "-batch", "-"], { input: links.join("\n") });
+    const ip = `ip -n ${name} link`;
+    const change = `while ${ip} add x type ifb && ${ip} del x; do :; done`;
+    const changes = spawn("sh", ["-c", change], { stdio: "ignore" });
+    onTestFinished(() => void changes.kill());
+    let isTold = true;
+    await bench().engine((engine) => {
+      isTold = engine.request.fields.some((field) => String(field).startsWith("PLEXUS_LINKS="));
+      engine.done();
+    });
+    await waitUntil("they have changed", async () => {
+      await bench().run({ env: { CNI_NETNS: netns } });
+      return !isTold;
+    });
   });
 
   test("delegates run in the shim's own namespace, even after a request in another one", async () => {
