@@ -112,6 +112,15 @@ eachBuild("a DEL from default.plan", (bench) => {
     expect(await node.del()).toMatchObject({ code: 0 });
   });
 
+  test("looks for a file of Multus: where none can be, there is none; where it cannot look, there may be", async () => {
+    const node = new Node(bench());
+    expect(await node.del({ PLEXUS_MULTUS_DIR: "/etc/passwd" })).toMatchObject({ code: 0 });
+    const loop = join(bench().dir, "loop");
+    symlinkSync(loop, loop);
+    const error = cniError(await node.del({ PLEXUS_MULTUS_DIR: loop }));
+    expect(error.msg).toContain("Multus has a file of it");
+  });
+
   test("fails if a step fails or breaks the rules, and can be repeated [S-105]", async () => {
     const node = new Node(bench());
     node.step("b", "echo busy; exit 1");
