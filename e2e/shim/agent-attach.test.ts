@@ -119,6 +119,23 @@ eachBuild("plexus agent --attach", (bench) => {
     bench().forgiveEngine();
   });
 
+  test("connects another session if one ends without an order", async () => {
+    const { agent, seen } = await agentFor(bench(), []);
+    await waitUntil("a session waits", () => seen.sessions === 1);
+    const { pid } = agent.child;
+    process.kill(Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")), "SIGKILL");
+    await waitUntil("another one waits", () => seen.sessions === 2);
+    bench().forgiveEngine();
+  });
+
+  test("ends with the reason if it can start no session", async () => {
+    const env = { ASAN_OPTIONS: "detect_leaks=0" }; // which needs descriptors
+    const starter = ["prlimit", "--nofile=4"];
+    const answer = await bench().run({ args: ["agent", "--attach"], env, starter, stdin: "" });
+    const stderr = expect.stringMatching(/^plexus agent: cannot start a session: \w.*\n$/);
+    expect(answer).toMatchObject({ code: 1, stdout: "", stderr });
+  });
+
   test("has at most 32 sessions with a task", async () => {
     let end = (): void => undefined;
     const ended = new Promise<void>((resolve) => {
