@@ -281,7 +281,7 @@ test("sysdump archives what says something of the nodes, and why it lacks the re
   const podsOfNode = `case "$*" in *node-2*) true ;; *) ${pods("plexus-x Running")} ;; esac`;
   const { stdout, stderr } = await run(["sysdump"], {
     ...{ nodes, podsOfNode, selected: "echo 2", served: "printf 'node-1\\nnode-2\\n'" },
-    exec: 'case "$*" in *records*) echo broken >&2; exit 1 ;; *) echo "$*" ;; esac',
+    exec: 'case "$*" in *records*) echo broken >&2; exit 1 ;; *doctor*) echo "[]"; exit 1 ;; *) echo "$*" ;; esac',
     getEvents: refused("events"),
   });
   expect(stderr).toBe("node-1 (1 of 2)\nnode-2 (2 of 2)");
