@@ -124,7 +124,9 @@ eachBuild("plexus agent --attach", (bench) => {
     await waitUntil("a session waits", () => seen.sessions === 1);
     const { pid } = agent.child;
     process.kill(Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")), "SIGKILL");
+    const killed = performance.now();
     await waitUntil("another one waits", () => seen.sessions === 2);
+    expect(performance.now() - killed).toBeGreaterThan(9000);
     bench().forgiveEngine();
   });
 
@@ -146,13 +148,14 @@ eachBuild("plexus agent --attach", (bench) => {
       await ended;
       engine.done();
     };
-    const { seen } = await agentFor(
+    const { agent, seen } = await agentFor(
       bench(),
       Array.from({ length: 32 }, () => busy),
     );
     await waitUntil("all have a task", () => seen.sessions === 32);
     await sleep(200);
     expect(seen.sessions).toBe(32);
+    expect(readdirSync(`/proc/${agent.child.pid}/fd`).length).toBeLessThan(10);
     end();
     await waitUntil("another session waits", () => seen.sessions === 33);
   });

@@ -210,6 +210,23 @@ eachBuild("plexus agent", (bench) => {
     ]);
   });
 
+  test("reconnects with growing pauses, and soon after a session with an order", async () => {
+    let [connections, hasOrders] = [0, false];
+    await bench().engine(async (engine) => {
+      connections++;
+      if (hasOrders) await engine.exec({ type: "none", path: bench().bin });
+      engine.socket.destroy();
+    });
+    const agent = startAgent(bench());
+    await waitUntil("it has connected", () => connections > 0);
+    await sleep(3000);
+    expect(connections).toBeLessThan(8);
+    [connections, hasOrders] = [0, true];
+    await waitUntil("it has connected again and again", () => connections >= 9);
+    await stop(agent);
+    bench().forgiveEngine();
+  });
+
   test("has no more open descriptors after any order, or the end of a session", async () => {
     const { bin, dir, state, pluginDirs } = bench();
     const locked = join(state, "c9.lock");

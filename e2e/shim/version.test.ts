@@ -93,4 +93,9 @@ eachBuild("without plexusd, the shim", (bench) => {
     if (command === "ADD") expect(answer.ms).toBeGreaterThan(290);
     expect(answer.ms).toBeLessThan(3000);
   });
+
+  test("fails at once if it may not wait", async () => {
+    const error = cniError(await bench().run({ env: { PLEXUS_WAIT_MS: "0" } }));
+    expect(error.msg).toMatch(/ after 0 ms: /);
+  });
 });
