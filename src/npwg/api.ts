@@ -90,6 +90,8 @@ export interface NetworkSelectionElement {
   readonly "default-route"?: readonly string[];
   readonly deviceID?: string;
   readonly "ipam-claim-reference"?: string;
+  /** Plexus's: the device of a claim of the pod. */
+  readonly "dev.plexus.resourceClaim"?: { readonly claim: string; readonly request?: string };
 }
 
 /**
@@ -173,7 +175,7 @@ export interface NetworkConfiguration {
 }
 
 /**
- * Reads a network's configuration, or that of a single plugin as a list of one.
+ * Reads a network's configuration. A single plugin's is a list of one.
  * @param options.name its name if it has none
  * @throws FormatError
  */
