@@ -55,6 +55,7 @@ export class Engine {
   readonly #deps: EngineDeps;
   readonly #locks: SandboxLocks;
   readonly #leftovers: Leftovers;
+  readonly #sandboxes: RunningSandboxes;
   readonly #hotPlug: HotPlug;
   readonly #inspector: Inspector;
   readonly #history = new CallHistory();
@@ -69,10 +70,10 @@ export class Engine {
     this.#locks = new SandboxLocks(deps);
     this.#leftovers = new Leftovers(deps, this.#locks);
     this.#payments = new PendingPayments(deps, this.#locks);
-    const sandboxes = new RunningSandboxes(deps, this.#locks);
+    this.#sandboxes = new RunningSandboxes(deps, this.#locks);
     const reports = new PodReports(deps.events);
-    this.#hotPlug = new HotPlug(deps, sandboxes, reports);
-    this.#inspector = new Inspector(deps, sandboxes, reports);
+    this.#hotPlug = new HotPlug(deps, this.#sandboxes, reports);
+    this.#inspector = new Inspector(deps, this.#sandboxes, reports);
   }
 
   /** Serves one call; failures become answers. @throws HostGoneError when the shim has gone */
@@ -105,6 +106,7 @@ export class Engine {
       const result = await this.#execute(ctx, request);
       await this.#retryLeftoverAfter(ctx, call);
       if (["ADD", "STATUS"].includes(request.command)) this.#conf = request.conf.raw;
+      if (request.command === "STATUS" || call.pod !== undefined) this.#sandboxes.noteRuntime(request);
       return { status: "succeeded", stdout: result === undefined ? "" : printResult(result) };
     } catch (cause) {
       const known = asCniError(cause);

@@ -6,6 +6,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { type EarlierNetwork, planNetworks } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
+import { extendedPath } from "#engine/plan/plugins/search-path.ts";
 import { throwProblems } from "#engine/plan/problems.ts";
 import { recordedNetwork } from "#engine/plan/recorded-network.ts";
 import { resolveSelection } from "#engine/plan/requested-networks.ts";
@@ -125,9 +126,10 @@ class ChangePlanner {
   /** @throws CniError when it cannot be attached besides the earlier ones */
   async plan(addition: Addition, network: ResolvedNetwork): Promise<PlannedAddition> {
     const { replaced } = addition;
-    const { pod, failedSwaps } = this.#sandbox;
+    const { pod, failedSwaps, runtimePath } = this.#sandbox;
     const { containerId, ifName, attachments } = this.#record;
-    const { cniArgs, searchPath: path } = attachments[0] as RecordedAttachment;
+    const { cniArgs, searchPath } = attachments[0] as RecordedAttachment;
+    const path = extendedPath(searchPath, runtimePath);
     const existingInterfaces = async () => this.#namesTaken(addition);
     const request = { containerId, ifName, cniArgs, path, existingInterfaces };
     const options = { request, pod, earlier: this.#earlier, ifName: nameOf(addition) };

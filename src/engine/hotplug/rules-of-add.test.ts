@@ -28,11 +28,22 @@ test("a plugin that is not there fails nothing but its element, and its network 
   expect(await pod.recorded()).toContain("net3 default/b");
 });
 
-test("plugins are looked up where the sandbox's own ADD had them, which its DEL searches", async () => {
+test.each([
+  { when: "nothing has changed", searched: [] },
+  { when: "the runtime has another CNI_PATH now", command: "STATUS", searched: ["/opt/moved"] },
+  { when: "podman, with the same list, has another one", command: "DEL", searched: [] },
+])("plugins are looked up where the sandbox's DEL will look: $when", async (scene) => {
+  const { command, searched } = scene;
   const pod = await hotPlugLab("a");
+  if (command !== undefined) {
+    const env = { CNI_PATH: "/opt/cni/bin:/opt/moved" };
+    const ofPodman = { ...env, CNI_CONTAINERID: "web" };
+    const call = { env: command === "STATUS" ? env : ofPodman, conf: { cniVersion: "1.1.0" } };
+    expect(await pod.lab.call(command, call)).toMatchObject({ exitCode: 0 });
+  }
   await pod.edit("a,b");
-  const [, plugged] = (await pod.attachments()).slice(1);
-  expect(plugged?.searchPath).toEqual((await pod.attachments())[0]?.searchPath);
+  const [first, , plugged] = await pod.attachments();
+  expect(plugged?.searchPath).toEqual([...(first?.searchPath ?? []), ...searched]);
 });
 
 test("an element keeps its interface over all attempts, while what they leave is owed, and forgotten in the end", async () => {

@@ -1,3 +1,4 @@
+import type { PluginRequest } from "#cni/plugin/request.ts";
 import { type CallContext, callContext, callTools } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
@@ -21,6 +22,7 @@ import {
   type StoredRecord,
 } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
+import { LruMap } from "#lib/lru-map.ts";
 import type { FailedSwaps } from "./failed-swaps.ts";
 
 /** A running sandbox whose shim lock the caller holds, as the engine's. */
@@ -28,6 +30,8 @@ export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
   readonly pod: Pod;
   readonly key: RecordKey;
   readonly locks: SandboxLocks;
+  /** The CNI_PATH of the runtime's last call, which its DEL will search after the recorded one. */
+  readonly runtimePath: readonly string[];
   readonly failedSwaps: FailedSwaps;
   /** An interface to plug anew with its present definition. */
   readonly refreshed?: string | undefined;
@@ -43,14 +47,24 @@ export interface SandboxToRun {
   readonly isInspection?: boolean | undefined;
 }
 
+/** Lists of runtimes whose CNI_PATH is remembered. */
+const maxLists = 16;
+
 /** The attached sandboxes of this node, outside of calls of the runtime. */
 export class RunningSandboxes {
   readonly locks: SandboxLocks;
+  /** By the list's name: the CNI_PATH of the last call for pods. */
+  readonly #paths = new LruMap<readonly string[]>(maxLists);
   readonly #deps: EngineDeps;
 
   constructor(deps: EngineDeps, locks: SandboxLocks) {
     this.#deps = deps;
     this.locks = locks;
+  }
+
+  /** Notes where a runtime of pods looks for plugins: an administrator may have moved them. */
+  noteRuntime({ conf, path }: Pick<PluginRequest, "conf" | "path">): void {
+    this.#paths.set(conf.name, path);
   }
 
   /** The record of the pod's present sandbox, if it is attached. @throws CniError 5, 6 */
@@ -76,7 +90,7 @@ export class RunningSandboxes {
     { record, hosts, isInspection }: SandboxToRun,
     step: (ctx: CallContext, at: Omit<LockedSandbox, "pod" | "failedSwaps">) => Promise<T>,
   ): Promise<T> {
-    const { containerId, ifName, netns } = record;
+    const { containerId, ifName, netns, listName = "" } = record;
     await using session = await hosts.open({ containerId, ifName, netns, isInspection });
     using _lock = await this.locks.acquire(containerId);
     const { host, links, path } = session;
@@ -87,7 +101,9 @@ export class RunningSandboxes {
     const call = { config, logger, netnsState: "ok", links } as const;
     const ctx = callContext(this.#deps, tools, call);
     try {
-      return await step(ctx, { key: { containerId, ifName }, links, path, locks: this.locks });
+      const runtimePath = this.#paths.peek(listName) ?? [];
+      const key = { containerId, ifName };
+      return await step(ctx, { key, links, path, runtimePath, locks: this.locks });
     } finally {
       tools.delegates.recordMetrics(this.#deps.metrics);
     }
