@@ -106,7 +106,8 @@ export class Engine {
       const result = await this.#execute(ctx, request);
       await this.#retryLeftoverAfter(ctx, call);
       if (["ADD", "STATUS"].includes(request.command)) this.#conf = request.conf.raw;
-      if (request.command === "STATUS" || call.pod !== undefined) this.#sandboxes.noteRuntime(request);
+      if (request.command === "STATUS" || call.pod !== undefined)
+        this.#sandboxes.noteRuntime(request);
       return { status: "succeeded", stdout: result === undefined ? "" : printResult(result) };
     } catch (cause) {
       const known = asCniError(cause);

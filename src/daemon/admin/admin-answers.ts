@@ -18,6 +18,7 @@ import type { ConfFiles, PluginLookup } from "#engine/ports/host.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
+import { HostMultusFiles } from "#host/multus-files.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -28,6 +29,7 @@ import { agentPlugins, type FindByAgent } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { serveController } from "./controller-request.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
+import { multusLeftovers } from "./multus-leftovers.ts";
 import type { NodeStatus } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
@@ -87,8 +89,16 @@ export class AdminAnswers {
       failedAdds: engine.failedAdds(isStillOpen(listed.records, cluster.node?.nodePods.list())),
       requestRules: await this.#requestRules(),
       damagedRecords: listed.damaged.map(({ reason }) => reason),
+      ofMultus: await this.#leftByMultus(),
       agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
     });
+  }
+
+  /** Before the pods have been listed, none is known to be gone. */
+  async #leftByMultus(): Promise<string[]> {
+    const { node, source } = this.#options.cluster;
+    if (node === undefined || source.notReadyReason() !== undefined) return [];
+    return multusLeftovers(new HostMultusFiles(defaultPaths.cniStateDir), node.nodePods.list());
   }
 
   /** What happened to a pod, and why. @throws CniError when the records cannot be listed */

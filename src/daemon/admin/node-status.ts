@@ -40,6 +40,8 @@ export interface NodeStatus {
   readonly requestRules: RequestRules;
   /** Records that cannot be used: why, a sentence each. */
   readonly damagedRecords: readonly string[];
+  /** Containers that Multus attached, and whose pods are gone. */
+  readonly ofMultus: readonly string[];
   /** Absent if no `plexus agent` answers, or plexusd sees no plugins. */
   readonly agent?: AgentPlugins;
 }

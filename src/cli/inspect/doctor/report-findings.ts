@@ -21,6 +21,7 @@ export function reportFindings(report: NodeStatus): Finding[] {
         text: `${text}: what it held may have to be released by hand`,
       }),
     ),
+    ...ofMultus(report),
     ...runningPods(report),
     ...additions(report),
     ...agent(report),
@@ -97,6 +98,12 @@ function leftovers({ leftovers: count, attachments, node }: NodeStatus): Finding
     verdict: "warning",
     text: `${text}, of sandboxes that are gone: ${count}; ${step}`,
   };
+}
+
+function ofMultus({ ofMultus: left }: NodeStatus): Finding[] {
+  if (left.length === 0) return [];
+  const text = `attached sandboxes of pods that are gone: ${left.length} (${named(left)}); if they stay, the container runtime has forgotten them, and they keep their addresses: docs/user/migration.md ("What Multus leaves") says how to detach them`;
+  return [{ check: "Multus", verdict: "warning", text }];
 }
 
 function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): Finding[] {

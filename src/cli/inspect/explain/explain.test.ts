@@ -37,7 +37,7 @@ const report: NodeStatus = {
   conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
   unseenPaths: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
-  ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [] },
+  ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [], ofMultus: [] },
   ...{ unattachedPods: [], podProblems: [] },
   ...{ failedAdds: [], requestRules: { undeclaredRequests: "fail", ignoredRequests: "warn" } },
 };
@@ -320,6 +320,13 @@ test.each([
     "records",
     "problem",
     "c1 is unusable",
+  ],
+  [
+    "with what Multus has left",
+    { ofMultus: ["c1", "c2"] },
+    "Multus",
+    "warning",
+    "of pods that are gone: 2 (c1, c2); if they stay,",
   ],
   [
     "with unattached pods",

@@ -40,6 +40,12 @@ const everything = [
   "ptp DEL eth0",
 ];
 
+test("the DEL of doctor's page, without namespace and pod, detaches all networks", async () => {
+  const lab = labAfterMultus();
+  expect(await lab.del({ env: { CNI_NETNS: "", CNI_ARGS: "" } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+});
+
 test("DEL detaches all networks with Multus's cached data, removes its files, and queries no API", async () => {
   const lab = labAfterMultus();
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
