@@ -31,14 +31,14 @@ node_modules/.package-lock.json: package.json package-lock.json
 
 build: deps dist/plexus dist/plexusd.js dist/plexusctl.js dist/plexus-standalone ## build everything into dist/
 
-# Shim and bundle contain their commit, which plexusctl doctor compares: a new commit rebuilds both.
-dist/.commit: FORCE
-	@mkdir -p dist && { [ "$$(cat $@ 2>/dev/null)" = $(COMMIT) ] || echo $(COMMIT) >$@; }
+# Shim and bundle contain version and commit, which plexusctl doctor compares: another one rebuilds both.
+dist/.version: FORCE
+	@mkdir -p dist && { [ "$$(cat $@ 2>/dev/null)" = "$(VERSION) $(COMMIT)" ] || echo $(VERSION) $(COMMIT) >$@; }
 
-dist/plexus: $(SHIM_SOURCES) dist/.commit
+dist/plexus: $(SHIM_SOURCES) dist/.version
 	$(MAKE) -B -C shim OUT=../dist/plexus VERSION=$(VERSION) COMMIT=$(COMMIT)
 
-dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-lock.json dist/.commit
+dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-lock.json dist/.version
 	node scripts/bundle.ts --version $(VERSION) --commit $(COMMIT)
 
 dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json
