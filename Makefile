@@ -212,13 +212,13 @@ else
 	$(error CASE=$(CASE): `make help` lists the cases)
 endif
 
-docs: $(if $(DASHBOARD),image,deps) ## regenerate the generated pages; DASHBOARD=1: their picture of the Grafana dashboard, with data of a test cluster
+docs: $(if $(DASHBOARD),image,deps) ## regenerate the generated pages; REPOSITORY=URL: set the repository that all files name; DASHBOARD=1: their picture of the Grafana dashboard, with data of a test cluster
 ifdef DASHBOARD
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PLEXUS_DASHBOARD=docs/operations/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"
 else
 	node scripts/conformance.ts
-	node scripts/docs.ts
+	node scripts/docs.ts $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 	node scripts/chart-schema.ts
 endif
 

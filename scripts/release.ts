@@ -8,8 +8,8 @@ import { parse, stringify } from "yaml";
 import { releaseTool } from "../e2e/release/tools.ts";
 import { deployImage, imageKustomization, plainReference } from "./release/image.ts";
 import { packKrewPlugin } from "./release/krew.ts";
-import { linkToRelease } from "./release/links.ts";
 import { plainManifest } from "./release/manifest.ts";
+import { linkToRelease, repository } from "./release/repository.ts";
 import { makeSbom } from "./release/sbom.ts";
 
 /**
@@ -20,11 +20,11 @@ const { values } = parseArgs({
   options: {
     version: { type: "string", default: "0.0.0" },
     image: { type: "string", default: deployImage() },
-    repository: { type: "string", default: "https://github.com/OWNER/REPOSITORY" },
+    repository: { type: "string", default: repository },
     out: { type: "string", default: "dist/release" },
   },
 });
-const { version, repository, out } = values;
+const { version, out } = values;
 const image = plainReference(values.image);
 
 await rm(out, { recursive: true, force: true });
@@ -44,7 +44,7 @@ for (const path of [
 ]) {
   await copyFile(path, join(out, path.slice(path.indexOf("/") + 1)));
 }
-await writeFile(join(out, "krew.yaml"), await packKrewPlugin(out, { version, repository }));
+await writeFile(join(out, "krew.yaml"), await packKrewPlugin(out, values));
 await packChart();
 await writeFile(join(out, "sbom.cdx.json"), await makeSbom(version));
 await writeFile(join(out, "SHA256SUMS"), await checksums());
@@ -59,7 +59,7 @@ async function packChart(): Promise<void> {
     await writeFile(join(chart, "files/image/kustomization.yaml"), kustomization);
     for (const name of ["Chart.yaml", "README.md", "files/monitoring/rules.yaml"]) {
       const text = await readFile(join(chart, name), "utf8");
-      await writeFile(join(chart, name), linkToRelease(text, { version, repository }));
+      await writeFile(join(chart, name), linkToRelease(text, values));
     }
     const metadata = parse(await readFile(join(chart, "Chart.yaml"), "utf8"));
     metadata.annotations["artifacthub.io/images"] = stringify([{ name: "plexus", image }]);

@@ -7,6 +7,7 @@ import { execa } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadManifests, root } from "#daemon/config/testing/manifests.ts";
+import { repository as checkoutRepository } from "../../scripts/release/repository.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
 import { nodeBinary } from "../support/paths.ts";
 import { byName, kustomize } from "./kustomize.ts";
@@ -82,7 +83,7 @@ test("the chart has the version, the image and the links of the release, and no 
   expect(new Set(images)).toEqual(new Set([pinned]));
   expect(stdout).toContain(`${repository}/blob/v${version}/docs/operations/alerts.md#plexusdown`);
   const { stdout: all } = await execa(helm, ["show", "all", archive]);
-  expect(all + stdout).not.toContain("OWNER/REPOSITORY");
+  expect(all + stdout).not.toContain(new URL(checkoutRepository).pathname);
 });
 
 test("krew accepts its manifest, and installs kubectl plexus from the archive of the release", async () => {

@@ -16,6 +16,11 @@ interface GoProgram {
 const programs = {
   helm: { module: "helm.sh/helm/v3", version: "v3.22.0", package: "./cmd/helm" },
   krew: { module: "sigs.k8s.io/krew", version: "v0.5.0", package: "./cmd/krew" },
+  crane: {
+    module: "github.com/google/go-containerregistry",
+    version: "v0.22.1",
+    package: "./cmd/crane",
+  },
   actionlint: {
     module: "github.com/rhysd/actionlint",
     version: "v1.7.12",

@@ -46,8 +46,13 @@ test("ShellCheck accepts the scripts of the repository", async () => {
   expect([exitCode, stdout]).toEqual([0, ""]);
 }, 1_200_000);
 
-test("the release workflow accepts only a tag with the version of package.json, and writes the image name in lower case", async () => {
-  const check = async (tag: string): Promise<{ exitCode: number; written: string }> => {
+test("the release workflow accepts only a tag and a repository that package.json has, and writes the image name in lower case", async () => {
+  const { version, repository } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+  const { origin, pathname } = new URL(repository);
+  const check = async (
+    tag: string,
+    server = origin,
+  ): Promise<{ exitCode: number; written: string }> => {
     const { jobs } = parse(await readFile(join(folder, "release.yml"), "utf8")) as Workflow;
     const step = jobs.version?.steps.find(({ id }) => id === "version");
     const output = join(await mkdtemp(join(tmpdir(), "plexus-workflow-")), "output");
@@ -55,17 +60,19 @@ test("the release workflow accepts only a tag with the version of package.json, 
     await writeFile(output, "");
     const env = {
       ...{ GITHUB_REF_NAME: tag, GITHUB_OUTPUT: output, REGISTRY: "ghcr.io" },
-      ...{ REPOSITORY: "Example/Plexus", PATH: `${dirname(nodeBinary())}:${process.env.PATH}` },
+      ...{ GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: pathname.slice(1) },
+      PATH: `${dirname(nodeBinary())}:${process.env.PATH}`,
     };
     const shell = ["-eo", "pipefail", "-c", step?.run ?? "exit 9"];
     const { exitCode } = await execa("bash", shell, { cwd: root, env, reject: false });
     return { exitCode: exitCode ?? -1, written: await readFile(output, "utf8") };
   };
-  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
-  const image = "ghcr.io/example/plexus";
+  const image = `ghcr.io${pathname.toLowerCase()}`;
   const written = `version=${version}\nimage=${image}\ncharts=${image}/charts\n`;
   expect(await check(`v${version}`)).toEqual({ exitCode: 0, written });
   expect(await check("v99.0.0")).toEqual({ exitCode: 1, written: "" });
+  const elsewhere = await check(`v${version}`, "https://git.example.org");
+  expect(elsewhere).toEqual({ exitCode: 1, written: "" });
 });
 
 test.each(files)(
