@@ -20,7 +20,20 @@ RUN make -C shim OUT=../dist/plexus VERSION=${VERSION} COMMIT=${COMMIT} \
     && node scripts/bundle.ts --standalone --version ${VERSION} --commit ${COMMIT} \
     && node scripts/image.ts --rootfs /rootfs ${IMAGE_FLAGS}
 
-FROM scratch
+FROM ${BUILD_IMAGE} AS build-plugins
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates golang \
+    && rm -rf /var/lib/apt/lists/*
+COPY scripts/image/reference-plugins.sh /
+RUN /reference-plugins.sh /plugins
+
+FROM scratch AS plexus
 COPY --from=build /rootfs /
 ENV PATH=/plexus SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 ENTRYPOINT ["/plexus/node", "/plexus/plexusd.js"]
+
+# With the CNI reference plugins, for nodes that lack them: docker build --target plugins .
+FROM plexus AS plugins
+COPY --from=build-plugins /plugins /plexus/plugins
+
+# Without --target.
+FROM plexus

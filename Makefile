@@ -13,7 +13,7 @@ FUZZ_TARGETS := shim-frame shim-plan annotation nad multus conf result configura
 FUZZ_SECONDS := $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test build demo test lint conformance fuzz cluster e2e fresh chaos powerloss simulate mutate soak bench docs image docker chart release clean FORCE
+.PHONY: help deps deps-test build demo test lint conformance fuzz cluster e2e fresh chaos powerloss simulate mutate soak bench docs image kind docker chart release clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -222,8 +222,16 @@ else
 	node scripts/chart-schema.ts
 endif
 
-image: build ## build the container image from local files; STANDALONE=1 includes plexus-standalone
-	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone)
+image: build $(if $(PLUGINS),dist/plugins) ## build the container image from local files; STANDALONE=1 includes plexus-standalone, PLUGINS=1 the CNI reference plugins (needs Go)
+	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone) $(if $(PLUGINS),--plugins)
+
+dist/plugins: scripts/image/reference-plugins.sh
+	@scripts/system-deps.sh release
+	$< $@
+
+kind: ## install Plexus with the CNI reference plugins on the kind cluster NAME (plexus), and create it if there is none (needs kind, kubectl, Go)
+	$(MAKE) image PLUGINS=1
+	scripts/kind.sh $(or $(NAME),plexus)
 
 docker: build ## pack the network driver for Docker with its systemd unit (docs/user/docker.md); PLUGIN=1: as a managed plugin, for `docker plugin create`
 	node scripts/docker.ts $(if $(PLUGIN),--plugin)

@@ -3,7 +3,13 @@ import { cp, mkdir, readdir, realpath, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
-import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from "./root-files.ts";
+import {
+  caBundle,
+  install,
+  reproducible,
+  sharedLibraries,
+  systemCaBundle,
+} from "./image/root-files.ts";
 
 /**
  * Packs the network driver for Docker from local files (docs/user/docker.md): by default as

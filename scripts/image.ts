@@ -16,8 +16,14 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
+import {
+  caBundle,
+  install,
+  reproducible,
+  sharedLibraries,
+  systemCaBundle,
+} from "./image/root-files.ts";
 import { deployImage } from "./release/image.ts";
-import { caBundle, install, reproducible, sharedLibraries, systemCaBundle } from "./root-files.ts";
 
 /**
  * Assembles the image's root file system from local files (the pinned Node with its libraries, the bundles, the shim).
@@ -30,6 +36,7 @@ const { values } = parseArgs({
     commit: { type: "string", default: "unknown" },
     name: { type: "string", default: deployImage() },
     standalone: { type: "boolean", default: false },
+    plugins: { type: "boolean", default: false },
     rootfs: { type: "string" },
   },
 });
@@ -42,6 +49,8 @@ const payload: Readonly<Record<string, string>> = {
   "dist/plexus": "plexus",
   // 120 MB, for nodes that serve calls without plexusd: only on request.
   ...(values.standalone ? { "dist/plexus-standalone": "plexus-standalone" } : {}),
+  // For nodes that lack the reference plugins: deploy/components/reference-plugins.
+  ...(values.plugins ? { "dist/plugins": "plugins" } : {}),
 };
 
 const goArchitectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
@@ -83,7 +92,8 @@ async function fillRoot(root: string): Promise<void> {
   const node = await realpath("node_modules/.bin/node");
   await install(node, join(root, "plexus/node"), 0o755);
   for (const [from, to] of Object.entries(payload)) {
-    if (to === "chunks") await cp(from, join(root, "plexus", to), { recursive: true });
+    if ((await stat(from)).isDirectory())
+      await cp(from, join(root, "plexus", to), { recursive: true });
     else await install(from, join(root, "plexus", to), to.endsWith(".js") ? 0o644 : 0o755);
   }
   for (const library of await sharedLibraries(node)) {

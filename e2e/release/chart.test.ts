@@ -11,6 +11,7 @@ import { unseenPaths } from "#daemon/config/host-paths.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import {
   byKind,
+  type Container,
   hostPathOf,
   loadManifests,
   type Manifest,
@@ -85,6 +86,7 @@ describe("the chart renders the same objects as kustomize", () => {
     ["metrics", { metrics: { enabled: true } }, ["overlays/metrics"]],
     ["startupTaint", { startupTaint: { enabled: true } }, ["../examples/startup-taint"]],
     ["flavour thin", { flavour: "thin" }, ["overlays/thin"]],
+    ["referencePlugins", { referencePlugins: { enabled: true } }, ["overlays/reference-plugins"]],
     ["agent", { agent: { enabled: true } }, ["base", "overlays/agent"]],
     ["sandboxes", { sandboxes: { enabled: true } }, ["base", "overlays/sandboxes"]],
     [
@@ -129,6 +131,15 @@ describe("the chart's values", () => {
     expect(await imagesOf({})).toEqual(["localhost/plexus:dev"]);
     expect(await imagesOf({ repository, tag: "v1" })).toEqual([`${repository}:v1`]);
     expect(await imagesOf({ repository, tag: "v1", digest })).toEqual([`${repository}@${digest}`]);
+  });
+
+  test("install the reference plugins into the directory of the platform", async () => {
+    const values = { referencePlugins: { enabled: true }, platform: "k3s" };
+    const { spec } = byKind("DaemonSet", await renderChart({ values })).spec.template;
+    const [install, plugins] = spec.initContainers as unknown as [Container, Container];
+    expectSameNames(spec);
+    expect(mountOf(plugins, "cni-bin")).toEqual(mountOf(install, "cni-bin"));
+    expect(plugins.args).toEqual([`--bin-dir=${hostPathOf(spec, "cni-bin")}`]);
   });
 
   test("allow any namespace, which the policies, roles and configuration then use", async () => {

@@ -47,6 +47,7 @@ export function valuesSchema(): string {
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
       sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
       deviceCheckpoint: closed({ enabled }),
+      referencePlugins: closed({ enabled }),
       resources: object,
       initResources: object,
       extraEnv: listOf({ ...object, required: ["name"] }),

@@ -163,7 +163,7 @@ test("version names plexusctl and plexusd", async ({ node }) => {
 test("the overview leaves out the programs that manifests and units start; each has its own help", async () => {
   const { out } = await run("help");
   expect(out).toContain("  uninstall ");
-  for (const name of ["uninstall-cluster", "sandboxes", "docker"]) {
+  for (const name of ["install-plugins", "uninstall-cluster", "sandboxes", "docker"]) {
     expect(out).not.toContain(`  ${name} `);
     const help = await run(name, "--help");
     expect(help).toMatchObject({ code: 0, out: expect.stringContaining(`plexusctl ${name}: `) });
@@ -392,6 +392,9 @@ test("uninstall hands the node back to its primary CNI, leaves no directory, and
 }) => {
   await mkdir(node.at("state/standalone"));
   await node.install("--plugin-dir", "/srv/cni");
+  await mkdir(node.at("image/plugins"));
+  await writeFile(node.at("image/plugins/vlan"), "plugin");
+  await run("install-plugins", "--from", node.at("image/plugins"), "--bin-dir", node.at("bin"));
   for (const name of [
     "net.d/00-plexus.conflist.cilium_bak",
     "run/plexus.sock",

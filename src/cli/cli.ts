@@ -9,6 +9,7 @@ import { migrateCommand } from "#cli/migrate/migrate.ts";
 import { dockerCommand } from "#cli/node/docker.ts";
 import { gcCommand } from "#cli/node/gc.ts";
 import { installCommand } from "#cli/node/install.ts";
+import { installPluginsCommand } from "#cli/node/reference-plugins.ts";
 import { refreshCommand } from "#cli/node/refresh.ts";
 import { sandboxesCommand } from "#cli/node/sandboxes.ts";
 import { uninstallCommand } from "#cli/node/uninstall.ts";
@@ -36,7 +37,12 @@ const commands: readonly Command[] = [
 ];
 
 /** What manifests and units start, and no operator calls: not in the overview. */
-const programs: readonly Command[] = [uninstallClusterCommand, sandboxesCommand, dockerCommand];
+const programs: readonly Command[] = [
+  installPluginsCommand,
+  uninstallClusterCommand,
+  sandboxesCommand,
+  dockerCommand,
+];
 
 const neverStopping = new AbortController().signal;
 const defaultStopMs = 1000;

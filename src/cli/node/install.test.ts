@@ -50,6 +50,17 @@ test("installFile() replaces a symlink and keeps its target", async () => {
   expect(await readFile(join(bin, "precious"), "utf8")).toBe("old");
 });
 
+test("installFile() replaces nothing if the file has to be new", async () => {
+  const { from, to, bin } = await scratch();
+  await writeFile(to, "of another program");
+  await expect(installFile(from, to, { isNew: true })).rejects.toThrow("EEXIST");
+  expect(await readFile(to, "utf8")).toBe("of another program");
+  await rm(to);
+  expect(await installFile(from, to, { isNew: true })).toBe("installed");
+  expect((await stat(to)).nlink).toBe(1);
+  expect(await readdir(bin)).toEqual(["plexus"]);
+});
+
 test("installFile() installs a file that can be executed at once", async () => {
   const wait = 'until [ -e "$0" ]; do :; done; exec "$0"';
   const { to } = await scratch();

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { createReadStream, existsSync } from "node:fs";
-import { lstat, mkdir, readdir, rm, stat } from "node:fs/promises";
+import { link, lstat, mkdir, readdir, rm, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { command, ExitCode } from "#cli/command.ts";
@@ -79,14 +79,19 @@ async function explainRefusal(dir: string, error: unknown): Promise<never> {
 /**
  * Installs an executable by copy, fsync and rename within its directory: running processes keep the
  * old file, the next execution gets the new one, and a crash leaves one or the other. A symlink at
- * the target is replaced, not followed. @internal
+ * the target is replaced, not followed. @throws EEXIST with `isNew`, if there is anything at the target
  */
-export async function installFile(from: string, to: string): Promise<"installed" | "unchanged"> {
+export async function installFile(
+  from: string,
+  to: string,
+  { isNew = false } = {},
+): Promise<"installed" | "unchanged"> {
   await sweepTemporaries(to);
   const digest = await sha256OfFile(from);
-  if (await isInstalled(to, digest)) return "unchanged";
+  if (!isNew && (await isInstalled(to, digest))) return "unchanged";
   await swapIn(to, createReadStream(from), {
     mode: 0o755,
+    ...(isNew ? { place: placeNew } : {}),
     async beforeRename(file, temporary) {
       await file.sync();
       // Read back what will be executed, to detect a full or broken disk.
@@ -98,7 +103,14 @@ export async function installFile(from: string, to: string): Promise<"installed"
   return "installed";
 }
 
-async function sha256OfFile(path: string): Promise<string> {
+/** Unlike a rename, this replaces no file. @throws EEXIST */
+async function placeNew(temporary: string, path: string): Promise<void> {
+  await link(temporary, path);
+  await unlink(temporary);
+}
+
+/** The checksum of a file's content, in hexadecimal digits. */
+export async function sha256OfFile(path: string): Promise<string> {
   const hash = createHash("sha256");
   await pipeline(createReadStream(path), hash);
   return hash.digest("hex");

@@ -25,6 +25,8 @@ export async function atomicWrite(
 }
 
 interface SwapOptions extends AtomicWriteOptions {
+  /** Gives the temporary file its name. @default rename, which replaces a file of that name */
+  readonly place?: (temporary: string, path: string) => Promise<void>;
   readonly beforeRename?: BeforeRename;
 }
 
@@ -38,7 +40,7 @@ export async function swapIn(
   try {
     // Closed before it gets its name: the kernel executes no file that is open for writing.
     await writeNew(temporary, content, options);
-    await rename(temporary, path);
+    await (options.place ?? rename)(temporary, path);
   } catch (error) {
     await unlink(temporary).catch(() => undefined);
     throw nameTarget(error, temporary, path);
