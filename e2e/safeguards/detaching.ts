@@ -123,8 +123,8 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "a sandbox is over only if nothing is at the path of its namespace",
     file: "src/engine/call/signs-of-life.ts",
-    find: "return sign !== undefined && (await isNothingAt(ctx, netns));",
-    replace: "return sign !== undefined;",
+    find: "return (await isNothingAt(ctx, record.netns)) || (await isOfLaterProcess(ctx, record));",
+    replace: "return true;",
     properties: ["never what runs"],
   },
   {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { HostGoneError } from "#engine/ports/host.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
 import type { CallContext } from "./call-context.ts";
 import { isCertainlyOver, isNothingAt, isOfEarlierBoot, notListed } from "./signs-of-life.ts";
@@ -39,10 +40,31 @@ test("isNothingAt() fails if the shim has gone", async () => {
 });
 
 test("a sandbox is certainly over only by a sign and by its namespace", async () => {
-  const record = { netns: path };
+  const record = { netns: path } as AttachmentRecord;
   expect(await isCertainlyOver(gone, record, notListed)).toBe(true);
   expect(await isCertainlyOver(gone, record, undefined)).toBe(false);
   expect(await isCertainlyOver(exists, record, notListed)).toBe(false);
+});
+
+const ofProcess = { netns: "/proc/7/ns/net", netnsProcess: "1-net:[1]", bootId: "b0", clockMs: 5 };
+
+test.each<[string, other: Partial<AttachmentRecord>, isOver: boolean]>([
+  ["a later sandbox of another process", {}, true],
+  ["one of the same process", { netnsProcess: ofProcess.netnsProcess }, false],
+  ["one whose process is unknown", { netnsProcess: "" }, false],
+  ["an earlier one", { clockMs: 1 }, false],
+  ["one elsewhere", { netns: "/proc/77/ns/net" }, false],
+])("a sandbox whose process has ended is over if at its path is %s", async (...row) => {
+  const [, changes, isOver] = row;
+  const other = { ...ofProcess, netnsProcess: "2-net:[2]", clockMs: 6, ...changes };
+  const kernel = new FakeKernel();
+  kernel.addNamespace(ofProcess.netns);
+  const list = async () => ({ records: [ofProcess, other], damaged: [] });
+  const deps = { bootId: () => "b1", records: { list } };
+  const ctx = { deps, host: { netlink: kernel.transport } } as unknown as CallContext;
+  const record = ofProcess as AttachmentRecord;
+  expect(await isCertainlyOver(ctx, record, notListed)).toBe(isOver);
+  expect(await isCertainlyOver(ctx, record, undefined)).toBe(false);
 });
 
 test.each([

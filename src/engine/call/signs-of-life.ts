@@ -1,6 +1,6 @@
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
 import type { CallContext } from "./call-context.ts";
 import { netlinkTransport } from "./sandbox.ts";
@@ -27,13 +27,25 @@ export const notListed = "the container runtime does not list it";
 /** What says that a sandbox is over, beside its namespace. */
 export type SignOfAbsence = typeof otherBoot | "its pod is gone" | typeof notListed;
 
-/** Whether a sandbox is certainly over: there is a sign of that, and nothing is at its path. */
+/** Whether a sandbox is certainly over: there is a sign of that, and its path leads to it no more. */
 export async function isCertainlyOver(
   ctx: CallContext,
-  { netns }: Pick<AttachmentRecord, "netns">,
+  record: AttachmentRecord,
   sign: SignOfAbsence | undefined,
 ): Promise<boolean> {
-  return sign !== undefined && (await isNothingAt(ctx, netns));
+  if (sign === undefined) return false;
+  return (await isNothingAt(ctx, record.netns)) || (await isOfLaterProcess(ctx, record));
+}
+
+/** Whether a later sandbox has another process at the path: the kernel has used its number again. */
+async function isOfLaterProcess({ deps }: CallContext, record: AttachmentRecord): Promise<boolean> {
+  const { netns, netnsProcess } = record;
+  if (!netnsProcess) return false;
+  const compare = byAge(deps.bootId());
+  const { records } = await deps.records.list({ containing: JSON.stringify(netns) });
+  return records
+    .filter((each) => each.netns === netns && compare(each, record) > 0)
+    .some((each) => each.netnsProcess && each.netnsProcess !== netnsProcess);
 }
 
 /** Whether the machine was certainly restarted since the ADD: of the sandbox, only files are left. */

@@ -139,14 +139,14 @@ async function lookUp(
  * mirror of a static pod may be created again while the pod runs.
  */
 async function recordOf(
-  { records }: EngineDeps,
+  { records, bootId }: EngineDeps,
   { namespace, name }: PodName,
   current: PodState | undefined,
 ): Promise<AttachmentRecord | undefined> {
   const uid = current?.isStatic === true ? undefined : current?.uid;
   const isOwn = ({ pod }: AttachmentRecord): boolean =>
     pod?.namespace === namespace && pod.name === name && (uid === undefined || pod.uid === uid);
-  return (await records.list()).records.filter(isOwn).toSorted(byAge).at(-1);
+  return (await records.list()).records.filter(isOwn).toSorted(byAge(bootId())).at(-1);
 }
 
 function explainedRecord(record: AttachmentRecord, add: ExplainedRecord["add"]): ExplainedRecord {

@@ -93,7 +93,7 @@ async function collect(
   await markStale(ctx, stale);
   const networks = new NetworksToCollect(conf.name);
   // A network collects with the configuration that is added last: the newest.
-  const oldestFirst = records.toSorted(byAge);
+  const oldestFirst = records.toSorted(byAge(ctx.deps.bootId()));
   const errors = [
     ...(await collectErrors(oldestFirst, async (each) => networks.addRecord(each, isValid(each)))),
     ...(await collectErrors(damaged.filter(isValid), (each) =>

@@ -1,5 +1,5 @@
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isCertainlyOver, notListed } from "#engine/call/signs-of-life.ts";
+import { isCertainlyOver, isNothingAt, notListed } from "#engine/call/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
@@ -64,5 +64,5 @@ async function isOverByPlan(ctx: CallContext, key: RecordKey): Promise<boolean> 
   const plan = await loadStored(() => ctx.deps.records.loadPlan(key));
   if (plan.state !== "usable") return false;
   const netns = plan.value.steps[0]?.call.env.CNI_NETNS ?? "";
-  return isCertainlyOver(ctx, { netns }, notListed);
+  return isNothingAt(ctx, netns);
 }

@@ -70,7 +70,7 @@ export class RunningSandboxes {
   /** The record of the pod's present sandbox, if it is attached. @throws CniError 5, 6 */
   async recordOf(pod: Pod): Promise<AttachmentRecord | undefined> {
     const all = await recordsOf(this.#deps.records, pod);
-    const latest = all.filter(mayRun).toSorted(byAge).at(-1);
+    const latest = all.filter(mayRun).toSorted(byAge(this.#deps.bootId())).at(-1);
     // While its ADD runs, an earlier sandbox of the pod is not the present one any more.
     return latest !== undefined && usableRecord(latest) ? latest : undefined;
   }

@@ -27,8 +27,17 @@ test.each<[other: string, changes: Partial<AttachmentRecord>, isLatestOne: boole
   ["an older one", { clockMs: 99, createdAt: later }, true],
   ["a newer one", { clockMs: 101 }, false],
   ["a newer one whose DEL has begun", { clockMs: 101, teardown: begunTeardown(later) }, false],
-  ["a newer one of an unknown boot", { bootId: "", createdAt: later }, false],
-  ["a newer one, whose process read another boot ID", { bootId: "b0", createdAt: later }, false],
+  ["a newer one of an unknown boot", { bootId: "", clockMs: 101, createdAt: later }, false],
+  [
+    "a newer one, whose process read another boot ID",
+    { bootId: "b0", clockMs: 101, createdAt: later },
+    false,
+  ],
+  [
+    "one of an earlier boot, before the clock was set back",
+    { bootId: "b0", createdAt: later },
+    true,
+  ],
   [
     "one of an earlier boot, by a wrong clock newer",
     { bootId: "b0", createdAt: later, clockMs: 201 },

@@ -56,9 +56,10 @@ function mayBeOfThisBoot(deps: LatestDeps, record: AttachmentRecord): boolean {
 
 /** By age; of two with the same age, the one that this process has created last is the younger one. */
 function byAgeAndCreation(
-  { records }: LatestDeps,
+  { records, bootId }: LatestDeps,
   pod: PodIdentity,
 ): (a: AttachmentRecord, b: AttachmentRecord) => number {
   const last = records.latestOf(pod);
-  return (a, b) => byAge(a, b) || Number(isSame(a, last)) - Number(isSame(b, last));
+  const compare = byAge(bootId());
+  return (a, b) => compare(a, b) || Number(isSame(a, last)) - Number(isSame(b, last));
 }

@@ -199,10 +199,18 @@ export function attachmentsToDetach(
 
 /**
  * Sorts records by age, the oldest first. Setting the machine's clock changes nothing for those of
- * one boot.
+ * one boot ID. Two processes of one boot can read different ones, so of two boot IDs the clock and
+ * the date decide; if they contradict each other, the date was set back since an earlier boot.
+ * @param bootId the present one
  */
-export function byAge(a: AttachmentRecord, b: AttachmentRecord): number {
-  return a.bootId === b.bootId ? a.clockMs - b.clockMs : a.createdAt.localeCompare(b.createdAt);
+export function byAge(bootId: string): (a: AttachmentRecord, b: AttachmentRecord) => number {
+  const isPresent = (record: AttachmentRecord): number => Number(record.bootId === bootId);
+  return (a, b) => {
+    const byClock = a.clockMs - b.clockMs;
+    if (a.bootId === b.bootId) return byClock;
+    const byDate = a.createdAt.localeCompare(b.createdAt);
+    return byClock * byDate > 0 ? byDate : isPresent(a) - isPresent(b) || byDate;
+  };
 }
 
 /** The teardown of a record whose DEL has begun or is due, with the time in ISO 8601. */

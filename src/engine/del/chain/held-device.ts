@@ -101,8 +101,9 @@ export async function holderOf(
   { id, own, others, damaged }: RecordedDevice,
 ): Promise<Holder | undefined> {
   const holders: Holder[] = [];
+  const compare = byAge(ctx.deps.bootId());
   for (const other of others.filter(({ teardown }) => teardown === undefined)) {
-    const isEarlier = own !== undefined && byAge(other, own) < 0;
+    const isEarlier = own !== undefined && compare(other, own) < 0;
     if (isEarlier && (await isNothingAt(ctx, other.netns))) continue;
     const isAttached = attachmentsWith(other, id).some(({ state }) => state === "attached");
     holders.push({ holder: sandboxName(other), isAttached });

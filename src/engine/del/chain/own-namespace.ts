@@ -25,7 +25,8 @@ import type { Link } from "#netlink/links.ts";
 export async function isOwnNamespace(ctx: CallContext, record: AttachmentRecord): Promise<boolean> {
   const left = attachmentsToDetach(record, ctx.deps.bootId());
   const { others, isUnknown } = await othersAt(ctx, record);
-  const later = others.filter((each) => byAge(each, record) > 0);
+  const compare = byAge(ctx.deps.bootId());
+  const later = others.filter((each) => compare(each, record) > 0);
   const names = later.flatMap(({ attachments }) => attachments.map(({ ifName }) => ifName));
   if (left.some(({ ifName }) => names.includes(ifName))) return false;
   const links = await linksAt(ctx, record);
