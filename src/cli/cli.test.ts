@@ -163,7 +163,13 @@ test("version names plexusctl and plexusd", async ({ node }) => {
 test("the overview leaves out the programs that manifests and units start; each has its own help", async () => {
   const { out } = await run("help");
   expect(out).toContain("  uninstall ");
-  for (const name of ["install-plugins", "uninstall-cluster", "sandboxes", "docker"]) {
+  for (const name of [
+    "install-plugins",
+    "uninstall-cluster",
+    "sandboxes",
+    "docker",
+    "network-test",
+  ]) {
     expect(out).not.toContain(`  ${name} `);
     const help = await run(name, "--help");
     expect(help).toMatchObject({ code: 0, out: expect.stringContaining(`plexusctl ${name}: `) });
@@ -189,6 +195,18 @@ test("config check reports every problem with its line, or ok", async ({ node })
   await writeFile(file, "logLevel: debug\n");
   expect(await run("config", "check", file)).toEqual({ code: 0, out: `${file}: ok`, err: "" });
   expect((await run("config", "check", node.at("none"))).code).toBe(1);
+});
+
+test("network-test probe fails outside of the pods that are listed, and knows three steps", async () => {
+  const err: string[] = [];
+  const input = (async function* () {
+    yield Buffer.from('{"items":[]}');
+  })();
+  const output = { out: vi.fn(), err: (line: string) => err.push(line), input };
+  expect(await runCli(["network-test", "probe"], output)).toBe(1);
+  expect(err).toEqual([expect.stringMatching(/: pod \S+ is not in the list$/)]);
+  const { code, err: problem } = await run("network-test", "all");
+  expect([code, problem]).toEqual([1, expect.stringContaining("answer, probe or report")]);
 });
 
 test("config check - reads stdin", async () => {

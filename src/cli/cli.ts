@@ -2,6 +2,7 @@ import { configCheckCommand } from "#cli/inspect/config-check.ts";
 import { devicesCommand } from "#cli/inspect/devices.ts";
 import { doctorCommand } from "#cli/inspect/doctor/doctor.ts";
 import { explainCommand } from "#cli/inspect/explain/explain.ts";
+import { networkTestCommand } from "#cli/inspect/network-test/network-test.ts";
 import { recordsCommand } from "#cli/inspect/records.ts";
 import { statusCommand } from "#cli/inspect/status.ts";
 import { versionCommand } from "#cli/inspect/version.ts";
@@ -42,6 +43,7 @@ const programs: readonly Command[] = [
   uninstallClusterCommand,
   sandboxesCommand,
   dockerCommand,
+  networkTestCommand,
 ];
 
 const neverStopping = new AbortController().signal;

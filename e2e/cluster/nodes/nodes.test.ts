@@ -6,6 +6,7 @@ import { handBackScenarios } from "./hand-back.ts";
 import { joinScenarios } from "./joining.ts";
 import { Lab } from "./lab.ts";
 import { labelScenarios } from "./labels.ts";
+import { networkTestScenarios } from "./network-test.ts";
 import { networkScenarios } from "./networks.ts";
 import { updateScenarios } from "./update.ts";
 
@@ -32,6 +33,7 @@ describe("a cluster of two nodes", () => {
 
   labelScenarios(lab);
   networkScenarios(lab);
+  networkTestScenarios(lab);
   updateScenarios(lab);
   joinScenarios(lab);
   handBackScenarios(lab);

@@ -246,7 +246,7 @@ test("version prints the image of each node", async () => {
 });
 
 test.each([
-  [[""], ["explain", "refresh", "doctor", "records", "version", "sysdump", "forget"]],
+  [[""], ["explain", "refresh", "doctor", "records", "test", "version", "sysdump", "forget"]],
   [["re"], ["refresh", "records"]],
   [
     ["explain", ""],
@@ -263,9 +263,11 @@ test.each([
   ],
   [["records", "-o", "w"], ["wide"]],
   [["version", ""], []],
+  [["test", "--nodes", "2", "l"], ["lan"]],
 ])("completes %j with %j", async (args, expected) => {
   const answers = `case "$*" in
     *"get pods "*) printf 'web\\ndb\\n' ;;
+    *"get network-attachment-definitions"*) printf 'lan\\nred\\n' ;;
     *"get nodes "*) printf 'node-1\\nnode-2\\n' ;;
     *"get namespaces "*) printf 'default\\nshop\\n' ;;
   esac`;
@@ -413,9 +415,13 @@ test.each([
   [["explain", "--orphans", "web"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
   [["explain"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
   [["doctor", "node-1", "node-2"], "usage: kubectl plexus doctor [NODE]"],
+  [["test"], "usage: kubectl plexus test NETWORK | --cleanup"],
+  [["test", "lan", "--cleanup"], "usage: kubectl plexus test NETWORK | --cleanup"],
+  [["test", "lan", "--nodes", "all"], "--nodes must be a number from 2, not 'all'"],
+  [["test", "lan", "--timeout=0"], "--timeout must be a number from 1, not '0'"],
   [
     ["restart"],
-    "unknown command restart; there are explain refresh doctor records version sysdump forget",
+    "unknown command restart; there are explain refresh doctor records test version sysdump forget",
   ],
 ])("reports wrong usage in one line: %j", async (args, message) => {
   const stderr = `kubectl plexus: ${message}`;

@@ -1,0 +1,77 @@
+import { table } from "#cli/table.ts";
+import type { Finding, Probe } from "./probe.ts";
+import type { TestPod } from "./test-pods.ts";
+
+/** With more results, people see only the bad ones. */
+const shownMax = 30;
+
+/** The result of a test. */
+export interface Report {
+  readonly network: string;
+  readonly passed: boolean;
+  readonly pods: readonly TestPod[];
+  readonly probes: readonly Probe[];
+}
+
+const advice: Readonly<Record<Finding | "NoAddress" | "NotAttached", string>> = {
+  DuplicateAddress:
+    "pods have the same address. An IPAM plugin that knows only its node, such as host-local, gives the same addresses on every node: give each node a separate range, or use an IPAM plugin for the whole cluster, such as whereabouts, or DHCP",
+  NoAddress:
+    "pods have no address on the network, so the test cannot reach them: its IPAM must give every pod an address",
+  NotAttached: "pods were not attached to the network; the test has printed why",
+  NoAnswer:
+    "pods do not reach each other. Networks of bridge and ptp end at the node. For macvlan, ipvlan and VLANs, check that the master interfaces of the nodes are in one segment, and that switch and hypervisor let the pods' MAC addresses and the VLAN pass. Check network policies",
+  OtherHostAnswered:
+    "another host has an address of a pod. Exclude addresses that are in use from the range of the network",
+  OtherInterface:
+    "packets to other pods do not leave by the network's interface. Give the network one subnet for all nodes, or routes to the subnets of other nodes in its IPAM",
+  PacketTooBig:
+    "packets of the interface's size get lost on the way. Set the network's mtu to what switches and nodes carry, or correct those",
+};
+
+/** The result of the probes that the pods have made. */
+export function report(
+  network: string,
+  pods: readonly TestPod[],
+  probes: readonly Probe[],
+): Report {
+  const passed = findingsOf({ pods, probes }).size === 0 && probes.length > 0;
+  return { network, passed, pods, probes };
+}
+
+/** The lines for people: the pods, what each found, and what to do. */
+export function reportText({ network, passed, pods, probes }: Report): string[] {
+  const bad = probes.filter(({ finding }) => finding !== "ok");
+  const shown = probes.length > shownMax ? bad : probes;
+  const nodes = new Set(pods.map(({ node }) => node)).size;
+  const where = nodes === 1 ? "one node, so none between nodes" : `${nodes} nodes`;
+  const count = `${probes.length - bad.length} of ${probes.length} tests passed between ${pods.length} pods on ${where}`;
+  return [
+    ...table(["POD", "NODE", "INTERFACE", "MAC", "ADDRESSES"], pods.map(podRow)),
+    "",
+    ...table(["FROM", "TO", "ADDRESS", "MTU", "RESULT"], shown.map(probeRow)),
+    "",
+    `network ${network}: ${passed ? "ok" : "PROBLEM"}, ${count}`,
+    ...Array.from(findingsOf({ pods, probes }), (each) => `${each}: ${advice[each]}`),
+  ];
+}
+
+/** All that is wrong, each once. */
+function findingsOf({ pods, probes }: Pick<Report, "pods" | "probes">): Set<keyof typeof advice> {
+  const ofPods = pods.flatMap((pod) => {
+    if (pod.interface === "") return "NotAttached";
+    return pod.addresses.length === 0 ? "NoAddress" : [];
+  });
+  return new Set([
+    ...ofPods,
+    ...probes.flatMap(({ finding }) => (finding === "ok" ? [] : finding)),
+  ]);
+}
+
+function podRow({ name, node, interface: ifName, mac, addresses }: TestPod): string[] {
+  return [name, node, ifName || "-", mac || "-", addresses.join(",") || "-"];
+}
+
+function probeRow({ from, to, address, mtu, finding, detail }: Probe): string[] {
+  return [from, to, address, String(mtu), detail === "" ? finding : `${finding}: ${detail}`];
+}
