@@ -98,6 +98,8 @@ test("starts pods, lets each probe the others, prints the report, and deletes th
       containers: [{ image: "localhost/plexus:dev", resources: { limits: { [resourceName]: 1 } } }],
     },
   });
+  const ofKilledTests = "delete pods -l plexus.dev/test --field-selector status.phase=Failed";
+  expect(calls).toContain(`-n shop ${ofKilledTests}`);
   expect(deleted(calls)).toHaveLength(1);
 });
 
