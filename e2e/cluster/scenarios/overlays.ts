@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, onTestFinished, test } from "vitest";
+import { hostLocal, list } from "../../support/networks.ts";
+import { nad } from "../../support/node/manifests.ts";
 import { addresses } from "../kubernetes/addresses.ts";
+import { usePluginsImage, writePluginsImage } from "./target/images.ts";
+import { home } from "./target/objects.ts";
 import { installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
-import { skipGiven } from "./target/target.ts";
+import { ownCluster, skipGiven } from "./target/target.ts";
 import { filesOfPlexus, uninstallPlexus } from "./uninstall.ts";
 
 const [conf, bin] = ["/etc/cni/net.d", "/opt/cni/bin"];
@@ -51,7 +55,9 @@ const nodes: Readonly<Record<string, readonly [make: string, undo: string]>> = {
   kubespray: [`chown 997 ${conf} ${bin}`, `chown 0 ${conf} ${bin}`],
 };
 
-/** The overlays of distributions, on a node with their directories. */
+const referencePlugins = "deploy/overlays/reference-plugins";
+
+/** The overlays of distributions, on a node with their directories, and that for nodes without plugins. */
 export function overlayScenarios(scene: () => Scene): void {
   describe("the overlays of distributions", () => {
     test("install Plexus in other directories, attach a pod, and restore the node", async (context) => {
@@ -65,6 +71,36 @@ export function overlayScenarios(scene: () => Scene): void {
         await target.inNode(["sh", "-euxc", undo]);
       }
     });
+  });
+
+  test("the reference plugins that the node lacks are installed, others stay, and uninstalling removes them", async (context) => {
+    skipGiven(context);
+    const { target } = scene();
+    const { node, directory } = ownCluster(scene());
+    const listPlugins = async (): Promise<string[]> =>
+      (await target.inNode(["sh", "-c", `cd ${bin} && sha256sum $(ls -A)`])).trim().split("\n");
+    await target.inNode(["mv", `${bin}/macvlan`, "/root/macvlan"]);
+    onTestFinished(async () => {
+      await target.inNode(["mv", "/root/macvlan", `${bin}/macvlan`]);
+      await installPlexus(target);
+    });
+    const before = (await listPlugins()).filter((line) => !/ plexus$/.test(line));
+    await node.loadImage(await writePluginsImage(directory));
+    await target.apply(usePluginsImage(await kustomize(target, referencePlugins)));
+    await waitForPlexus(target);
+    expect(await listPlugins()).toEqual(expect.arrayContaining(before));
+
+    const macvlan = { type: "macvlan", master: "net0", mode: "bridge", ipam: hostLocal(77) };
+    await target.apply(nad("shared", list("shared", macvlan), { namespace: home }));
+    await scene().startPod("shared", { networks: "shared" });
+    expect(Object.keys(await scene().interfaces("shared"))).toEqual(["lo", "eth0", "net1"]);
+    await scene().deletePods("shared");
+    await scene().kubectl("delete", "network-attachment-definition", "shared");
+    await scene().waitForNothingLeft();
+
+    const from = { plexus: referencePlugins, uninstaller: "deploy/uninstall" };
+    await uninstallPlexus(target, from);
+    expect(await listPlugins()).toEqual(before);
   });
 }
 

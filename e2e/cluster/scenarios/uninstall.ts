@@ -14,7 +14,7 @@ import { expectShown, type Step, stepsOf } from "./pages/steps.ts";
 import { podImage } from "./target/images.ts";
 import { nodeState, recordsOf } from "./target/node-state.ts";
 import { home, networkStatus } from "./target/objects.ts";
-import { installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
+import { folders, installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, isCrio, ownCluster, skipGiven, type Target } from "./target/target.ts";
 
@@ -36,7 +36,7 @@ export function uninstallScenarios(scene: () => Scene): void {
       expect(await scene().networkStatus("attached")).toHaveLength(3);
       await scene().startPod(defaultOnly);
       await target.kubectl(system, "delete", "daemonset", "plexus", "--timeout=120s");
-      await target.apply(await kustomize(target, "deploy/uninstall"));
+      await target.apply(await kustomize(target, folders.uninstaller));
       const log = await waitForLog(target, /delete these pods.*nothing was changed/s);
       for (const name of leaving) expect(log).toContain(`${home}/${name}`);
       for (const name of staying) expect(log).not.toContain(`${home}/${name}`);
@@ -153,9 +153,6 @@ async function skipWithForeignPods(context: TestContext, target: Target): Promis
   const { length } = await recordsOf(target);
   context.skip(length > 0, `not run: ${length} sandboxes that are not ours are attached`);
 }
-
-/** The folders that install Plexus, and the uninstaller. */
-const folders = { plexus: "deploy/base", uninstaller: "deploy/uninstall" };
 
 /** Uninstalls Plexus from a cluster without pods of the tests. */
 export async function uninstallPlexus(target: Target, from = folders): Promise<void> {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { repositoryRoot } from "../../../support/paths.ts";
 import { withPlexusImage } from "./images.ts";
 import type { PodObject } from "./objects.ts";
-import { eventually, type Target } from "./target.ts";
+import { eventually, isGiven, type Target } from "./target.ts";
 
 const system = "--namespace=kube-system";
 const daemonPods = "--selector=app.kubernetes.io/name=plexus,app.kubernetes.io/component=node";
@@ -14,10 +15,21 @@ export async function kustomize(target: Target, folder: string): Promise<string>
   return withPlexusImage(await target.kubectl("kustomize", join(repositoryRoot, folder)));
 }
 
-/** Applies crds/ and deploy/base with the metrics for a Prometheus, and waits until they are in force. */
+/** The folder with the manifests of Plexus. For a given cluster, PLEXUS_E2E_OVERLAY names another one. */
+const overlay = (isGiven && process.env.PLEXUS_E2E_OVERLAY) || "deploy/overlays/metrics";
+
+/** The folders that install Plexus, and the uninstaller. */
+export const folders = {
+  plexus: overlay,
+  uninstaller: existsSync(join(repositoryRoot, overlay, "uninstall"))
+    ? `${overlay}/uninstall`
+    : "deploy/uninstall",
+};
+
+/** Applies crds/ and Plexus with the metrics for a Prometheus, and waits until they are in force. */
 export async function installPlexus(target: Target): Promise<void> {
   await target.kubectl("apply", "--filename", join(repositoryRoot, "crds"));
-  await target.apply(await kustomize(target, "deploy/overlays/metrics"));
+  await target.apply(await kustomize(target, folders.plexus));
   await waitForPlexus(target);
 }
 
