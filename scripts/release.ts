@@ -6,6 +6,7 @@ import { parseArgs } from "node:util";
 import { execa } from "execa";
 import { parse, stringify } from "yaml";
 import { releaseTool } from "../e2e/release/tools.ts";
+import { reproducible } from "./image/root-files.ts";
 import { deployImage, imageKustomization, plainReference } from "./release/image.ts";
 import { packKrewPlugin } from "./release/krew.ts";
 import { plainManifest } from "./release/manifest.ts";
@@ -13,8 +14,8 @@ import { linkToRelease, repository } from "./release/repository.ts";
 import { makeSbom } from "./release/sbom.ts";
 
 /**
- * Writes the files of a release: manifests and chart for its image, the CRD, the kubectl plugin, also for krew,
- * the SBOM, and their checksums.
+ * Writes the files of a release: manifests, overlays and chart for its image, the CRD, alerts and dashboard, the
+ * kubectl plugin, also for krew, the SBOM, and their checksums.
  */
 const { values } = parseArgs({
   options: {
@@ -45,31 +46,49 @@ for (const path of [
   await copyFile(path, join(out, path.slice(path.indexOf("/") + 1)));
 }
 await writeFile(join(out, "krew.yaml"), await packKrewPlugin(out, values));
-await packChart();
+await inTemporaryDirectory(packManifests);
+await inTemporaryDirectory(packChart);
 await writeFile(join(out, "sbom.cdx.json"), await makeSbom(version));
 await writeFile(join(out, "SHA256SUMS"), await checksums());
 process.stdout.write(`${out}: Plexus ${version} with ${image}\n`);
 
-/** The chart with copies in place of its links, the release's image, and links to its repository. */
-async function packChart(): Promise<void> {
+async function inTemporaryDirectory(pack: (work: string) => Promise<void>): Promise<void> {
   const work = await mkdtemp(join(tmpdir(), "plexus-release-"));
   try {
-    const chart = join(work, "plexus");
-    await cp("deploy/chart", chart, { recursive: true, dereference: true });
-    await writeFile(join(chart, "files/image/kustomization.yaml"), kustomization);
-    for (const name of ["Chart.yaml", "README.md", "files/monitoring/rules.yaml"]) {
-      const text = await readFile(join(chart, name), "utf8");
-      await writeFile(join(chart, name), linkToRelease(text, values));
-    }
-    const metadata = parse(await readFile(join(chart, "Chart.yaml"), "utf8"));
-    metadata.annotations["artifacthub.io/images"] = stringify([{ name: "plexus", image }]);
-    metadata.annotations["artifacthub.io/prerelease"] = String(version.includes("-"));
-    await writeFile(join(chart, "Chart.yaml"), stringify(metadata));
-    const versions = ["--version", version, "--app-version", version];
-    await execa(await releaseTool("helm"), ["package", chart, "--destination", out, ...versions]);
+    await pack(work);
   } finally {
     await rm(work, { recursive: true });
   }
+}
+
+/** What `kubectl apply -k` needs of this repository, with the release's image, and links to its repository. */
+async function packManifests(work: string): Promise<void> {
+  const folders = ["base", "components", "image", "monitoring", "overlays", "uninstall"];
+  for (const folder of ["crds", ...folders.map((name) => `deploy/${name}`)])
+    await cp(folder, join(work, folder), { recursive: true });
+  await writeFile(join(work, "deploy/image/kustomization.yaml"), kustomization);
+  await setLinks(work, ["deploy/monitoring/rules.yaml"]);
+  const archive = join(out, "manifests.tar.gz");
+  await execa("tar", [...reproducible, "-C", work, "-czf", archive, "crds", "deploy"]);
+}
+
+/** The chart with copies in place of its links, the release's image, and links to its repository. */
+async function packChart(work: string): Promise<void> {
+  const chart = join(work, "plexus");
+  await cp("deploy/chart", chart, { recursive: true, dereference: true });
+  await writeFile(join(chart, "files/image/kustomization.yaml"), kustomization);
+  await setLinks(chart, ["Chart.yaml", "README.md", "files/monitoring/rules.yaml"]);
+  const metadata = parse(await readFile(join(chart, "Chart.yaml"), "utf8"));
+  metadata.annotations["artifacthub.io/images"] = stringify([{ name: "plexus", image }]);
+  metadata.annotations["artifacthub.io/prerelease"] = String(version.includes("-"));
+  await writeFile(join(chart, "Chart.yaml"), stringify(metadata));
+  const versions = ["--version", version, "--app-version", version];
+  await execa(await releaseTool("helm"), ["package", chart, "--destination", out, ...versions]);
+}
+
+async function setLinks(root: string, files: readonly string[]): Promise<void> {
+  for (const path of files.map((name) => join(root, name)))
+    await writeFile(path, linkToRelease(await readFile(path, "utf8"), values));
 }
 
 /** Checksums in the format of `sha256sum --check`. */

@@ -45,6 +45,7 @@ test("sha256sum verifies every file of a release", async () => {
     "kubectl-plexus.tar.gz: OK",
     "kubectl-plexus: OK",
     "kubectl_complete-plexus: OK",
+    "manifests.tar.gz: OK",
     "network-attachment-definitions.yaml: OK",
     `plexus-${version}.tgz: OK`,
     "sbom.cdx.json: OK",
@@ -63,6 +64,24 @@ test.each([
     expect(byName(loadManifests(await read(name)))).toEqual(byName(expected));
   },
 );
+
+test("the overlays of a release are those of deploy/ with its image, and its alerts link to its pages", async () => {
+  await using work = await mkdtempDisposable(join(tmpdir(), "plexus-manifests-"));
+  await execa("tar", ["-xzf", join(out, "manifests.tar.gz"), "-C", work.path]);
+  expect(await readdir(join(work.path, "crds"))).toHaveLength(1);
+  const kubectl = join(await kubernetesDirectory(), "kubectl");
+  for (const overlay of await readdir(join(root, "deploy/overlays"))) {
+    const folder = `overlays/${overlay}`;
+    const { stdout } = await execa(kubectl, ["kustomize", join(work.path, "deploy", folder)]);
+    const made = JSON.stringify(await kustomize(folder));
+    const expected = JSON.parse(made.replaceAll("localhost/plexus:dev", pinned));
+    expect(byName(loadManifests(stdout)), overlay).toEqual(byName(expected));
+  }
+  const monitoring = join(work.path, "deploy/monitoring");
+  expect(await readdir(monitoring)).toContain("dashboard.json");
+  const rules = await readFile(join(monitoring, "rules.yaml"), "utf8");
+  expect(rules).toContain(`${repository}/blob/v${version}/docs/operations/alerts.md#plexusdown`);
+});
 
 test("the chart has the version, the image and the links of the release, and no symbolic links", async () => {
   const archive = join(out, `plexus-${version}.tgz`);
