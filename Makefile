@@ -154,8 +154,9 @@ else ifeq ($(SUITE),arm64)
 e2e: build
 	node e2e/arm64/main.ts $(FILES)
 else ifeq ($(SUITE),release)
-# The chart against kustomize, the files of a release, the workflows of .github, the alerts, the systemd unit.
-e2e: build release
+# The chart against kustomize, the files of a release and their publication in a registry on loopback, the workflows
+# of .github, the alerts, the systemd unit.
+e2e: image release
 	vitest run --project release
 else ifeq ($(SUITE),scale)
 # NODES (250) with plexusd's API adapter and PODS (8) each, without kubelets, at a real API server: how often each status

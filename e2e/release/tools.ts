@@ -16,6 +16,11 @@ interface GoProgram {
 const programs = {
   helm: { module: "helm.sh/helm/v3", version: "v3.22.0", package: "./cmd/helm" },
   krew: { module: "sigs.k8s.io/krew", version: "v0.5.0", package: "./cmd/krew" },
+  cosign: {
+    module: "github.com/sigstore/cosign/v2",
+    version: "v2.6.5",
+    package: "./cmd/cosign",
+  },
   crane: {
     module: "github.com/google/go-containerregistry",
     version: "v0.22.1",
