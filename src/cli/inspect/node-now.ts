@@ -15,7 +15,7 @@ export async function readNodeNow(): Promise<NodeNow> {
   const isOnHost = view.sees("/");
   const isNothingAt = (netns: string): boolean =>
     isOnHost && !existsSync(netns) && existsSync(directoryOf(netns));
-  return { bootId, clockMs: bootClockMs(), isNothingAt };
+  return { bootId, clockMs: bootClockMs(), date: new Date().toISOString(), isNothingAt };
 }
 
 /** Where the namespace would be seen. The directory of a process is gone with it. */

@@ -10,7 +10,7 @@ const path = "/run/netns/x";
 function contextWith(prepare: (kernel: FakeKernel) => void): CallContext {
   const kernel = new FakeKernel();
   prepare(kernel);
-  const deps = { bootId: () => "b1" };
+  const deps = { bootId: () => "b1", clock: () => 9000, now: () => "2026-01-01T00:00:09.000Z" };
   return { deps, host: { netlink: kernel.transport } } as unknown as CallContext;
 }
 
@@ -67,11 +67,15 @@ test.each<[string, other: Partial<AttachmentRecord>, isOver: boolean]>([
   expect(await isCertainlyOver(ctx, record, undefined)).toBe(false);
 });
 
-test.each([
-  ["b0", gone, true],
-  ["b1", gone, false],
-  ["", gone, false],
-  ["b0", exists, false],
-])("isOfEarlierBoot() of a record of boot %j", async (bootId, ctx, isEarlier) => {
-  expect(await isOfEarlierBoot(ctx, { netns: path, bootId } as never)).toBe(isEarlier);
+test.each<[bootId: string, clockMs: number, CallContext, isEarlier: boolean]>([
+  ["b0", 9000, gone, true],
+  ["b1", 9000, gone, false],
+  ["", 9000, gone, false],
+  ["b0", 9000, exists, false],
+  ["b0", 5999, gone, false],
+  ["b0", 6000, gone, true],
+])("isOfEarlierBoot() of a record of boot %j after %d ms", async (...row) => {
+  const [bootId, clockMs, ctx, isEarlier] = row;
+  const record = { netns: path, bootId, clockMs, createdAt: "2026-01-01T00:00:05.000Z" };
+  expect(await isOfEarlierBoot(ctx, record as AttachmentRecord)).toBe(isEarlier);
 });

@@ -56,13 +56,22 @@ export async function isOfEarlierBoot(
   return isCertainlyOver(ctx, record, signOfBoot(record, ctx.deps));
 }
 
-/** The sign that a record's boot ID gives. An unknown one ("") gives none. */
+/** Between the readings of a date and a clock. */
+const readingsMs = 1000;
+
+/**
+ * The sign that a record's boot ID gives. An unknown one ("") gives none, nor does that of a boot
+ * which began at the same time: a process in another container reads another boot ID, and perhaps
+ * does not see the namespaces either, so both signs would have one cause.
+ */
 export function signOfBoot(
-  record: Pick<AttachmentRecord, "bootId">,
-  { bootId }: Pick<EngineDeps, "bootId">,
+  record: Pick<AttachmentRecord, "bootId" | "createdAt" | "clockMs">,
+  { bootId, clock, now }: Pick<EngineDeps, "bootId" | "clock" | "now">,
 ): SignOfAbsence | undefined {
   if (record.bootId === "" || record.bootId === bootId()) return undefined;
-  return otherBoot;
+  const startedAt = Date.parse(record.createdAt) - record.clockMs;
+  const isSameStart = Math.abs(Date.parse(now()) - clock() - startedAt) < readingsMs;
+  return isSameStart ? undefined : otherBoot;
 }
 
 const einval = 22;

@@ -26,7 +26,7 @@ function holders(
   subject: string | undefined = "default/a (net1)",
 ): Promise<string> {
   const deps = {
-    ...{ bootId: () => "after a restart", clock: () => 0 },
+    ...{ bootId: () => "after a restart", clock: () => 0, now: () => "" },
     records: { list: async () => ({ records, damaged: [] }) },
   };
   const explanation = {

@@ -8,14 +8,15 @@ const shownMax = 8;
 
 /** Who has the addresses of the network that an advice concerns: a sentence, or "" if it is not known. */
 export async function addressHolders(
-  { records, bootId, clock }: Pick<EngineDeps, "records" | "bootId" | "clock">,
+  deps: Pick<EngineDeps, "records" | "bootId" | "clock" | "now">,
   { networks, advice: { subject = "" } }: Explanation,
   leases: FindLeases = async () => [],
 ): Promise<string> {
   const { network, cniName } =
     networks.find((each) => `${subject} `.startsWith(`${each.network} `)) ?? {};
-  const all = (await records.list()).records;
-  const now = { bootId: bootId(), clockMs: clock(), isNothingAt: () => false };
+  const all = (await deps.records.list()).records;
+  const [bootId, clockMs, date] = [deps.bootId(), deps.clock(), deps.now()];
+  const now = { bootId, clockMs, date, isNothingAt: () => false };
   const recorded = all.flatMap((record) => {
     const kind = leftoverReason(record, now) === undefined ? "" : "leftover ";
     const own = record.attachments.filter(({ displayName }) => displayName === network);

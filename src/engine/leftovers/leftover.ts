@@ -21,6 +21,8 @@ export interface NodeNow {
   readonly bootId: string;
   /** By `EngineDeps.clock`. */
   readonly clockMs: number;
+  /** ISO 8601. */
+  readonly date: string;
   /** Whether certainly nothing is at the path of a record's namespace. */
   readonly isNothingAt: (netns: string) => boolean;
 }
@@ -28,7 +30,7 @@ export interface NodeNow {
 /** Why the record alone makes it a leftover, which the runtime will not delete; else undefined. */
 export function leftoverReason(
   record: AttachmentRecord,
-  { bootId, clockMs, isNothingAt }: NodeNow,
+  { bootId, clockMs, date, isNothingAt }: NodeNow,
 ): string | undefined {
   const { teardown } = record;
   if (teardown !== undefined) {
@@ -36,8 +38,8 @@ export function leftoverReason(
     const times = teardown.attempts === 1 ? "once" : `${teardown.attempts} times`;
     return `its teardown failed ${times}, last at ${teardown.failedAt}: ${teardown.lastError}`;
   }
-  if (signOfBoot(record, { bootId: () => bootId }) !== undefined && isNothingAt(record.netns))
-    return otherBoot;
+  const process = { bootId: () => bootId, clock: () => clockMs, now: () => date };
+  if (signOfBoot(record, process) !== undefined && isNothingAt(record.netns)) return otherBoot;
   if (isInterruptedAdd(record, clockMs)) return `its ADD at ${record.createdAt} did not end`;
   return undefined;
 }

@@ -18,7 +18,7 @@ function recordOf(changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
 function depsWith(...created: AttachmentRecord[]) {
   const records = new FakeRecords([]);
   for (const record of created) records.put(record, teardownPlan(record, 60_000));
-  return { records, bootId: () => "b1", clock: () => 200 };
+  return { records, bootId: () => "b1", clock: () => 200, now: () => "2026-01-01T00:00:00.1Z" };
 }
 
 const later = "2100-01-01T00:00:00Z";

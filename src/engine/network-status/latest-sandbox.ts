@@ -4,7 +4,7 @@ import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, byAge, isSame } from "#engine/record/record.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 
-type LatestDeps = Pick<EngineDeps, "records" | "bootId" | "clock">;
+type LatestDeps = Pick<EngineDeps, "records" | "bootId" | "clock" | "now">;
 
 /**
  * Whether the sandbox is the pod's latest one, and its DEL has not begun. Other processes may have
