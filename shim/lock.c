@@ -276,8 +276,11 @@ static void exclude_docker(struct call *call)
 	char path[PATH_SIZE];
 	int limit_ms = setting_ms("PLEXUS_TURN_MS", 5000);
 	int64_t deadline = now_us() + limit_ms * 1000LL;
+	print(path, sizeof path, "%s/docker", call->state_dir);
+	int docker = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); /* an engine may make links */
 	print(path, sizeof path, "%s/docker/records", call->state_dir);
-	call->docker_lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	call->docker_lock = openat(docker, "records", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	close(docker);
 	while (call->docker_lock >= 0 && flock(call->docker_lock, LOCK_EX | LOCK_NB)) {
 		if (!ms_until(deadline))
 			fail(call, CNI_TRY_AGAIN_LATER, "an operation of the Docker driver is still running: it has held "

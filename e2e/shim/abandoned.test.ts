@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { isRunning } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
@@ -149,6 +157,19 @@ eachBuild("if a call's runtime is killed", (bench) => {
     await waitUntil("it waits", () => spawnSync("flock", ["-sn", state, "true"]).status !== 0);
     await gc.kill();
     expect(await gc.status()).toBe(terminated);
+    process.kill(-held, "SIGKILL");
+  });
+
+  test.each(["docker", "docker/records"])("a GC does not follow a link %s", async (link) => {
+    const { state, dir } = bench();
+    const elsewhere = join(dir, "elsewhere");
+    mkdirSync(join(elsewhere, "records"), { recursive: true });
+    const target = link === "docker" ? elsewhere : join(elsewhere, "records");
+    mkdirSync(dirname(join(state, link)), { recursive: true });
+    symlinkSync(target, join(state, link));
+    const held = await hold(join(elsewhere, "records"));
+    const env = { CNI_COMMAND: "GC", PLEXUS_TURN_MS: "200" };
+    expect((await bench().run({ env })).stdout).toMatch(/cannot reach plexusd/);
     process.kill(-held, "SIGKILL");
   });
 

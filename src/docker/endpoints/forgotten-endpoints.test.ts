@@ -64,6 +64,17 @@ test.for<[what: string, stays: boolean, change: (bench: DriverBench) => unknown]
     },
   ],
   [
+    "of a running container that another process recorded, where this one sees neither",
+    true,
+    async (bench) => {
+      await bench.stop();
+      bench.bootId = "boot-2";
+      bench.machine.seesProcesses = false;
+      bench.machine.hiddenDirectories.add(dirname(sandbox));
+      await bench.start();
+    },
+  ],
+  [
     "whose namespace the driver saw and then was unmounted",
     false,
     (bench) => bench.detachForgotten().then(() => unmount(bench)),

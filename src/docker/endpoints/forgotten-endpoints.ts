@@ -127,7 +127,7 @@ export class ForgottenEndpoints {
   async #hasLostInterface(endpoint: EndpointState): Promise<boolean> {
     const { host } = this.#options;
     if (await host.isOnHost(endpoint)) return false;
-    return !(await host.isStaged(endpoint)) && (await host.isInUse(endpoint)) !== true;
+    return !(await host.isStaged(endpoint)) && (await host.isInUse(endpoint)) === false;
   }
 
   /** The steps are in the order in which dockerd moves an interface, so that none is missed. */
@@ -146,7 +146,9 @@ export class ForgottenEndpoints {
     const isInUse = await host.isInUse(endpoint);
     if (isInUse === true) return false;
     const isVisible = this.#visibleDirectories.has(directory);
-    if (endpoint.bootId !== bootId || (isVisible && isInUse === false)) return true;
+    // A process in another container can read another boot ID.
+    const isOver = endpoint.bootId !== bootId && (isInUse === false || found === "nothing");
+    if (isOver || (isVisible && isInUse === false)) return true;
     // dockerd unmounts a namespace, and removes its file a minute later. The file counts as
     // unmounted only in a directory where mounts are visible to this process.
     if (found !== "nothing" && !(found === "other" && isVisible)) return false;
