@@ -24,7 +24,9 @@ uninstall removes that.`,
   async run({ flags }, output) {
     const names = await ifPresent(readdir(flags.from));
     if (names === undefined)
-      throw new Error(`the image has no plugins in ${flags.from}: its tag must end in -plugins`);
+      throw new Error(
+        `the image has no plugins in ${flags.from}: use that of a release whose tag ends in -plugins, or build it with PLUGINS=1`,
+      );
     await mkdir(flags["bin-dir"], { recursive: true, mode: 0o755 });
     await installPlugins(flags.from, { names: names.toSorted(), to: flags["bin-dir"], output });
     return ExitCode.Done;
