@@ -154,8 +154,8 @@ else ifeq ($(SUITE),arm64)
 e2e: build
 	node e2e/arm64/main.ts $(FILES)
 else ifeq ($(SUITE),release)
-# The chart against kustomize, the files of a release and their publication in a registry on loopback, the workflows
-# of .github, the alerts, the systemd unit.
+# The chart against kustomize, the files of a release and their publication in a registry on loopback, the site, the
+# workflows of .github, the alerts, the systemd unit.
 e2e: image release
 	vitest run --project release
 else ifeq ($(SUITE),scale)
@@ -213,15 +213,25 @@ else
 	$(error CASE=$(CASE): `make help` lists the cases)
 endif
 
-docs: $(if $(DASHBOARD),image,deps) ## regenerate the generated pages; REPOSITORY=URL: set the repository that all files name; DASHBOARD=1: their picture of the Grafana dashboard, with data of a test cluster
-ifdef DASHBOARD
+# The site's packages, 300 MB, have their own lock: nothing else needs them.
+docs: $(if $(SITE),docs/.vitepress/node_modules/.package-lock.json,$(if $(DASHBOARD)$(TOUR),image,deps)) ## regenerate the generated pages; REPOSITORY=URL: set the repository that all files name; DASHBOARD=1, TOUR=1: the picture of the Grafana dashboard, or the tour, from a test cluster; SITE=/: build the site for this path into dist/site
+ifdef SITE
+	SITE="$(SITE)" npm --prefix docs/.vitepress run build
+else ifdef DASHBOARD
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PLEXUS_DASHBOARD=docs/operations/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"
+else ifdef TOUR
+	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	PLEXUS_TOUR=write vitest run --project cluster e2e/cluster/scenarios/pages/tour.test.ts
 else
 	node scripts/conformance.ts
 	node scripts/docs.ts $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 	node scripts/chart-schema.ts
 endif
+
+docs/.vitepress/node_modules/.package-lock.json: docs/.vitepress/package.json docs/.vitepress/package-lock.json
+	npm ci --prefix docs/.vitepress --no-audit --no-fund --loglevel=error
+	@touch $@
 
 image: build $(if $(PLUGINS),dist/plugins) ## build the container image from local files; STANDALONE=1 includes plexus-standalone, PLUGINS=1 the CNI reference plugins (needs Go)
 	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone) $(if $(PLUGINS),--plugins)
