@@ -65,13 +65,18 @@ function leadsSomewhere(root: string, page: string, target: string): boolean {
   return anchor === undefined || anchors(readFileSync(join(root, file), "utf8")).has(anchor);
 }
 
+/** The anchor that GitHub gives to the first heading with this text on a page. */
+export function anchor(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+    .replaceAll(" ", "-");
+}
+
 /** The anchors that GitHub gives to the headings of a page. */
 function anchors(text: string): Set<string> {
-  const headings = [...text.replaceAll(code, "").matchAll(/^#+ (.+)$/gm)].map(([, each]) =>
-    (each ?? "")
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
-      .replaceAll(" ", "-"),
+  const headings = [...text.replaceAll(code, "").matchAll(/^#+ (.+)$/gm)].map(([, each = ""]) =>
+    anchor(each),
   );
   const seen = new Map<string, number>();
   return new Set(

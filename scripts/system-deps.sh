@@ -22,6 +22,7 @@ has_plugins() {
 }
 sanitizers() { echo 'int LLVMFuzzerTestOneInput(void){return 0;}' | clang -fsanitize=fuzzer,address -x c -o /dev/null -; }
 static_cc() { echo 'int main(void){return 0;}' | cc -static -x c -o /dev/null -; }
+browser() { command -v chromium || command -v google-chrome; }
 can_install() { command -v apt-get && [ "$(id -u)" = 0 ]; }
 # musl makes the shim small. If it cannot be installed, any compiler that links statically works; the build
 # prints the size that this costs.
@@ -63,6 +64,7 @@ docker)
   need util-linux command -v nsenter
   ;;
 release)
+  need chromium browser
   need golang command -v go
   need systemd command -v systemd-analyze
   need util-linux command -v flock
