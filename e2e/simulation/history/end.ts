@@ -63,9 +63,9 @@ export async function checkRunning(stage: Stage): Promise<void> {
     runningSandboxes(stage)
       .map((sandbox) => statusProblem(stage, sandbox))
       .find((each) => each !== undefined);
-  const problem = await lastProblem(stage, statuses, waitUs);
-  if (problem !== undefined && !properties.hasLostStatus)
-    properties.violate("status eventually", problem);
+  const isLost = (): boolean => properties.hasLostStatus;
+  const problem = await lastProblem(stage, () => (isLost() ? undefined : statuses()), waitUs);
+  if (problem !== undefined) properties.violate("status eventually", problem);
 }
 
 /** A container of the second runtime has its default network, whatever pod has its name. */
