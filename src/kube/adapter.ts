@@ -19,7 +19,7 @@ import { type AccessReview, accessReview } from "./access-review.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import type { KubeMetrics } from "./metric-labels.ts";
-import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
+import { metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
@@ -79,6 +79,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   const live = new LiveGetter(client, apiTimeoutMs);
   const publisher = new ApiStatusPublisher({ client, logger, metrics, waitMs });
   const events = new ApiEventRecorder({ client, logger, metrics, nodeName });
+  const own = ownDaemonSet(client, options, { pods, nads });
   const running = Promise.all([pods.run(), nads.run()]);
   return {
     source: new ApiClusterSource({ pods, nads, live, nodeName: options.nodeName }),
@@ -88,13 +89,14 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     nodePods: nodePods(pods, live),
     onDefinition: (listener) => nads.listen((key) => listener(key)),
     accessReview: accessReview(client, apiTimeoutMs),
-    ...omitUndefined({ ownDaemonSet: ownDaemonSet(client, options, { pods, nads }) }),
+    ...omitUndefined({ ownDaemonSet: own }),
     recordOnNode: (event) => events.recordOnNode(event),
     removeTaint: (key) => removeTaint(client, { nodeName, key }),
     requestToken: (account, seconds) => requestNodeToken(client, { account, nodeName, seconds }),
     stop: async (graceMs = 5000) => {
       pods.stop();
       nads.stop();
+      own?.stop();
       await Promise.all([running, publisher.stop(graceMs), events.stop(graceMs)]);
       client.close();
     },
@@ -107,11 +109,10 @@ function ownDaemonSet(
   { pods, nads }: Caches,
 ): OwnDaemonSet | undefined {
   if (pod === undefined) return undefined;
-  const isPodListed = (): boolean => pods.get(keyOf(pod)) !== undefined;
   const onNodes = (count: number): void => {
     for (const cache of [pods, nads]) cache.spreadOver(count);
   };
-  return new OwnDaemonSet({ client, pod, isPodListed, onNodes, logger });
+  return new OwnDaemonSet({ client, pod, onNodes, logger });
 }
 
 async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> {

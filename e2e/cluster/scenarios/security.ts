@@ -41,6 +41,7 @@ interface Access {
 const nads = { group: "k8s.cni.cncf.io", resource: "network-attachment-definitions" };
 
 const daemonSets = { group: "apps", resource: "daemonsets", namespace: "kube-system" };
+const accounts = { resource: "serviceaccounts", namespace: "kube-system" };
 const ownDaemonSet = { ...daemonSets, name: "plexus" };
 
 const allowed: readonly Access[] = [
@@ -51,6 +52,7 @@ const allowed: readonly Access[] = [
   { verb: "get", resource: "resourceclaims", group: "resource.k8s.io" },
   { verb: "list", resource: "resourceslices", group: "resource.k8s.io" },
   { verb: "get", ...ownDaemonSet },
+  { verb: "watch", ...accounts, name: "plexusd" },
 ];
 
 const refused: readonly Access[] = [
@@ -69,6 +71,7 @@ const refused: readonly Access[] = [
   { verb: "list", resource: "events" },
   { verb: "get", ...daemonSets, name: "plexus-agent" },
   { verb: "list", ...daemonSets },
+  { verb: "watch", ...accounts },
   { verb: "patch", ...ownDaemonSet },
   { verb: "delete", ...ownDaemonSet },
 ];

@@ -125,7 +125,7 @@ test("the pod's status has the log's end of a container that failed", () => {
   }
 });
 
-test("plexusd may only read pods, definitions, claimed devices and its DaemonSet, patch pod status and record events [S-200] [S-201] [S-210] [S-211]", () => {
+test("plexusd may only read pods, definitions, claimed devices, its DaemonSet and its service account, patch pod status and record events [S-200] [S-201] [S-210] [S-211]", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],
@@ -141,6 +141,12 @@ test("plexusd may only read pods, definitions, claimed devices and its DaemonSet
   const { name } = byKind("DaemonSet", install).metadata;
   expect(byKind("Role", install).rules).toEqual([
     { apiGroups: ["apps"], resources: ["daemonsets"], resourceNames: [name], verbs: ["get"] },
+    {
+      apiGroups: [""],
+      resources: ["serviceaccounts"],
+      resourceNames: [byKind("ServiceAccount", install).metadata.name],
+      verbs: ["list", "watch"],
+    },
   ]);
 });
 

@@ -11,6 +11,8 @@ export const apiPaths = {
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/events`,
   daemonSet: ({ namespace, name }: ObjectName): string =>
     `/apis/apps/v1/namespaces/${encodeURIComponent(namespace)}/daemonsets/${encodeURIComponent(name)}`,
+  serviceAccounts: (namespace: string): string =>
+    `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts`,
   token: ({ namespace, name }: ObjectName): string =>
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}/token`,
   node: (name: string): string => `/api/v1/nodes/${encodeURIComponent(name)}`,

@@ -4,26 +4,32 @@ import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { OwnDaemonSet } from "./own-daemonset.ts";
 
 const pod = { namespace: "default", name: "plexus-x" };
 const owner = { kind: "DaemonSet", name: "plexus", uid: "u1" };
 const daemonSet = { metadata: { namespace: "default", name: "plexus" } };
 
-/** What a pod of a DaemonSet knows of it, and whether the watch still has the pod. */
-const test = kubeTest.extend("own", async ({ api, client }) => {
+const account = "default/plexusd";
+
+/** What a pod of a DaemonSet knows of it, while it watches its service account. */
+const test = kubeTest.extend("own", async ({ api, client }, { onCleanup }) => {
   api.put("pods", podOwnedBy([owner]));
   api.put("daemonsets", daemonSet);
-  const isPodListed = (): boolean => api.objects("pods").has("default/plexus-x");
+  api.put("serviceaccounts", { metadata: { namespace: "default", name: "plexusd" } });
   const timings = { retryMs: 5, atMostMs: 200 };
-  const own = new OwnDaemonSet({ client, pod, isPodListed, logger: new FakeLogger(), timings });
+  const own = new OwnDaemonSet({ client, pod, logger: new FakeLogger(), timings });
+  onCleanup(() => own.stop());
   await own.find();
+  await eventually(() => expect(api.watching("serviceaccounts")).toBe(1));
   return own;
 });
 
 function podOwnedBy(ownerReferences: JsonObject[]): JsonObject {
   const object = podObject(pod.name);
-  return { ...object, metadata: { ...(object.metadata as JsonObject), ownerReferences } };
+  const metadata = { ...(object.metadata as JsonObject), ownerReferences };
+  return { ...object, metadata, spec: { serviceAccountName: "plexusd" } };
 }
 
 /** Answers the next requests with an HTTP status. */
@@ -43,7 +49,7 @@ describe("OwnDaemonSet.find()", () => {
     if (answer !== undefined) refuse(api, answer, { only: "daemonsets" });
     const counts: number[] = [];
     const onNodes = (count: number): void => void counts.push(count);
-    const common = { client, pod, isPodListed: () => true, logger: new FakeLogger() };
+    const common = { client, pod, logger: new FakeLogger() };
     await new OwnDaemonSet({ ...common, onNodes }).find();
     expect(counts).toEqual(expected);
   });
@@ -66,12 +72,21 @@ describe("OwnDaemonSet.isDeleted()", () => {
       false,
     ],
     ["cannot be read, as every permission is missing", (api) => refuse(api, 403), false],
-    ["was deleted with the service account", (api) => refuse(api, 401), true],
+    ["exists, and the token is refused: keys were rotated", (api) => refuse(api, 401), false],
+    [
+      "was deleted with the service account",
+      (api) => {
+        refuse(api, 401);
+        api.delete("serviceaccounts", account);
+      },
+      true,
+    ],
     [
       "was deleted with all permissions, and then the service account",
       (api) => {
         refuse(api, 403, { times: 6 });
         refuse(api, 401);
+        setTimeout(() => api.delete("serviceaccounts", account), 20);
       },
       true,
     ],
@@ -80,6 +95,15 @@ describe("OwnDaemonSet.isDeleted()", () => {
       (api) => {
         api.delete("pods", "default/plexus-x");
         refuse(api, 401);
+      },
+      false,
+    ],
+    [
+      "exists, and the service account was created again",
+      (api) => {
+        refuse(api, 401);
+        api.delete("serviceaccounts", account);
+        api.put("serviceaccounts", { metadata: { namespace: "default", name: "plexusd" } });
       },
       false,
     ],
@@ -92,7 +116,7 @@ describe("OwnDaemonSet.isDeleted()", () => {
     api,
     client,
   }) => {
-    const common = { client, pod, isPodListed: () => true, logger: new FakeLogger() };
+    const common = { client, pod, logger: new FakeLogger() };
     const early = new OwnDaemonSet(common);
     await expect(early.find()).rejects.toThrow("404");
     expect(await early.isDeleted()).toBe(false);

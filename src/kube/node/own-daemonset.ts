@@ -1,26 +1,26 @@
 import type { Logger } from "#engine/ports/logger.ts";
 import { asApiError } from "#kube/api/api-error.ts";
-import type { JsonApi } from "#kube/api/json-api.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
+import { metadataListOnly, metadataOnly } from "#kube/objects.ts";
+import { WatchCache } from "#kube/watch/watch-cache.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 
 /** Options of an {@link OwnDaemonSet}. */
 export interface OwnDaemonSetOptions {
-  readonly client: JsonApi;
+  readonly client: ApiClient;
   /** The pod that plexusd runs in. */
   readonly pod: ObjectName;
-  /** Whether the watch of this node's pods still has that pod. */
-  readonly isPodListed: () => boolean;
   /** Called with the number of nodes that shall run plexusd. */
   readonly onNodes?: (count: number) => void;
   readonly logger: Logger;
-  /** How long to wait while all permissions are missing. */
+  /** How long to wait for the sign that the service account is deleted too. */
   readonly timings?: { readonly retryMs: number; readonly atMostMs: number };
 }
 
-/** The API server accepts a token for ten seconds after its service account is deleted. */
-const defaultTimings = { retryMs: 500, atMostMs: 15_000 };
+/** Who deletes Plexus deletes the permissions and the service account within a moment. */
+const defaultTimings = { retryMs: 500, atMostMs: 5000 };
 const timeoutMs = 5000;
 
 /** The DaemonSet that runs plexusd: whether plexusd ends because that was deleted. */
@@ -29,6 +29,8 @@ export class OwnDaemonSet {
   #found = false;
   /** Undefined until it is found, and if no DaemonSet runs plexusd. */
   #name: string | undefined;
+  #accountWatch: WatchCache<true> | undefined;
+  #isAccountDeleted = false;
 
   constructor(options: OwnDaemonSetOptions) {
     this.#options = options;
@@ -43,27 +45,59 @@ export class OwnDaemonSet {
     const owners = Array.isArray(ownerReferences) ? ownerReferences.filter(isJsonObject) : [];
     const name = owners.find((each) => each.kind === "DaemonSet")?.name;
     this.#name = typeof name === "string" ? name : undefined;
-    if (this.#name !== undefined) await this.#countNodes(this.#name);
+    if (this.#name !== undefined) {
+      const nodes = await this.#countNodes(this.#name);
+      const { serviceAccountName } = fieldOf(object, "spec");
+      if (typeof serviceAccountName === "string") this.#watchAccount(serviceAccountName, nodes);
+    }
     this.#found = true;
   }
 
+  /** A watch of the DaemonSet would get an event for each node of a rollout; this one gets none. */
+  #watchAccount(name: string, nodes: number): void {
+    const { client, pod, logger } = this.#options;
+    const watch = new WatchCache<true>({
+      resource: "serviceaccounts",
+      path: apiPaths.serviceAccounts(pod.namespace),
+      query: { fieldSelector: `metadata.name=${name}` },
+      accept: { list: metadataListOnly, watch: metadataOnly },
+      decode: () => true,
+      client,
+      logger,
+    });
+    watch.listen((_, isThere) => {
+      this.#isAccountDeleted = isThere === undefined;
+    });
+    watch.spreadOver(nodes);
+    this.#accountWatch = watch;
+    void watch.run();
+  }
+
+  /** Ends the watch. */
+  stop(): void {
+    this.#accountWatch?.stop();
+  }
+
   /** @throws ApiError, unless the DaemonSet may not be read */
-  async #countNodes(name: string): Promise<void> {
+  async #countNodes(name: string): Promise<number> {
     const { client, onNodes } = this.#options;
     try {
       const object = await client.json({ path: this.#pathOf(name), timeoutMs });
       const { desiredNumberScheduled } = fieldOf(object, "status");
-      if (typeof desiredNumberScheduled === "number") onNodes?.(desiredNumberScheduled);
+      if (typeof desiredNumberScheduled !== "number") return 0;
+      onNodes?.(desiredNumberScheduled);
+      return desiredNumberScheduled;
     } catch (thrown) {
       if (asApiError(thrown).transient) throw thrown;
+      return 0;
     }
   }
 
   /**
    * Whether the DaemonSet is deleted or being deleted. `kubectl delete -f install.yaml` deletes
-   * plexusd's permissions and service account first. So it is deleted too if the API server refuses
-   * the token, unless that was the pod's: the token of a pod that was deleted by force is refused,
-   * and the watch, which still works, no longer has that pod. False when in doubt.
+   * plexusd's permissions and service account first, but the open watch of the service account still
+   * delivers its deletion. A refused token alone is no sign: keys are rotated, and tokens expire.
+   * False when in doubt.
    */
   async isDeleted(): Promise<boolean> {
     const name = this.#name;
@@ -75,8 +109,9 @@ export class OwnDaemonSet {
         return (await this.#ask(name)) === "deleted";
       } catch (thrown) {
         const { status, message } = asApiError(thrown);
-        if (status === 401) return this.#options.isPodListed();
-        if (status !== 403 || performance.now() > endsAt) {
+        const isRefused = status === 401 || status === 403;
+        if (isRefused && this.#isAccountDeleted) return true;
+        if (!isRefused || performance.now() > endsAt) {
           logger.warn({ error: message }, "cannot find out whether the DaemonSet is deleted");
           return false;
         }

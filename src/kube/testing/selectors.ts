@@ -7,14 +7,16 @@ export type Query = Readonly<Record<string, string | number | boolean | undefine
 type Term = readonly [key: string, value: string];
 
 /**
- * Whether an object has the query's labels and fields of its spec. A field that it does not have is
- * an empty text, as on the real server.
+ * Whether an object has the query's labels and fields of its spec or metadata. A field that it does
+ * not have is an empty text, as on the real server.
  */
 export function isSelected(object: JsonObject, { fieldSelector, labelSelector }: Query): boolean {
-  const ofSpec = termsOf(fieldSelector).map(
-    ([path, value]): Term => [path.replace("spec.", ""), value],
+  const fields = termsOf(fieldSelector).map(([path, value]) => ({ path: path.split("."), value }));
+  return (
+    fields.every(({ path: [part = "", field = ""], value }) =>
+      hasAll(object[part], [[field, value]]),
+    ) && hasAll(metadataOf(object).labels, termsOf(labelSelector))
   );
-  return hasAll(object.spec, ofSpec) && hasAll(metadataOf(object).labels, termsOf(labelSelector));
 }
 
 function termsOf(selector: Query[string] = ""): Term[] {
