@@ -135,8 +135,8 @@ export const plexusdMutations: readonly Mutation[] = [
   {
     name: "plexusd looks for an appended plugin in the primary CNI's file",
     file: "src/daemon/cni-conf/candidates.ts",
-    find: "withoutElsewhere(list, search.elsewhere ?? nowhereElse)",
-    replace: "withoutElsewhere(list, nowhereElse)",
+    find: "withoutElsewhere(list, search.elsewhere ?? [])",
+    replace: "withoutElsewhere(list, [])",
     properties: ["beside others"],
     isSlow: true,
   },

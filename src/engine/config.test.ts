@@ -179,15 +179,12 @@ test.each(Object.keys(networkKeys))("what is accepted for %s without zod is vali
   expect(accepted.length > 0).toBe(isQuick);
 });
 
-test.each<[value: Json | undefined, types: string[]]>([
+test.each<[value: Json | undefined, plugins: Json[]]>([
   [undefined, []],
   ["istio-cni", []],
-  [
-    ["istio-cni", 7, null, "linkerd-cni"],
-    ["istio-cni", "linkerd-cni"],
-  ],
-])("omittedPluginsOf() reads %j as %j", (omittedPlugins, types) => {
+  [[{ type: "istio-cni" }, { type: 7 }, null, "linkerd-cni"], [{ type: "istio-cni" }]],
+])("omittedPluginsOf() reads %j as %j", (omittedPlugins, plugins) => {
   expect(omittedPluginsOf({ ...(omittedPlugins !== undefined && { omittedPlugins }) })).toEqual(
-    types,
+    plugins,
   );
 });

@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import { CniError } from "#cni/error.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import type { JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
 import { engineKeys, networkKeys } from "./config-keys.ts";
@@ -22,9 +22,12 @@ export type EngineConfig = Omit<
   Values & Required<Pick<Values, keyof typeof defaults | keyof typeof strictnesses.standard>>,
   "multusNamespace" | "strictness"
 > & {
-  /** Types of plugins that the default network leaves out, because the runtime runs them. */
-  readonly omittedPlugins?: readonly string[];
+  /** Plugins that the default network leaves out, because the runtime runs them. */
+  readonly omittedPlugins?: readonly OmittedPlugin[];
 };
+
+/** Type and name of a plugin, or all of its content if it has no name. */
+export type OmittedPlugin = JsonObject & { readonly type: string };
 
 export const defaultEngineConfig: EngineConfig = { ...defaults, ...strictnesses[byDefault] };
 
@@ -73,8 +76,11 @@ function without(side: Partial<EngineConfig>, keys: readonly Key[]): Partial<Eng
 }
 
 /** Only plexusd writes this key (src/daemon/cni-conf/chained.ts). */
-export function omittedPluginsOf({ omittedPlugins: types }: JsonObject): string[] {
-  return Array.isArray(types) ? types.filter((type) => typeof type === "string") : [];
+export function omittedPluginsOf({ omittedPlugins: plugins }: JsonObject): OmittedPlugin[] {
+  if (!Array.isArray(plugins)) return [];
+  return plugins.filter(
+    (each) => isJsonObject(each) && typeof each.type === "string",
+  ) as OmittedPlugin[];
 }
 
 /**

@@ -69,7 +69,8 @@ async function readChain({ dirs }: Site) {
   const text = await readFile(join(dirs.conf, plexusConfName), "utf8").catch(() => "");
   const plugins = text === "" ? [] : JSON.parse(text).plugins;
   const types: string[] = plugins.map(({ type }: { type: string }) => type);
-  return { types, omitted: plugins[0]?.omittedPlugins ?? [] };
+  const omitted: { type: string }[] = plugins[0]?.omittedPlugins ?? [];
+  return { types, omitted: omitted.map(({ type }) => type) };
 }
 
 /** The agent reacts until it has nothing to write; then plexusd has written what follows from it. */

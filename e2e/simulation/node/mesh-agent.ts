@@ -46,7 +46,7 @@ export function typesOf({ list }: Pick<ListFile, "list">): string[] {
 /** The types that Plexus leaves out of the default network. */
 export function omittedTypes(): string[] {
   const [first] = listFiles();
-  return omittedPluginsOf(first?.list.plugins[0] ?? {});
+  return omittedPluginsOf(first?.list.plugins[0] ?? {}).map(({ type }) => type);
 }
 
 /** Calls back with what a write of plexusd took from its file that an agent had appended. */

@@ -121,7 +121,7 @@ export class Runtime implements RuntimeSandboxes {
     if (this.#options.kind === "CRI-O") this.sandboxes.set(id, sandbox);
     if (!this.#readConf()) throw new Error("the first configuration is not Plexus's");
     const appended = this.#appended;
-    const omitted = omittedPluginsOf(this.#conf);
+    const omitted = omittedPluginsOf(this.#conf).map(({ type }) => type);
     if (appended.some((type) => !omitted.includes(type))) this.addedEarly.add(id);
     const added =
       (await this.#call("ADD", sandbox, limits.run)) &&

@@ -1,12 +1,13 @@
 import { extname, join } from "node:path";
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkFile } from "#cni/conf/load.ts";
+import type { OmittedPlugin } from "#engine/config.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { isMetaPluginType } from "#npwg/meta-plugins.ts";
-import { type Elsewhere, nowhereElse, withoutElsewhere } from "./chained.ts";
+import { withoutElsewhere } from "./chained.ts";
 import { examinePlugins } from "./plugin-lookup.ts";
 
 /** A configuration to which the default network can be delegated. */
@@ -15,8 +16,8 @@ export interface Primary {
   readonly file: string;
   /** Without the plugins that run behind Plexus. */
   readonly list: NetConfList;
-  /** The types of these plugins. */
-  readonly omitted: readonly string[];
+  /** These plugins. */
+  readonly omitted: readonly OmittedPlugin[];
   /** Plugins that plexusd cannot see, one sentence. */
   readonly warning?: string;
 }
@@ -31,8 +32,8 @@ export interface PrimarySearch {
   readonly dir: string;
   readonly binDirs: readonly string[];
   readonly files: ConfFiles;
-  /** @default {@link nowhereElse} */
-  readonly elsewhere?: Elsewhere;
+  /** What the default network leaves out, if a file has it. @default [] */
+  readonly elsewhere?: readonly OmittedPlugin[];
 }
 
 const confExtensions = [".conf", ".conflist", ".json"];
@@ -81,7 +82,7 @@ async function examine(file: string, search: PrimarySearch): Promise<PrimaryCand
     return { kind: "unusable", file, problem: errorMessage(error) };
   }
   if (list.plugins.some((plugin) => isMetaPluginType(plugin.type))) return undefined;
-  const called = withoutElsewhere(list, search.elsewhere ?? nowhereElse);
+  const called = withoutElsewhere(list, search.elsewhere ?? []);
   const types = called.list.plugins.map((plugin) => plugin.type);
   const { problem, warning } = await examinePlugins(types, search);
   return problem === undefined

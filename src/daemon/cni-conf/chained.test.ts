@@ -2,12 +2,15 @@ import { execFileSync } from "node:child_process";
 import { mkdir, readFile, rename, rm, stat, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import { isSamePlugin } from "#cni/conf/plugin-conf.ts";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
 import { makeNode, type Node, quick } from "#daemon/cni-conf/testing/node.ts";
+import { omittedPluginsOf } from "#engine/config.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { writePlexusConf } from "./conf-dir.ts";
 import { NodeConfReconciler, type NodeConfTimings } from "./reconciler.ts";
@@ -68,9 +71,10 @@ async function settle(
 async function runsOf(node: Node, file = plexusConfName): Promise<string[]> {
   const [plexus, ...chained] = JSON.parse(await own(node, file)).plugins;
   const primary = JSON.parse(await readFile(plexus.clusterNetwork, "utf8"));
-  const omitted: string[] = plexus.omittedPlugins ?? [];
-  const types = (plugins: { type: string }[]): string[] => plugins.map(({ type }) => type);
-  return [...types(primary.plugins).filter((type) => !omitted.includes(type)), ...types(chained)];
+  const isOmitted = (plugin: JsonObject): boolean =>
+    omittedPluginsOf(plexus).some((each) => isSamePlugin(each, plugin));
+  const rest = primary.plugins.filter((plugin: JsonObject) => !isOmitted(plugin));
+  return [...rest, ...chained].map(({ type }) => type);
 }
 
 test.each(agents)(
@@ -147,7 +151,8 @@ test.each(agents)(
     await reconciler.reconcile();
     await settle(node, agent, reconciler);
     const [plexus, chained] = JSON.parse(await own(node)).plugins;
-    expect([plexus.omittedPlugins, chained.type]).toEqual([[agent.type], agent.type]);
+    const omission = { type: agent.type, name: agent.type };
+    expect([plexus.omittedPlugins, chained.type]).toEqual([[omission], agent.type]);
     await agent.exit();
     await reconciler.reconcile();
     expect(await own(node)).not.toContain(agent.type);
@@ -273,6 +278,70 @@ test("plugins of one type with other settings both run; equal ones run once", as
   await append(first);
   await reconciler.reconcile();
   expect(await runsOf(node)).toEqual(["calico", "tuning"]);
+});
+
+test("a plugin without a name that is no longer appended is a part of the default network again", async () => {
+  const node = await calicoNode();
+  await node.install("portmap");
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  const path = join(node.conf, plexusConfName);
+  await rewrite((list) => ({ ...list, plugins: [...list.plugins, portmap] }))(path);
+  await reconciler.reconcile();
+  expect(JSON.parse(await own(node)).plugins[0]).toMatchObject({ omittedPlugins: [portmap] });
+  await rewrite((list) => ({ ...list, plugins: list.plugins.slice(0, 1) }))(path);
+  await reconciler.reconcile();
+  const [plexus] = JSON.parse(await own(node)).plugins;
+  expect(plexus).toMatchObject({ capabilities: { portMappings: true } });
+  expect(plexus).not.toHaveProperty("omittedPlugins");
+});
+
+test("an agent's plugin that both files have leaves the primary's plugin of the same type alone", async () => {
+  const tuning = { type: "tuning", sysctl: { "net.core.somaxconn": "500" } };
+  const appended = { type: "tuning", name: "mesh", sysctl: { "net.ipv4.ip_forward": "1" } };
+  const node = await calicoNode({ ...calico, plugins: [{ type: "calico" }, tuning, appended] });
+  await node.install("tuning");
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  const append = rewrite((list) => ({ ...list, plugins: [...list.plugins, appended] }));
+  await append(join(node.conf, plexusConfName));
+  await reconciler.reconcile();
+  expect(await runsOf(node)).toEqual(["calico", "tuning", "tuning"]);
+  const [plexus] = JSON.parse(await own(node)).plugins;
+  expect(plexus.omittedPlugins).toEqual([{ type: "tuning", name: "mesh" }]);
+});
+
+test("a plugin that its agent removed, but whose executable stays, is soon a part of the default network again", async () => {
+  const mesh = { type: "mesh", name: "mesh" };
+  const node = await calicoNode({ ...calico, plugins: [{ type: "calico" }, mesh] });
+  await node.install("mesh");
+  const reconciler = await startReconciler(node, { goneMs: 100 });
+  await reconciler.reconcile();
+  const path = join(node.conf, plexusConfName);
+  await rewrite((list) => ({ ...list, plugins: [...list.plugins, mesh] }))(path);
+  await reconciler.reconcile();
+  await rewrite((list) => ({ ...list, plugins: list.plugins.slice(0, 1) }))(path);
+  await reconciler.reconcile();
+  expect(await runsOf(node)).toEqual(["calico"]);
+  await eventually(async () => {
+    await reconciler.reconcile();
+    expect(await runsOf(node)).toEqual(["calico", "mesh"]);
+  });
+});
+
+test.each(agents)("%s: a plugin that was appended twice runs once", async (...row) => {
+  const node = await calicoNode();
+  const agent = row[1](node);
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  await settle(node, agent, reconciler);
+  const twice = rewrite((list) => ({
+    ...list,
+    plugins: [...list.plugins, ...list.plugins.slice(1)],
+  }));
+  await twice(join(node.conf, plexusConfName));
+  await settle(node, agent, reconciler);
+  expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
 });
 
 test("an appended plugin stays in a file that is longer than one network may be", async () => {

@@ -1,6 +1,6 @@
-import { isDeepStrictEqual } from "node:util";
 import type { NetConfList } from "#cni/conf/conf.ts";
-import type { PluginConf } from "#cni/conf/plugin-conf.ts";
+import { isSamePlugin, type PluginConf } from "#cni/conf/plugin-conf.ts";
+import type { OmittedPlugin } from "#engine/config.ts";
 
 /*
  * An agent may have its plugin in the primary CNI's file too: some agents patch every file, others
@@ -8,43 +8,31 @@ import type { PluginConf } from "#cni/conf/plugin-conf.ts";
  * the default network leaves it out when the container runtime runs it behind Plexus's.
  */
 
-/** What runs behind Plexus's plugin, and what was left out of the default network until now. */
-export interface Elsewhere {
-  readonly chained: readonly PluginConf[];
-  readonly omitted: readonly string[];
-}
-
-/** Nothing runs behind Plexus. */
-export const nowhereElse: Elsewhere = { chained: [], omitted: [] };
-
 /**
- * Leaves out of the primary's list what runs behind Plexus. What was left out once stays out until
- * the primary's file loses it: Istio's agent removes its plugin only from the file that it patched
- * last, so what it leaves in the primary's file would come back, without its executable.
+ * Leaves out of the primary's list what runs behind Plexus, or is omitted nevertheless. @returns
+ * also what was left out
  */
 export function withoutElsewhere(
   list: NetConfList,
-  elsewhere: Elsewhere,
-): { readonly list: NetConfList; readonly omitted: readonly string[] } {
-  const isElsewhere = (plugin: PluginConf): boolean =>
-    elsewhere.omitted.includes(plugin.type) ||
-    elsewhere.chained.some((other) => isSamePlugin(plugin, other));
-  const omitted = new Set(list.plugins.filter(isElsewhere).map(({ type }) => type));
-  const plugins = list.plugins.filter(({ type }) => !omitted.has(type));
+  elsewhere: readonly OmittedPlugin[],
+): { readonly list: NetConfList; readonly omitted: readonly OmittedPlugin[] } {
+  const isElsewhere = ({ raw }: PluginConf): boolean =>
+    elsewhere.some((other) => isSamePlugin(raw, other));
+  const plugins = list.plugins.filter((plugin) => !isElsewhere(plugin));
   // A default network without plugins would fail every pod.
-  if (plugins.length === 0 || omitted.size === 0) return { list, omitted: [] };
-  return { list: { ...list, plugins }, omitted: [...omitted].sort() };
+  if (plugins.length === 0) return { list, omitted: [] };
+  const omitted = distinct(list.plugins.filter(isElsewhere)).map(omissionOf);
+  return { list: omitted.length === 0 ? list : { ...list, plugins }, omitted };
 }
 
-/** The types that a default network leaves out whose files plexusd does not know. */
-export function namedTypes(chained: readonly PluginConf[]): string[] {
-  return chained.flatMap(({ type, raw }) => (typeof raw.name === "string" ? [type] : [])).sort();
+/** How the default network names a plugin that it leaves out. */
+export function omissionOf({ type, raw }: PluginConf): OmittedPlugin {
+  return typeof raw.name === "string" ? { type, name: raw.name } : { ...raw, type };
 }
 
-/** Agents name their plugin. Others of one type may be there twice, with different settings. */
-function isSamePlugin(a: PluginConf, b: PluginConf): boolean {
-  if (a.type !== b.type) return false;
-  return typeof a.raw.name === "string"
-    ? a.raw.name === b.raw.name
-    : isDeepStrictEqual(a.raw, b.raw);
+/** The last of each, because agents append: some append their plugin again. */
+export function distinct(plugins: readonly PluginConf[]): PluginConf[] {
+  return plugins.filter(
+    ({ raw }, i) => !plugins.slice(i + 1).some((later) => isSamePlugin(raw, later.raw)),
+  );
 }

@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import type { OmittedPlugin } from "#engine/config.ts";
 import { unseenPathHint } from "#engine/plan/plugins/unseen-path.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, findFile, type Primary, type PrimaryCandidate } from "./candidates.ts";
-import type { Elsewhere } from "./chained.ts";
 
 /** A file that is taken over, and when (ISO 8601). */
 export interface NextPrimary {
@@ -49,7 +49,7 @@ export class PrimaryChooser {
       previous,
       isFirst,
       elsewhere,
-    }: { previous: string | undefined; isFirst: boolean; elsewhere: Elsewhere },
+    }: { previous: string | undefined; isFirst: boolean; elsewhere: readonly OmittedPlugin[] },
   ): Promise<PrimaryChoice> {
     const files = this.#files;
     const { readinessFile, primaryDir, settleMs } = spec;

@@ -3,7 +3,7 @@ import { enabledCapabilities, type NetConfList, parseNetConfList } from "#cni/co
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { plexusdsListMark } from "#engine/config.ts";
+import { type OmittedPlugin, plexusdsListMark } from "#engine/config.ts";
 import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { isJsonObject, type JsonObject, parseExactly } from "#lib/json.ts";
@@ -38,8 +38,8 @@ export type OwnConf = JsonObject & { plugins: [JsonObject] };
 interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilities" | "delegates"> {
   /** Absent if plexusd's configuration names the default network. */
   readonly primary: Primary | undefined;
-  /** Types of plugins that the default network leaves out. */
-  readonly omitted: readonly string[];
+  /** Plugins that the default network leaves out. */
+  readonly omitted: readonly OmittedPlugin[];
 }
 
 /**

@@ -2,12 +2,12 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { omittedPluginsOf } from "#engine/config.ts";
+import { type OmittedPlugin, omittedPluginsOf } from "#engine/config.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { namedTypes } from "./chained.ts";
+import { distinct, omissionOf } from "./chained.ts";
 import { type PrimaryChoice, PrimaryChooser } from "./choose-primary.ts";
 import {
   type CniConfDir,
@@ -23,7 +23,7 @@ import {
   type RestoreTimings,
 } from "./foreign-change.ts";
 import { type OwnConf, plexusConf, textOf } from "./plexus-conf.ts";
-import { missingPlugins } from "./plugin-lookup.ts";
+import { lookUpPlugin, missingPlugins } from "./plugin-lookup.ts";
 import { checkPrerequisites } from "./prerequisites.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
 import {
@@ -80,6 +80,7 @@ export class NodeConfReconciler {
   #own: OwnConf | undefined;
   /** The plugins that followed Plexus's when the file was last usable. */
   #chained: readonly PluginConf[] = [];
+  #chainedSince = performance.now();
   /** Those of them that were not installed at the start of the round. */
   #missing: readonly string[] = [];
   #chain: Chain = {};
@@ -113,7 +114,7 @@ export class NodeConfReconciler {
     const choice = await this.#choose(dir);
     if (choice.kind !== "waiting") {
       const primary = choice.kind === "primary" ? choice.primary : undefined;
-      const omitted = primary?.omitted ?? namedTypes(this.#chained);
+      const omitted = primary?.omitted ?? this.#chained.map(omissionOf).filter(isNamed);
       return this.#keep(dir, { wanted: plexusConf({ ...this.#spec, primary, omitted }), choice });
     }
     // The last good file stays while its primary is broken or missing.
@@ -126,9 +127,11 @@ export class NodeConfReconciler {
    * gone has removed its executable, so its plugin does not come back.
    */
   async #seeChained(dir: CniConfDir): Promise<void> {
-    const known = dir.conf?.chained ?? this.#chained;
+    const before = this.#chained;
+    const known = distinct(dir.conf?.chained ?? before);
     this.#missing = await this.#missingOf(known);
-    this.#chained = dir.conf?.chained ?? without(known, this.#missing);
+    this.#chained = dir.conf === undefined ? without(known, this.#missing) : known;
+    if (!isDeepStrictEqual(this.#chained, before)) this.#chainedSince = performance.now();
     this.#chain = chainOf(dir, this.#missing);
   }
 
@@ -141,12 +144,30 @@ export class NodeConfReconciler {
     const { problem, warning } = await checkPrerequisites({ spec: this.#spec, stateDir, files });
     if (problem !== undefined) return { kind: "waiting", reason: problem };
     this.#warning = warning;
-    const chained = [this.#chained, firstCopy(dir)?.conf.chained ?? []].flat();
+    const chained = [this.#chained, firstCopy(dir)?.conf.chained ?? []].flat().map(omissionOf);
     return this.#chooser.choose(this.#spec, {
       previous: this.#previous.file,
       isFirst: this.#own === undefined,
-      elsewhere: { chained, omitted: omittedPluginsOf(this.#own?.plugins[0] ?? {}) },
+      elsewhere: [...chained, ...(await this.#stillOmitted())],
     });
+  }
+
+  /**
+   * What was left out stays out without its executable: Istio's agent removes its plugin only from
+   * the file that it patched last, and then the executable. So it also stays out for a while after
+   * a change of what follows Plexus's plugin.
+   */
+  async #stillOmitted(): Promise<OmittedPlugin[]> {
+    const { files, timings } = this.#options;
+    if (performance.now() - this.#chainedSince < timings.goneMs) return this.#omitted;
+    const search = { ...this.#spec, files };
+    const found = await Promise.all(this.#omitted.map(({ type }) => lookUpPlugin(type, search)));
+    return this.#omitted.filter((_, i) => found[i]?.kind !== "there");
+  }
+
+  /** The plugins of agents that were left out until now. */
+  get #omitted(): OmittedPlugin[] {
+    return omittedPluginsOf(this.#own?.plugins[0] ?? {}).filter(isNamed);
   }
 
   /** Writes Plexus's file unless it is as wanted, or the restore backs off. */
@@ -161,7 +182,8 @@ export class NodeConfReconciler {
       const atMostMs = this.#restoreBackoff.waitMs();
       if (atMostMs > 0) return { status: { ...undo, ...primaryFileOf(choice) }, atMostMs };
     }
-    if (!isDeepStrictEqual(dir.conf?.own, wanted)) await this.#write(dir, { wanted, undo });
+    const own = { own: wanted, chained: this.#chained };
+    if (!isDeepStrictEqual(dir.conf, own)) await this.#write(dir, { wanted, undo });
     if (choice.kind === "primary") await this.#previous.save(choice.primary.file);
     const now = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
     return this.#round(statusWhenUpToDate(choice, now), choice);
@@ -202,7 +224,7 @@ export class NodeConfReconciler {
     const warning = [this.#warning, primary?.warning]
       .filter((each) => each !== undefined)
       .join("; ");
-    const omitted = primary?.omitted ?? [];
+    const omitted = (primary?.omitted ?? []).map(({ type }) => type);
     const next = choice.kind === "not-needed" ? undefined : choice.next;
     const status = omitUndefined({
       ...found,
@@ -215,6 +237,11 @@ export class NodeConfReconciler {
     const dueMs = status.state === "active" ? pollMs : waitingPollMs;
     return { status, atMostMs: Math.min(dueMs, next?.inMs ?? dueMs) };
   }
+}
+
+/** Agents name their plugins. */
+function isNamed({ name }: OmittedPlugin): boolean {
+  return typeof name === "string";
 }
 
 function without(plugins: readonly PluginConf[], types: readonly string[]): PluginConf[] {

@@ -68,9 +68,10 @@ test("clusterNetwork may be a directory, whose first valid network is used", asy
 });
 
 test.each([
-  [["istio-cni", "x"], ["ptp ADD eth0"]],
+  [[{ type: "istio-cni" }, { type: "x" }], ["ptp ADD eth0"]],
+  [[{ type: "istio-cni", name: "istio-cni" }], ["ptp ADD eth0", "istio-cni ADD eth0"]],
   [
-    ["ptp", "istio-cni"],
+    [{ type: "ptp" }, { type: "istio-cni" }],
     ["ptp ADD eth0", "istio-cni ADD eth0"],
   ],
   [undefined, ["ptp ADD eth0", "istio-cni ADD eth0"]],

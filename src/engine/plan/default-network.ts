@@ -8,10 +8,11 @@ import {
   toJson,
 } from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
+import { isSamePlugin } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import type { EngineConfig } from "#engine/config.ts";
+import type { EngineConfig, OmittedPlugin } from "#engine/config.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -80,8 +81,10 @@ export async function defaultNetwork(
 }
 
 /** The runtime runs a plugin that an agent has appended to Plexus's file and to the primary's. */
-function withoutOmitted(list: NetConfList, omitted: readonly string[]): NetConfList {
-  const plugins = list.plugins.filter(({ type }) => !omitted.includes(type));
+function withoutOmitted(list: NetConfList, omitted: readonly OmittedPlugin[]): NetConfList {
+  const plugins = list.plugins.filter(
+    ({ raw }) => !omitted.some((each) => isSamePlugin(each, raw)),
+  );
   const isUnchanged = plugins.length === 0 || plugins.length === list.plugins.length;
   return isUnchanged ? list : { ...list, plugins };
 }
