@@ -1,5 +1,12 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import type { LifeState } from "#serving/life.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+
+/** Shares nothing between two reads: at every look, the clock is much later. */
+function unshared(): Metrics {
+  let now = 0;
+  return createMetrics({ processMetrics: false, clock: () => (now += 60_000) });
+}
 
 async function linesOf(metrics: Metrics, name: string): Promise<string[]> {
   const { text } = await metrics.render();
@@ -7,7 +14,7 @@ async function linesOf(metrics: Metrics, name: string): Promise<string[]> {
 }
 
 test("counts and times the runtime's calls by command and result", async () => {
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = unshared();
   metrics.engine.requestStarted("ADD");
   metrics.engine.requestStarted("DEL");
   metrics.engine.requestEnded("ADD", { milliseconds: 20 });
@@ -26,7 +33,7 @@ test("counts and times the runtime's calls by command and result", async () => {
 });
 
 test("times delegates by type, network and result", async () => {
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = unshared();
   const delegate = { command: "ADD", type: "macvlan", network: "default/net-a", milliseconds: 5 };
   metrics.engine.delegateEnded({ ...delegate, ok: true });
   metrics.engine.delegateEnded({ ...delegate, ok: false });
@@ -37,7 +44,7 @@ test("times delegates by type, network and result", async () => {
 });
 
 test("limits the number of label values", async () => {
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = unshared();
   for (let i = 0; i < 300; i++) {
     const network = `default/net-${i}`;
     metrics.engine.delegateEnded({ command: "ADD", type: "x", network, ok: true, milliseconds: 1 });
@@ -51,7 +58,7 @@ test("limits the number of label values", async () => {
 });
 
 test("exports counters of rare events as 0 before the first event", async () => {
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = unshared();
   metrics.kube.cacheSynced("pods", false);
   const { text } = await metrics.render();
   expect(text.split("\n")).toEqual(
@@ -94,7 +101,7 @@ test("exports the state of plexusd, the API caches, the configuration and the no
 test("timestamps the last valid configuration and the last answer of each resource's watch", async () => {
   vi.useFakeTimers({ now: 1_800_000_000_000 });
   onTestFinished(() => void vi.useRealTimers());
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = unshared();
   const [reload, cache] = [
     "plexus_config_last_reload_success_timestamp_seconds",
     "plexus_apiserver_cache_updated_timestamp_seconds",
@@ -132,11 +139,28 @@ test("scrapes share a count for five seconds; it is Nan if it fails", async () =
   for (const lines of await Promise.all(readers)) expect(lines).toEqual([`${name} 1`]);
   now += 4999;
   expect(await linesOf(metrics, `${name} `)).toEqual([`${name} 1`]);
-  now += 1;
+  now += 1001;
   expect(await linesOf(metrics, `${name} `)).toEqual([`${name} 2`]);
   now += 5000;
   expect(await linesOf(metrics, `${name} `)).toEqual([`${name} Nan`]);
   expect(reads).toBe(3);
+});
+
+test("scrapes share the text for a second, so that a flood of them renders once", async () => {
+  let now = 0;
+  let renders = 0;
+  const state = (): LifeState => {
+    renders += 1;
+    return "serving";
+  };
+  const metrics = createMetrics({ processMetrics: false, clock: () => now, state });
+  await Promise.all(Array.from({ length: 48 }, () => metrics.render()));
+  now = 999;
+  await metrics.render();
+  expect(renders).toBe(1);
+  now = 1000;
+  await metrics.render();
+  expect(renders).toBe(2);
 });
 
 test("includes the process's own metrics unless they are switched off", async () => {

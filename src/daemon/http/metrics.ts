@@ -21,8 +21,8 @@ export interface Metrics {
   render(): Promise<{ text: string; contentType: string }>;
 }
 
-/** How long a count is shared: scrapes by any local user must not take the time of pods. */
-const sharedMs = 5000;
+/** How long a count and the text are shared: scrapes by any local user must not take the time of pods. */
+const sharedMs = { count: 5000, text: 1000 };
 
 /** How things are counted, by the metric's name; undefined where there are none. */
 export type Counts = Readonly<Record<CountName, () => Promise<number | undefined>>>;
@@ -63,10 +63,15 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     configReloaded: configReloads(registry),
     count(counts) {
       for (const [name, count] of Object.entries(counts)) {
-        countGauge(registry, name as CountName, shared(count, clock));
+        // If the state directory cannot be read, the other metrics must still be served.
+        const make = (): ReturnType<typeof count> => count().catch(() => Number.NaN);
+        countGauge(registry, name as CountName, shared(make, { clock, forMs: sharedMs.count }));
       }
     },
-    render: async () => ({ text: await registry.metrics(), contentType: registry.contentType }),
+    render: shared(
+      async () => ({ text: await registry.metrics(), contentType: registry.contentType }),
+      { clock, forMs: sharedMs.text },
+    ),
   };
 }
 
@@ -82,19 +87,19 @@ function configReloads(registry: Registry): Metrics["configReloaded"] {
   return reloaded;
 }
 
-/** A count that all callers share, those at the same time and those of the next seconds. */
-function shared(count: Counts[CountName], clock: () => number): Counts[CountName] {
-  let latest: ReturnType<typeof count> | undefined;
+/** What all callers share, those at the same time and those of the next milliseconds. */
+function shared<T>(
+  make: () => Promise<T>,
+  { clock, forMs }: { readonly clock: () => number; readonly forMs: number },
+): () => Promise<T> {
+  let latest: Promise<T> | undefined;
   let validUntil = Infinity;
   return () => {
     if (latest !== undefined && clock() < validUntil) return latest;
     validUntil = Infinity;
-    // If the state directory cannot be read, the other metrics must still be served.
-    latest = count()
-      .catch(() => Number.NaN)
-      .finally(() => {
-        validUntil = clock() + sharedMs;
-      });
+    latest = make().finally(() => {
+      validUntil = clock() + forMs;
+    });
     return latest;
   };
 }
