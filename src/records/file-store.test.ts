@@ -102,7 +102,7 @@ test("ofDocker() reads the records of a Docker driver, if there is one, and crea
   await store.create(recordOf("c1"), plan);
   expect((await docker.list()).records).toEqual([recordOf("c1")]);
   expect(await docker.loadPlan(key)).toEqual(plan);
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   expect(await docker.list()).toEqual({ records: [], damaged: [] });
 });
 
@@ -112,13 +112,13 @@ test("load() and loadPlan() return what create() wrote; finish() leaves an empty
   await store.create(recordOf("c1"), plan);
   expect((await store.load(key))?.record).toEqual(recordOf("c1"));
   expect(await store.loadPlan(key)).toEqual(plan);
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
   await store.flush();
   const tombstone = await stat(join(dir, "c1@eth0.detached"));
   expect([tombstone.size, tombstone.mode & 0o777]).toEqual([0, 0o600]);
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   expect(await store.list()).toEqual({ records: [], damaged: [] });
 });
 
@@ -128,7 +128,7 @@ test("hasTombstone() is true after finish(), even without a record, until the ne
   expect(await store.hasTombstone(key)).toBe(false);
   await store.create(recordOf("c1"), plan);
   await store.update(second, plan);
-  await Promise.all([store.finish(key), store.finish(other)]);
+  await Promise.all([store.finish(recordOf("c1")), store.finish({ ...recordOf("c1"), ...other })]);
   expect([await store.hasTombstone(key), await store.hasTombstone(other)]).toEqual([true, true]);
   expect(await readdir(dir)).toEqual(["c1@eth0.detached", "c2@eth0.detached"]);
   await store.create(recordOf("c1"), plan);
@@ -387,13 +387,13 @@ test.each([{}, { forOneCall: true }])(
     ]) {
       expect(await store.hasPod({ namespace: namespace!, name: name! })).toBe(false);
     }
-    await store.finish(key);
+    await store.finish(recordOf("c1"));
     expect(await store.hasPod(web)).toBe(true);
     const pod = { ...web, uid: "u" };
     await store.create({ ...recordOf("c4"), pod: { ...pod, uid: "of another pod" } }, plan);
-    await store.finish({ containerId: "c2", ifName: "eth1" });
+    await store.finish(recordOf("c2", "eth1"));
     expect(store.latestOf(pod)).toMatchObject({ containerId: "c2" });
-    for (const containerId of ["c2", "c4"]) await store.finish({ ...key, containerId });
+    for (const containerId of ["c2", "c4"]) await store.finish(recordOf(containerId));
     expect([await store.hasPod(web), store.latestOf(pod)]).toEqual([false, undefined]);
   },
 );
@@ -430,11 +430,11 @@ test("keysOf() and hasPod() see what other processes have created and removed si
   const other = await FileRecordStore.open(dir);
   await other.create(recordOf("c1"), plan);
   expect(await store.keysOf(web)).toMatchObject([{ containerId: "c1" }]);
-  await other.finish({ ...key, containerId: "c1" });
+  await other.finish(recordOf("c1"));
   await other.create(recordOf("c2"), plan);
   expect(await store.keysOf(web)).toMatchObject([{ containerId: "c2" }]);
   expect(await store.hasPod(web)).toBe(true);
-  await other.finish({ ...key, containerId: "c2" });
+  await other.finish(recordOf("c2"));
   expect([await store.hasPod(web), await store.keysOf(web)]).toEqual([false, []]);
 });
 
@@ -442,12 +442,12 @@ test("keysOf() sees a record that another process creates in place of one finish
   const store = await storeWithRecord();
   const web = { namespace: "default", name: "web" };
   const listing = store.keysOf(web);
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   await listing;
   const other = await FileRecordStore.open(dir);
   await other.create(recordOf("c1"), plan);
   expect(await store.keysOf(web)).toMatchObject([key]);
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   await other.create(recordOf("c1"), plan);
   expect(await store.keysOf(web)).toMatchObject([key]);
 });
@@ -484,7 +484,7 @@ test("hasPod() notices records that are created or finished while it reads the f
   while (!isRead) {
     const [id, old] = [`new-${created.length}`, ids[created.length] ?? "none"];
     await store.create({ ...recordOf(id), pod: podOf(id) }, plan);
-    await store.finish({ ...key, containerId: old });
+    await store.finish(recordOf(old));
     created.push(id);
     finished.push(old);
     await new Promise(setImmediate);
@@ -496,6 +496,8 @@ test("hasPod() notices records that are created or finished while it reads the f
 
 test("quarantine() renames the file, so that it is kept but neither loaded nor listed", async () => {
   const store = await storeWithRecord();
+  await expect(store.quarantine(key)).rejects.toMatchObject({ code: 11 });
+  await truncate(fileOf(), 40);
   await store.quarantine(key);
   expect(await readdir(dir)).toEqual(["c1@eth0.record.damaged"]);
   expect([await store.load(key), await store.loadPlan(key)]).toEqual([undefined, undefined]);
@@ -508,6 +510,7 @@ test("quarantine() renames the file, so that it is kept but neither loaded nor l
 
 test("quarantine() fails if it cannot rename the file", async () => {
   const store = await storeWithRecord();
+  await truncate(fileOf(), 40);
   await mkdir(`${fileOf()}.damaged`);
   await expect(store.quarantine(key)).rejects.toThrow();
 });
@@ -539,7 +542,7 @@ test.each(["create", "update"] as const)(
 test("finish() fails with code 5 and keeps the record if it cannot remove it", async () => {
   const store = await storeWithRecord();
   await mkdir(join(dir, "c1@eth0.detached"));
-  await expect(store.finish(key)).rejects.toThrow(
+  await expect(store.finish(recordOf("c1"))).rejects.toThrow(
     expect.objectContaining({ code: 5, message: expect.stringContaining("cannot remove") }),
   );
   expect(await store.loadPlan(key)).toEqual(plan);
@@ -551,7 +554,7 @@ test("finish() does not truncate the target of a link in place of a record or to
   await writeFile(victim, "content");
   for (const name of ["c1@eth0.record", "c1@eth0.detached"]) {
     await symlink(victim, join(dir, name));
-    await store.finish(key).catch(() => undefined);
+    await store.finish(recordOf("c1")).catch(() => undefined);
     await store.flush();
     expect(await readFile(victim, "utf8")).toBe("content");
     await rm(join(dir, "c1@eth0.detached"), { force: true });
@@ -586,7 +589,7 @@ test("an update that compacts the file keeps the mark of a DEL that begins meanw
 test("an update that compacts the file keeps the mark of a DEL that has begun", async () => {
   const store = await storeWithRecord();
   await chmod(fileOf(), 0o1600);
-  const long = { ...recordOf("c1"), createdAt: "x".repeat(60_000) };
+  const long = { ...recordOf("c1"), listName: "x".repeat(60_000) };
   const inodes = new Set<number>();
   for (let i = 0; i < 12; i++) {
     await store.update(long, plan);
@@ -619,7 +622,7 @@ test("load() and list() report an unfinished teardown for a record that the shim
   const failed = { firstFailedAt: "f", failedAt: "f", attempts: 3, lastError: "busy" };
   await store.update({ ...recordOf("c1"), teardown: failed }, plan);
   expect((await store.load(key))?.record.teardown).toEqual(failed);
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   await store.create(recordOf("c1"), plan);
   expect((await store.load(key))?.record, "after the next create()").toEqual(recordOf("c1"));
 });
@@ -651,7 +654,7 @@ test("a process for one call opens each record once to find those of a pod", asy
       .map((name) => fileOf(name))
       .toSorted(),
   );
-  await store.finish({ containerId: "pod7", ifName: "eth0" });
+  await store.finish(recordOf("pod7"));
   expect(await store.hasPod(pod)).toBe(false);
 });
 
@@ -896,7 +899,7 @@ test("update() is synced shortly afterwards, even without flush()", async () => 
 
 test("create() closes the file of a record that another process has removed", async () => {
   const [store, other] = [await storeWithRecord(), await FileRecordStore.open(dir)];
-  await other.finish(key);
+  await other.finish(recordOf("c1"));
   await other.flush();
   const { ino } = await stat(join(dir, "c1@eth0.detached"));
   await store.create(second, plan);
@@ -931,7 +934,7 @@ test("flush() and finish() leave no descriptor open", async () => {
     await store.update(recordOf(id, "eth0", "second"), plan);
   }
   await (await FileRecordStore.open(dir)).list();
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   await store.flush();
   await expect.poll(descriptors).toBeLessThanOrEqual(before);
   await expect.poll(openFiles).toEqual([]);
@@ -940,7 +943,7 @@ test("flush() and finish() leave no descriptor open", async () => {
 test("update() fails and writes nothing if another process finished the record in the meantime", async () => {
   const [stopped, other] = [await FileRecordStore.open(dir), await FileRecordStore.open(dir)];
   await stopped.create(recordOf("c1"), emptyPlan);
-  await other.finish(key);
+  await other.finish(recordOf("c1"));
   await expect(stopped.update(recordOf("c1"), emptyPlan)).rejects.toMatchObject({ code: 5 });
   await stopped.flush();
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
@@ -955,10 +958,28 @@ test("update() fails if another process has replaced the record", async () => {
   expect((await store.load(key))?.record).toEqual(recordOf("c1", "eth0", "other"));
 });
 
+test.each([
+  ["update()", async (store: FileRecordStore) => store.update(second, plan)],
+  ["finish()", async (store: FileRecordStore) => store.finish(second)],
+])("%s leaves the record of another ADD of the container", async (_, change) => {
+  const again = { ...recordOf("c1"), clockMs: sandbox.clockMs + 1 };
+  const [stopped, other] = [await FileRecordStore.open(dir), await FileRecordStore.open(dir)];
+  await stopped.create(recordOf("c1"), plan);
+  await stopped.flush();
+  await other.finish(recordOf("c1"));
+  await other.create(again, plan);
+  await expect(change(stopped)).rejects.toMatchObject({ code: 11 });
+  expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
+  expect((await stopped.load(key))?.record).toEqual(again);
+  await other.update(again, emptyPlan);
+  await other.finish(again);
+  expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
+});
+
 test("flush() skips an update whose record was finished in the meantime", async () => {
   const store = await storeWithRecord();
   await store.update(second, plan);
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   await store.flush();
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
 });
@@ -997,7 +1018,7 @@ test("requireEngine() keeps the shim from a record until it is finished, whateve
   for (let i = 0; i < 12; i++)
     await store.update(recordOf("c1", "eth0", String(i).repeat(40_000)), plan);
   expect(await readdir(dir)).toContain(mark);
-  await store.finish(key);
+  await store.finish(recordOf("c1"));
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
   // As a crash between the two steps of finish() leaves it.
   await store.requireEngine(key);

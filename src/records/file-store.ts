@@ -11,7 +11,12 @@ import type {
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  begunTeardown,
+  isOfSameAdd,
+  type RecordedSandbox,
+} from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
@@ -98,8 +103,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   }
 
   async load(key: RecordKey): Promise<StoredRecord | undefined> {
-    const path = this.#path(recordFileName(key));
-    const found = this.#open.newest(path) ?? readRecordFile(path, key);
+    const found = this.#newest(key);
     if (found === undefined) return undefined;
     const { record, plan } = found.value;
     const begunAt = record.teardown === undefined ? delBegunAt(found.status) : undefined;
@@ -134,6 +138,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     const path = this.#path(recordFileName(record));
     await attempt(this.#writing, async () => {
       if (!isPresent(path)) throw new Error("the sandbox was detached meanwhile");
+      this.#checkOwn(record);
       const content = { bytes: formatRecord(record, plan), value: { record, plan } };
       await this.#open.append(path, content);
     });
@@ -143,11 +148,12 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     await Promise.all([this.#open.flush(), ...this.#emptying]);
   }
 
-  async finish(key: RecordKey): Promise<void> {
+  async finish(key: RecordKey | RecordedSandbox): Promise<void> {
     const record = this.#path(recordFileName(key));
     const tombstone = this.#path(tombstoneFileName(key));
-    this.#open.release(record);
     await attempt(`remove the attachment record in ${this.#dir}`, async () => {
+      this.#checkOwn(key);
+      this.#open.release(record);
       // While the plan exists, any process that finds it detaches the rest.
       if (renameIfPresent(record, tombstone)) this.#emptyLater(tombstone);
       else makeEmpty(tombstone);
@@ -184,6 +190,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 
   async quarantine(key: RecordKey): Promise<void> {
     const record = this.#path(recordFileName(key));
+    this.#checkOwn(key);
     this.#pods.remove(key);
     this.#open.release(record);
     renameIfPresent(record, damagedFileName(record));
@@ -275,6 +282,27 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     }
   }
 
+  #newest(key: RecordKey) {
+    const path = this.#path(recordFileName(key));
+    return this.#open.newest(path) ?? readRecordFile(path, key);
+  }
+
+  /**
+   * This process may have been stopped while others detached the sandbox and attached it again. Of
+   * an unusable record, nothing says which ADD wrote it.
+   * @throws CniError 11 if there is a record of another ADD
+   */
+  #checkOwn(of: RecordKey | RecordedSandbox): void {
+    let found: AttachmentRecord | undefined;
+    try {
+      found = this.#newest(of)?.value.record;
+    } catch {
+      return;
+    }
+    if (found === undefined || isOfSameAdd(found, of)) return;
+    throw new CniError("TryAgainLater", "another process has attached the sandbox again meanwhile");
+  }
+
   /**
    * Later, because a disk that discards the blocks, or even starting a thread, delays the answer.
    */
@@ -318,11 +346,12 @@ function readRecordFile(path: string, key: RecordKey) {
   return file && { value: parseRecord(file.bytes, { path, key }), status: file.status };
 }
 
-/** @throws CniError 5 when the step fails */
+/** @throws CniError 5 when the step fails, or the step's own */
 async function attempt<T>(what: string, step: () => Promise<T>): Promise<T> {
   try {
     return await step();
   } catch (cause) {
+    if (cause instanceof CniError) throw cause;
     throw new CniError("StateUnwritable", `cannot ${what}: ${errorMessage(cause)}`, { cause });
   }
 }

@@ -1,9 +1,12 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect } from "vitest";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, macvlan } from "../../support/networks.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import { attachOrder, detachOrder, scriptedTest as test } from "../../support/node/test.ts";
 import { cniPluginDir } from "../../support/paths.ts";
+import { standaloneEnvironment } from "../../support/plexusd.ts";
 import { waitForExit } from "../../support/processes.ts";
 import { waitUntil } from "../../support/wait.ts";
 
@@ -65,6 +68,42 @@ needsPlexusd("an ADD waits for a daemon", () => {
     expect(await plugins.order()).toEqual([...chain, "ADD alpha/net1"]);
     await pod.mustDel();
   });
+});
+
+needsPlexusd("a stopped process acts after others have attached its sandbox again", () => {
+  test.for([
+    { command: "ADD", type: "default-second", exitCode: 1 },
+    { command: "ADD", type: "alpha", exitCode: 1 },
+    { command: "DEL", type: "alpha", exitCode: 0 },
+    { command: "DEL", type: "default-first", exitCode: 0 },
+  ] as const)(
+    "plexusd is stopped while $type ends in $command: the container's next record stays as it is",
+    async ({ command, type, exitCode }, { node, plugins }) => {
+      const pod = await node.pod(`again-${command}-${type}`.toLowerCase(), { networks: "alpha" });
+      if (command === "DEL") await pod.mustAdd();
+      await plugins.script(type, command, { hold: true });
+      const env = { PLEXUS_SILENCE_MS: "400", PLEXUS_STANDALONE: "/nowhere" };
+      const call = node.start(pod.request(command, { env }));
+      const { pid } = await plugins.reached(type, command);
+      const plexusd = await node.enginePid();
+      process.kill(plexusd, "SIGSTOP");
+      await plugins.release(type, command);
+      await waitForExit(pid);
+      await plugins.unscript(type, command);
+      expect(await call.outcome).toMatchObject({ exitCode });
+      const { stateDir, manifestsDir: manifests, lab } = node;
+      const socket = join(lab.dir, "none.sock");
+      const again = await pod.add({ env: standaloneEnvironment({ stateDir, manifests, socket }) });
+      expect(again).toMatchObject({ exitCode: 0 });
+      const record = await readFile(pod.recordPath);
+      process.kill(plexusd, "SIGCONT");
+      const other = await node.pod(`after-${command}-${type}`.toLowerCase());
+      await other.mustAdd();
+      await other.mustDel();
+      expect((await readFile(pod.recordPath)).equals(record)).toBe(true);
+      await pod.mustDel();
+    },
+  );
 });
 
 test("the engine is killed in the middle of a DEL: the shim completes the DEL from the plan", async ({

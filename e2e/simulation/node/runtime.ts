@@ -113,7 +113,8 @@ export class Runtime implements RuntimeSandboxes {
     using _lock = await this.#shared();
     this.#count += 1;
     const { client } = this.#options;
-    const id = `${client === "kubelet" ? "c" : client}${this.#count}`;
+    // podman and nerdctl start the same container again.
+    const id = client === "kubelet" ? `c${this.#count}` : `${client}-${pod.name}`;
     const netns = newNetns(client, id);
     const sandbox: Sandbox = { id, pod, netns, result: undefined, state: "starting" };
     world().kernel.addNamespace(netns, id);

@@ -260,7 +260,7 @@ test.each(["recorded", "forgotten"])(
     lab.kernel.addNamespace("/run/netns/new");
     const env = { CNI_CONTAINERID: "new", CNI_NETNS: "/run/netns/new" };
     expect(await lab.add({ ...web, env })).toMatchObject({ exitCode: 0 });
-    if (state === "forgotten") await lab.records.finish({ containerId: "c1", ifName: "eth0" });
+    if (state === "forgotten") await lab.records.remove({ containerId: "c1", ifName: "eth0" });
     expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
     expect(lab.publisher.withdrawn).toEqual([]);
     await lab.del({ ...web, env });

@@ -594,7 +594,7 @@ test("gc() leaves a stale sandbox to another GC that is still running, as after 
 });
 
 test.each<[string, (lab: EngineLab) => Promise<void>, string[]]>([
-  ["has detached", ({ records }) => records.finish(eth0("c1")), ["kept@eth0"]],
+  ["has detached", ({ records }) => records.remove(eth0("c1")), ["kept@eth0"]],
   [
     "has replaced",
     async ({ records }) => {

@@ -5,7 +5,7 @@ import { collectErrors } from "#engine/call/failures.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
-import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
+import { type AttachmentRecord, begunTeardown, isOfSameAdd } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import type { Sandboxes } from "./stale-sandboxes.ts";
@@ -74,6 +74,6 @@ async function detachListed(
   options: DetachOptions,
 ): Promise<void> {
   const stored = await ctx.deps.records.load(listed);
-  if (stored === undefined || stored.record.createdAt !== listed.createdAt) return;
+  if (stored === undefined || !isOfSameAdd(stored.record, listed)) return;
   await detachRecordOfOthers(ctx, stored, options);
 }

@@ -425,7 +425,7 @@ test.each([
     what: "its DEL has begun",
     change: ({ records }) => records.beginDel(sandbox, "2026-01-01T00:00:00Z"),
   },
-  { what: "it was detached", change: ({ records }) => records.finish(sandbox) },
+  { what: "it was detached", change: ({ records }) => records.remove(sandbox) },
   {
     what: "the pod has a newer one",
     change: async ({ records }) => {

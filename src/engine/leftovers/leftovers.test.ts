@@ -310,12 +310,12 @@ test("a record that another process changes during the teardown is kept", async 
   lab.advance(31_000);
   const { record, plan } = lab.records.writes.at(-1)!;
   lab.plugins.script("bridge DEL", async () => {
-    await lab.records.update({ ...record, createdAt: "changed" }, plan);
+    await lab.records.update({ ...record, listName: "changed" }, plan);
     return undefined;
   });
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toEqual(["c1@eth0"]);
-  expect(lab.records.writes.at(-1)?.record.createdAt).toBe("changed");
+  expect(lab.records.writes.at(-1)?.record.listName).toBe("changed");
 });
 
 test("sandboxes from before a reboot are detached without a namespace ten minutes after start-up", async () => {

@@ -145,7 +145,7 @@ test("an ADD whose shim goes while its record is synced publishes no status: the
 
 test.each([
   ["has gone", "the shim has gone", (_lab: EngineLab, host: FakeHost) => leave(host)],
-  ["has detached the sandbox", "was not created", (lab: EngineLab) => lab.records.finish(sandbox)],
+  ["has detached the sandbox", "was not created", (lab: EngineLab) => lab.records.remove(sandbox)],
 ])("an ADD that waits for its status publishes none if its shim %s", async (_, error, happens) => {
   const lab = labWithPod({ config: beforeReply });
   const host = lab.host();
@@ -285,7 +285,7 @@ async function replaceElsewhere(
     JSON.stringify(record).replaceAll("10.0.0.1", "10.0.0.9"),
   ) as AttachmentRecord;
   lab.records.latestOf = () => sandbox;
-  await lab.records.finish(sandbox);
+  await lab.records.remove(sandbox);
   const its = { ...attached, containerId: "c2", clockMs: record.clockMs + 1, ...changes };
   lab.records.put(its, teardownPlan(its, 60_000));
 }
@@ -396,7 +396,7 @@ test("nothing is owed again if another process has detached the pod's only sandb
   lab.publisher.applied = late.promise;
   const publishing = lab.engine.publishPendingStatuses(unused);
   await new Promise(setImmediate);
-  await lab.records.finish(sandbox);
+  await lab.records.remove(sandbox);
   late.resolve();
   await publishing;
   expect([lab.records.keys, lab.logger.at("warn")]).toEqual([[], []]);

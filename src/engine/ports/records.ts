@@ -1,5 +1,5 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { type AttachmentRecord, isSame } from "#engine/record/record.ts";
+import { type AttachmentRecord, isSame, type RecordedSandbox } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { PodIdentity, PodName } from "./cluster.ts";
@@ -69,17 +69,22 @@ export interface RecordWriter {
   ): Promise<{ readonly durable: Promise<void> }>;
   /**
    * Replaces record and plan; both are durable shortly afterwards, or after {@link flush}.
-   * @throws CniError 5 when they cannot be written, or another process has finished the interface
+   * @throws CniError 5 when they cannot be written, or another process has finished the interface;
+   *   11 when it has attached it again
    */
   update(record: AttachmentRecord, plan: TeardownPlan): Promise<void>;
   /** Makes every update durable if possible. Call it before the process ends. */
   flush(): Promise<void>;
   /**
    * Removes record and plan, if any; leaves a tombstone, with which the shim answers repeated DELs.
-   * @throws CniError 5 when they cannot be removed
+   * @param sandbox with a usable record, as it was read or created
+   * @throws CniError 5 when they cannot be removed, 11 when there is a record of another ADD
    */
-  finish(key: RecordKey): Promise<void>;
-  /** Renames record and plan, if any, so that they are ignored but can be examined. */
+  finish(sandbox: RecordKey | RecordedSandbox): Promise<void>;
+  /**
+   * Renames unusable record and plan, if any, so that they are ignored but can be examined.
+   * @throws CniError 11 when there is a usable record: another process has written it meanwhile
+   */
   quarantine(key: RecordKey): Promise<void>;
 }
 

@@ -10,6 +10,12 @@ export function isSame(a: RecordKey | undefined, b: RecordKey | undefined): bool
   return a !== undefined && a.containerId === b?.containerId && a.ifName === b.ifName;
 }
 
+/** Whether two records are of one ADD: a runtime may attach a container again under its ID. */
+export function isOfSameAdd(a: RecordedSandbox, b: RecordKey & Partial<RecordedSandbox>): boolean {
+  const { createdAt, clockMs, bootId } = a;
+  return createdAt === b.createdAt && clockMs === b.clockMs && bootId === b.bootId;
+}
+
 /** A sandbox that is attached, or was. */
 export interface RecordedSandbox extends RecordKey {
   readonly netns: string;

@@ -10,7 +10,12 @@ import type {
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  begunTeardown,
+  isOfSameAdd,
+  type RecordedSandbox,
+} from "#engine/record/record.ts";
 import {
   type StoredRecord,
   type TeardownPlan,
@@ -83,14 +88,21 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
 
   async update(record: AttachmentRecord, plan: TeardownPlan): Promise<void> {
     if (!this.#entries.has(name(record))) throw new Error(`${name(record)} was not created`);
+    this.#checkOwn(record);
     this.#write(record, plan);
     this.#journal.push(`update ${name(record)}`);
   }
 
   async flush(): Promise<void> {}
 
-  async finish(key: RecordKey): Promise<void> {
+  async finish(key: RecordKey | RecordedSandbox): Promise<void> {
     if (this.failFinish !== undefined) throw this.failFinish;
+    this.#checkOwn(key);
+    await this.remove(key);
+  }
+
+  /** What another process does that has detached the sandbox. */
+  async remove(key: RecordKey): Promise<void> {
     this.#tombstones.add(name(key));
     if (this.#forget(key)) this.#journal.push(`finish ${name(key)}`);
   }
@@ -116,6 +128,7 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   }
 
   async quarantine(key: RecordKey): Promise<void> {
+    this.#checkOwn(key);
     if (this.#forget(key)) this.quarantined.push(name(key));
   }
 
@@ -237,6 +250,13 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     if (this.failWrite?.nth === this.writeCount) throw this.failWrite.error;
     const { containerId, ifName } = record;
     this.#entries.set(name(record), { key: { containerId, ifName }, ...written });
+  }
+
+  #checkOwn(of: RecordKey | RecordedSandbox): void {
+    if (this.failLoad.record !== undefined || this.#damagedRecords.has(name(of))) return;
+    const found = parsed<AttachmentRecord>(this.#entries.get(name(of))?.record);
+    if (found === undefined || isOfSameAdd(found, of)) return;
+    throw new CniError("TryAgainLater", "another process has attached the sandbox again meanwhile");
   }
 
   #forget(key: RecordKey): boolean {

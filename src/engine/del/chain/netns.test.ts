@@ -34,7 +34,11 @@ test.each<{ added: Found; deleted: Found; at?: string; record?: "no"; ran: strin
     for (const each of [path, at]) lab.kernel.addNamespace(each);
     const first = at === netns ? netns : path;
     expect(await lab.add({ env: environment(added, first) })).toMatchObject({ exitCode: 0 });
-    if (record === "no") await lab.records.quarantine({ containerId: "c1", ifName: "eth0" });
+    if (record === "no") {
+      const key = { containerId: "c1", ifName: "eth0" };
+      lab.records.damage(key, "both");
+      await lab.records.quarantine(key);
+    }
     expect(await lab.del({ env: environment(deleted, at) })).toMatchObject({ exitCode: 0 });
     expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
   },

@@ -112,7 +112,7 @@ test("a look at addresses alone reports no lost interface", async () => {
 type Changed = (lab: EngineLab) => unknown;
 
 const beginDel: Changed = ({ records }) => records.beginDel(sandbox, "2026-01-01T00:00:00Z");
-const finish: Changed = ({ records }) => records.finish(sandbox);
+const finish: Changed = ({ records }) => records.remove(sandbox);
 
 test.each([
   { when: "its DEL has begun", before: beginDel },

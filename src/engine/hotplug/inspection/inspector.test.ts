@@ -41,14 +41,14 @@ test.each([
       await records.update({ ...record, pendingStatus: {} }, plan);
     },
   },
-  { when: "the pod has no record", prepare: ({ records }: EngineLab) => records.finish(sandbox) },
+  { when: "the pod has no record", prepare: ({ records }: EngineLab) => records.remove(sandbox) },
   {
     when: "its sandbox is detached meanwhile",
     prepare: ({ records }: EngineLab) => {
       const load = records.load.bind(records);
       records.load = async (one) => {
         const stored = await load(one);
-        await records.finish(one);
+        await records.remove(one);
         return stored;
       };
     },
@@ -105,7 +105,7 @@ test("a restored status is not sent any more if the sandbox is detached meanwhil
   const slow = Promise.withResolvers<void>();
   lab.publisher.gate = slow.promise;
   await lab.engine.restoreStatus(pod(), { conf: async () => lab.conf });
-  await lab.records.finish(sandbox);
+  await lab.records.remove(sandbox);
   slow.resolve();
   await new Promise(setImmediate);
   expect(lab.journal).not.toContain(`publish ${key}`);
