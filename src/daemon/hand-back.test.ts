@@ -119,6 +119,7 @@ test.for<[string, Listed, RegExp]>([
           ifName: "eth0",
           reason: "checksum",
           isIncomplete: false,
+          isUnreadable: false,
           modifiedMs: 0,
         },
       ],

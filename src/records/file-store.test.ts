@@ -206,6 +206,7 @@ test.each([
         ...key,
         reason: expect.stringContaining(fileOf()),
         isIncomplete: false,
+        isUnreadable: false,
         modifiedMs: (await stat(fileOf())).mtimeMs,
       },
     ],
@@ -230,8 +231,22 @@ test.each<[string, (path: string) => Promise<unknown>]>([
   await expect(store.update(recordOf("c1"), emptyPlan)).rejects.toThrow(refusal);
   const { records, damaged } = await store.list({ containing: "web" });
   expect(records.map(({ containerId }) => containerId)).toEqual(["c2"]);
-  expect(damaged).toMatchObject([{ ...key, isIncomplete: false }]);
+  // It is no record of a sandbox that could have anything.
+  expect(damaged).toEqual([]);
+  expect((await store.list()).damaged).toMatchObject([{ ...key, isIncomplete: false }]);
   expect(await openFiles()).not.toContain(fileOf());
+});
+
+test("list() says which record cannot be read, whatever it is to contain", async () => {
+  const store = await storeWithRecord();
+  await store.flush();
+  vi.spyOn(fs, "readSync").mockImplementation(() => {
+    throw new Error("EIO: i/o error, read");
+  });
+  syncBuiltinESMExports();
+  const reason = expect.stringContaining(`cannot read the attachment record ${fileOf()}: EIO`);
+  const { damaged } = await store.list({ containing: "10.0.0.7" });
+  expect(damaged).toMatchObject([{ ...key, isUnreadable: true, reason }]);
 });
 
 test("load() does not read a sparse record to its end [S-106]", async () => {

@@ -260,11 +260,12 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     return [...keys.slice(first), ...keys.slice(0, first)].slice(0, atMost);
   }
 
-  /** True if the file cannot be read: the reader of the record says why. */
+  /** True if a regular file cannot be read: the reader of the record says why. No other is a record. */
   #contains(key: RecordKey, text: string): boolean {
     const path = this.#path(recordFileName(key));
     const status = lstatSync(path, { throwIfNoEntry: false });
-    const file = `${status?.ino} ${status?.size} ${status?.mtimeMs}`;
+    if (!status?.isFile()) return false;
+    const file = `${status.ino} ${status.size} ${status.mtimeMs}`;
     const question = `${path} ${text}`;
     const known = this.#examined?.get(question);
     if (known?.file === file) return known.isFound;
@@ -273,12 +274,13 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     return isFound;
   }
 
-  #contentOf(key: RecordKey): Pick<DamagedRecord, "isIncomplete" | "modifiedMs"> {
+  #contentOf(key: RecordKey): Omit<DamagedRecord, keyof RecordKey | "reason"> {
     try {
       const { bytes, status } = readStateFile(this.#path(recordFileName(key)));
-      return { isIncomplete: isIncomplete(bytes), modifiedMs: status.mtimeMs };
+      const modifiedMs = status.mtimeMs;
+      return { isIncomplete: isIncomplete(bytes), isUnreadable: false, modifiedMs };
     } catch {
-      return { isIncomplete: false, modifiedMs: 0 };
+      return { isIncomplete: false, isUnreadable: true, modifiedMs: 0 };
     }
   }
 

@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { bridge, chained } from "../../support/networks.ts";
@@ -74,3 +74,17 @@ test.for(["bridge", "firewall"])(
     expect(await rules()).toBe("");
   },
 );
+
+test("a DEL removes its rules beside a link with the name of a record", async ({ node }) => {
+  const ipam = { type: "host-local", ranges: [[{ subnet: "10.90.0.0/24" }]] };
+  const network = bridge("alien", 90, { ipam });
+  node.defaultNetwork = chained(network, { type: "firewall", backend: "iptables" });
+  const rules = () => node.lab.run("iptables", "-S", "CNI-FORWARD");
+  const pod = await node.newPod();
+  await pod.mustAdd();
+  expect(await rules()).toContain("10.90.0.");
+  await symlink("/nowhere", join(node.stateDir, "alien@eth0.record"));
+  await pod.mustDel();
+  expect(await rules()).not.toContain("10.90.0.");
+  await rm(join(node.stateDir, "alien@eth0.record"));
+});

@@ -8,7 +8,14 @@ test.each<[string, isLost: boolean, ...Partial<DamagedRecord>[]]>([
   ["this record, which is damaged otherwise", false, { containerId: "c1", isIncomplete: false }],
 ])("isLost() of a list with %s", async (_, expected, ...listed) => {
   const damaged = listed.map((keys) => ({
-    ...{ containerId: "", ifName: "eth0", reason: "", isIncomplete: true, modifiedMs: 0 },
+    ...{
+      containerId: "",
+      ifName: "eth0",
+      reason: "",
+      isIncomplete: true,
+      isUnreadable: false,
+      modifiedMs: 0,
+    },
     ...keys,
   }));
   const records = Object.assign(new FakeRecords([]), {

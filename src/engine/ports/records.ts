@@ -1,3 +1,4 @@
+import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type AttachmentRecord, isSame, type RecordedSandbox } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
@@ -9,8 +10,16 @@ export interface DamagedRecord extends RecordKey {
   readonly reason: string;
   /** Whether the power was lost before its content was on disk, or something emptied it. */
   readonly isIncomplete: boolean;
+  /** Whether its content cannot be read, as on a bad block: it may be of any sandbox. */
+  readonly isUnreadable: boolean;
   /** When its content was last changed: milliseconds since 1970, by the machine's clock then. */
   readonly modifiedMs: number;
+}
+
+/** @throws CniError 11 if one of these records cannot be read: nothing says whom it is about */
+export function checkReadable(damaged: readonly DamagedRecord[]): void {
+  const unreadable = damaged.find(({ isUnreadable }) => isUnreadable);
+  if (unreadable !== undefined) throw new CniError("TryAgainLater", unreadable.reason);
 }
 
 /** Whether a record's content was lost with the power. @throws Error if they cannot be listed */

@@ -35,6 +35,8 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   readonly #entries = new Map<string, Entry>();
   readonly #journal: string[];
   readonly #tombstones = new Set<string>();
+  /** Damaged records whose file cannot even be read. */
+  readonly unreadable = new Set<string>();
   readonly #damagedRecords = new Set<string>();
   readonly #damagedPlans = new Set<string>();
   readonly #incomplete = new Set<string>();
@@ -172,10 +174,12 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
       if (record !== undefined) records.push(record);
       else {
         const isIncomplete = this.#incomplete.has(name(key));
+        const isUnreadable = this.unreadable.has(name(key));
         damaged.push({
           ...key,
           reason: `attachment record ${name(key)} is unusable`,
           isIncomplete,
+          isUnreadable,
           modifiedMs: this.#modifiedMs.get(name(key)) ?? 0,
         });
       }

@@ -124,6 +124,18 @@ test.each<Other>([
   expect(addressesFor(lab, lab.plugins.calls[0]?.type ?? "")).toEqual([gets]);
 });
 
+test("del() fails while a record cannot be read, which may have the address", async () => {
+  const { lab, attachOther } = await twoSandboxes(["bridge", "firewall"]);
+  await attachOther();
+  lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record");
+  lab.records.unreadable.add("c2@eth0");
+  expect((await lab.del(callOf("c1"))).json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("attachment record c2@eth0"),
+  });
+  expect(lab.plugins.log()).toEqual([]);
+});
+
 test("del() fails while another sandbox is being attached with the address", async () => {
   const { lab, attachOther } = await twoSandboxes(["bridge", "firewall"]);
   await attachOther();

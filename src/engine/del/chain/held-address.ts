@@ -2,7 +2,7 @@ import { ipamType } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import type { RecordReader } from "#engine/ports/records.ts";
+import { checkReadable, type RecordReader } from "#engine/ports/records.ts";
 import { mayRun, type RecordedAttachment, sandboxName } from "#engine/record/record.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
@@ -26,8 +26,8 @@ type Listed = Map<string, ReturnType<RecordReader["list"]>>;
  * repeated would remove its rules. The other one must have the same plugin, whose DEL removes them
  * later. Its network does not matter, because such rules are the node's. `prevResult` may lack
  * addresses (CNI 1.1.0 §4 "DEL").
- * @throws CniError 11 while that is undecided: if the other ADD fails, nothing else removes the rules.
- *   Error when the records cannot be read
+ * @throws CniError 11 while that is undecided: if the other ADD fails, nothing else removes the rules;
+ *   also when a record cannot be read. Error when they cannot be listed
  */
 export async function withoutHeldAddresses(
   ctx: CallContext,
@@ -73,7 +73,9 @@ function isHeld(
   { records, damaged }: Awaited<ReturnType<RecordReader["list"]>>,
   { call: { env, type }, plugins, text }: Sought,
 ): boolean {
-  if (damaged.some(({ containerId }) => containerId !== env.CNI_CONTAINERID)) return true;
+  const others = damaged.filter(({ containerId }) => containerId !== env.CNI_CONTAINERID);
+  checkReadable(others);
+  if (others.length > 0) return true;
   const holders = records.filter(mayRun).flatMap((record) => {
     const isOwn = record.containerId === env.CNI_CONTAINERID;
     return record.attachments

@@ -146,6 +146,20 @@ test("del() leaves a device that a damaged record of another sandbox names", asy
   expect(lab.plugins.log()).toEqual(released);
 });
 
+test("del() fails while a record cannot be read, which may have the device", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  await moved(lab);
+  lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record");
+  lab.records.unreadable.add("c2@eth0");
+  expect((await lab.del(callOf("c1"))).json).toMatchObject({
+    code: 11,
+    msg: expect.stringContaining("attachment record c2@eth0"),
+  });
+  lab.records.unreadable.clear();
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+});
+
 test("del() releases a device whose interface is still in the sandbox, and one that only ended sandboxes have", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));

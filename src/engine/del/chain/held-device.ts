@@ -1,7 +1,7 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { isNothingAt } from "#engine/call/signs-of-life.ts";
-import type { DamagedRecord } from "#engine/ports/records.ts";
+import { checkReadable, type DamagedRecord } from "#engine/ports/records.ts";
 import {
   type AttachmentRecord,
   byAge,
@@ -43,7 +43,7 @@ export interface HeldDevice extends Holder {
  * The device of a chain that has moved on to another sandbox, or is about to: a DEL that is late or
  * repeated would reset it there. While the chain's interface is in its namespace, the device has
  * not moved.
- * @throws CniError when the records cannot be read
+ * @throws CniError when a record cannot be read
  */
 export async function heldDevice(
   ctx: CallContext,
@@ -54,7 +54,9 @@ export async function heldDevice(
   // This is cheap. The node may have many records.
   if (ids.size === 0 || (await interfaceIsPresent(ctx, { netns, ifName }))) return undefined;
   for (const id of ids) {
-    const holder = await holderOf(ctx, await recordedDevice(ctx, id, containerId));
+    const device = await recordedDevice(ctx, id, containerId);
+    checkReadable(device.damaged);
+    const holder = await holderOf(ctx, device);
     if (holder !== undefined) return { id, ...holder };
   }
   return undefined;
