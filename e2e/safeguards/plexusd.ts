@@ -148,12 +148,4 @@ export const plexusdMutations: readonly Mutation[] = [
       "return void this.#open.put(path, { bytes: formatRecord(record, plan), value: { record, plan } })",
     scenario: "DEL net1/macvlan:before plexusd stop; repaired after DEL",
   },
-  {
-    name: "a call changes only the record that it has created or read",
-    file: "src/records/file-store.ts",
-    find: "if (found === undefined || isOfSameAdd(found, of)) return;",
-    replace: "if (of.containerId !== undefined) return;",
-    properties: ["durable", "in the end", "detached at once", "never what runs"],
-    isSlow: true,
-  },
 ];

@@ -34,6 +34,9 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
     "what was left out of the default network stays out",
     "a DEL leaves a device that another sandbox has",
   ],
+  "None of 12,000 histories stops plexusd until another process has attached its container again": [
+    "a call changes only the record that it has created or read",
+  ],
   "No property counts the attempts": ["a leftover is retried with backoff"],
   "No plugin of the model leaves its link behind and succeeds": [
     "a repeated DEL of a detached sandbox detaches no further networks",
