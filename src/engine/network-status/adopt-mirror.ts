@@ -18,7 +18,6 @@ export async function adoptMirror(
   locks: SandboxLocks,
 ): Promise<boolean> {
   const { records } = ctx.deps;
-  const isInUse = (id: string): Promise<boolean> => records.isLocked(id);
   const { namespace, name, uid } = mirror;
   for (const key of await records.keysOf(mirror)) {
     const stored = await records.load(key);
@@ -29,7 +28,7 @@ export async function adoptMirror(
       const owed = await owe(ctx, record, { pod: mirror });
       return { ...others, pod: { namespace, name, uid }, ...owed };
     };
-    const outcome = await changeRecord(ctx.deps, key, { locks, isInUse, change });
+    const outcome = await changeRecord(ctx.deps, key, { locks, change });
     if (outcome === "inUse") return false;
     if (outcome === "changed") void payAfterAnswer(ctx, key, { locks });
   }

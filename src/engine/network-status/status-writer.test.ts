@@ -51,6 +51,16 @@ test.each(["beforeReply", "afterReply"] as const)(
   },
 );
 
+test("an ADD that has paid leaves the record to a process that serves the sandbox, until that has ended", async () => {
+  const lab = labWithPod();
+  lab.records.locked.add(sandbox.containerId);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.publisher.status("default/web")).toMatchObject([{ name: "default-net" }]);
+  expect(await pendingOf(lab)).toBeDefined();
+  lab.records.locked.clear();
+  await eventually(async () => expect(await pendingOf(lab)).toBeUndefined());
+});
+
 test("a status that was not written before the answer is owed only until it is written", async () => {
   const lab = labWithPod({ config: beforeReply });
   lab.publisher.outcome = "pending";

@@ -50,7 +50,7 @@ export const waitsForCall = 50;
 /** How {@link pay} works. */
 export interface Payment {
   readonly locks: SandboxLocks;
-  /** Whether another process serves a call for a container. @default none does */
+  /** Whether another process serves a call for a container. @default whether a shim has its lock */
   readonly isInUse?: (containerId: string) => Promise<boolean>;
   /** What an ADD pays before its answer: its record does not say so. @default what it says */
   readonly unrecorded?: OwedStatus;
@@ -108,7 +108,8 @@ export async function pay(
   const note = async (rest: OwedStatus): Promise<void> => {
     owed = rest;
     const change = withRest(pendingStatus, rest);
-    if (unrecorded === undefined) await changeRecord(deps, key, { ...payment, change });
+    if (unrecorded !== undefined) return;
+    await changeRecord(deps, key, { ...payment, change, waits: waitsForCall });
   };
   if (!(await isCurrent(record))) {
     await note({});
@@ -208,11 +209,11 @@ function withRest(paid: OwedStatus["pendingStatus"], rest: OwedStatus): RecordCh
 export async function changeRecord(
   deps: Pick<EngineDeps, "records">,
   key: RecordKey,
-  { waits = 0, ...how }: RecordChange,
+  { waits = 0, isInUse = (id) => deps.records.isLocked(id), ...how }: RecordChange,
 ): Promise<"changed" | "same" | "inUse"> {
   {
     using _lock = await how.locks.acquire(key.containerId);
-    if ((await how.isInUse?.(key.containerId)) !== true) {
+    if (!(await isInUse(key.containerId))) {
       const stored = await deps.records.load(key);
       const changed = stored && (await how.change(stored.record));
       if (stored === undefined || changed === undefined) return "same";
@@ -222,5 +223,5 @@ export async function changeRecord(
   }
   if (waits === 0) return "inUse";
   await pause(100);
-  return changeRecord(deps, key, { ...how, waits: waits - 1 });
+  return changeRecord(deps, key, { ...how, isInUse, waits: waits - 1 });
 }

@@ -87,8 +87,7 @@ export class Inspector {
     };
     const { records } = this.#deps;
     const { locks } = this.#sandboxes;
-    const isInUse = (id: string): Promise<boolean> => records.isLocked(id);
-    const how = { locks, isInUse, change, waits: waitsForCall };
+    const how = { locks, change, waits: waitsForCall };
     if ((await changeRecord({ records }, found, how)) === "changed")
       void payAfterAnswer(ctx, found, { locks });
   }
