@@ -21,6 +21,7 @@ test("HostMultusFiles finds nothing on a node that never had Multus", async () =
     expect(await files.containers()).toEqual([]);
     expect(await files.networks("c1")).toBeUndefined();
     expect(await files.cachedAdd(key)).toBeUndefined();
+    expect(await files.cachedAdds("main")).toEqual([]);
   }
 });
 
@@ -34,6 +35,8 @@ test("HostMultusFiles reads a container's networks, and prefers Multus's cached 
   expect(await files.containers()).toEqual(["c1"]);
   expect(await files.networks("c1")).toBe("[]");
   expect(await files.cachedAdd(key)).toBe("multus/results");
+  await writeFile(join(dir, "results/other-c1-eth0"), "other");
+  expect(await files.cachedAdds("main")).toEqual(["results"]);
   await rm(join(dir, "multus/results"), { recursive: true });
   expect(await files.cachedAdd(key)).toBe("results");
 });

@@ -13,21 +13,15 @@ const maxBytes = 4 * 1024 * 1024;
 /** The files of Multus and libcni below `/var/lib/cni`; before 3.5 Multus used libcni's default. */
 export class HostMultusFiles implements MultusFiles {
   readonly #dir: string;
-  readonly #resultDirs: readonly string[];
+  readonly #resultDirs: readonly [multus: string, libcni: string];
 
   constructor(cniStateDir: string) {
     this.#dir = join(cniStateDir, "multus");
     this.#resultDirs = [join(this.#dir, "results"), join(cniStateDir, "results")];
   }
 
-  async containers(): Promise<string[]> {
-    try {
-      const entries = await readdir(this.#dir, { withFileTypes: true });
-      return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
-    } catch (error) {
-      if (isAbsent(error)) return [];
-      throw ioFailure(this.#dir, error);
-    }
+  containers(): Promise<string[]> {
+    return fileNames(this.#dir);
   }
 
   networks(containerId: string): Promise<string | undefined> {
@@ -40,6 +34,23 @@ export class HostMultusFiles implements MultusFiles {
       if (text !== undefined) return text;
     }
     return undefined;
+  }
+
+  async cachedAdds(network: string): Promise<string[]> {
+    const dir = this.#resultDirs[1];
+    const names = (await fileNames(dir)).filter((name) => name.startsWith(`${network}-`));
+    const texts = await Promise.all(names.map((name) => readRegularFile(join(dir, name))));
+    return texts.filter((text) => text !== undefined);
+  }
+}
+
+async function fileNames(dir: string): Promise<string[]> {
+  try {
+    const entries = await readdir(dir, { withFileTypes: true });
+    return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+  } catch (error) {
+    if (isAbsent(error)) return [];
+    throw ioFailure(dir, error);
   }
 }
 

@@ -253,6 +253,41 @@ test("gc() collects although Multus's file of a sandbox has just gone", async ()
   expect(passedAsValid(lab)).toMatchObject({ ptp: ["c1/eth0"] });
 });
 
+test.for<[string, string, JsonObject, string[]]>([
+  ["keeps what another runtime attached to a network", "net-a", {}, ["c1/net1", "podman/eth0"]],
+  [
+    "ignores the cache's file of another network",
+    "net-a",
+    { networkName: "net-a-two" },
+    ["c1/net1"],
+  ],
+  ["ignores a result of an old libcni", "net-a", { containerId: 7 }, ["c1/net1"]],
+])("gc() %s", async ([, name, change, valid]) => {
+  const lab = await pods("c1");
+  const add = { kind: "cniCacheV1", networkName: name, containerId: "podman", ifName: "eth0" };
+  lab.multusFiles.cached.set(`${name}-podman-eth0`, JSON.stringify({ ...add, ...change }));
+  expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
+  expect(passedAsValid(lab)).toMatchObject({ bridge: valid, ptp: ["c1/eth0"] });
+});
+
+test("gc() ignores what libcni's cache has of the runtime's own list, whose attachments it lists", async () => {
+  const lab = new EngineLab({ conf: { name: "main", delegates: [v110("main", "ptp")] } });
+  const cached = { networkName: "main", containerId: "gone", ifName: "eth0" };
+  lab.multusFiles.cached.set("main-gone-eth0", JSON.stringify(cached));
+  await lab.gc(["c1"]);
+  expect(passedAsValid(lab)).toEqual({ ptp: ["c1/eth0"] });
+});
+
+test("gc() collects nothing if libcni's cache of a network cannot be read", async () => {
+  const lab = await pods("c1");
+  lab.multusFiles.cached.set("net-a-podman-eth0", "{");
+  expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
+  expect(passedAsValid(lab)).toEqual({});
+  expect(lab.logger.at("warn")).toEqual([
+    "cannot use libcni's cache of a network: nothing is collected",
+  ]);
+});
+
 test("gc() does not collect a network that another list has as its default network", async () => {
   const lab = await twoLists();
   lab.source.addNad("default/a", v110("net-two", "macvlan"));

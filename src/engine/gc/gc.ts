@@ -16,7 +16,7 @@ import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { type RecordKey, recordFileName } from "#lib/files/state-files.ts";
-import { addMultusSandboxes } from "./multus-sandboxes.ts";
+import { addCachedAdds, addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
 import { containersOf, detachStale, markStale } from "./stale.ts";
 import { type Sandboxes, staleSandboxes } from "./stale-sandboxes.ts";
@@ -53,8 +53,8 @@ interface CollectOptions {
  * (containerID, its own interface), so an attachment is valid when its container is. Records of
  * {@link staleSandboxes} are marked, and all others are valid. Then each network that records of
  * this list have, and the default network, collects with its complete list of valid attachments,
- * also of other lists and of the Docker driver, which the shim excludes meanwhile. Errors do not
- * stop it.
+ * also of other lists, of other users of libcni, and of the Docker driver, which the shim excludes
+ * meanwhile. Errors do not stop it.
  *
  * The default network's list also contains the runtime's attachments: a pod that was attached
  * before Plexus was installed has no record and must not be collected. So the default network of
@@ -104,6 +104,7 @@ async function collect(
   ];
   await leaveClusterNetwork(ctx, networks);
   await addMultusSandboxes(ctx, networks);
+  await addCachedAdds(ctx, networks);
   errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime), pluginsMaxMs)));
   return { stale: lockStale(stale, { locks, staleLocks }), errors };
 }

@@ -1,3 +1,4 @@
+import { readJsonObject } from "#cni/document.ts";
 import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { parseMultusNetworks } from "#npwg/multus/networks-file.ts";
@@ -21,6 +22,26 @@ export async function addMultusSandboxes(
       networks.markIncomplete();
       const fields = { err: asCniError(error), containerId };
       ctx.logger.warn(fields, "cannot use Multus's file of a sandbox: nothing is collected");
+    }
+  }
+}
+
+/**
+ * Adds what others attached with libcni, in its cache: podman, for example, may use a network
+ * directly that a definition names.
+ */
+export async function addCachedAdds(ctx: CallContext, networks: NetworksToCollect): Promise<void> {
+  for (const network of networks.othersNames) {
+    try {
+      for (const text of await ctx.deps.multusFiles.cachedAdds(network)) {
+        const { networkName, containerId, ifName } = readJsonObject(text, "libcni's cache");
+        const isUsable = typeof containerId === "string" && typeof ifName === "string";
+        if (isUsable && networkName === network) networks.keep(network, containerId, ifName);
+      }
+    } catch (error) {
+      networks.markIncomplete();
+      const fields = { err: asCniError(error), network };
+      ctx.logger.warn(fields, "cannot use libcni's cache of a network: nothing is collected");
     }
   }
 }

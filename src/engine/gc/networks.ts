@@ -42,6 +42,11 @@ export class NetworksToCollect {
     this.#networks.set(name, { ...network, isDefault });
   }
 
+  /** The names of all networks but for that of the list itself, whose users the runtime lists. */
+  get othersNames(): string[] {
+    return [...this.#networks.keys()].filter((name) => name !== this.#listName);
+  }
+
   /** Adds the networks of a record and, if it is valid, its attachments. @throws CniError 7 */
   addRecord(record: AttachmentRecord, isValid: boolean): void {
     const isOwn = record.listName === this.#listName;

@@ -17,6 +17,7 @@ export const emptyPorts = {
     containers: async () => [],
     networks: async () => undefined,
     cachedAdd: async () => undefined,
+    cachedAdds: async () => [],
   },
   deviceInfo: {
     read: async () => undefined,

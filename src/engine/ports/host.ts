@@ -81,4 +81,6 @@ export interface MultusFiles {
   networks(containerId: string): Promise<string | undefined>;
   /** libcni's cache file of an attachment; undefined when there is none. @throws CniError 5, 6 */
   cachedAdd(key: CachedAddKey): Promise<string | undefined>;
+  /** libcni's cache files of a network, which other users of libcni share. @throws CniError 5, 6 */
+  cachedAdds(network: string): Promise<string[]>;
 }

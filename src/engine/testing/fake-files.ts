@@ -86,4 +86,9 @@ export class FakeMultusFiles implements MultusFiles {
   async cachedAdd(key: CachedAddKey): Promise<string | undefined> {
     return this.cached.get(cachedAddFileName(key));
   }
+
+  async cachedAdds(network: string): Promise<string[]> {
+    const named = [...this.cached].filter(([name]) => name.startsWith(`${network}-`));
+    return named.map(([, text]) => text);
+  }
 }
