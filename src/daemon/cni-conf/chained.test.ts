@@ -10,11 +10,14 @@ import type { ConfFiles } from "#engine/ports/host.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
+import { syncDirectory } from "#lib/files/sync.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { writePlexusConf } from "./conf-dir.ts";
 import { NodeConfReconciler, type NodeConfTimings } from "./reconciler.ts";
 import type { NodeConfStatus } from "./status.ts";
+
+vi.mock("#lib/files/sync.ts", { spy: true });
 
 const primaryFile = "10-calico.conflist";
 const portmap = { type: "portmap", capabilities: { portMappings: true } };
@@ -246,6 +249,21 @@ test("a temporary file that cannot be removed does not keep plexusd from startin
   vi.spyOn(files, "list").mockImplementation(async (dir) => [...(await list(dir)), name]);
   const reconciler = await startReconciler(node, {}, files);
   expect((await reconciler.reconcile()).status.state).toBe("active");
+});
+
+test("what a write that failed has left in the directory is plexusd's own", async () => {
+  const node = await calicoNode();
+  const agent = new IstioAgent(node);
+  await agent.react();
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  await agent.react();
+  vi.mocked(syncDirectory).mockRejectedValueOnce(new Error("no space"));
+  await expect(reconciler.reconcile()).rejects.toThrow("no space");
+  expect(await own(node)).toContain("omittedPlugins");
+  await agent.exit();
+  expect((await reconciler.reconcile()).status.state).toBe("active");
+  expect(await runsOf(node)).toEqual(["calico", "portmap"]);
 });
 
 test("what an agent writes between plexusd's reading and its rename is not lost", async () => {

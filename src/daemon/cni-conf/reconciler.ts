@@ -78,6 +78,8 @@ export class NodeConfReconciler {
   readonly #restoreBackoff: RestoreBackoff;
   /** What plexusd owns of its file as written or to be restored; undefined when never written. */
   #own: OwnConf | undefined;
+  /** What it tried to write last: a write that failed may have replaced the file nevertheless. */
+  #tried: OwnConf | undefined;
   /** The plugins that followed Plexus's when the file was last usable. */
   #chained: readonly PluginConf[] = [];
   #chainedSince = performance.now();
@@ -110,6 +112,7 @@ export class NodeConfReconciler {
   async reconcile(): Promise<Round> {
     this.#spec = this.#options.spec();
     const dir = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
+    if (isDeepStrictEqual(dir.conf?.own, this.#tried)) this.#own = this.#tried ?? this.#own;
     await this.#seeChained(dir);
     const choice = await this.#choose(dir);
     if (choice.kind !== "waiting") {
@@ -202,6 +205,7 @@ export class NodeConfReconciler {
     const { logger } = this.#options;
     const text = textOf({ own: wanted, chained: this.#chained });
     const replaced = { inPlaceOf: dir.text, files: this.#options.files };
+    this.#tried = wanted;
     if (!(await writePlexusConf(cniConfDir, text, replaced))) return;
     this.#own = wanted;
     const missing = await this.#missingOf(this.#chained);
