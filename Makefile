@@ -159,11 +159,13 @@ else ifeq ($(SUITE),release)
 e2e: image release
 	vitest run --project release
 else ifeq ($(SUITE),scale)
-# NODES (250) with plexusd's API adapter and PODS (8) each, without kubelets, at a real API server: how often each status
-# is sent when all pods are attached at once, also by a slow API server, and how often caches are LISTed after its restart.
+# NODES (250) with plexusd's API adapter and PODS (8) each, without kubelets, at a real API server: requests, also those
+# of Multus, a storm of statuses, a restart, a slow API server; and the uninstallation of 5,000 nodes at the tests' API
+# server. WRITE=1 updates docs/operations/large-clusters.md.
 e2e: deps
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
-	node e2e/scale/main.ts $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
+	node e2e/scale/main.ts $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(WRITE),--write)
+	vitest run --project unit src/cli/node/uninstall-cluster.test.ts -t "5,000 nodes"
 else
 e2e:
 	$(error SUITE=$(SUITE): `make help` lists the suites)

@@ -47,6 +47,7 @@ test)
   need openssl command -v openssl
   ;;
 cluster)
+  need curl command -v curl
   need gcc command -v gcc
   need libc6-dev test -e /usr/include/stdio.h
   need golang command -v go

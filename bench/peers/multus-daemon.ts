@@ -16,7 +16,7 @@ export async function startThickMultus(place: Place, multus: Multus): Promise<Da
   const primary = { cniVersion, name: "primary", plugins: [{ type: "noop" }] };
   writeFileSync(join(place.thick.primaries, "00-primary.conflist"), JSON.stringify(primary));
   return await startMultusDaemon({
-    program: multus.daemon,
+    command: [multus.daemon],
     dir: join(place.dir, "multus-thick"),
     primaryDir: place.thick.primaries,
     config: {

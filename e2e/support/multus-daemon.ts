@@ -4,8 +4,8 @@ import { Daemon } from "./daemon.ts";
 
 /** How Multus's daemon is started. */
 export interface MultusDaemonOptions {
-  /** Its executable. */
-  readonly program: string;
+  /** What runs its executable; flags follow. */
+  readonly command: readonly [file: string, ...args: string[]];
   /** A directory for its configuration, its log and the configuration that it writes for the node. */
   readonly dir: string;
   /** Where the configuration of the primary CNI is. */
@@ -19,7 +19,7 @@ export interface MultusDaemonOptions {
 
 /** Starts multus-daemon, and waits until it serves: until it has written the node's configuration. */
 export async function startMultusDaemon(options: MultusDaemonOptions): Promise<Daemon> {
-  const { program, dir, primaryDir, config, nodeName, env } = options;
+  const { command, dir, primaryDir, config, nodeName, env } = options;
   const confDir = join(dir, "net.d");
   rmSync(confDir, { recursive: true, force: true });
   mkdirSync(confDir, { recursive: true });
@@ -29,7 +29,7 @@ export async function startMultusDaemon(options: MultusDaemonOptions): Promise<D
   writeFileSync(configPath, JSON.stringify({ ...fixed, ...directories, ...config }));
   const daemon = Daemon.start({
     name: "multus-daemon",
-    command: [program, "--config", configPath],
+    command: [...command, "--config", configPath],
     logFile: join(dir, "multus-daemon.log"),
     env: { PATH: process.env.PATH ?? "", MULTUS_NODE_NAME: nodeName, ...env },
   });

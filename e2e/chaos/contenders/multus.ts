@@ -42,7 +42,7 @@ export async function multusThick(parts: ContenderParts): Promise<Contender> {
   const variables = parts.api.serviceAccount(serviceAccount, token);
   const daemon = new RestartableDaemon(() =>
     startMultusDaemon({
-      program: multusPaths.daemon ?? "",
+      command: [multusPaths.daemon ?? ""],
       dir: join(root, "etc/multus"),
       primaryDir: join(primary, ".."),
       config: { socketDir, cniDir, retryDeleteOnError: true, logLevel: "verbose" },

@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import type { Daemon } from "../../support/daemon.ts";
+import { onlyChildOf } from "../../support/processes.ts";
 import { Host } from "../machine/host.ts";
 import type { Command } from "../machine/run.ts";
 import { addresses, controlPlaneBridge } from "./addresses.ts";
@@ -89,6 +90,13 @@ export class ControlPlane {
     const ready = async (): Promise<boolean> =>
       (await this.host.tryRun(this.#commands.isReady)).exitCode === 0;
     await daemon.waitUntil("the API server is ready", ready, { intervalMs: 200 });
+  }
+
+  /** The API server's process, and the nsenter that waits for it. @throws Error when it does not run */
+  async apiServerPids(): Promise<readonly [server: number, nsenter: number]> {
+    if (this.#apiServer === undefined) throw new Error("the API server does not run");
+    const { pid } = this.#apiServer;
+    return [await onlyChildOf(pid), pid];
   }
 
   /** Ends the API server as a crash does. */
