@@ -94,8 +94,8 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "a sandbox whose record lost its content is detached",
     file: "src/engine/leftovers/absences.ts",
-    find: "isIncomplete && this.#graceIsOver()",
-    replace: "isIncomplete && this.#startedAt < 0",
+    find: "if (!this.#graceIsOver()) return [];",
+    replace: "if (this.#startedAt >= 0) return [];",
     properties: ["in the end", "bounded"],
   },
   {

@@ -41,6 +41,16 @@ test("HostMultusFiles reads a container's networks, and prefers Multus's cached 
   expect(await files.cachedAdd(key)).toBe("results");
 });
 
+test("HostMultusFiles says whether libcni has an ADD of a container, unless that is unknown", async () => {
+  const files = new HostMultusFiles(dir);
+  expect(await files.mayHaveCachedAdd("c1")).toBe(true);
+  await mkdir(join(dir, "results"));
+  await writeFile(join(dir, "results/cluster-net-c12-eth0"), "");
+  expect(await files.mayHaveCachedAdd("c1")).toBe(false);
+  await writeFile(join(dir, "results/cluster-net-c1-eth0"), "");
+  expect(await files.mayHaveCachedAdd("c1")).toBe(true);
+});
+
 test("HostMultusFiles refuses links, directories and files of more than 4 MiB", async () => {
   await mkdir(join(dir, "multus/results"), { recursive: true });
   await symlink("/etc/passwd", join(dir, "multus/link"));

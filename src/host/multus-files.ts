@@ -42,6 +42,11 @@ export class HostMultusFiles implements MultusFiles {
     const texts = await Promise.all(names.map((name) => readRegularFile(join(dir, name))));
     return texts.filter((text) => text !== undefined);
   }
+
+  async mayHaveCachedAdd(containerId: string): Promise<boolean> {
+    const names = await readdir(this.#resultDirs[1]).catch(() => undefined);
+    return names?.some((name) => name.includes(`-${containerId}-`)) ?? true;
+  }
 }
 
 async function fileNames(dir: string): Promise<string[]> {

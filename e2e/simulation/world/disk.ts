@@ -38,7 +38,8 @@ export class Disk {
   readonly watchers = new Set<(path: string) => void>();
 
   constructor() {
-    for (const path of ["/var/lib/plexus", "/var/lib/cni"]) this.#files.installDirectory(path);
+    for (const path of ["/var/lib/plexus", "/var/lib/cni", "/var/lib/cni/results"])
+      this.#files.installDirectory(path);
   }
 
   /** @returns a descriptor, which is closed when the process ends */

@@ -43,12 +43,20 @@ export class Absences {
   }
 
   /**
-   * Whether a record lost its content with the power, and its sandbox with it. Since the machine's
-   * start, only something else can have emptied it, while the sandbox runs.
+   * Those whose content was lost with the power, and their sandboxes with it. Something else can
+   * have emptied a file while its sandbox runs, and its time is one sign only: a clock can be wrong,
+   * and stops in a suspend. The other is that no ADD has succeeded: its record would be synced.
    */
-  isLost({ containerId, isIncomplete, modifiedMs }: DamagedRecord): boolean {
-    const mayBeLost = isIncomplete && this.#graceIsOver() && !this.#isOfThisBoot(modifiedMs);
-    return mayBeLost && !this.#unknownSandboxes.lists(containerId);
+  async lost(damaged: readonly DamagedRecord[]): Promise<DamagedRecord[]> {
+    if (!this.#graceIsOver()) return [];
+    const lost: DamagedRecord[] = [];
+    for (const record of damaged) {
+      const { containerId, isIncomplete, modifiedMs } = record;
+      if (!isIncomplete || this.#isOfThisBoot(modifiedMs)) continue;
+      if (this.#unknownSandboxes.lists(containerId)) continue;
+      if (!(await this.#deps.multusFiles.mayHaveCachedAdd(containerId))) lost.push(record);
+    }
+    return lost;
   }
 
   /** Not in the future: then the clock was set back, as it may be at a start. */

@@ -228,7 +228,7 @@ export class Leftovers {
     bySign.delete(ended);
     bySign.delete(undefined);
     const candidates = [...hasEnded, ...[...bySign.values()].flat()];
-    const lost = damaged.filter((record) => this.#absences.isLost(record));
+    const lost = await this.#absences.lost(damaged);
     this.#listed = { at: this.#deps.clock(), candidates, lost };
     return this.#listed;
   }

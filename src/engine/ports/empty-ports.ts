@@ -18,6 +18,7 @@ export const emptyPorts = {
     networks: async () => undefined,
     cachedAdd: async () => undefined,
     cachedAdds: async () => [],
+    mayHaveCachedAdd: async () => true,
   },
   deviceInfo: {
     read: async () => undefined,

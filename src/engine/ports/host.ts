@@ -83,4 +83,9 @@ export interface MultusFiles {
   cachedAdd(key: CachedAddKey): Promise<string | undefined>;
   /** libcni's cache files of a network, which other users of libcni share. @throws CniError 5, 6 */
   cachedAdds(network: string): Promise<string[]>;
+  /**
+   * Whether libcni's cache has an ADD of a container: from its success to the DEL. True also when
+   * that cannot be told.
+   */
+  mayHaveCachedAdd(containerId: string): Promise<boolean>;
 }

@@ -91,4 +91,8 @@ export class FakeMultusFiles implements MultusFiles {
     const named = [...this.cached].filter(([name]) => name.startsWith(`${network}-`));
     return named.map(([, text]) => text);
   }
+
+  async mayHaveCachedAdd(containerId: string): Promise<boolean> {
+    return [...this.cached.keys()].some((name) => name.includes(`-${containerId}-`));
+  }
 }
