@@ -45,8 +45,8 @@ const ended = new AbortController();
 worker.once("exit", () => ended.abort());
 const all = [await measurePlexus()];
 await restart();
-// It refuses what waits for fifteen seconds: each node has up to three requests there.
-await attach("The API server is five times slower", (run) => whileSlow(cluster, run), 0.05);
+// It refuses what waits for 15 s, and each of its stops takes 80 ms.
+await attach("The API server is five times slower", (run) => whileSlow(cluster, run), true);
 worker.kill();
 const openNow = async (): Promise<number> => (await metricsOf(cluster))(openWatches, definitions);
 await waitUntil("its watches have ended", async () => (await openNow()) <= otherLists);
@@ -116,7 +116,7 @@ async function countEvents(): Promise<number> {
 }
 
 /** Every pod gets a status: each is sent once, and none is refused or answered too late. */
-async function attach(story: string, during: Around, mayBeRefused = 0): Promise<void> {
+async function attach(story: string, during: Around, isSlow = false): Promise<void> {
   const before = { ...(await ask("count")), time: performance.now() };
   const sum = await addedBy(cluster, () => during(() => ask("attach")));
   const seconds = Math.round((performance.now() - before.time) / 1000);
@@ -130,7 +130,7 @@ async function attach(story: string, during: Around, mayBeRefused = 0): Promise<
   const queued = `${waited} of ${others} requests of controllers wait for 0.1 s or longer`;
   fact(`${story}: ${written} statuses, ${attempts} PATCHes, ${failures}, ${seconds} s; ${queued}.`);
   expect(written === nodes.length * podsPerNode && attempts <= 1.05 * written, story);
-  expect(refused <= mayBeRefused * written && late === 0 && waited <= others / 100, story);
+  expect(late === 0 && (isSlow || (refused === 0 && waited <= others / 100)), story);
 }
 
 /** The only API server forgets all versions: each cache is LISTed once, at a random time. */
