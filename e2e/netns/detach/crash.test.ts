@@ -72,7 +72,6 @@ needsPlexusd("an ADD waits for a daemon", () => {
 
 needsPlexusd("a stopped process acts after others have attached its sandbox again", () => {
   test.for([
-    { command: "ADD", type: "default-second", exitCode: 1 },
     { command: "ADD", type: "alpha", exitCode: 1 },
     { command: "DEL", type: "alpha", exitCode: 0 },
     { command: "DEL", type: "default-first", exitCode: 0 },
