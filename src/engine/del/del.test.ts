@@ -129,13 +129,13 @@ test("del() succeeds a second time, and then runs only the default network [R-1.
 
 test("del() without a record runs only the current default network if no other interface exists", async () => {
   const lab = await attached();
-  for (const name of ["net1", "net2"]) lab.kernel.removeLink(netns, name);
-  const env = { CNI_CONTAINERID: "from-before" };
+  const env = { CNI_CONTAINERID: "from-before", CNI_NETNS: "/run/netns/before" };
+  lab.kernel.addNamespace(env.CNI_NETNS);
   expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
   expect(lab.plugins.calls[0]).toMatchObject({
     containerId: "from-before",
-    netns,
+    netns: env.CNI_NETNS,
     searchPath: ["/opt/cni/bin"],
     conf: { name: "default-net" },
   });

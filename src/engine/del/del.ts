@@ -18,7 +18,7 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<void> 
     loadStored(() => ctx.deps.records.load(request)),
   );
   const record = stored.state === "usable" ? stored.value.record : undefined;
-  const netns = netnsForDel(ctx, request.netns, record);
+  const netns = await netnsForDel(ctx, request, record);
   if (stored.state === "usable") {
     await detachRecord(ctx, stored.value, { netns, path });
     return withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs, source));

@@ -44,6 +44,39 @@ test.each<{ added: Found; deleted: Found; at?: string; record?: "no"; ran: strin
   },
 );
 
+const first = { CNI_CONTAINERID: "first", CNI_NETNS: "/run/netns/web" };
+const uuid = "/run/netns/cni-0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";
+
+/** What the runtime calls before a DEL in whose namespace the sandbox `second` may run. */
+test.each<{ what: string; before: readonly string[]; del?: object; at?: string; ran: string }>([
+  { what: "a DEL that failed is repeated", before: ["ADD", "failing DEL"], ran: "" },
+  { what: "a DEL that succeeded is repeated", before: ["ADD", "DEL"], ran: "" },
+  { what: "the container is unknown", before: [], ran: "" },
+  { what: "it names another sandbox's path", before: ["ADD elsewhere"], ran: "" },
+  {
+    what: "the interfaces have other names",
+    ...{ before: [], del: { CNI_IFNAME: "eth9" }, ran: first.CNI_NETNS },
+  },
+  { what: "the path is made once", before: ["ADD", "failing DEL"], at: uuid, ran: uuid },
+])("the DEL of a sandbox passes $ran if $what", async ({ before, del, at, ran }) => {
+  const env = { ...first, CNI_NETNS: at ?? first.CNI_NETNS };
+  const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp")] } });
+  for (const each of [env.CNI_NETNS, netns]) lab.kernel.addNamespace(each);
+  for (const call of before) {
+    const command = call.split(" ").find((word) => /^[A-Z]+$/.test(word)) ?? "";
+    const where = call === "ADD elsewhere" ? { CNI_NETNS: netns } : {};
+    if (call === "failing DEL") lab.plugins.script("ptp DEL", failed(11, "busy"));
+    await lab.call(command, { env: { ...env, ...where } });
+    lab.plugins.unscript("ptp DEL");
+  }
+  lab.kernel.removeLink(env.CNI_NETNS, "eth0");
+  const second = { ...env, CNI_CONTAINERID: "second" };
+  expect(await lab.add({ env: second })).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  expect(await lab.del({ env: { ...env, ...del } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
+});
+
 /** A sandbox whose DEL failed, and what is at the path of its namespace when that is repeated. */
 interface Reuse {
   readonly what: string;

@@ -1,7 +1,7 @@
 import type { CallContext } from "#engine/call/call-context.ts";
 import { netlinkTransport } from "#engine/call/sandbox.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge, mayRun } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
 import { isOwnNamespace } from "./own-namespace.ts";
 
@@ -19,24 +19,54 @@ export const insistingOnInterface: ReadonlySet<string> = new Set(["host-device",
  */
 export const leavingNothingOutside: ReadonlySet<string> = new Set(["sbr"]);
 
+/** The end of a path that a runtime makes for one sandbox only. */
+const madeOnce = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
 /**
  * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's
  * namespace is gone. With a stale path `host-device` always fails, and `sbr` creates a file there.
  * A namespace that cannot be opened at the moment may still be the sandbox's.
  *
- * The path of a process leads to another container's namespace once the kernel has used the
+ * A path may be another sandbox's by now: the runtime has used it again, and repeats a DEL. The path
+ * of a process leads to another container's namespace once the kernel has used the
  * process's number again. It counts as gone unless the record proves that it is the process of the
  * ADD. Without a record, or with one of an earlier release, nothing proves that.
  */
-export function netnsForDel(
-  { netnsState, netnsProcess }: CallContext,
-  netns: string,
-  record?: Pick<AttachmentRecord, "netns" | "netnsProcess">,
-): string {
-  if (netnsState !== "ok" && netnsState !== "unknown") return "";
-  if (netnsProcess === undefined) return netns;
-  const isSame = record?.netns === netns && record.netnsProcess === netnsProcess;
-  return isSame && netnsProcess !== "" ? netns : "";
+export async function netnsForDel(
+  ctx: CallContext,
+  sandbox: Pick<AttachmentRecord, "containerId" | "ifName" | "netns">,
+  record?: AttachmentRecord,
+): Promise<string> {
+  const { netnsState, netnsProcess } = ctx;
+  const { netns } = sandbox;
+  if (netns === "" || (netnsState !== "ok" && netnsState !== "unknown")) return "";
+  const isRecorded = record?.netns === netns;
+  if (netnsProcess !== undefined)
+    return isRecorded && netnsProcess !== "" && record.netnsProcess === netnsProcess ? netns : "";
+  if (isRecorded && madeOnce.test(netns)) return netns;
+  return (await isOfAnother(ctx, sandbox, record)) ? "" : netns;
+}
+
+/**
+ * Whether another sandbox that may run is recorded at the path, with an interface of the same name:
+ * one that was attached later, or any if nothing says that the path was ever this sandbox's.
+ */
+async function isOfAnother(
+  { deps }: CallContext,
+  { containerId, ifName, netns }: Pick<AttachmentRecord, "containerId" | "ifName" | "netns">,
+  record: AttachmentRecord | undefined,
+): Promise<boolean> {
+  const compare = byAge(deps.bootId());
+  const names = [ifName, ...(record?.attachments ?? []).map((each) => each.ifName)];
+  const { records } = await deps.records.list({ containing: JSON.stringify(netns) });
+  return records.some(
+    (each) =>
+      each.netns === netns &&
+      each.containerId !== containerId &&
+      mayRun(each) &&
+      (record?.netns !== netns || compare(each, record) > 0) &&
+      each.attachments.some((attachment) => names.includes(attachment.ifName)),
+  );
 }
 
 /**
