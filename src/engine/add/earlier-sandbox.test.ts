@@ -12,6 +12,7 @@ const at = (path: string) => ({ ...web, env: { CNI_NETNS: path, PLEXUS_NETNS: "o
 function useAgain({ kernel }: EngineLab): void {
   kernel.addNamespace(byProcess);
   kernel.addLink(byProcess, "eth0");
+  kernel.setMac(byProcess, "eth0", "02:00:00:00:00:99");
 }
 
 /** The new namespace has an interface of the name of its second one. */
@@ -54,8 +55,15 @@ test.each<{
   },
 );
 
-test.each<{ what: string; code: number; present?: string; change?: (lab: EngineLab) => void }>([
+test.each<{
+  what: string;
+  code: number;
+  earlier?: string;
+  present?: string;
+  change?: (lab: EngineLab) => void;
+}>([
   { what: "in its namespace", code: 103 },
+  { what: "whose process runs", code: 103, earlier: byProcess, present: newNetns },
   {
     what: "of which only the last interface is left",
     code: 103,
@@ -76,9 +84,11 @@ test.each<{ what: string; code: number; present?: string; change?: (lab: EngineL
     code: 6,
     change: ({ records }) => records.cutOff(sandbox),
   },
-])("add() leaves an earlier sandbox alone $what", async ({ code, present = netns, change }) => {
+])("add() leaves an earlier sandbox alone $what", async (scene) => {
+  const { code, earlier = netns, present = netns, change } = scene;
   const lab = podLab("a");
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  lab.kernel.addNamespace(earlier);
+  expect(await lab.add(at(earlier))).toMatchObject({ exitCode: 0 });
   lab.plugins.calls.length = 0;
   if (present !== netns) lab.kernel.addNamespace(present);
   change?.(lab);

@@ -2,6 +2,7 @@ import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { linksOfCall, sandboxLinks } from "#engine/call/sandbox.ts";
+import { isPresent } from "#engine/del/chain/own-namespace.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
 import { loadStored } from "#engine/del/stored.ts";
@@ -39,11 +40,12 @@ async function isReplaced(
 ): Promise<boolean> {
   const names = attachments.map(({ ifName }) => ifName);
   if (!(await isFree(ctx, request, names))) return false;
-  // A container has one process that its runtime names, and a process ID is used again.
-  if (netns.startsWith("/proc/")) return true;
   try {
     const links = await sandboxLinks(ctx, netns);
-    return !links.some(({ name }) => names.includes(name));
+    // A process ID is used again: only the MAC address tells one container's interface from another's.
+    return netns.startsWith("/proc/")
+      ? !attachments.some((each) => isPresent(each, links))
+      : !links.some(({ name }) => names.includes(name));
   } catch (error) {
     if (error instanceof NetnsError) return true;
     throw error;

@@ -30,7 +30,7 @@ export async function isOwnNamespace(ctx: CallContext, record: AttachmentRecord)
   const names = later.flatMap(({ attachments }) => attachments.map(({ ifName }) => ifName));
   if (left.some(({ ifName }) => names.includes(ifName))) return false;
   const links = await linksAt(ctx, record);
-  if (left.some((each) => interfacesOf(each).some((own) => isAmong(links, own)))) return true;
+  if (left.some((each) => isPresent(each, links))) return true;
   if (left.every(hasKnownMac)) return false;
   return others.length === 0 && !isUnknown && signOfBoot(record, ctx.deps) === undefined;
 }
@@ -54,6 +54,11 @@ async function linksAt(ctx: CallContext, { netns }: AttachmentRecord): Promise<L
     if (error instanceof NetnsError) return [];
     throw error;
   }
+}
+
+/** Whether an interface of an attachment is there, by name and MAC address. */
+export function isPresent(attachment: RecordedAttachment, links: readonly Link[]): boolean {
+  return interfacesOf(attachment).some((own) => isAmong(links, own));
 }
 
 function interfacesOf({ result }: RecordedAttachment): JsonObject[] {
