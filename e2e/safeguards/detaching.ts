@@ -130,8 +130,16 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "the path of a process leads only to the process of the ADD",
     file: "src/engine/del/chain/netns.ts",
-    find: "if (netnsProcess === undefined) return netns;",
-    replace: 'if (netnsProcess !== "") return netns;',
+    find: 'return isRecorded && netnsProcess !== "" && record.netnsProcess === netnsProcess ? netns : "";',
+    replace: "return netns;",
+    properties: ["never what runs", "as requested"],
+    isSlow: true,
+  },
+  {
+    name: "a late DEL leaves the interface of the sandbox that has its path",
+    file: "src/engine/del/chain/netns.ts",
+    find: 'return (await isOfAnother(ctx, sandbox, record)) ? "" : netns;',
+    replace: "return netns;",
     properties: ["never what runs", "as requested"],
     isSlow: true,
   },

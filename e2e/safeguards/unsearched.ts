@@ -37,6 +37,9 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
   "None of 12,000 histories stops plexusd until another process has attached its container again": [
     "a call changes only the record that it has created or read",
   ],
+  "No runtime of the model repeats a DEL after it has used the path of the sandbox again": [
+    "a late DEL leaves the interface of the sandbox that has its path",
+  ],
   "No property counts the attempts": ["a leftover is retried with backoff"],
   "No plugin of the model leaves its link behind and succeeds": [
     "a repeated DEL of a detached sandbox detaches no further networks",
