@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { isPlainName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
@@ -12,15 +11,6 @@ export interface PluginConf {
   readonly capabilities: Readonly<Record<string, boolean>>;
   /** The whole object as written. */
   readonly raw: JsonObject;
-}
-
-/**
- * Whether two configurations are the same plugin. Agents name theirs, and may change its settings.
- * Others of one type may be there twice, with different settings.
- */
-export function isSamePlugin(a: JsonObject, b: JsonObject): boolean {
-  if (a.type !== b.type) return false;
-  return typeof a.name === "string" ? a.name === b.name : isDeepStrictEqual(a, b);
 }
 
 /** Reads one plugin's configuration. @throws CniError 6 for invalid JSON, 7 for wrong fields */

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdir, readFile, rename, rm, stat, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { isSamePlugin } from "#cni/conf/plugin-conf.ts";
+import { isSamePlugin } from "#cni/conf/same-plugin.ts";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
 import { makeNode, type Node, quick } from "#daemon/cni-conf/testing/node.ts";
 import { omittedPluginsOf } from "#engine/config.ts";

@@ -1,5 +1,6 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
-import { isSamePlugin, type PluginConf } from "#cni/conf/plugin-conf.ts";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
+import { isSamePlugin } from "#cni/conf/same-plugin.ts";
 import type { OmittedPlugin } from "#engine/config.ts";
 
 /*

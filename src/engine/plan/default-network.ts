@@ -8,7 +8,7 @@ import {
   toJson,
 } from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
-import { isSamePlugin } from "#cni/conf/plugin-conf.ts";
+import { isSamePlugin } from "#cni/conf/same-plugin.ts";
 import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
