@@ -38,6 +38,11 @@ export class Disk {
   readonly watchers = new Set<(path: string) => void>();
 
   constructor() {
+    this.#installDirectories();
+  }
+
+  /** Those that every node has, also empty ones, which the log of the disk does not keep. */
+  #installDirectories(): void {
     for (const path of ["/var/lib/plexus", "/var/lib/cni", "/var/lib/cni/results"])
       this.#files.installDirectory(path);
   }
@@ -200,6 +205,7 @@ export class Disk {
       ? (items) => items[0] as (typeof items)[number]
       : (items) => random.pick(items);
     const survives = this.#files.restart(lostAtUs, pick);
+    this.#installDirectories();
     this.unsynced.clear();
     ground().note(() => `disk: of what was not synced: ${survives}`);
   }
