@@ -165,7 +165,7 @@ else ifeq ($(SUITE),scale)
 e2e: deps
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	node e2e/scale/main.ts $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(WRITE),--write)
-	vitest run --project unit src/cli/node/uninstall-cluster.test.ts -t "5,000 nodes"
+	vitest run --project unit src/cli/node/uninstall-cluster.test.ts
 else
 e2e:
 	$(error SUITE=$(SUITE): `make help` lists the suites)

@@ -279,7 +279,8 @@ static void exclude_docker(struct call *call)
 	print(path, sizeof path, "%s/docker", call->state_dir);
 	int docker = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); /* an engine may make links */
 	print(path, sizeof path, "%s/docker/records", call->state_dir);
-	call->docker_lock = openat(docker, "records", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (docker >= 0)
+		call->docker_lock = openat(docker, "records", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	close(docker);
 	while (call->docker_lock >= 0 && flock(call->docker_lock, LOCK_EX | LOCK_NB)) {
 		if (!ms_until(deadline))

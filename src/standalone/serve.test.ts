@@ -56,7 +56,8 @@ async function call(
     containerId = "c1",
     conf: confExtra = {},
     args = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web",
-  }: { containerId?: string; conf?: object; args?: string } = {},
+    netns = "/run/netns/c1",
+  }: { containerId?: string; conf?: object; args?: string; netns?: string } = {},
 ): Promise<{ exitCode: number; json: JsonObject }> {
   const [engineEnd, shimEnd] = duplexPair();
   const logger = new FakeLogger();
@@ -91,7 +92,7 @@ async function call(
   const env = {
     CNI_COMMAND: command,
     CNI_CONTAINERID: containerId,
-    CNI_NETNS: "/run/netns/c1",
+    CNI_NETNS: netns,
     PLEXUS_LINKS: "lo/eth0/",
     CNI_IFNAME: "eth0",
     CNI_PATH: "/opt/cni/bin",
@@ -277,7 +278,8 @@ test("a DEL opens as many records on a node with many pods as on one with few", 
   await store.flush();
   for (const id of ["c1", "earlier"]) await chmod(join(stateDir, `${id}@eth0.record`), 0o1600);
   const opened = observeOpenedRecords();
-  expect(await call("DEL")).toMatchObject({ exitCode: 0 });
+  // A path that may be used again is looked for in all.
+  expect(await call("DEL", { netns: "" })).toMatchObject({ exitCode: 0 });
   const isOther = (name: string): boolean => name.startsWith("other");
   expect(opened.filter(isOther).length).toBeLessThanOrEqual(2 * sampleMax);
   expect(opened.length).toBeLessThan(50);

@@ -103,6 +103,16 @@ test("starts pods, lets each probe the others, prints the report, and deletes th
   expect(deleted(calls)).toHaveLength(1);
 });
 
+test("a definition cannot add to the objects that the test makes", async () => {
+  const resourceName = "x: 1} }\n---\nkind: ClusterRoleBinding";
+  const { exitCode, stderr, calls } = await run(["lan", "-n", "shop"], { resourceName });
+  expect({ exitCode, stderr }).toEqual({
+    exitCode: 2,
+    stderr: expect.stringMatching("resourceName"),
+  });
+  expect(calls.filter((call) => call.includes("create"))).toEqual([]);
+});
+
 test("the pods may be in another namespace than the network", async () => {
   const { exitCode, stderr, calls } = await run(["shop/lan", "-n", "other", "--image=plexus:1"]);
   expect(exitCode, stderr).toBe(0);
