@@ -60,9 +60,9 @@ export async function isOfEarlierBoot(
 const readingsMs = 1000;
 
 /**
- * The sign that a record's boot ID gives. An unknown one ("") gives none, nor does that of a boot
- * which began at the same time: a process in another container reads another boot ID, and perhaps
- * does not see the namespaces either, so both signs would have one cause.
+ * The sign that a record's boot ID gives. An unknown one ("") gives none. Nor does another one if
+ * both boots began at the same time: a process in another container reads another boot ID, and
+ * perhaps does not see the namespaces either, so both signs would have one cause.
  */
 export function signOfBoot(
   record: Pick<AttachmentRecord, "bootId" | "createdAt" | "clockMs">,
