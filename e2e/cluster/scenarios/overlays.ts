@@ -73,15 +73,17 @@ export function overlayScenarios(scene: () => Scene): void {
     });
   });
 
-  test("the reference plugins that the node lacks are installed, others stay, and uninstalling removes them", async (context) => {
+  test("the reference plugins that the node lacks are installed, others stay, and uninstalling keeps all", async (context) => {
     skipGiven(context);
     const { target } = scene();
     const { node, directory } = ownCluster(scene());
+    const installed = `${bin}/.plexus-reference-plugins`;
     const listPlugins = async (): Promise<string[]> =>
       (await target.inNode(["sh", "-c", `cd ${bin} && sha256sum $(ls -A)`])).trim().split("\n");
     await target.inNode(["mv", `${bin}/macvlan`, "/root/macvlan"]);
     onTestFinished(async () => {
       await target.inNode(["mv", "/root/macvlan", `${bin}/macvlan`]);
+      await target.inNode(["rm", "-f", installed]);
       await installPlexus(target);
     });
     const before = (await listPlugins()).filter((line) => !/ plexus$/.test(line));
@@ -100,7 +102,12 @@ export function overlayScenarios(scene: () => Scene): void {
 
     const from = { plexus: referencePlugins, uninstaller: "deploy/uninstall" };
     await uninstallPlexus(target, from);
-    expect(await listPlugins()).toEqual(before);
+    const after = await listPlugins();
+    const own = (await target.inNode(["cat", installed])).trim().split("\n");
+    expect(own).toEqual([expect.stringMatching(/ macvlan$/)]);
+    expect(after).toEqual(expect.arrayContaining([...before, ...own]));
+    // The list itself.
+    expect(after).toHaveLength(before.length + own.length + 1);
   });
 }
 

@@ -11,6 +11,7 @@ import {
   rm,
   stat,
   symlink,
+  utimes,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -87,9 +88,14 @@ test("installFile() replaces an executable that is running", async () => {
 
 test("installFile() removes temporary files of an interrupted run, and keeps the file if it fails", async () => {
   const { from, to, bin } = await scratch();
-  await writeFile(join(bin, ".plexus.0123456789ab.tmp"), "half");
-  await writeFile(join(bin, ".other.0123456789ab.tmp"), "not ours");
+  const temporary = [".plexus.0123456789ab.tmp", ".other.0123456789ab.tmp"];
+  for (const name of temporary) {
+    await writeFile(join(bin, name), "half");
+    await utimes(join(bin, name), 0, 0);
+  }
+  const beingWritten = ".plexus.ba9876543210.tmp";
+  await writeFile(join(bin, beingWritten), "of an installation at the same time");
   await installFile(from, to);
   await expect(installFile(`${from}.missing`, to)).rejects.toThrow("ENOENT");
-  expect((await readdir(bin)).sort()).toEqual([".other.0123456789ab.tmp", "plexus"]);
+  expect((await readdir(bin)).sort()).toEqual([temporary[1], beingWritten, "plexus"]);
 });

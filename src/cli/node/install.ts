@@ -10,9 +10,12 @@ import { mergeConfigFiles, readConfigFiles } from "#daemon/config/config-files.t
 import { errorMessage } from "#lib/error-message.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { listPluginDirs } from "./plugin-dirs.ts";
+
+const interruptedMs = 60_000;
 
 /** `plexusctl install`: what the DaemonSet's init container runs. */
 export const installCommand = command({
@@ -122,9 +125,13 @@ async function isInstalled(path: string, digest: string): Promise<boolean> {
   return (await sha256OfFile(path)) === digest;
 }
 
-/** Removes the files of an interrupted installation. */
+/** Removes the files of an interrupted installation. One that was just written may be in use. */
 async function sweepTemporaries(to: string): Promise<void> {
   const names = await readdir(dirname(to));
-  const leftovers = names.filter((name) => targetOfTemporaryName(name) === basename(to));
-  await Promise.all(leftovers.map((name) => rm(join(dirname(to), name), { force: true })));
+  for (const name of names.filter((each) => targetOfTemporaryName(each) === basename(to))) {
+    const path = join(dirname(to), name);
+    const file = await ifPresent(lstat(path));
+    if (file !== undefined && Date.now() - file.mtimeMs > interruptedMs)
+      await rm(path, { force: true });
+  }
 }

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { appendFile, lstat, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type CliStreams, command, ExitCode } from "#cli/command.ts";
 import { commonFlags, textFlag } from "#cli/flags.ts";
@@ -7,7 +7,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { installFile, sha256OfFile } from "./install.ts";
 
-/** The checksums of the plugins that Plexus has installed, beside them; `sha256sum --check` reads the file. */
+/** The checksums of the plugins that Plexus has installed, beside them, as `sha256sum --check` reads them. */
 const listName = ".plexus-reference-plugins";
 
 /** `plexusctl install-plugins`: what the init container of deploy/components/reference-plugins runs. */
@@ -15,119 +15,107 @@ export const installPluginsCommand = command({
   name: "install-plugins",
   summary: "copy the reference plugins that the node lacks: what an init container runs",
   description: `Copies the image's reference plugins into the node's plugin directory. A plugin that is there stays,
-unless this command has installed it: ${listName} lists the checksums of what it installed, and
-uninstall removes that.`,
+unless this command has installed it: ${listName} lists the checksums of what it installed.
+Uninstalling Plexus keeps both.`,
   flags: {
     from: textFlag("DIR", "where the plugins are", join(defaultPaths.imageDir, "plugins")),
     "bin-dir": commonFlags.binDir,
   },
   async run({ flags }, output) {
-    const names = await ifPresent(readdir(flags.from));
+    const { from, "bin-dir": to } = flags;
+    const names = await ifPresent(readdir(from));
     if (names === undefined)
       throw new Error(
-        `the image has no plugins in ${flags.from}: use that of a release whose tag ends in -plugins, or build it with PLUGINS=1`,
+        `the image has no plugins in ${from}: use that of a release whose tag ends in -plugins, or build it with PLUGINS=1`,
       );
-    await mkdir(flags["bin-dir"], { recursive: true, mode: 0o755 });
-    await installPlugins(flags.from, { names: names.toSorted(), to: flags["bin-dir"], output });
+    await mkdir(to, { recursive: true, mode: 0o755 });
+    const listed = await currentLines(to);
+    for (const name of names.toSorted()) {
+      const result = await installPlugin(name, { from, to, listed });
+      output.out(`${join(to, name)}: ${result}`);
+    }
     return ExitCode.Done;
   },
 });
 
 interface Installation {
-  readonly names: readonly string[];
+  readonly from: string;
   readonly to: string;
-  readonly output: CliStreams;
+  /** The lines of the plugins that Plexus installed. */
+  readonly listed: readonly string[];
 }
 
-async function installPlugins(from: string, { names, to, output }: Installation): Promise<void> {
-  const before = await readList(to);
-  const [added, replaced]: [string[], string[]] = [[], []];
-  for (const name of names) {
-    const present = await checksumLine(to, name);
-    if (present === undefined) added.push(name);
-    else if (before.includes(present)) replaced.push(name);
-    else output.out(`${join(to, name)}: kept, because Plexus did not install it`);
+async function installPlugin(
+  name: string,
+  { from, to, listed }: Installation,
+): Promise<"installed" | "kept, because Plexus did not install it" | "unchanged"> {
+  const kept = "kept, because Plexus did not install it";
+  const [source, target] = [join(from, name), join(to, name)];
+  const line = lineOf(name, await sha256OfFile(source));
+  if ((await ifPresent(lstat(target))) === undefined) {
+    try {
+      await installFile(source, target, { isNew: true });
+    } catch (error) {
+      // Another program may be installing the same plugins at this moment.
+      if ((error as NodeJS.ErrnoException).code === "EEXIST") return kept;
+      throw error;
+    }
+    // After a crash before this line, the plugin is never upgraded: it may be another program's.
+    await addLine(to, line);
+    return "installed";
   }
-  const lines = await Promise.all([...added, ...replaced].map((name) => checksumLine(from, name)));
-  const planned = lines.filter((line) => line !== undefined);
-  // First the list, so that a plugin is never without its line.
-  await writeList(to, [...before, ...planned]);
-  for (const name of [...added, ...replaced]) {
-    const isNew = added.includes(name);
-    const result = await installFile(join(from, name), join(to, name), { isNew }).catch(ifExists);
-    output.out(`${join(to, name)}: ${result}`);
-  }
-  // A plugin that another program put there meanwhile, or that this image lacks.
-  const after = await Promise.all([...before, ...planned].map((line) => isCurrent(to, line)));
-  await writeList(
-    to,
-    [...before, ...planned].filter((_, index) => after[index]),
+  const present = await lineAt(to, name);
+  if (present === undefined || !listed.includes(present)) return kept;
+  // First the line, so that Plexus recognises the plugin after a crash.
+  if (present !== line) await addLine(to, line);
+  return installFile(source, target);
+}
+
+/**
+ * Says which plugins of Plexus stay on the node. No sign shows that they are not in use: container
+ * runtimes and other plugins execute some that no configuration names, and running pods need theirs
+ * to be detached.
+ */
+export async function reportPlugins(binDir: string, output: CliStreams): Promise<void> {
+  const names = (await currentLines(binDir)).map(nameOf).toSorted();
+  if (names.length === 0) return;
+  output.out(
+    `${join(binDir, listName)}: kept, with the reference plugins that it lists, because others may use them: ${names.join(", ")}`,
   );
 }
 
-/** An agent of the primary CNI may be installing the same plugins at this moment. @throws any other error */
-function ifExists(error: unknown): string {
-  if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  return "kept, because another program has just installed it";
-}
-
-/** Removes the plugins that Plexus installed, except those that a configuration of another CNI names. */
-export async function removePlugins(
-  {
-    binDir,
-    cniConfDir,
-    primaryDir,
-  }: Readonly<Record<"binDir" | "cniConfDir" | "primaryDir", string>>,
-  output: CliStreams,
-): Promise<void> {
-  const confs = await Promise.all([...new Set([cniConfDir, primaryDir])].map(readFiles));
-  const kept: string[] = [];
-  for (const line of await readList(binDir)) {
-    const path = join(binDir, nameOf(line));
-    if (!(await isCurrent(binDir, line))) continue;
-    if (confs.flat().some((text) => text.includes(JSON.stringify(nameOf(line))))) {
-      output.out(
-        `${path}: kept, because a configuration in ${cniConfDir} or ${primaryDir} names it`,
-      );
-      kept.push(line);
-    } else {
-      await rm(path);
-      output.out(`${path}: removed`);
-    }
-  }
-  await writeList(binDir, kept);
-}
-
-async function readFiles(dir: string): Promise<string[]> {
-  const names = (await ifPresent(readdir(dir))) ?? [];
-  return Promise.all(names.map((name) => readFile(join(dir, name), "utf8").catch(() => "")));
-}
-
-async function readList(dir: string): Promise<string[]> {
-  const text = (await ifPresent(readFile(join(dir, listName), "utf8"))) ?? "";
-  return text.split("\n").filter((line) => /^[0-9a-f]{64} {2}[\w-]+$/.test(line));
-}
-
-async function writeList(dir: string, lines: readonly string[]): Promise<void> {
+/**
+ * The lines of plugins that are as Plexus installed them. The others leave the list: another program
+ * may install a file with the same bytes later.
+ */
+async function currentLines(dir: string): Promise<string[]> {
   const path = join(dir, listName);
-  if (lines.length === 0) return rm(path, { force: true });
-  await atomicWrite(path, `${[...new Set(lines)].toSorted(byName).join("\n")}\n`, { mode: 0o644 });
+  const text = (await ifPresent(readFile(path, "utf8"))) ?? "";
+  const lines = text.split("\n").filter((line) => /^[0-9a-f]{64} {2}[\w-]+$/.test(line));
+  const found = await Promise.all(lines.map((line) => lineAt(dir, nameOf(line))));
+  const current = [...new Set(lines.filter((line, index) => line === found[index]))];
+  const next = current.map((line) => `${line}\n`).join("");
+  if (next === "") await rm(path, { force: true });
+  else if (next !== text) await atomicWrite(path, next, { mode: 0o644 });
+  return current;
 }
 
-function byName(one: string, other: string): number {
-  return nameOf(one).localeCompare(nameOf(other));
+/** Appends, so that no line gets lost when two pods of Plexus install at the same time. */
+async function addLine(dir: string, line: string): Promise<void> {
+  await appendFile(join(dir, listName), `${line}\n`, { mode: 0o644, flush: true });
+}
+
+/** The line of the file that is there; undefined if there is none, or something else. */
+async function lineAt(dir: string, name: string): Promise<string | undefined> {
+  const path = join(dir, name);
+  const isFile = (await ifPresent(lstat(path)))?.isFile() === true;
+  return isFile ? lineOf(name, await sha256OfFile(path)) : undefined;
+}
+
+function lineOf(name: string, checksum: string): string {
+  return `${checksum}  ${name}`;
 }
 
 function nameOf(line: string): string {
   return line.slice(line.lastIndexOf(" ") + 1);
-}
-
-async function isCurrent(dir: string, line: string): Promise<boolean> {
-  return (await checksumLine(dir, nameOf(line))) === line;
-}
-
-/** A file's line in the list; undefined if there is no file. */
-async function checksumLine(dir: string, name: string): Promise<string | undefined> {
-  const checksum = await ifPresent(sha256OfFile(join(dir, name)));
-  return checksum && `${checksum}  ${name}`;
 }

@@ -8,7 +8,7 @@ import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { isSocketFileName, parseStateFileName } from "#lib/files/state-files.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { removePluginDirs } from "./plugin-dirs.ts";
-import { removePlugins } from "./reference-plugins.ts";
+import { reportPlugins } from "./reference-plugins.ts";
 
 /** Where Plexus keeps its files on a node. */
 export interface UninstallPaths extends HandBackPaths {
@@ -43,7 +43,7 @@ export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams)
   await removeWithDirectory(standaloneDir, isStandalone, output);
   const state = await stateFilesIn(paths.stateDir);
   await removeWithDirectory(paths.stateDir, (name) => state.includes(name), output);
-  await removePlugins(paths, output);
+  await reportPlugins(paths.binDir, output);
   const executables: readonly string[] = Object.values(executableNames);
   await removeFiles(paths.binDir, (name) => executables.includes(name), output);
 }

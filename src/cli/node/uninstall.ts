@@ -17,12 +17,13 @@ import { removeNodeFiles, type UninstallPaths } from "./uninstall-steps.ts";
 /** `plexusctl uninstall`: what deploy/uninstall runs on every node. */
 export const uninstallCommand = command({
   name: "uninstall",
-  summary: "hand the node back to its primary CNI and remove everything of Plexus",
+  summary: "hand the node back to its primary CNI and remove Plexus",
   description: `Checks that plexusd does not run, that no sandbox needs Plexus to be detached, that no
 other list calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches
 sandboxes with only the default network, except with CRI-O, which remembers which plugin attached
-them. Then removes ${plexusConfName}, the socket, the state and the executables. Files that do not
-exist are no error, so that it can be repeated; state without the executables is one.`,
+them. Then removes ${plexusConfName}, the socket, the state and the executables; reference plugins
+that install-plugins installed stay. Files that do not exist are no error, so that it can be repeated;
+state without the executables is one.`,
   flags: {
     check: switchFlag("only check whether the node could be handed back; plexusd may run"),
     force: switchFlag("even if sandboxes are attached or there is no usable primary CNI"),
@@ -76,7 +77,7 @@ exist are no error, so that it can be repeated; state without the executables is
   },
 });
 
-/** Hands the node back to its primary CNI, and removes everything of Plexus. */
+/** Hands the node back to its primary CNI, and removes Plexus. */
 async function uninstall(
   paths: UninstallPaths,
   options: Readonly<{ primary: string | undefined; view: HostView; output: CliStreams }>,
