@@ -72,7 +72,7 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
 }
 
 const refused = (what: string): string =>
-  `echo 'Error from server (Forbidden): pods is forbidden: ${what}' >&2; exit 1`;
+  `echo 'Error from server (Forbidden): pods is forbidden: User "jane" cannot ${what} it' >&2; exit 1`;
 
 test("a pod without a namespace is in the namespace of kubectl's context", async () => {
   const { exitCode, stdout } = await run(["explain", "web"]);
@@ -419,6 +419,8 @@ test.each([
   [["test", "lan", "--cleanup"], "usage: kubectl plexus test NETWORK | --cleanup"],
   [["test", "lan", "--nodes", "all"], "--nodes must be a number from 2, not 'all'"],
   [["test", "lan", "--timeout=0"], "--timeout must be a number from 1, not '0'"],
+  [["test", "lan", "--timeout=08"], "--timeout must be a number from 1, not '08'"],
+  [["test", "lan", "--timeout=-5"], "--timeout must be a number from 1, not '-5'"],
   [
     ["restart"],
     "unknown command restart; there are explain refresh doctor records test version sysdump forget",

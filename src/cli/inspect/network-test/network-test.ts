@@ -5,7 +5,7 @@ import { outputFlag, print } from "#cli/output-format.ts";
 import { answerProbes } from "./answer.ts";
 import { type Probe, probePods } from "./probe.ts";
 import { report, reportText } from "./report.ts";
-import { type PodList, testPods } from "./test-pods.ts";
+import { type PodList, startedPods, testPods } from "./test-pods.ts";
 
 const flags = {
   network: textFlag("NAMESPACE/NAME", "the network"),
@@ -17,7 +17,8 @@ export const networkTestCommand = command({
   positionals: "answer|probe|report",
   summary: "test a network from inside of its pods",
   description: `kubectl plexus test runs it. answer answers the probes of other pods. probe tests them from this pod: stdin has
-what kubectl get pods -o json prints, stdout gets JSON. report prints the result: stdin has {"pods": …, "probes": […]}.`,
+what kubectl get pods -o json prints, stdout gets JSON. report prints the result: stdin has
+{"started": ["POD", …], "pods": …, "probes": […]}.`,
   flags,
   failsWhen: "the report has a problem",
   async run(line, output, stopping) {
@@ -40,9 +41,17 @@ async function probe({ flags: { network } }: Line, output: CliStreams): Promise<
 }
 
 async function printReport({ flags }: Line, output: CliStreams): Promise<ExitCode> {
-  type Input = { readonly pods: PodList; readonly probes: readonly (readonly Probe[])[] };
-  const { pods, probes } = await readInput<Input>(output);
-  const value = report(flags.network, testPods(pods, flags.network), probes.flat());
+  interface Input {
+    readonly started: readonly string[];
+    readonly pods: PodList;
+    readonly probes: readonly (readonly Probe[])[];
+  }
+  const { started, pods, probes } = await readInput<Input>(output);
+  const value = report(
+    flags.network,
+    startedPods(started, testPods(pods, flags.network)),
+    probes.flat(),
+  );
   print(output, flags.output, { value, text: () => reportText(value) });
   return value.passed ? ExitCode.Done : ExitCode.Failed;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Finding, Probe } from "./probe.ts";
 import { report, reportText } from "./report.ts";
-import { type TestPod, testPods } from "./test-pods.ts";
+import { startedPods, type TestPod, testPods } from "./test-pods.ts";
 
 function pod(name: string, node: string, ...addresses: string[]): TestPod {
   return { name, node, interface: "net1", mac: "02:00:00:00:00:01", addresses };
@@ -60,7 +60,7 @@ test("reportText() shows of many probes only the bad ones", () => {
 
 test("report() fails with pods without addresses, and with those that are not attached", () => {
   const others = [pod("c", "node-1"), { ...pod("d", "node-1"), interface: "", mac: "" }];
-  const failed = report("shop/lan", [...pods, ...others], [probe("a", "b")]);
+  const failed = report("shop/lan", [...pods, ...others], [probe("a", "b"), probe("b", "a")]);
   expect(failed.passed).toBe(false);
   const lines = reportText(failed);
   expect(lines).toContain("d    node-1  -          -                  -");
@@ -70,13 +70,28 @@ test("report() fails with pods without addresses, and with those that are not at
   ]);
 });
 
+test("report() fails with pods that were deleted before or during the test", () => {
+  const before = startedPods(["a", "b", "c"], pods);
+  const failed = report("shop/lan", before, [probe("a", "b"), probe("b", "a")]);
+  expect(failed.passed).toBe(false);
+  const lines = reportText(failed);
+  expect(lines).toContain("c    -       -          -                  -");
+  expect(lines.slice(-2)).toEqual([
+    "network shop/lan: PROBLEM, 2 of 2 tests passed between 2 pods on 2 nodes",
+    expect.stringMatching(/^NotAttached: /),
+  ]);
+  const during = report("shop/lan", pods, [probe("a", "b")]);
+  expect(during.passed).toBe(false);
+  expect(reportText(during).at(-1)).toMatch(/^NotTested: /);
+});
+
 test("report() does not pass without a probe, and says if nothing was tested between nodes", () => {
   expect(report("shop/lan", [pod("a", "node-1", "10.1.0.1")], []).passed).toBe(false);
   const near = [pod("a", "node-1", "10.1.0.1"), pod("b", "node-1", "10.1.0.2")];
-  const passed = report("shop/lan", near, [probe("a", "b")]);
+  const passed = report("shop/lan", near, [probe("a", "b"), probe("b", "a")]);
   expect(passed.passed).toBe(true);
   expect(reportText(passed).at(-1)).toBe(
-    "network shop/lan: ok, 1 of 1 tests passed between 2 pods on one node, so none between nodes",
+    "network shop/lan: ok, 2 of 2 tests passed between 2 pods on one node, so none between nodes",
   );
 });
 

@@ -13,12 +13,15 @@ export interface Report {
   readonly probes: readonly Probe[];
 }
 
-const advice: Readonly<Record<Finding | "NoAddress" | "NotAttached", string>> = {
+const advice: Readonly<Record<Finding | "NoAddress" | "NotAttached" | "NotTested", string>> = {
   DuplicateAddress:
     "pods have the same address. An IPAM plugin that knows only its node, such as host-local, gives the same addresses on every node: give each node a separate range, or use an IPAM plugin for the whole cluster, such as whereabouts, or DHCP",
   NoAddress:
     "pods have no address on the network, so the test cannot reach them: its IPAM must give every pod an address",
-  NotAttached: "pods were not attached to the network; the test has printed why",
+  NotAttached:
+    "pods were not attached to the network, or were deleted before the test; it has printed why",
+  NotTested:
+    "pods did not test the others: they were deleted or evicted, or their nodes do not answer. The test has printed errors; run it again",
   NoAnswer:
     "pods do not reach each other. Networks of bridge and ptp end at the node. For macvlan, ipvlan and VLANs, check that the master interfaces of the nodes are in one segment, and that switch and hypervisor let the pods' MAC addresses and the VLAN pass. Check network policies",
   OtherHostAnswered:
@@ -43,9 +46,10 @@ export function report(
 export function reportText({ network, passed, pods, probes }: Report): string[] {
   const bad = probes.filter(({ finding }) => finding !== "ok");
   const shown = probes.length > shownMax ? bad : probes;
-  const nodes = new Set(pods.map(({ node }) => node)).size;
+  const attached = pods.filter((pod) => pod.interface !== "");
+  const nodes = new Set(attached.map(({ node }) => node)).size;
   const where = nodes === 1 ? "one node, so none between nodes" : `${nodes} nodes`;
-  const count = `${probes.length - bad.length} of ${probes.length} tests passed between ${pods.length} pods on ${where}`;
+  const count = `${probes.length - bad.length} of ${probes.length} tests passed between ${attached.length} pods on ${where}`;
   return [
     ...table(["POD", "NODE", "INTERFACE", "MAC", "ADDRESSES"], pods.map(podRow)),
     "",
@@ -60,7 +64,10 @@ export function reportText({ network, passed, pods, probes }: Report): string[] 
 function findingsOf({ pods, probes }: Pick<Report, "pods" | "probes">): Set<keyof typeof advice> {
   const ofPods = pods.flatMap((pod) => {
     if (pod.interface === "") return "NotAttached";
-    return pod.addresses.length === 0 ? "NoAddress" : [];
+    if (pod.addresses.length === 0) return "NoAddress";
+    const hasTested = probes.some(({ from }) => from === pod.name);
+    const hasTargets = pods.some((other) => other !== pod && other.addresses.length > 0);
+    return hasTargets && !hasTested ? "NotTested" : [];
   });
   return new Set([
     ...ofPods,
@@ -69,7 +76,7 @@ function findingsOf({ pods, probes }: Pick<Report, "pods" | "probes">): Set<keyo
 }
 
 function podRow({ name, node, interface: ifName, mac, addresses }: TestPod): string[] {
-  return [name, node, ifName || "-", mac || "-", addresses.join(",") || "-"];
+  return [name, node || "-", ifName || "-", mac || "-", addresses.join(",") || "-"];
 }
 
 function probeRow({ from, to, address, mtu, finding, detail }: Probe): string[] {

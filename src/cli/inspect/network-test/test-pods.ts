@@ -16,7 +16,7 @@ export interface PodList {
 export interface TestPod {
   readonly name: string;
   readonly node: string;
-  /** Empty if the pod is not attached. */
+  /** Empty if the pod is not attached, or was deleted. */
   readonly interface: string;
   readonly mac: string;
   readonly addresses: readonly string[];
@@ -33,4 +33,18 @@ export function testPods({ items }: PodList, network: string): TestPod[] {
     const { interface: ifName = "", mac = "" } = status ?? {};
     return { name, node: nodeName, interface: ifName, mac, addresses };
   });
+}
+
+/** The pods by the names with which they were started: one that was deleted is not listed. */
+export function startedPods(names: readonly string[], listed: readonly TestPod[]): TestPod[] {
+  return names.map(
+    (name) =>
+      listed.find((pod) => pod.name === name) ?? {
+        name,
+        node: "",
+        interface: "",
+        mac: "",
+        addresses: [],
+      },
+  );
 }
