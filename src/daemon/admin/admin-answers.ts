@@ -98,7 +98,8 @@ export class AdminAnswers {
   async #leftByMultus(): Promise<string[]> {
     const { node, source } = this.#options.cluster;
     if (node === undefined || source.notReadyReason() !== undefined) return [];
-    return multusLeftovers(new HostMultusFiles(defaultPaths.cniStateDir), node.nodePods.list());
+    const files = new HostMultusFiles(defaultPaths.cniStateDir);
+    return multusLeftovers(files, () => node.nodePods.list());
   }
 
   /** What happened to a pod, and why. @throws CniError when the records cannot be listed */

@@ -10,18 +10,47 @@ const read = (name: string): string => readFileSync(new URL(name, recorded), "ut
 const containerId = "a".repeat(64);
 const web = { namespace: "default", name: "web", uid: "u1", annotations: {}, isStatic: false };
 
+const cachedMain = read("results/main-eth0");
+const withoutUid = cachedMain.replaceAll('"K8S_POD_UID"', '"OTHER"');
+
 test.each([
   { when: "its pod runs", pods: [web], left: [] },
   { when: "its pod is gone", pods: [], left: [containerId] },
   { when: "another pod has the name", pods: [{ ...web, uid: "u2" }], left: [containerId] },
   { when: "its pod is static", pods: [{ ...web, uid: "mirror", isStatic: true }], left: [] },
+  { when: "its UID is not cached, and its pod runs", pods: [web], cached: [withoutUid], left: [] },
+  { when: "its UID is not cached", pods: [], cached: [withoutUid], left: [containerId] },
   { when: "nothing is cached of it", pods: [], cached: [], left: [] },
   { when: "its cached result is damaged", pods: [], cached: ["{"], left: [] },
   { when: "its file is damaged", pods: [], networks: "[]", left: [] },
 ])("multusLeftovers() names a container that Multus attached: $when", async (scene) => {
-  const { pods, left, networks = read("networks"), cached = [read("results/main-eth0")] } = scene;
+  const { pods, left, networks = read("networks"), cached = [cachedMain] } = scene;
   const files = new FakeMultusFiles();
   files.sandboxes.set(containerId, networks);
   for (const text of cached) files.cached.set(`main-${containerId}-eth0`, text);
-  expect(await multusLeftovers(files, pods)).toEqual(left);
+  expect(await multusLeftovers(files, () => pods)).toEqual(left);
+});
+
+test.each([undefined, "{"])(
+  "multusLeftovers() finds the pod if the cached result of the first network is %s",
+  async (text) => {
+    const files = new FakeMultusFiles();
+    files.sandboxes.set(containerId, read("networks"));
+    if (text !== undefined) files.cached.set(`main-${containerId}-eth0`, text);
+    files.cached.set(`single-${containerId}-net2`, read("results/single-net2"));
+    expect(await multusLeftovers(files, () => [])).toEqual([containerId]);
+  },
+);
+
+test("multusLeftovers() lists the pods after the files, so that a new pod is none that is gone", async () => {
+  const files = new FakeMultusFiles();
+  files.sandboxes.set(containerId, read("networks"));
+  files.cached.set(`main-${containerId}-eth0`, cachedMain);
+  const pods: (typeof web)[] = [];
+  const readNetworks = files.networks.bind(files);
+  files.networks = async (id) => {
+    pods.push(web);
+    return readNetworks(id);
+  };
+  expect(await multusLeftovers(files, () => pods.slice())).toEqual([]);
 });

@@ -1,36 +1,60 @@
 import { CniError } from "#cni/error.ts";
-import type { Pod, PodIdentity } from "#engine/ports/cluster.ts";
+import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
 import type { MultusFiles } from "#engine/ports/host.ts";
 import { parseCachedAdd } from "#npwg/multus/cached-add.ts";
-import { parseMultusNetworks } from "#npwg/multus/networks-file.ts";
+import { multusIfName, parseMultusNetworks } from "#npwg/multus/networks-file.ts";
 
 /**
  * The containers that Multus attached for pods that are not on the node any more. Plexus detaches one
  * when the runtime calls for it, but a runtime that has forgotten a sandbox does not. A container
  * whose files do not name its pod is none. @throws CniError 5 when the directory cannot be read
  */
-export async function multusLeftovers(files: MultusFiles, pods: readonly Pod[]): Promise<string[]> {
-  const left: string[] = [];
+export async function multusLeftovers(
+  files: MultusFiles,
+  listPods: () => readonly Pod[],
+): Promise<string[]> {
+  const named: [containerId: string, pod: CalledPod][] = [];
   for (const containerId of await files.containers()) {
     const pod = await podOf(files, containerId);
-    if (pod !== undefined && !pods.some((each) => isOf(each, pod))) left.push(containerId);
+    if (pod !== undefined) named.push([containerId, pod]);
   }
-  return left;
+  // After the files: Multus may have attached a pod meanwhile.
+  const pods = listPods();
+  return named.flatMap(([id, pod]) => (pods.some((each) => isOf(each, pod)) ? [] : id));
 }
 
-/** The pod in the CNI_ARGS of the first network; undefined when the files do not have it. */
-async function podOf(files: MultusFiles, containerId: string): Promise<PodIdentity | undefined> {
+/** The pod in the CNI_ARGS of any network; undefined when the files do not have it. */
+async function podOf(files: MultusFiles, containerId: string): Promise<CalledPod | undefined> {
+  const text = (await usable(files.networks(containerId))) ?? "";
+  const options = { source: containerId, cniVersion: "" };
+  const networks = await usable((async () => parseMultusNetworks(text, options))());
+  for (const [index, network] of (networks ?? []).entries()) {
+    const ifName = multusIfName(network, { index, first: "eth0" });
+    const key = { network: network.list.name, containerId, ifName };
+    const pod = await usable(cachedPod(files, key));
+    if (pod !== undefined) return pod;
+  }
+  return undefined;
+}
+
+/** The pod in one file of libcni's cache. Not all runtimes name its UID. */
+async function cachedPod(
+  files: MultusFiles,
+  key: Parameters<MultusFiles["cachedAdd"]>[0],
+): Promise<CalledPod | undefined> {
+  const text = await files.cachedAdd(key);
+  if (text === undefined) return undefined;
+  const args = new Map(parseCachedAdd(text, key).cniArgs);
+  const [namespace, name] = [args.get("K8S_POD_NAMESPACE"), args.get("K8S_POD_NAME")];
+  const uid = args.get("K8S_POD_UID");
+  if (namespace === undefined || name === undefined) return undefined;
+  return { namespace, name, ...(uid ? { uid } : {}) };
+}
+
+/** What a file says; undefined when it is damaged. */
+async function usable<T>(read: Promise<T>): Promise<T | undefined> {
   try {
-    const text = (await files.networks(containerId)) ?? "";
-    const [first] = parseMultusNetworks(text, { source: containerId, cniVersion: "" });
-    if (first === undefined) return undefined;
-    const key = { network: first.list.name, containerId, ifName: first.ifName ?? "eth0" };
-    const cached = await files.cachedAdd(key);
-    const args = new Map(cached === undefined ? [] : parseCachedAdd(cached, key).cniArgs);
-    const [namespace, name] = [args.get("K8S_POD_NAMESPACE"), args.get("K8S_POD_NAME")];
-    const uid = args.get("K8S_POD_UID");
-    if (namespace === undefined || name === undefined || uid === undefined) return undefined;
-    return { namespace, name, uid };
+    return await read;
   } catch (error) {
     if (error instanceof CniError) return undefined;
     throw error;
@@ -38,6 +62,7 @@ async function podOf(files: MultusFiles, containerId: string): Promise<PodIdenti
 }
 
 /** The UID of a static pod is not that of its mirror. */
-function isOf({ namespace, name, uid, isStatic }: Pod, pod: PodIdentity): boolean {
-  return namespace === pod.namespace && name === pod.name && (uid === pod.uid || isStatic);
+function isOf({ namespace, name, uid, isStatic }: Pod, pod: CalledPod): boolean {
+  const isSameName = namespace === pod.namespace && name === pod.name;
+  return isSameName && (pod.uid === undefined || uid === pod.uid || isStatic);
 }

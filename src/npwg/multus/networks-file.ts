@@ -19,6 +19,14 @@ export interface MultusNetwork {
   readonly capabilityArgs: JsonObject;
 }
 
+/** The interface of a network: as requested, else by its position. The runtime names the first. */
+export function multusIfName(
+  { ifName }: MultusNetwork,
+  { index, first }: { readonly index: number; readonly first: string },
+): string {
+  return ifName ?? (index === 0 ? first : `net${index}`);
+}
+
 /** More than any pod has: the file is damaged. */
 const networksMax = 256;
 

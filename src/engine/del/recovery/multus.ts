@@ -7,7 +7,11 @@ import type { RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type CachedAdd, parseCachedAdd } from "#npwg/multus/cached-add.ts";
-import { type MultusNetwork, parseMultusNetworks } from "#npwg/multus/networks-file.ts";
+import {
+  type MultusNetwork,
+  multusIfName,
+  parseMultusNetworks,
+} from "#npwg/multus/networks-file.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
@@ -59,7 +63,7 @@ async function attachment(
   sandbox: UnrecordedSandbox,
   { network, index }: { readonly network: MultusNetwork; readonly index: number },
 ): Promise<RecordedAttachment> {
-  const ifName = network.ifName ?? (index === 0 ? sandbox.ifName : `net${index}`);
+  const ifName = multusIfName(network, { index, first: sandbox.ifName });
   const { list, capabilityArgs } = network;
   const cached = await cachedAdd(ctx, sandbox, { network: list.name, ifName });
   return omitUndefined({
