@@ -149,11 +149,7 @@ const char *agent_enter(struct call *call, const struct frame *f, struct buf *li
 	if (call->lock < 0)
 		return "refused";
 	*problem = "the sandbox has no whole record with this network namespace, or its DEL has begun";
-	if (!plan_is_live(call))
-		return "gone";
-	*problem = "the sandbox's network namespace is gone";
-	netns = netns_inspect(call, call->netns, links);
-	if (netns == NETNS_GONE)
+	if (!plan_is_live(call) || (netns = netns_inspect(call, call->netns, links)) == NETNS_GONE)
 		return "gone";
 	*problem = "the path is not where a pod's network namespace is mounted, or its interfaces cannot be listed";
 	if (netns != NETNS_OK || !links->len || !is_mounted_at(call->netns))

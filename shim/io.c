@@ -58,9 +58,9 @@ int say(int fd, const char *format, ...)
 	return result;
 }
 
-/* True if the open file is the one at that path. */
-bool is_file(int fd, const char *path)
+/* True if both paths lead to the same file. The first one starts at `fd`; if it is empty, the file is the open one. */
+bool is_same_file(int fd, const char *path, const char *other)
 {
 	struct stat a, b;
-	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return !fstatat(fd, path, &a, AT_EMPTY_PATH) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }

@@ -13,6 +13,7 @@
 
 static const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached";
 static const char plan_engine_only[] = "%s@%s.engine-only", plan_default[] = "default.plan";
+static const char of_another[] = "another sandbox is recorded with its network namespace";
 
 /* The path of one of the attachment's files in the state directory. */
 static void plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
@@ -91,7 +92,7 @@ bool plan_is_live(const struct call *call)
 	struct frame step;
 	if (!plan_load(call, plan_record, &plan, &problem) && !plan.is_marked)
 		for (at = plan.first; !is_live && (size = plan_step(&plan, at, &step)); at += size)
-			is_live = !strcmp(order_variable(&step, "CNI_NETNS"), call->netns);
+			is_live = is_same_file(AT_FDCWD, call->netns, order_variable(&step, "CNI_NETNS"));
 	buf_free(&plan.bytes);
 	return is_live;
 }
@@ -151,17 +152,46 @@ static bool run_step(struct call *call, struct frame *step, int timeout_ms, stru
 	return false;
 }
 
-/* Runs the steps of a checked plan and collects their failures. A failure skips the remaining steps of its group.
- * Delegates get this call's network namespace, or none: some do harm with a stale path, with the runtime's namespace,
- * or with that of a process, which may be another container's by a DEL. Each step gets its share of the call's time. */
+/* True if delegates get this call's network namespace: some do harm with a stale path, with the runtime's namespace, or with
+ * that of a process, which may be another container's by a DEL. */
+static bool has_netns(const struct call *call)
+{
+	enum netns netns = netns_inspect(call, call->netns, NULL);
+	return netns != NETNS_OWN && netns != NETNS_GONE && !(call_is(call, "DEL") && netns_process(call->netns, NULL));
+}
+
+/* True if delegates would get the network namespace of another sandbox, which may run. A runtime uses a path again, and
+ * repeats a DEL. Only an engine can tell which of both was attached later. */
+static bool is_of_another(const struct call *call)
+{
+	struct call other = *call;
+	char id[NAME_MAX + 1];
+	bool found = false;
+	DIR *dir = call_is(call, "DEL") && has_netns(call) ? opendir(call->state_dir) : NULL;
+	for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+		print(id, sizeof id, "%s", entry->d_name);
+		char *at = strchr(id, '@'), *end = strrchr(id, '.');
+		if (!at || !end || strcmp(end, ".record"))
+			continue;
+		*at = *end = '\0';
+		other.container_id = id;
+		other.ifname = at + 1;
+		found = strcmp(id, call->container_id) && plan_is_live(&other);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* Runs the steps of a checked plan and collects their failures. A failure skips the remaining steps of its group. Each step
+ * gets its share of the call's time. */
 static void run_steps(struct call *call, const struct plan *plan, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
-	enum netns netns = netns_inspect(call, call->netns, NULL);
 	int failed = -1, left = plan->steps;
 	size_t size, at = plan->first;
 	struct frame step;
-	if (netns == NETNS_OWN || netns == NETNS_GONE || (call_is(call, "DEL") && netns_process(call->netns, NULL)))
+	if (!has_netns(call))
 		putenv("CNI_NETNS=");
 	for (; left && (size = plan_step(plan, at, &step)); at += size, left--) {
 		int group = field_number(step.fields[EXEC_GROUP]), share_ms = ms_until(deadline) / left;
@@ -177,9 +207,10 @@ static void run_steps(struct call *call, const struct plan *plan, struct buf *fa
 /* Carries out a plan. If a step fails, the record stays as it is, and the next DEL repeats all steps. */
 static enum cni_error replay(struct call *call, struct plan *plan, struct buf *failures)
 {
-	if (plan_has(call, plan_engine_only)) {
-		buf_print(failures, "another sandbox may have a device of this one, and only plexusd can tell what to leave (%s)",
-			  call->trouble);
+	const char *doubt = plan_has(call, plan_engine_only) ? "another sandbox may have a device of this one"
+		: is_of_another(call) ? of_another : NULL;
+	if (doubt) {
+		buf_print(failures, "%s, and only plexusd can tell what to leave (%s)", doubt, call->trouble);
 		return CNI_TRY_AGAIN_LATER;
 	}
 	if (plan_is_of_other_boot(plan))
@@ -203,7 +234,8 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 	const char *problem;
 	if (!call_is(call, "DEL") || plan_has(call, plan_tombstone))
 		return CNI_OK;
-	const char *doubt = multus_has(call, path) ? "Multus has a file of it" : netns_doubt(call);
+	const char *doubt = multus_has(call, path) ? "Multus has a file of it"
+		: is_of_another(call) ? of_another : netns_doubt(call);
 	if (!doubt && plan_load(call, plan_default, plan, &problem))
 		doubt = "there is no usable default.plan";
 	if (doubt) {

@@ -126,7 +126,8 @@ ssize_t read_some(int fd, struct buf *b);
 int read_all(int fd, struct buf *b, size_t cap, int patience_ms);
 int write_all(int fd, const void *data, size_t len);
 int say(int fd, const char *format, ...) FORMAT(2, 3);
-bool is_file(int fd, const char *path);
+bool is_same_file(int fd, const char *path, const char *other);
+static inline bool is_file(int fd, const char *path) { return is_same_file(fd, "", path); }
 
 /* call.c */
 const char *setting(const char *name, const char *fallback);

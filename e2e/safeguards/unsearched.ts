@@ -39,6 +39,7 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
   ],
   "No runtime of the model repeats a DEL after it has used the path of the sandbox again": [
     "a late DEL leaves the interface of the sandbox that has its path",
+    "a replayed DEL leaves the namespace of another sandbox",
   ],
   "No property counts the attempts": ["a leftover is retried with backoff"],
   "No plugin of the model leaves its link behind and succeeds": [

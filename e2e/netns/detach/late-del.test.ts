@@ -1,7 +1,9 @@
 import { rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, chained } from "../../support/networks.ts";
+import { errorOf } from "../../support/node/cni-call.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
 import { test } from "../../support/node/test.ts";
 
@@ -20,13 +22,10 @@ test.beforeAll(({ node }) => {
   node.confExtra = { cniVersion: "1.1.0" };
 });
 
-test("a GC that retries a DEL keeps the interface of a container that has the path of its namespace now", async ({
-  node,
-}) => {
+/** Has the container `second` attached at the path of `first`, whose DEL has failed, as with `ip netns`. */
+async function useAgain(node: PlexusNode, netns: string) {
   const broken = await installFlaky(node, "bridge");
   node.defaultNetwork = bridge("default", 88, { type: "flaky" });
-  // As with `ip netns` and podman.
-  const netns = "ns-web";
   const call = (command: "ADD" | "DEL" | "CHECK", containerId: string) =>
     node.call({ command, containerId, netns, conf: node.conf() });
   await node.lab.addNetns(netns);
@@ -37,7 +36,14 @@ test("a GC that retries a DEL keeps the interface of a container that has the pa
   await node.lab.addNetns(netns);
   expect(await call("ADD", "second")).toMatchObject({ exitCode: 0 });
   await node.lab.run("rm", broken);
+  return call;
+}
 
+test("a GC that retries a DEL keeps the interface of a container that has the path of its namespace now", async ({
+  node,
+}) => {
+  const netns = "ns-web";
+  const call = await useAgain(node, netns);
   const valid = [{ containerID: "second", ifname: "eth0" }];
   const conf = node.conf({ "cni.dev/valid-attachments": valid });
   expect(await node.call({ command: "GC", conf })).toMatchObject({ exitCode: 0 });
@@ -45,6 +51,22 @@ test("a GC that retries a DEL keeps the interface of a container that has the pa
   expect(await call("CHECK", "second")).toMatchObject({ exitCode: 0 });
   expect(await node.lab.run("ip", "-n", netns, "-br", "addr", "show", "eth0")).toContain("10.88.");
   expect(await call("DEL", "second")).toMatchObject({ exitCode: 0 });
+});
+
+needsPlexusd("it is stopped", () => {
+  test("DELs without plexusd keep the interface of a container that has the path of their namespace now", async ({
+    node,
+  }) => {
+    const call = await useAgain(node, "ns-alone");
+    await node.stopDaemon();
+    for (const containerId of ["first", "unknown"])
+      expect(errorOf(await call("DEL", containerId))).toMatchObject({ code: 11 });
+    await node.startDaemon();
+    expect(await call("CHECK", "second")).toMatchObject({ exitCode: 0 });
+    for (const containerId of ["first", "unknown", "second"])
+      expect(await call("DEL", containerId)).toMatchObject({ exitCode: 0 });
+    expect(await node.lab.run("ls", node.stateDir)).not.toContain(".record");
+  });
 });
 
 test.for(["bridge", "firewall"])(

@@ -22,7 +22,8 @@ function interrupted(by: "lookup" | "order"): CallCase {
 function withPlan(calls: readonly CallCase[], parts: Partial<PlanCase>): ShimCase {
   const usual = { steps: plan("works"), attempted: 3, isOfThisBoot: true } as const;
   const record = { ...usual, damage: "none", mode: 0o600, ...parts } as const;
-  return { record, hasTombstone: false, isEngineOnly: false, defaultPlan: undefined, calls };
+  const others = { hasTombstone: false, isEngineOnly: false, other: undefined };
+  return { record, ...others, defaultPlan: undefined, calls };
 }
 
 /** Two steps in a group, one before and one after it. */
@@ -73,6 +74,15 @@ export const fixedCases: readonly FixedCase[] = [
     case: withPlan([interrupted("lookup")], {}),
     ...{ executed: [], answers: ["found,missing"], statuses: ["1 11"] },
     files: ["c1@eth0.record 600"],
+  },
+  {
+    name: "a replay leaves the namespace that another sandbox has",
+    case: {
+      ...withPlan([{ ...del, netns: "pod" }], {}),
+      other: { netns: "pod", mode: 0o600 },
+    },
+    ...{ executed: [], answers: [], statuses: ["1 11"] },
+    files: ["c1@eth0.record 1600", "c2@eth0.record 600"],
   },
   ...(
     [

@@ -66,6 +66,8 @@ export interface ShimCase {
   readonly hasTombstone: boolean;
   /** Whether the record is marked as one that only an engine detaches. */
   readonly isEngineOnly: boolean;
+  /** The namespace of another sandbox with a record, and the mode of that. */
+  readonly other: { readonly netns: Netns; readonly mode: number } | undefined;
   /** The interfaces of the steps of `default.plan`. */
   readonly defaultPlan: readonly IfName[] | undefined;
   /** One after another. */
@@ -100,6 +102,9 @@ export function shimCase(seed: number): ShimCase {
     defaultPlan: random.chance(0.5) ? [someIfName(random)] : undefined,
     calls: Array.from({ length: random.integer(1, 2) }, () => callCase(random)),
     isEngineOnly: random.chance(0.1),
+    other: random.chance(0.3)
+      ? { netns: random.pick(["pod", "pod", "gone", "own"]), mode: random.pick([0o600, 0o1600]) }
+      : undefined,
   };
 }
 
@@ -184,7 +189,7 @@ export function orderOf(order: OrderCase, paths: CasePaths): ExecMessage {
 
 /** The files of the state directory before the first call. */
 export function filesBefore(
-  { record, hasTombstone, isEngineOnly, defaultPlan }: ShimCase,
+  { record, hasTombstone, isEngineOnly, other, defaultPlan }: ShimCase,
   paths: CasePaths,
 ): { readonly name: string; readonly content: Uint8Array; readonly mode: number }[] {
   const files = [];
@@ -195,6 +200,12 @@ export function filesBefore(
   const empty = { content: Buffer.alloc(0), mode: 0o600 };
   if (hasTombstone) files.push({ name: "c1@eth0.detached", ...empty });
   if (isEngineOnly) files.push({ name: "c1@eth0.engine-only", ...empty });
+  if (other !== undefined) {
+    const calls = [del("works", paths, other.netns)];
+    const plan = { containerId: "c2", ifName: "eth0", calls, attempted: 1, bootId: paths.bootId };
+    const content = encodePlan(plan, { schema: "2", text: "{}" });
+    files.push({ name: "c2@eth0.record", content, mode: other.mode });
+  }
   if (defaultPlan !== undefined) {
     const content = formatDefaultPlan(defaultPlan.map((ifName) => del(ifName, paths)));
     files.push({ name: "default.plan", content, mode: 0o600 });
@@ -223,9 +234,6 @@ function recordBytes(record: PlanCase, paths: CasePaths): Uint8Array {
   }
 }
 
-function del(ifName: IfName, paths: CasePaths): ExecMessage {
-  return orderOf(
-    { type: "tuning", command: "DEL", containerId: "c1", ifName, netns: "own" },
-    paths,
-  );
+function del(ifName: IfName, paths: CasePaths, netns: Netns = "own"): ExecMessage {
+  return orderOf({ type: "tuning", command: "DEL", containerId: "c1", ifName, netns }, paths);
 }

@@ -16,7 +16,8 @@ export function agentEnter(session: ShimCall, sandbox: SandboxToEnter): EnteredS
   if (call === undefined) return refusal("busy", "another operation on the sandbox runs");
   session.entered = call;
   if (call.lock === undefined) return refusal("refused", "the sandbox cannot be locked");
-  if (!planIsLive(call)) return refusal("gone", "the sandbox has no record, or its DEL has begun");
+  if (!planIsLive(call, call))
+    return refusal("gone", "the sandbox has no record, or its DEL has begun");
   const state = netnsState(netns);
   if (state === "gone") return refusal("gone", "the sandbox's network namespace is gone");
   if (state !== "ok") return refusal("refused", "the path is not where a namespace is mounted");

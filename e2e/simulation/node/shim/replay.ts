@@ -4,6 +4,8 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import {
   defaultPlanName,
   engineOnlyFileName,
+  parseStateFileName,
+  type RecordKey,
   recordFileName,
   tombstoneFileName,
 } from "#lib/files/state-files.ts";
@@ -51,15 +53,35 @@ export function planMark(call: ShimCall): void {
 }
 
 /** `plan_is_live`: whether a record detaches the sandbox in this namespace, and no DEL has begun. */
-export function planIsLive(call: ShimCall): boolean {
-  const path = recordPath(call);
-  const plan = ownMode(path) === modeOfDel ? undefined : planLoad(path, call);
-  if (plan === undefined || "code" in plan) return false;
-  return plan.calls.some(({ env }) => env.CNI_NETNS === call.netns);
+export function planIsLive({ stateDir, netns }: ShimCall, sandbox: RecordKey): boolean {
+  const path = `${stateDir}/${recordFileName(sandbox)}`;
+  const plan = ownMode(path) === modeOfDel ? undefined : planLoad(path, sandbox);
+  if (plan === undefined || "code" in plan || netnsState(netns) === "gone") return false;
+  return plan.calls.some(({ env }) => env.CNI_NETNS === netns);
+}
+
+/** `has_netns`: whether plugins get the call's namespace. */
+function hasNetns({ command, netns }: ShimCall): boolean {
+  const isOfProcess = command === "DEL" && world().kernel.processAt(netns) !== undefined;
+  return netns !== "" && netnsState(netns) === "ok" && !isOfProcess;
+}
+
+const ofAnother = "another sandbox is recorded with its network namespace";
+
+/** `is_of_another`: whether plugins would get the namespace of another sandbox. */
+function isOfAnother(call: ShimCall): boolean {
+  if (call.command !== "DEL" || !hasNetns(call)) return false;
+  return world()
+    .disk.list(call.stateDir)
+    .flatMap(([name]) => parseStateFileName(name) ?? [])
+    .some(
+      (file) =>
+        file.kind === "record" && file.containerId !== call.containerId && planIsLive(call, file),
+    );
 }
 
 /** `plan_load` @returns undefined when there is no such file */
-function planLoad(path: string, owner: PlanOwner): PlanMessage | Failure | undefined {
+function planLoad(path: string, owner: RecordKey): PlanMessage | Failure | undefined {
   const { disk } = world();
   if (!disk.exists(path)) return undefined;
   const code = CniErrorCode.DecodingFailure;
@@ -73,8 +95,6 @@ function planLoad(path: string, owner: PlanOwner): PlanMessage | Failure | undef
     return { code, message: "it is truncated, altered, or of another plan version" };
   }
 }
-
-type PlanOwner = Pick<PlanMessage, "containerId" | "ifName">;
 
 /** `plan_forget` @throws Error as of node:fs */
 function planForget(call: ShimCall): void {
@@ -105,9 +125,7 @@ function reasonOf({ message, stdout, stderr }: DelegateOutcome): string {
 async function runSteps(call: ShimCall, plan: PlanMessage, attempted: number): Promise<string[]> {
   const { schedule } = world();
   const deadline = schedule.nowUs + call.settingMs("PLEXUS_REPLAY_MS", 90_000) * 1000;
-  const isOfProcess = call.command === "DEL" && world().kernel.processAt(call.netns) !== undefined;
-  if (call.netns === "" || netnsState(call.netns) !== "ok" || isOfProcess)
-    call.env = { ...call.env, CNI_NETNS: "" };
+  if (!hasNetns(call)) call.env = { ...call.env, CNI_NETNS: "" };
   const failures: string[] = [];
   let failed = -1;
   for (const [index, step] of plan.calls.entries()) {
@@ -148,7 +166,11 @@ async function withoutPlan(call: ShimCall): Promise<Failure | undefined> {
   const { disk } = world();
   if (call.command !== "DEL" || disk.exists(tombstonePath(call))) return undefined;
   const path = `${call.stateDir}/${defaultPlanName}`;
-  const doubt = disk.exists(multusPath(call)) ? "Multus has a file of it" : netnsDoubt(call);
+  const doubt = disk.exists(multusPath(call))
+    ? "Multus has a file of it"
+    : isOfAnother(call)
+      ? ofAnother
+      : netnsDoubt(call);
   const plan = doubt ? undefined : planLoad(path, { containerId: "", ifName: "" });
   if (doubt !== undefined || plan === undefined || "code" in plan) {
     const reason = doubt ?? "there is no usable default.plan";
@@ -163,11 +185,12 @@ async function withoutPlan(call: ShimCall): Promise<Failure | undefined> {
 export async function planReplay(call: ShimCall): Promise<Failure | undefined> {
   const plan = planLoad(recordPath(call), call);
   if (plan === undefined) return withoutPlan(call);
-  if ("calls" in plan && world().disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`)) {
-    const message = `another sandbox may have a device of this one (${call.trouble})`;
-    return { code: CniErrorCode.TryAgainLater, message };
+  if ("calls" in plan) {
+    const isEngineOnly = world().disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`);
+    if (!isEngineOnly && !isOfAnother(call)) return replay(call, plan);
+    const doubt = isEngineOnly ? "another sandbox may have a device of this one" : ofAnother;
+    return { code: CniErrorCode.TryAgainLater, message: `${doubt} (${call.trouble})` };
   }
-  if ("calls" in plan) return replay(call, plan);
   const message = `cannot use the teardown plan ${recordPath(call)}: ${plan.message}`;
   return { code: plan.code, message };
 }
