@@ -243,6 +243,10 @@ test("version prints the image of each node", async () => {
     exitCode: 0,
     stdout: "node-1  plexus:1",
   });
+  for (const format of ["json", "yaml"]) {
+    const { stdout } = await run(["version", "-o", format], { served });
+    expect(parse(stdout)).toEqual([{ node: "node-1", image: "plexus:1" }]);
+  }
 });
 
 test.each([
@@ -409,6 +413,8 @@ test.each([
   [["explain", "-o"], "-o must be text, json, yaml or wide, not ''"],
   [["doctor", "--output", "xml"], "--output must be text, json, yaml or wide, not 'xml'"],
   [["doctor", "--output", "wide"], "-o wide is for records"],
+  [["sysdump", "-o", "json"], "sysdump prints text only"],
+  [["doctor", "--nodes=2", "node-1"], "--nodes is for test"],
   [["explain", "-n"], "-n needs a value"],
   [["explain", "web", "--context"], "--context needs a value"],
   [["explain", "-x", "web"], "unknown flag -x; kubectl plexus help lists the flags"],
