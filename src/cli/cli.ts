@@ -132,13 +132,19 @@ function usageOf({ name, flags, positionals }: Command): string {
 function helpOf(command: Command): string {
   const { name, summary, description, flags, failsWhen } = command;
   const paragraphs = [
-    `plexusctl ${name}: ${summary}`,
+    reflow(`plexusctl ${name}: ${summary}`),
     usageOf(command),
-    description,
+    description && reflow(description),
     flagLines(Object.entries(flags)).join("\n"),
-    failsWhen && `Exit code 1: ${failsWhen}.`,
+    failsWhen && reflow(`Exit code 1: ${failsWhen}.`),
   ];
   return paragraphs.filter(Boolean).join("\n\n");
+}
+
+/** Texts in the source have lines of another width. */
+function reflow(text: string): string {
+  const paragraphs = text.split("\n\n").map((each) => wrap(each.replaceAll("\n", " "), lineWidth));
+  return paragraphs.map((lines) => lines.join("\n")).join("\n\n");
 }
 
 function flagLines(flags: readonly (readonly [string, Flag])[]): string[] {
