@@ -68,6 +68,12 @@ export function networkTestScenarios(lab: () => Lab): void {
     );
     expect(tenant.stderr).not.toContain("orbidden");
     expect(await testPods()).toBe("");
+
+    await lab().cluster.kubectl("-n", namespace, "create", "quota", "none", "--hard=pods=0");
+    const limited = await lab().kubectlPlexus("test", `${namespace}/across`, ...twoPods);
+    expect(limited).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("quota: none") });
+    expect(limited.stderr).not.toContain("ask for that right");
+    await lab().cluster.kubectl("-n", namespace, "delete", "quota", "none");
   });
 
   test("kubectl plexus test: the same addresses on both nodes, and a network that pods do not get", async () => {
@@ -82,6 +88,19 @@ export function networkTestScenarios(lab: () => Lab): void {
       stdout: `network ${namespace}/adrift: PROBLEM, no pod was attached`,
     });
     expect(adrift.stderr).toMatch(/^Could not attach tested\/adrift .* names master "eth9"/m);
+    expect(await testPods()).toBe("");
+  });
+
+  test("kubectl plexus test: a pod that is deleted meanwhile", async () => {
+    await prepare(lab());
+    const flags = [...twoPods, "--timeout=15"];
+    const running = lab().kubectlPlexus("test", `${namespace}/adrift`, ...flags);
+    await eventually("the test has pods", async () => (await testPods()) !== "");
+    const [pod = ""] = (await testPods()).split("\n");
+    await lab().cluster.kubectl("-n", namespace, "delete", pod, "--now");
+    const { exitCode, stderr } = await running;
+    expect(exitCode, stderr).toBe(1);
+    expect(stderr).toContain(`${pod.slice("pod/".length)} was deleted before it was attached`);
     expect(await testPods()).toBe("");
   });
 
