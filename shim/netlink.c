@@ -58,20 +58,24 @@ void netns_target(int fd, char target[PATH_SIZE])
 	target[len > 0 ? len : 0] = '\0';
 }
 
-/* True if the path leads to the network namespace of another process. Once that has ended, it may lead to another
- * container's. Appends what tells them apart: when the process started, and the namespace's number. Either alone is
- * used again. Appends nothing if the process is unknown, or `id` is NULL. */
+/* True if the path leads to the network namespace of another process or thread, perhaps by links. Once that has ended, it
+ * may lead to another container's. Appends what tells them apart: when the process started, and the namespace's number.
+ * Either alone is used again. Appends nothing if the process is unknown, or `id` is NULL. */
 bool netns_process(const char *path, struct buf *id)
 {
 	char target[PATH_SIZE] = "/", file[PATH_SIZE];
 	struct buf stat = { 0 };
-	size_t digits = strncmp(path, "/proc/", 6) ? 0 : strspn(path + 6, "0123456789");
-	int pod = netns_open(path), fd = -1;
+	int pod = netns_open(path), fd = -1, links = 0;
 	if (pod >= 0 && !is_own_netns(pod))
 		netns_target(pod, target);
-	print(file, sizeof file, "%.*s/stat", (int)(6 + digits), path);
-	if (*target != '/' && digits && !strcmp(path + 6 + digits, "/ns/net"))
+	print(file, sizeof file, "%s", path);
+	while (*target != '/' && *path == '/' && links++ < LINKS_MAX && link_resolve(file, strlen(file)))
+		;
+	char *name = strrchr(file, '/'); /* the last link is the kernel's, below the process, and its text the namespace's */
+	if (name && !strcmp(name + 1, target)) {
+		print(name, sizeof file - (size_t)(name - file), "/../stat");
 		fd = open(file, O_RDONLY | O_CLOEXEC); /* while `pod` is open, so that its number is not used again */
+	}
 	const char *at = fd >= 0 && !read_all(fd, &stat, PATH_SIZE, -1) ? strrchr(stat.data, ')') : NULL;
 	for (int i = 0; at && i < 20; i++) /* to the 22nd field */
 		at = strchr(at + 1, ' ');

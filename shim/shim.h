@@ -29,6 +29,7 @@
 #define SILENCE_MS 30000
 #define DELEGATE_LOCK 3          /* the descriptor as which delegates inherit the sandbox's lock file */
 #define HOLDER_LOCK 100          /* the shim's descriptor of it while it holds the lock */
+#define LINKS_MAX 40             /* as the kernel's */
 #define NUMBER_SIZE 24           /* for the digits of any number */
 #define PATH_SIZE (2 * PATH_MAX) /* a path that is truncated here is too long for the kernel, too */
 
@@ -154,6 +155,7 @@ void unlock_other(const struct call *other);
 bool lock_try(struct call *call, bool only_reads);
 
 /* trust.c */
+bool link_resolve(char path[PATH_SIZE], size_t len);
 void trusted_path(const struct call *call, const char *order, struct buf *list);
 const char *plugin_find(const struct call *call, struct field type, const char *search, char path[PATH_SIZE],
 			struct buf *message);

@@ -8,10 +8,9 @@
 #include "shim.h"
 
 #define LIST_CAP (64u << 10)
-#define LINKS_MAX 40 /* as the kernel's */
 
 /* Replaces the link at the path's first `len` bytes by its target. Returns false if that cannot be read. */
-static bool resolve(char path[PATH_SIZE], size_t len)
+bool link_resolve(char path[PATH_SIZE], size_t len)
 {
 	char link[PATH_SIZE], target[PATH_SIZE];
 	print(link, sizeof link, "%.*s", (int)len, path);
@@ -43,7 +42,7 @@ static bool is_roots(const char *name, mode_t type)
 		if (lstat(part, &s) || s.st_uid)
 			return false;
 		if (S_ISLNK(s.st_mode)) {
-			if (++links > LINKS_MAX || !resolve(path, len))
+			if (++links > LINKS_MAX || !link_resolve(path, len))
 				return false;
 			len = 0;
 			strcpy(part, "/");

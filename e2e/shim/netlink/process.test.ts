@@ -19,7 +19,13 @@ eachBuild("the network namespace of a process", (bench) => {
   const process = async (): Promise<string> => {
     const program = join(bench().dir, "a) R 1 2");
     copyFileSync("/bin/sleep", program);
-    const child = spawn("unshare", ["-n", program, "600"]);
+    const child = spawn("unshare", [
+      "-n",
+      "sh",
+      "-c",
+      'exec "$0" 600 7</proc/self/ns/net',
+      program,
+    ]);
     started.push(child);
     const path = `/proc/${child.pid}/ns/net`;
     await waitUntil("the process has a namespace", () =>
@@ -43,17 +49,19 @@ eachBuild("the network namespace of a process", (bench) => {
   };
 
   test.each(["ADD", "DEL"])(
-    "is identified in a %s by its start and its number, if the path is its own",
+    "is identified in a %s by its start and its number, by all paths that lead to it",
     async (command) => {
       const path = await process();
       const stat = readFileSync(path.replace("ns/net", "stat"), "utf8");
       const start = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
       const expected = `PLEXUS_NETNS_PROCESS=${start}-${readlinkSync(path)}`;
-      expect(await request({ CNI_COMMAND: command, CNI_NETNS: path })).toBe(expected);
-      const link = join(bench().dir, "link");
+      const [link, relative] = [join(bench().dir, "link"), join(bench().dir, "relative")];
       symlinkSync(path, link);
-      for (const CNI_NETNS of [link, `/proc/${globalThis.process.pid}/root${path}`])
-        expect(await request({ CNI_COMMAND: command, CNI_NETNS })).toBe("PLEXUS_NETNS_PROCESS=");
+      symlinkSync("link", relative);
+      const aliases = [link, relative, `/proc/${globalThis.process.pid}/root${path}`];
+      const thread = path.replace("/ns/", `/task/${path.split("/")[2]}/ns/`);
+      for (const CNI_NETNS of [path, thread, path.replace("ns/net", "fd/7"), ...aliases])
+        expect(await request({ CNI_COMMAND: command, CNI_NETNS })).toBe(expected);
     },
   );
 

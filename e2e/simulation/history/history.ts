@@ -3,7 +3,7 @@ import { Kubelet } from "../node/kubelet.ts";
 import { removeRevived, watchAppended, watchRevived } from "../node/mesh-agent.ts";
 import { runtimeConf } from "../node/networks.ts";
 import { installConf, restorePrimary, startStandalone } from "../node/plexusd.ts";
-import { Runtime, type SimulatedPod } from "../node/runtime.ts";
+import { podNetns, Runtime, type SimulatedPod } from "../node/runtime.ts";
 import { Properties, type Violation } from "../properties.ts";
 import { ProcessEndedError } from "../world/disk/errors.ts";
 import { Disk } from "../world/disk.ts";
@@ -275,7 +275,7 @@ async function repair(stage: Stage): Promise<void> {
   const isReady = (): boolean =>
     stage.isOn && stage.plexusd?.isServing === true && !isStopped() && unsettled(stage) === 0;
   const { hasList, others } = stage.scenario;
-  const netnsOf = (id: string): string => `/run/netns/${id}`;
+  const netnsOf = (id: string): string => podNetns(stage.scenario.runtime, id);
   const unmount = (): void => {
     for (const id of leftovers(stage)) world.kernel.removeNamespace(netnsOf(id));
   };

@@ -115,7 +115,7 @@ export class Runtime implements RuntimeSandboxes {
     const { client } = this.#options;
     // podman and nerdctl start the same container again.
     const id = client === "kubelet" ? `c${this.#count}` : `${client}-${pod.name}`;
-    const netns = newNetns(client, id);
+    const netns = newNetns(this.#options, id);
     const sandbox: Sandbox = { id, pod, netns, result: undefined, state: "starting" };
     world().kernel.addNamespace(netns, id);
     // CRI-O stores a sandbox first; containerd one that is complete, or whose cleanup failed.
@@ -335,15 +335,21 @@ function isReady({ state }: Sandbox): boolean {
   return state === "ready";
 }
 
+/** Of a pod's namespace, which containerd and CRI-O make once. */
+export function podNetns(kind: RuntimeOptions["kind"], id: string): string {
+  const uuid = `0b6bb8b5-4d5a-4c5e-9a64-${id.slice(1).padStart(12, "0")}`;
+  return `/var/run/netns/${kind === "CRI-O" ? "" : "cni-"}${uuid}`;
+}
+
 /**
  * The path of a new namespace. nerdctl's is of a process; podman's user names containers alike, but
  * not in another boot, after which podman still has the paths of its containers.
  */
-function newNetns(client: RuntimeClient, id: string): string {
+function newNetns({ client, kind }: RuntimeOptions, id: string): string {
   const boot = world().kernel.bootId.slice(0, 8);
   if (client === "nerdctl") return firstFree((number) => `/proc/${4000 + number}/ns/net`);
   if (client === "podman") return firstFree((number) => `/run/netns/podman-${boot}-${number}`);
-  return `/run/netns/${id}`;
+  return podNetns(kind, id);
 }
 
 /** The path with the lowest number that no namespace has. */

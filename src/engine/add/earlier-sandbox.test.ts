@@ -1,18 +1,41 @@
 import { expect, test } from "vitest";
 import { type EngineLab, netns, sandbox } from "#engine/testing/engine-lab.ts";
+import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
 
 const newNetns = "/run/netns/new";
 const byProcess = "/proc/4711/ns/net";
+/** Of a link to the namespace of a process, as people make it for Docker's containers. */
+const byLink = "/run/netns/web";
 const dels = ["bridge DEL net1", "ptp DEL eth0"];
 
-const at = (path: string) => ({ ...web, env: { CNI_NETNS: path, PLEXUS_NETNS: "ok" } });
+function at(path: string, process = "100-net:[1]") {
+  const ofProcess = [byProcess, byLink].includes(path) && { PLEXUS_NETNS_PROCESS: process };
+  return { ...web, env: { CNI_NETNS: path, PLEXUS_NETNS: "ok", ...ofProcess } };
+}
 
 /** A process of the node has the ID now. */
-function useAgain({ kernel }: EngineLab): void {
-  kernel.addNamespace(byProcess);
-  kernel.addLink(byProcess, "eth0");
-  kernel.setMac(byProcess, "eth0", "02:00:00:00:00:99");
+function useAgain({ kernel }: EngineLab, path = byProcess): void {
+  kernel.addNamespace(path);
+  kernel.addLink(path, "eth0");
+  kernel.setMac(path, "eth0", "02:00:00:00:00:99");
+}
+
+/** Another container has it. */
+async function useAgainByContainer(lab: EngineLab): Promise<void> {
+  lab.kernel.addNamespace(byProcess);
+  const call = at(byProcess, "200-net:[1]");
+  await lab.add({ ...call, env: { ...call.env, CNI_CONTAINERID: "c2" } });
+  lab.plugins.calls.length = 0;
+}
+
+/** Plugins tell no MAC address. */
+function withoutMac({ plugins }: EngineLab): void {
+  for (const type of ["ptp", "bridge"])
+    plugins.script(`${type} ADD`, (call) => {
+      plugins.work(call);
+      return exited(0, interfaceResult(call, "10.0.0.1/24", ""));
+    });
 }
 
 /** The new namespace has an interface of the name of its second one. */
@@ -30,28 +53,35 @@ test.each<{
   what: string;
   earlier?: string;
   present?: string;
-  change?: (lab: EngineLab) => void;
+  prepare?: (lab: EngineLab) => void;
+  change?: (lab: EngineLab) => void | Promise<void>;
 }>([
   { what: "after a reboot", change: (lab) => Object.assign(lab, { bootId: "next" }) },
   { what: "in the same boot" },
   { what: "whose path has a new namespace", present: netns },
   { what: "of a process whose ID is used again", earlier: byProcess, change: useAgain },
+  { what: "behind a link", earlier: byLink, change: (lab) => useAgain(lab, byLink) },
+  {
+    what: "without known address, whose process ID another container has",
+    ...{ earlier: byProcess, prepare: withoutMac, change: useAgainByContainer },
+  },
   { what: "whose record the power took", change: ({ records }) => records.cutOff(sandbox) },
 ])(
   "add() detaches an earlier sandbox $what, for which podman and nerdctl send no DEL",
-  async ({ earlier = netns, present = newNetns, change }) => {
+  async ({ earlier = netns, present = newNetns, prepare, change }) => {
     const lab = podLab("a");
+    prepare?.(lab);
     lab.kernel.addNamespace(earlier);
     expect(await lab.add(at(earlier))).toMatchObject({ exitCode: 0 });
     lab.plugins.calls.length = 0;
     lab.kernel.removeNamespace(earlier);
     lab.kernel.addNamespace(present);
-    change?.(lab);
+    await change?.(lab);
     expect(await lab.add(at(present))).toMatchObject({ exitCode: 0 });
     expect(lab.plugins.log()).toEqual([...dels, "ptp ADD eth0", "bridge ADD net1"]);
     const ofDels = lab.plugins.calls.slice(0, dels.length);
     expect(ofDels.map((call) => call.netns)).toEqual(["", ""]);
-    expect(lab.records.keys).toEqual(["c1@eth0"]);
+    expect(lab.records.keys).toContain("c1@eth0");
   },
 );
 
@@ -60,10 +90,15 @@ test.each<{
   code: number;
   earlier?: string;
   present?: string;
+  prepare?: (lab: EngineLab) => void;
   change?: (lab: EngineLab) => void;
 }>([
   { what: "in its namespace", code: 103 },
   { what: "whose process runs", code: 103, earlier: byProcess, present: newNetns },
+  {
+    what: "whose process runs, without known address",
+    ...{ code: 103, earlier: byProcess, present: newNetns, prepare: withoutMac },
+  },
   {
     what: "of which only the last interface is left",
     code: 103,
@@ -85,8 +120,9 @@ test.each<{
     change: ({ records }) => records.cutOff(sandbox),
   },
 ])("add() leaves an earlier sandbox alone $what", async (scene) => {
-  const { code, earlier = netns, present = netns, change } = scene;
+  const { code, earlier = netns, present = netns, prepare, change } = scene;
   const lab = podLab("a");
+  prepare?.(lab);
   lab.kernel.addNamespace(earlier);
   expect(await lab.add(at(earlier))).toMatchObject({ exitCode: 0 });
   lab.plugins.calls.length = 0;

@@ -1,8 +1,10 @@
 import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
+import { isOfProcess } from "#engine/call/netns-path.ts";
 import { linksOfCall, sandboxLinks } from "#engine/call/sandbox.ts";
-import { isPresent } from "#engine/del/chain/own-namespace.ts";
+import { isOfLaterProcess } from "#engine/call/signs-of-life.ts";
+import { mayBePresent } from "#engine/del/chain/own-namespace.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
 import { loadStored } from "#engine/del/stored.ts";
@@ -35,16 +37,18 @@ export async function detachEarlier(ctx: CallContext, request: AddRequest): Prom
 /** Whether nothing of a record is in its namespace, nor in that of the call. */
 async function isReplaced(
   ctx: CallContext,
-  { netns, attachments }: AttachmentRecord,
+  record: AttachmentRecord,
   request: AddRequest,
 ): Promise<boolean> {
+  const { netns, attachments } = record;
   const names = attachments.map(({ ifName }) => ifName);
   if (!(await isFree(ctx, request, names))) return false;
+  if (await isOfLaterProcess(ctx, record)) return true;
   try {
     const links = await sandboxLinks(ctx, netns);
-    // A process ID is used again: only the MAC address tells one container's interface from another's.
-    return netns.startsWith("/proc/")
-      ? !attachments.some((each) => isPresent(each, links))
+    // A process ID is used again: the MAC address tells one container's interface from another's.
+    return isOfProcess(record)
+      ? !attachments.some((each) => mayBePresent(each, links))
       : !links.some(({ name }) => names.includes(name));
   } catch (error) {
     if (error instanceof NetnsError) return true;

@@ -3,6 +3,7 @@ import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
 import type { CallContext } from "./call-context.ts";
+import { recordsAt } from "./netns-path.ts";
 import { netlinkTransport } from "./sandbox.ts";
 
 /*
@@ -38,13 +39,16 @@ export async function isCertainlyOver(
 }
 
 /** Whether a later sandbox has another process at the path: the kernel has used its number again. */
-async function isOfLaterProcess({ deps }: CallContext, record: AttachmentRecord): Promise<boolean> {
+export async function isOfLaterProcess(
+  { deps }: CallContext,
+  record: AttachmentRecord,
+): Promise<boolean> {
   const { netns, netnsProcess } = record;
   if (!netnsProcess) return false;
   const compare = byAge(deps.bootId());
-  const { records } = await deps.records.list({ containing: JSON.stringify(netns) });
+  const { records } = await recordsAt(deps, netns);
   return records
-    .filter((each) => each.netns === netns && compare(each, record) > 0)
+    .filter((each) => compare(each, record) > 0)
     .some((each) => each.netnsProcess && each.netnsProcess !== netnsProcess);
 }
 

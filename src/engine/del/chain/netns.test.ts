@@ -15,9 +15,17 @@ function environment(found: Found, CNI_NETNS = path): Record<string, string> {
 const one: Found = { process: "100-net:[4026532001]" };
 const another: Found = { process: "200-net:[4026532001]" };
 const unknown: Found = { process: "" };
+const link = "/run/netns/web";
 
 /** An ADD and a DEL of the same container; `ran` is the namespace that the DEL's plugin gets. */
-test.each<{ added: Found; deleted: Found; at?: string; record?: "no"; ran: string }>([
+test.each<{
+  added: Found;
+  from?: string;
+  deleted: Found;
+  at?: string;
+  record?: "no";
+  ran: string;
+}>([
   { added: one, deleted: one, ran: path },
   { added: one, deleted: another, ran: "" },
   { added: unknown, deleted: unknown, ran: "" },
@@ -26,14 +34,17 @@ test.each<{ added: Found; deleted: Found; at?: string; record?: "no"; ran: strin
   // As records of earlier releases, which do not say which process it was.
   { added: "mounted", deleted: one, ran: "" },
   { added: "mounted", deleted: "mounted", at: netns, ran: netns },
+  // A link, as people make it for Docker's containers, by both names of its directory.
+  { added: one, from: "/var/run/netns/web", deleted: one, at: link, ran: link },
+  { added: one, from: link, deleted: another, at: link, ran: "" },
+  { added: one, from: link, deleted: "mounted", at: link, ran: "" },
 ])(
   "del() in the namespace of $deleted, after an ADD in that of $added, passes $ran",
   async (scene) => {
-    const { added, deleted, at = path, record, ran } = scene;
+    const { added, deleted, at = path, from = at === netns ? netns : path, record, ran } = scene;
     const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp")] } });
-    for (const each of [path, at]) lab.kernel.addNamespace(each);
-    const first = at === netns ? netns : path;
-    expect(await lab.add({ env: environment(added, first) })).toMatchObject({ exitCode: 0 });
+    for (const each of [path, at, from]) lab.kernel.addNamespace(each);
+    expect(await lab.add({ env: environment(added, from) })).toMatchObject({ exitCode: 0 });
     if (record === "no") {
       const key = { containerId: "c1", ifName: "eth0" };
       lab.records.damage(key, "both");
@@ -44,15 +55,25 @@ test.each<{ added: Found; deleted: Found; at?: string; record?: "no"; ran: strin
   },
 );
 
-const first = { CNI_CONTAINERID: "first", CNI_NETNS: "/run/netns/web" };
+const first = { CNI_CONTAINERID: "first", CNI_NETNS: link };
 const uuid = "/run/netns/cni-0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";
 
 /** What the runtime calls before a DEL in whose namespace the sandbox `second` may run. */
-test.each<{ what: string; before: readonly string[]; del?: object; at?: string; ran: string }>([
+test.each<{
+  what: string;
+  before: readonly string[];
+  del?: { CNI_NETNS?: string; CNI_IFNAME?: string };
+  at?: string;
+  ran: string;
+}>([
   { what: "a DEL that failed is repeated", before: ["ADD", "failing DEL"], ran: "" },
   { what: "a DEL that succeeded is repeated", before: ["ADD", "DEL"], ran: "" },
   { what: "the container is unknown", before: [], ran: "" },
   { what: "it names another sandbox's path", before: ["ADD elsewhere"], ran: "" },
+  {
+    what: "it spells that otherwise",
+    ...{ before: [], del: { CNI_NETNS: "/var/run/netns/web" }, ran: "" },
+  },
   {
     what: "the interfaces have other names",
     ...{ before: [], del: { CNI_IFNAME: "eth9" }, ran: first.CNI_NETNS },
@@ -61,7 +82,8 @@ test.each<{ what: string; before: readonly string[]; del?: object; at?: string; 
 ])("the DEL of a sandbox passes $ran if $what", async ({ before, del, at, ran }) => {
   const env = { ...first, CNI_NETNS: at ?? first.CNI_NETNS };
   const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp")] } });
-  for (const each of [env.CNI_NETNS, netns]) lab.kernel.addNamespace(each);
+  for (const each of [env.CNI_NETNS, del?.CNI_NETNS, netns])
+    if (each !== undefined) lab.kernel.addNamespace(each);
   for (const call of before) {
     const command = call.split(" ").find((word) => /^[A-Z]+$/.test(word)) ?? "";
     const where = call === "ADD elsewhere" ? { CNI_NETNS: netns } : {};
@@ -89,6 +111,8 @@ interface Reuse {
   /** Whether its record is newer than that one's: plexusd, which had been stopped, began its ADD late. */
   readonly isLate?: true;
   readonly boot?: string;
+  /** @default it may be made again */
+  readonly at?: string;
   readonly ran: string;
 }
 
@@ -122,42 +146,45 @@ test.each<Reuse>([
   { what: "its interface is there", recorded: mac.toUpperCase(), there: mac, ran: netns },
   { what: "an interface with another address is there", recorded: mac, there: other, ran: "" },
   { what: "its interface is not there", recorded: mac, ran: "" },
-  { what: "its address is not known", recorded: "", there: mac, ran: netns },
+  { what: "its address is not known", recorded: "", there: mac, ran: "" },
+  {
+    what: "its address is not known, and its path is made once",
+    ...{ recorded: "", there: mac, at: uuid, ran: uuid },
+  },
   {
     what: "neither its address is known nor its boot",
-    recorded: "",
-    there: mac,
-    boot: "b",
-    ran: "",
+    ...{ recorded: "", there: mac, boot: "b", at: uuid, ran: "" },
   },
 ])("a leftover is detached in namespace '$ran' if $what", async (scene) => {
-  const { recorded, there, isReused, isLate, boot, ran } = scene;
+  const { recorded, there, isReused, isLate, boot, at = netns, ran } = scene;
   const conf = { delegates: [network("default-net", "ptp")] };
   const lab = new EngineLab({ conf, leftoverDuty: "daemon", uptimeMs: 3_600_000 });
   lab.plugins.script("ptp ADD", (call) => {
     lab.plugins.work(call);
     return exited(0, interfaceResult(call, "10.0.0.1/24", recorded));
   });
-  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  const env = { CNI_NETNS: at };
+  lab.kernel.addNamespace(at);
+  expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
   lab.plugins.script("ptp DEL", failed(11, "busy"));
-  expect(await lab.del()).toMatchObject({ exitCode: 1 });
+  expect(await lab.del({ env })).toMatchObject({ exitCode: 1 });
   lab.plugins.unscript("ptp DEL");
-  lab.kernel.addNamespace(netns);
-  const second = { env: { CNI_CONTAINERID: "c2" } };
+  lab.kernel.addNamespace(at);
+  const second = { env: { ...env, CNI_CONTAINERID: "c2" } };
   if (isReused) expect(await lab.add(second)).toMatchObject({ exitCode: 0 });
-  else if (there !== undefined) lab.kernel.addLink(netns, "eth0");
+  else if (there !== undefined) lab.kernel.addLink(at, "eth0");
   if (isLate) {
     const { record, ...stored } = (await lab.records.load({ containerId: "c1", ifName: "eth0" }))!;
     const createdAt = "2030-01-01T00:00:00.000Z";
     const late = { ...record, createdAt, clockMs: record.clockMs + 60_000 };
     lab.records.put(late, stored.plan);
   }
-  lab.kernel.setMac(netns, "eth0", there ?? "");
+  lab.kernel.setMac(at, "eth0", there ?? "");
   lab.bootId = boot ?? lab.bootId;
   lab.plugins.calls.length = 0;
   lab.advance(700_000);
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
   expect(lab.records.keys).toEqual(isReused ? ["c2@eth0"] : []);
-  if (isReused) expect(lab.kernel.linkNames(netns)).toEqual(["eth0"]);
+  if (isReused) expect(lab.kernel.linkNames(at)).toEqual(["eth0"]);
 });

@@ -1,4 +1,5 @@
 import type { CallContext } from "#engine/call/call-context.ts";
+import { isMadeOnce, isOfProcess, isSamePath, recordsAt } from "#engine/call/netns-path.ts";
 import { netlinkTransport } from "#engine/call/sandbox.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import { type AttachmentRecord, byAge, mayRun } from "#engine/record/record.ts";
@@ -19,9 +20,6 @@ export const insistingOnInterface: ReadonlySet<string> = new Set(["host-device",
  */
 export const leavingNothingOutside: ReadonlySet<string> = new Set(["sbr"]);
 
-/** The end of a path that a runtime makes for one sandbox only. */
-const madeOnce = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
 /**
  * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's
  * namespace is gone. With a stale path `host-device` always fails, and `sbr` creates a file there.
@@ -40,10 +38,11 @@ export async function netnsForDel(
   const { netnsState, netnsProcess } = ctx;
   const { netns } = sandbox;
   if (netns === "" || (netnsState !== "ok" && netnsState !== "unknown")) return "";
-  const isRecorded = record?.netns === netns;
-  if (netnsProcess !== undefined)
-    return isRecorded && netnsProcess !== "" && record.netnsProcess === netnsProcess ? netns : "";
-  if (isRecorded && madeOnce.test(netns)) return netns;
+  const isRecorded = isSamePath(record?.netns, netns);
+  const recorded = isRecorded ? record?.netnsProcess : undefined;
+  if (netnsProcess !== undefined || recorded !== undefined)
+    return netnsProcess !== "" && recorded === netnsProcess ? netns : "";
+  if (isRecorded && isMadeOnce(netns)) return netns;
   return (await isOfAnother(ctx, sandbox, record)) ? "" : netns;
 }
 
@@ -58,13 +57,13 @@ async function isOfAnother(
 ): Promise<boolean> {
   const compare = byAge(deps.bootId());
   const names = [ifName, ...(record?.attachments ?? []).map((each) => each.ifName)];
-  const { records } = await deps.records.list({ containing: JSON.stringify(netns) });
+  const earlier = isSamePath(record?.netns, netns) ? record : undefined;
+  const { records } = await recordsAt(deps, netns);
   return records.some(
     (each) =>
-      each.netns === netns &&
       each.containerId !== containerId &&
       mayRun(each) &&
-      (record?.netns !== netns || compare(each, record) > 0) &&
+      (earlier === undefined || compare(each, earlier) > 0) &&
       each.attachments.some((attachment) => names.includes(attachment.ifName)),
   );
 }
@@ -75,10 +74,8 @@ async function isOfAnother(
  * after a reboot, or as soon as the namespace is removed.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
-  const { netns, netnsProcess } = record;
-  const isOfProcess = netnsProcess !== undefined || netns.startsWith("/proc/");
-  if (isOfProcess || (await namespaceIsGone(ctx, record))) return "";
-  return (await isOwnNamespace(ctx, record)) ? netns : "";
+  if (isOfProcess(record) || (await namespaceIsGone(ctx, record))) return "";
+  return (await isOwnNamespace(ctx, record)) ? record.netns : "";
 }
 
 type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;

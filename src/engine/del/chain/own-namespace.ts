@@ -1,4 +1,5 @@
 import type { CallContext } from "#engine/call/call-context.ts";
+import { isMadeOnce, recordsAt } from "#engine/call/netns-path.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import { NetnsError } from "#engine/ports/host.ts";
@@ -18,7 +19,8 @@ import type { Link } from "#netlink/links.ts";
  *   could not tell, because ipvlan and VLAN interfaces have that of their parent.
  * - An interface has the recorded name and MAC address: it is.
  * - All MAC addresses are known, and none is there: it is not.
- * - Otherwise (a user-space driver, a result without MAC address, an interrupted ADD), it is unless
+ * - Otherwise (a user-space driver, a result without MAC address, an interrupted ADD), it is if the
+ *   path is made once: a container that Plexus does not know may have any other one. But it is not if
  *   another sandbox is recorded at the path, or the record is of another boot. The record of an ADD
  *   that plexusd began late may be newer than the other one.
  */
@@ -32,7 +34,8 @@ export async function isOwnNamespace(ctx: CallContext, record: AttachmentRecord)
   const links = await linksAt(ctx, record);
   if (left.some((each) => isPresent(each, links))) return true;
   if (left.every(hasKnownMac)) return false;
-  return others.length === 0 && !isUnknown && signOfBoot(record, ctx.deps) === undefined;
+  const isAlone = others.length === 0 && !isUnknown && signOfBoot(record, ctx.deps) === undefined;
+  return isAlone && isMadeOnce(record.netns);
 }
 
 /** Other sandboxes that may run, and are recorded with the same path. Of a damaged record, that is unknown. */
@@ -40,10 +43,10 @@ async function othersAt(
   { deps }: CallContext,
   { netns, containerId }: AttachmentRecord,
 ): Promise<{ others: AttachmentRecord[]; isUnknown: boolean }> {
-  const { records, damaged } = await deps.records.list({ containing: JSON.stringify(netns) });
+  const { records, damaged } = await recordsAt(deps, netns);
   const isOther = (each: Pick<AttachmentRecord, "containerId">): boolean =>
     each.containerId !== containerId;
-  const others = records.filter((each) => each.netns === netns && mayRun(each) && isOther(each));
+  const others = records.filter((each) => mayRun(each) && isOther(each));
   return { others, isUnknown: damaged.some(isOther) };
 }
 
@@ -57,8 +60,14 @@ async function linksAt(ctx: CallContext, { netns }: AttachmentRecord): Promise<L
 }
 
 /** Whether an interface of an attachment is there, by name and MAC address. */
-export function isPresent(attachment: RecordedAttachment, links: readonly Link[]): boolean {
+function isPresent(attachment: RecordedAttachment, links: readonly Link[]): boolean {
   return interfacesOf(attachment).some((own) => isAmong(links, own));
+}
+
+/** Whether an interface of an attachment may be there: by its name alone if its address is unknown. */
+export function mayBePresent(attachment: RecordedAttachment, links: readonly Link[]): boolean {
+  const isThere = links.some(({ name }) => name === attachment.ifName);
+  return isPresent(attachment, links) || (isThere && macOf(attachment) === "");
 }
 
 function interfacesOf({ result }: RecordedAttachment): JsonObject[] {
@@ -77,7 +86,11 @@ function isSame(link: Link, mac: string): boolean {
 
 /** Whether a missing interface proves something: one with a user-space driver never exists. */
 function hasKnownMac(attachment: RecordedAttachment): boolean {
-  const { device, ifName } = attachment;
-  const own = interfacesOf(attachment).find(({ name }) => name === ifName);
-  return device === undefined && typeof own?.mac === "string" && own.mac !== "";
+  return attachment.device === undefined && macOf(attachment) !== "";
+}
+
+/** The MAC address of an attachment's interface; "" if it is unknown. */
+function macOf(attachment: RecordedAttachment): string {
+  const own = interfacesOf(attachment).find(({ name }) => name === attachment.ifName);
+  return typeof own?.mac === "string" ? own.mac : "";
 }
