@@ -45,12 +45,18 @@ for (const path of [
 ]) {
   await copyFile(path, join(out, path.slice(path.indexOf("/") + 1)));
 }
+await setProgramVersion(join(out, "kubectl-plexus"));
 await writeFile(join(out, "krew.yaml"), await packKrewPlugin(out, values));
 await inTemporaryDirectory(packManifests);
 await inTemporaryDirectory(packChart);
 await writeFile(join(out, "sbom.cdx.json"), await makeSbom(version));
 await writeFile(join(out, "SHA256SUMS"), await checksums());
 process.stdout.write(`${out}: Plexus ${version} with ${image}\n`);
+
+async function setProgramVersion(path: string): Promise<void> {
+  const program = await readFile(path, "utf8");
+  await writeFile(path, program.replace(/^version=.*$/m, `version=${version}`));
+}
 
 async function inTemporaryDirectory(pack: (work: string) => Promise<void>): Promise<void> {
   const work = await mkdtemp(join(tmpdir(), "plexus-release-"));

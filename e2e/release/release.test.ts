@@ -115,6 +115,8 @@ test("krew accepts its manifest, and installs kubectl plexus from the archive of
   await execa(await releaseTool("krew"), ["install", ...files], { env });
   const { stdout } = await execa(join(krewRoot.path, "bin/kubectl-plexus"), ["help"]);
   expect(stdout).toContain("usage: kubectl plexus explain");
+  const program = await readFile(join(krewRoot.path, "bin/kubectl-plexus"), "utf8");
+  expect(program).toContain(`\nversion=${version}\n`);
   const installed = await readdir(join(krewRoot.path, "store/plexus", `v${version}`));
   expect(installed).toEqual(["LICENSE", "kubectl-plexus"]);
 });

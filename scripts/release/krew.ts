@@ -12,12 +12,12 @@ interface KrewRelease {
   readonly repository: string;
 }
 
-/** Packs the kubectl plugin for krew into a directory, and returns krew's manifest of it. */
+/** Packs the kubectl plugin of a directory for krew, and returns krew's manifest of it. */
 export async function packKrewPlugin(out: string, release: KrewRelease): Promise<string> {
   const path = `${out}/${archive}`;
   // The same files give the same archive.
   const metadata = ["--owner=0", "--group=0", "--numeric-owner", "--mode=0755", "--mtime=@0"];
-  const files = ["LICENSE", "--directory=deploy", "kubectl-plexus"];
+  const files = ["LICENSE", `--directory=${out}`, "kubectl-plexus"];
   await execa("tar", ["--create", "--gzip", ...metadata, `--file=${path}`, ...files]);
   const sha256 = createHash("sha256")
     .update(await readFile(path))

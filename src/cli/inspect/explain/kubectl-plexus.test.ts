@@ -237,15 +237,16 @@ test("doctor examines twenty nodes at a time, and prints of many only what is no
   });
 });
 
-test("version prints the image of each node", async () => {
+test("version prints the program's and the image of each node", async () => {
   const served = "echo 'node-1  plexus:1'";
   expect(await run(["version"], { served })).toMatchObject({
     exitCode: 0,
-    stdout: "node-1  plexus:1",
+    stdout: "kubectl plexus dev\nnode-1  plexus:1",
   });
   for (const format of ["json", "yaml"]) {
     const { stdout } = await run(["version", "-o", format], { served });
-    expect(parse(stdout)).toEqual([{ node: "node-1", image: "plexus:1" }]);
+    const nodes = [{ node: "node-1", image: "plexus:1" }];
+    expect(parse(stdout)).toEqual({ client: "dev", nodes });
   }
 });
 
