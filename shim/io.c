@@ -36,6 +36,14 @@ int read_all(int fd, struct buf *b, size_t cap, int patience_ms)
 	return n < 0 ? -1 : 0;
 }
 
+/* Appends a file, as read_all. Follows no link at its end. */
+int read_file(const char *path, struct buf *b, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), result = fd < 0 ? -1 : read_all(fd, b, cap, -1);
+	close(fd);
+	return result;
+}
+
 int write_all(int fd, const void *data, size_t len)
 {
 	for (const char *at = data; len;) {

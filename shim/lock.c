@@ -59,8 +59,7 @@ static bool is_abandoned(pid_t pid)
 static void end_holders(int lock, pid_t group)
 {
 	DIR *processes = opendir("/proc");
-	struct dirent *entry;
-	while (processes && (entry = readdir(processes))) {
+	for (struct dirent *entry; processes && (entry = readdir(processes));) {
 		pid_t pid = field_number(text(entry->d_name));
 		int fd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 		if (fd < 0)

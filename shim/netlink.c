@@ -65,23 +65,21 @@ bool netns_process(const char *path, struct buf *id)
 {
 	char target[PATH_SIZE] = "/", file[PATH_SIZE];
 	struct buf stat = { 0 };
-	int pod = netns_open(path), fd = -1, links = 0;
+	int pod = netns_open(path), links = 0;
 	if (pod >= 0 && !is_own_netns(pod))
 		netns_target(pod, target);
 	print(file, sizeof file, "%s", path);
 	while (*target != '/' && *path == '/' && links++ < LINKS_MAX && link_resolve(file, strlen(file)))
 		;
-	char *name = strrchr(file, '/'); /* the last link is the kernel's, below the process, and its text the namespace's */
+	char *name = strrchr(file, '/'), *at = NULL; /* the kernel's link is below the process, and its text `target` */
 	if (name && !strcmp(name + 1, target)) {
 		print(name, sizeof file - (size_t)(name - file), "/../stat");
-		fd = open(file, O_RDONLY | O_CLOEXEC); /* while `pod` is open, so that its number is not used again */
+		at = read_file(file, &stat, PATH_SIZE) ? NULL : strrchr(stat.data, ')'); /* `pod` keeps its number */
 	}
-	const char *at = fd >= 0 && !read_all(fd, &stat, PATH_SIZE, -1) ? strrchr(stat.data, ')') : NULL;
 	for (int i = 0; at && i < 20; i++) /* to the 22nd field */
 		at = strchr(at + 1, ' ');
 	if (at && id)
 		buf_print(id, "%.*s-%s", (int)strcspn(at + 1, " "), at + 1, target);
-	close(fd);
 	close(pod);
 	buf_free(&stat);
 	return *target != '/';
@@ -194,13 +192,7 @@ static void ask_kernel(const struct call *call, int pod, struct field request, u
 	close(fd);
 }
 
-/* True if the call may change the open namespace: its own, and not the runtime's unless the runtime asked for it. */
-static bool may_change(const struct call *call, const char *path, int pod)
-{
-	return *call->netns && !strcmp(path, call->netns) && (call->netns_override || !is_own_netns(pod));
-}
-
-/* Carries out one NETLINK order. */
+/* Carries out one NETLINK order. It changes the call's own namespace only, and not the runtime's unless the runtime asked. */
 void netlink_order(const struct call *call, const struct frame *f, struct netlink_result *r)
 {
 	const char *path = f->fields[0].data;
@@ -224,7 +216,7 @@ void netlink_order(const struct call *call, const struct frame *f, struct netlin
 		r->stage = "open";
 		r->message = errno == EINVAL || errno == ENOENT ? "there is no network namespace at that path"
 								: "cannot open the network namespace";
-	} else if (only_reads || may_change(call, path, pod)) {
+	} else if (only_reads || (!strcmp(path, call->netns) && (call->netns_override || !is_own_netns(pod)))) {
 		ask_kernel(call, pod, bytes, last.nlmsg_seq, r);
 		r->message = r->error ? "netlink request failed" : "";
 		r->stage = r->error ? r->stage : "done";

@@ -13,7 +13,6 @@
 
 static const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached";
 static const char plan_engine_only[] = "%s@%s.engine-only", plan_default[] = "default.plan";
-static const char of_another[] = "another sandbox is recorded with its network namespace";
 
 /* The path of one of the attachment's files in the state directory. */
 static void plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
@@ -100,16 +99,13 @@ bool plan_is_live(const struct call *call)
 /* True if the machine was restarted since the plan was made: what it says of attempts may then be outdated. */
 static bool plan_is_of_other_boot(const struct plan *plan)
 {
-	int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
 	struct buf now = { 0 };
-	bool other = true;
-	if (fd >= 0 && !read_all(fd, &now, PATH_SIZE, -1)) {
+	bool is_known = !read_file(BOOT_ID, &now, PATH_SIZE);
+	if (is_known)
 		now.data[strcspn(now.data, "\n")] = '\0';
-		other = !field_is(plan->boot_id, now.data);
-	}
-	close(fd);
+	bool is_other = !is_known || !field_is(plan->boot_id, now.data);
 	buf_free(&now);
-	return other;
+	return is_other;
 }
 
 /* Makes the record the tombstone in one step, so that a killed DEL can be repeated. Follows no link. -1: failure. */
@@ -171,26 +167,32 @@ static bool is_of_another(const struct call *call)
 	for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
 		print(id, sizeof id, "%s", entry->d_name);
 		char *at = strchr(id, '@'), *end = strrchr(id, '.');
-		if (!at || !end || strcmp(end, ".record"))
-			continue;
-		*at = *end = '\0';
-		other.container_id = id;
-		other.ifname = at + 1;
-		found = strcmp(id, call->container_id) && plan_is_live(&other);
+		if (at && end && !strcmp(end, ".record")) {
+			*at = *end = '\0';
+			other.ifname = at + 1;
+			found = strcmp(other.container_id = id, call->container_id) && plan_is_live(&other);
+		}
 	}
 	if (dir)
 		closedir(dir);
 	return found;
 }
 
-/* Runs the steps of a checked plan and collects their failures. A failure skips the remaining steps of its group. Each step
- * gets its share of the call's time. */
-static void run_steps(struct call *call, const struct plan *plan, struct buf *failures)
+/* Runs the steps of a checked plan and collects their failures, unless that could take what another sandbox has. A failure
+ * skips the remaining steps of its group. Each step gets its share of the call's time. */
+static enum cni_error run_steps(struct call *call, const struct plan *plan, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
 	int failed = -1, left = plan->steps;
 	size_t size, at = plan->first;
 	struct frame step;
+	const char *other = plan_has(call, plan_engine_only) ? "may have a device of this one"
+		: is_of_another(call) ? "is recorded with its network namespace" : NULL;
+	if (other) {
+		buf_print(failures, "another sandbox %s, and only plexusd can tell what to leave (%s)", other, call->trouble);
+		return CNI_TRY_AGAIN_LATER;
+	}
+	plan_mark(call); /* for an ADD; a DEL has already done so */
 	if (!has_netns(call))
 		putenv("CNI_NETNS=");
 	for (; left && (size = plan_step(plan, at, &step)); at += size, left--) {
@@ -202,25 +204,17 @@ static void run_steps(struct call *call, const struct plan *plan, struct buf *fa
 		if (!run_step(call, &step, timeout_ms < share_ms ? timeout_ms : share_ms, failures))
 			failed = group;
 	}
+	return failures->len ? CNI_NOT_DETACHED : CNI_OK;
 }
 
 /* Carries out a plan. If a step fails, the record stays as it is, and the next DEL repeats all steps. */
 static enum cni_error replay(struct call *call, struct plan *plan, struct buf *failures)
 {
-	const char *doubt = plan_has(call, plan_engine_only) ? "another sandbox may have a device of this one"
-		: is_of_another(call) ? of_another : NULL;
-	if (doubt) {
-		buf_print(failures, "%s, and only plexusd can tell what to leave (%s)", doubt, call->trouble);
-		return CNI_TRY_AGAIN_LATER;
-	}
 	if (plan_is_of_other_boot(plan))
 		plan->attempted = INT_MAX;
-	plan_mark(call); /* for an ADD; a DEL has already done so */
-	run_steps(call, plan, failures);
-	if (failures->len)
-		return CNI_NOT_DETACHED;
-	if (!plan_forget(call))
-		return CNI_OK;
+	enum cni_error code = run_steps(call, plan, failures);
+	if (code != CNI_OK || !plan_forget(call))
+		return code;
 	buf_print(failures, "everything is detached, but the record cannot be removed from %s: %s", call->state_dir,
 		  errno_text(errno));
 	return CNI_IO_FAILURE;
@@ -234,8 +228,7 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 	const char *problem;
 	if (!call_is(call, "DEL") || plan_has(call, plan_tombstone))
 		return CNI_OK;
-	const char *doubt = multus_has(call, path) ? "Multus has a file of it"
-		: is_of_another(call) ? of_another : netns_doubt(call);
+	const char *doubt = multus_has(call, path) ? "Multus has a file of it" : netns_doubt(call);
 	if (!doubt && plan_load(call, plan_default, plan, &problem))
 		doubt = "there is no usable default.plan";
 	if (doubt) {
@@ -244,8 +237,7 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 		return CNI_TRY_AGAIN_LATER;
 	}
 	plan->attempted = INT_MAX;
-	run_steps(call, plan, failures);
-	return failures->len ? CNI_NOT_DETACHED : CNI_OK;
+	return run_steps(call, plan, failures);
 }
 
 /* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. */
@@ -272,10 +264,9 @@ static void results_clean(const struct call *call, const char *format)
 	print(results, sizeof results, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR));
 	print(part, sizeof part, "-%s-", call->container_id);
 	DIR *dir = opendir(results);
-	int fd = dir ? dirfd(dir) : -1;
-	for (struct dirent *entry; fd >= 0 && (entry = readdir(dir));)
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
 		if (strstr(entry->d_name, part))
-			unlinkat(fd, entry->d_name, 0);
+			unlinkat(dirfd(dir), entry->d_name, 0);
 	if (dir)
 		closedir(dir);
 }

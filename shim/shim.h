@@ -125,6 +125,7 @@ static inline int64_t now_us(void) { return clock_us(CLOCK_MONOTONIC); }
 int ms_until(int64_t deadline);
 ssize_t read_some(int fd, struct buf *b);
 int read_all(int fd, struct buf *b, size_t cap, int patience_ms);
+int read_file(const char *path, struct buf *b, size_t cap);
 int write_all(int fd, const void *data, size_t len);
 int say(int fd, const char *format, ...) FORMAT(2, 3);
 bool is_same_file(int fd, const char *path, const char *other);

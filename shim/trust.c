@@ -84,13 +84,8 @@ static bool is_listed(const char *dir, size_t len)
 {
 	const char *path = setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS);
 	struct buf list = { 0 };
-	bool listed = false;
-	int fd = -1;
-	if (*path == '/' && *dir == '/' && is_roots(path, S_IFREG))
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0 && !read_all(fd, &list, LIST_CAP, -1))
-		listed = list_has(list.data, "\n", dir, len);
-	close(fd);
+	bool listed = *path == '/' && *dir == '/' && is_roots(path, S_IFREG) && !read_file(path, &list, LIST_CAP) &&
+		list_has(list.data, "\n", dir, len);
 	buf_free(&list);
 	return listed;
 }

@@ -26,7 +26,7 @@ export const shimMutations: readonly Mutation[] = [
   {
     name: "a replay that fails keeps the record",
     file: "e2e/simulation/node/shim/replay.ts",
-    find: "  if (failures.length > 0) return notDetached(failures);\n  try {",
+    find: "  if (failure !== undefined) return failure;\n  try {",
     replace: "  try {",
     properties: ["detached at once"],
   },

@@ -66,8 +66,6 @@ function hasNetns({ command, netns }: ShimCall): boolean {
   return netns !== "" && netnsState(netns) === "ok" && !isOfProcess;
 }
 
-const ofAnother = "another sandbox is recorded with its network namespace";
-
 /** `is_of_another`: whether plugins would get the namespace of another sandbox. */
 function isOfAnother(call: ShimCall): boolean {
   if (call.command !== "DEL" || !hasNetns(call)) return false;
@@ -121,10 +119,20 @@ function reasonOf({ message, stdout, stderr }: DelegateOutcome): string {
   return message || stdout || stderr || "it failed without a message";
 }
 
-/** `run_steps`: a failure skips the rest of its group. @returns the failures */
-async function runSteps(call: ShimCall, plan: PlanMessage, attempted: number): Promise<string[]> {
-  const { schedule } = world();
+/** `run_steps`: a failure skips the rest of its group. */
+async function runSteps(
+  call: ShimCall,
+  plan: PlanMessage,
+  attempted: number,
+): Promise<Failure | undefined> {
+  const { schedule, disk } = world();
   const deadline = schedule.nowUs + call.settingMs("PLEXUS_REPLAY_MS", 90_000) * 1000;
+  if (disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`) || isOfAnother(call)) {
+    const message = `another sandbox has what this one had (${call.trouble})`;
+    return { code: CniErrorCode.TryAgainLater, message };
+  }
+  // An ADD has not marked it yet.
+  planMark(call);
   if (!hasNetns(call)) call.env = { ...call.env, CNI_NETNS: "" };
   const failures: string[] = [];
   let failed = -1;
@@ -137,16 +145,15 @@ async function runSteps(call: ShimCall, plan: PlanMessage, attempted: number): P
     failed = step.group;
     failures.push(failure);
   }
-  return failures;
+  if (failures.length === 0) return undefined;
+  return { code: CniErrorCode.TeardownIncomplete, message: failures.join("; ") };
 }
 
 /** `replay` */
 async function replay(call: ShimCall, plan: PlanMessage): Promise<Failure | undefined> {
   const isOfOtherBoot = plan.bootId !== world().kernel.bootId;
-  // An ADD has not marked it yet.
-  planMark(call);
-  const failures = await runSteps(call, plan, isOfOtherBoot ? Infinity : plan.attempted);
-  if (failures.length > 0) return notDetached(failures);
+  const failure = await runSteps(call, plan, isOfOtherBoot ? Infinity : plan.attempted);
+  if (failure !== undefined) return failure;
   try {
     planForget(call);
     return undefined;
@@ -157,40 +164,26 @@ async function replay(call: ShimCall, plan: PlanMessage): Promise<Failure | unde
   }
 }
 
-function notDetached(failures: readonly string[]): Failure {
-  return { code: CniErrorCode.TeardownIncomplete, message: failures.join("; ") };
-}
-
 /** `without_plan` */
 async function withoutPlan(call: ShimCall): Promise<Failure | undefined> {
   const { disk } = world();
   if (call.command !== "DEL" || disk.exists(tombstonePath(call))) return undefined;
   const path = `${call.stateDir}/${defaultPlanName}`;
-  const doubt = disk.exists(multusPath(call))
-    ? "Multus has a file of it"
-    : isOfAnother(call)
-      ? ofAnother
-      : netnsDoubt(call);
+  const doubt = disk.exists(multusPath(call)) ? "Multus has a file of it" : netnsDoubt(call);
   const plan = doubt ? undefined : planLoad(path, { containerId: "", ifName: "" });
   if (doubt !== undefined || plan === undefined || "code" in plan) {
     const reason = doubt ?? "there is no usable default.plan";
     const message = `there is no record of this sandbox, and only plexusd can tell what to detach, as ${reason} (${call.trouble})`;
     return { code: CniErrorCode.TryAgainLater, message };
   }
-  const failures = await runSteps(call, plan, Infinity);
-  return failures.length > 0 ? notDetached(failures) : undefined;
+  return runSteps(call, plan, Infinity);
 }
 
 /** `plan_replay` @returns undefined if nothing is attached any more */
 export async function planReplay(call: ShimCall): Promise<Failure | undefined> {
   const plan = planLoad(recordPath(call), call);
   if (plan === undefined) return withoutPlan(call);
-  if ("calls" in plan) {
-    const isEngineOnly = world().disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`);
-    if (!isEngineOnly && !isOfAnother(call)) return replay(call, plan);
-    const doubt = isEngineOnly ? "another sandbox may have a device of this one" : ofAnother;
-    return { code: CniErrorCode.TryAgainLater, message: `${doubt} (${call.trouble})` };
-  }
+  if ("calls" in plan) return replay(call, plan);
   const message = `cannot use the teardown plan ${recordPath(call)}: ${plan.message}`;
   return { code: plan.code, message };
 }
