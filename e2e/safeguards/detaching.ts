@@ -130,7 +130,7 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "the path of a process leads only to the process of the ADD",
     file: "src/engine/del/chain/netns.ts",
-    find: 'return netnsProcess !== "" && recorded === netnsProcess ? netns : "";',
+    find: 'return netnsProcess !== "" && netnsProcess === own?.netnsProcess ? netns : "";',
     replace: "return netns;",
     properties: ["never what runs", "as requested"],
     isSlow: true,
@@ -146,8 +146,8 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "the path of a leftover's namespace leads only to its own interfaces",
     file: "src/engine/del/chain/netns.ts",
-    find: 'return (await isOwnNamespace(ctx, record)) ? record.netns : "";',
-    replace: "return record.netns;",
+    find: 'return isThere && !(await isOfAnother(ctx, record, record)) ? netns : "";',
+    replace: "return netns;",
     properties: ["never what runs", "as requested"],
     isSlow: true,
   },

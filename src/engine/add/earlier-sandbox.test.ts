@@ -104,6 +104,11 @@ test.each<{
     code: 103,
     change: ({ kernel }) => kernel.removeLink(netns, "eth0"),
   },
+  {
+    what: "whose process has only its last interface",
+    ...{ code: 103, earlier: byProcess, present: newNetns },
+    change: ({ kernel }) => kernel.removeLink(byProcess, "eth0"),
+  },
   { what: "with another boot ID", code: 103, change: (lab) => Object.assign(lab, { bootId: "x" }) },
   { what: "beside the new namespace", code: 103, present: newNetns },
   { what: "if one interface is in the new one", code: 103, present: newNetns, change: haveSecond },

@@ -4,7 +4,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { isOfProcess } from "#engine/call/netns-path.ts";
 import { linksOfCall, sandboxLinks } from "#engine/call/sandbox.ts";
 import { isOfLaterProcess } from "#engine/call/signs-of-life.ts";
-import { mayBePresent } from "#engine/del/chain/own-namespace.ts";
+import { mayBePresent } from "#engine/del/chain/own-interfaces.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
 import { loadStored } from "#engine/del/stored.ts";

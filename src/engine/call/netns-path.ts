@@ -11,7 +11,10 @@ export function isMadeOnce(netns: string): boolean {
 }
 
 /** Whether a sandbox's path leads to the namespace of a process, whose number is used again. */
-export function isOfProcess({ netns, netnsProcess }: RecordedSandbox): boolean {
+export function isOfProcess({
+  netns,
+  netnsProcess,
+}: Pick<RecordedSandbox, "netns" | "netnsProcess">): boolean {
   return netnsProcess !== undefined || netns.startsWith("/proc/");
 }
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
+import { podLab, web } from "#engine/testing/pod-lab.ts";
 
 const path = "/proc/7/ns/net";
 
@@ -70,6 +71,7 @@ test.each<{
   { what: "a DEL that succeeded is repeated", before: ["ADD", "DEL"], ran: "" },
   { what: "the container is unknown", before: [], ran: "" },
   { what: "it names another sandbox's path", before: ["ADD elsewhere"], ran: "" },
+  { what: "that is made once", before: ["ADD elsewhere"], at: uuid, ran: "" },
   {
     what: "it spells that otherwise",
     ...{ before: [], del: { CNI_NETNS: "/var/run/netns/web" }, ran: "" },
@@ -99,6 +101,51 @@ test.each<{
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
 });
 
+/** Two sandboxes that were attached at one path. One of them may be a pod, which has `net1`, too. */
+test.each<{
+  what: string;
+  pod?: string;
+  as?: string;
+  isLater?: true;
+  isOver?: true;
+  passes: string;
+}>([
+  { what: "was attached earlier", passes: link },
+  { what: "was attached earlier, and has further interfaces", pod: "second", passes: link },
+  { what: "is attached later", isLater: true, passes: "" },
+  {
+    what: "is attached later, and has further interfaces",
+    pod: "second",
+    isLater: true,
+    passes: "",
+  },
+  {
+    what: "is attached later, with a further interface of it",
+    ...{ pod: "first", as: "net1", isLater: true, passes: "" },
+  },
+  { what: "is attached later, but its DEL has begun", isLater: true, isOver: true, passes: link },
+])("a DEL passes '$passes' beside a sandbox that $what", async (scene) => {
+  const { pod, as = "eth0", isLater = false, isOver = false, passes } = scene;
+  const lab = podLab("a");
+  lab.kernel.addNamespace(link);
+  const callOf = (CNI_CONTAINERID: string, CNI_IFNAME: string) => ({
+    env: { CNI_CONTAINERID, CNI_NETNS: link, CNI_IFNAME },
+    ...(pod === CNI_CONTAINERID && web),
+  });
+  const [own, second] = [callOf("first", "eth0"), callOf("second", as)];
+  lab.plugins.script("ptp DEL", failed(11, "busy"));
+  for (const call of isLater ? [own, second] : [second, own]) {
+    expect(await lab.add(call)).toMatchObject({ exitCode: 0 });
+    for (const name of ["eth0", "net1"]) lab.kernel.removeLink(link, name);
+    lab.advance(1000);
+  }
+  if (isOver) expect(await lab.del(second)).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("ptp DEL");
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(own)).toMatchObject({ exitCode: 0 });
+  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([passes]));
+});
+
 /** A sandbox whose DEL failed, and what is at the path of its namespace when that is repeated. */
 interface Reuse {
   readonly what: string;
@@ -110,7 +157,8 @@ interface Reuse {
   readonly isReused?: true;
   /** Whether its record is newer than that one's: plexusd, which had been stopped, began its ADD late. */
   readonly isLate?: true;
-  readonly boot?: string;
+  /** The name of what is there. @default `eth0` */
+  readonly as?: string;
   /** @default it may be made again */
   readonly at?: string;
   readonly ran: string;
@@ -151,12 +199,9 @@ test.each<Reuse>([
     what: "its address is not known, and its path is made once",
     ...{ recorded: "", there: mac, at: uuid, ran: uuid },
   },
-  {
-    what: "neither its address is known nor its boot",
-    ...{ recorded: "", there: mac, boot: "b", at: uuid, ran: "" },
-  },
+  { what: "another interface has its address", recorded: mac, there: mac, as: "eth9", ran: "" },
 ])("a leftover is detached in namespace '$ran' if $what", async (scene) => {
-  const { recorded, there, isReused, isLate, boot, at = netns, ran } = scene;
+  const { recorded, there, isReused, isLate, as = "eth0", at = netns, ran } = scene;
   const conf = { delegates: [network("default-net", "ptp")] };
   const lab = new EngineLab({ conf, leftoverDuty: "daemon", uptimeMs: 3_600_000 });
   lab.plugins.script("ptp ADD", (call) => {
@@ -172,19 +217,34 @@ test.each<Reuse>([
   lab.kernel.addNamespace(at);
   const second = { env: { ...env, CNI_CONTAINERID: "c2" } };
   if (isReused) expect(await lab.add(second)).toMatchObject({ exitCode: 0 });
-  else if (there !== undefined) lab.kernel.addLink(at, "eth0");
+  else if (there !== undefined) lab.kernel.addLink(at, as);
   if (isLate) {
     const { record, ...stored } = (await lab.records.load({ containerId: "c1", ifName: "eth0" }))!;
     const createdAt = "2030-01-01T00:00:00.000Z";
     const late = { ...record, createdAt, clockMs: record.clockMs + 60_000 };
     lab.records.put(late, stored.plan);
   }
-  lab.kernel.setMac(at, "eth0", there ?? "");
-  lab.bootId = boot ?? lab.bootId;
+  lab.kernel.setMac(at, as, there ?? "");
   lab.plugins.calls.length = 0;
   lab.advance(700_000);
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
   expect(lab.records.keys).toEqual(isReused ? ["c2@eth0"] : []);
   if (isReused) expect(lab.kernel.linkNames(at)).toEqual(["eth0"]);
+});
+
+test("a leftover of two networks is detached in the namespace that has one of its interfaces", async () => {
+  const lab = podLab("a", undefined, { leftoverDuty: "daemon", uptimeMs: 3_600_000 });
+  lab.kernel.addNamespace(link);
+  const call = { ...web, env: { CNI_NETNS: link } };
+  expect(await lab.add(call)).toMatchObject({ exitCode: 0 });
+  for (const type of ["ptp", "bridge"]) lab.plugins.script(`${type} DEL`, failed(11, "busy"));
+  expect(await lab.del(call)).toMatchObject({ exitCode: 1 });
+  lab.kernel.removeLink(link, "eth0");
+  for (const type of ["ptp", "bridge"]) lab.plugins.unscript(`${type} DEL`);
+  lab.plugins.calls.length = 0;
+  lab.advance(700_000);
+  expect(await lab.status()).toMatchObject({ exitCode: 0 });
+  const dels = ["bridge", "ptp"].flatMap((type) => lab.plugins.of(type, "DEL"));
+  expect(dels.map((del) => del.netns)).toEqual([link, link]);
 });

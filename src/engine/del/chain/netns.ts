@@ -1,10 +1,15 @@
 import type { CallContext } from "#engine/call/call-context.ts";
 import { isMadeOnce, isOfProcess, isSamePath, recordsAt } from "#engine/call/netns-path.ts";
-import { netlinkTransport } from "#engine/call/sandbox.ts";
+import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
-import { type AttachmentRecord, byAge, mayRun } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  attachmentsToDetach,
+  byAge,
+  mayRun,
+} from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
-import { isOwnNamespace } from "./own-namespace.ts";
+import { isPresent } from "./own-interfaces.ts";
 
 /**
  * Plugins whose DEL fails when the interface is gone, but succeeds without a namespace and then
@@ -20,6 +25,8 @@ export const insistingOnInterface: ReadonlySet<string> = new Set(["host-device",
  */
 export const leavingNothingOutside: ReadonlySet<string> = new Set(["sbr"]);
 
+type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;
+
 /**
  * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's
  * namespace is gone. With a stale path `host-device` always fails, and `sbr` creates a file there.
@@ -32,17 +39,16 @@ export const leavingNothingOutside: ReadonlySet<string> = new Set(["sbr"]);
  */
 export async function netnsForDel(
   ctx: CallContext,
-  sandbox: Pick<AttachmentRecord, "containerId" | "ifName" | "netns">,
+  sandbox: SandboxInterface,
   record?: AttachmentRecord,
 ): Promise<string> {
   const { netnsState, netnsProcess } = ctx;
   const { netns } = sandbox;
-  if (netns === "" || (netnsState !== "ok" && netnsState !== "unknown")) return "";
-  const isRecorded = isSamePath(record?.netns, netns);
-  const recorded = isRecorded ? record?.netnsProcess : undefined;
-  if (netnsProcess !== undefined || recorded !== undefined)
-    return netnsProcess !== "" && recorded === netnsProcess ? netns : "";
-  if (isRecorded && isMadeOnce(netns)) return netns;
+  if (netnsState !== "ok" && netnsState !== "unknown") return "";
+  const own = isSamePath(record?.netns, netns) ? record : undefined;
+  if (netnsProcess !== undefined || own?.netnsProcess !== undefined)
+    return netnsProcess !== "" && netnsProcess === own?.netnsProcess ? netns : "";
+  if (own !== undefined && isMadeOnce(netns)) return netns;
   return (await isOfAnother(ctx, sandbox, record)) ? "" : netns;
 }
 
@@ -52,7 +58,7 @@ export async function netnsForDel(
  */
 async function isOfAnother(
   { deps }: CallContext,
-  { containerId, ifName, netns }: Pick<AttachmentRecord, "containerId" | "ifName" | "netns">,
+  { ifName, netns }: SandboxInterface,
   record: AttachmentRecord | undefined,
 ): Promise<boolean> {
   const compare = byAge(deps.bootId());
@@ -61,7 +67,6 @@ async function isOfAnother(
   const { records } = await recordsAt(deps, netns);
   return records.some(
     (each) =>
-      each.containerId !== containerId &&
       mayRun(each) &&
       (earlier === undefined || compare(each, earlier) > 0) &&
       each.attachments.some((attachment) => names.includes(attachment.ifName)),
@@ -71,14 +76,19 @@ async function isOfAnother(
 /**
  * The CNI_NETNS for detaching a sandbox that is not the call's: "" when its namespace is gone, or
  * its path may now be that of another one. The kernel uses a process ID again, and a runtime a path:
- * after a reboot, or as soon as the namespace is removed.
+ * after a reboot, or as soon as the namespace is removed. A container that Plexus does not know may
+ * have it, so an interface with the recorded name and MAC address has to be there. That is not
+ * enough, because ipvlan and VLAN interfaces have the address of their parent.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
+  const { netns } = record;
   if (isOfProcess(record) || (await namespaceIsGone(ctx, record))) return "";
-  return (await isOwnNamespace(ctx, record)) ? record.netns : "";
+  if (isMadeOnce(netns)) return netns;
+  const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
+  const left = attachmentsToDetach(record, ctx.deps.bootId());
+  const isThere = left.some((each) => isPresent(each, links));
+  return isThere && !(await isOfAnother(ctx, record, record)) ? netns : "";
 }
-
-type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;
 
 /** Whether there is certainly no namespace at the path anymore. */
 export async function namespaceIsGone(ctx: CallContext, of: SandboxInterface): Promise<boolean> {
