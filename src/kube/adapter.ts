@@ -22,6 +22,7 @@ import type { KubeMetrics } from "./metric-labels.ts";
 import { metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
+import { WritePace } from "./write-pace.ts";
 
 /** Options of {@link startKube}. */
 export interface KubeOptions {
@@ -77,8 +78,9 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   const { pods, nads } = newCaches(client, options);
   const { nodeName, logger, apiTimeoutMs, statusWaitMs: waitMs, metrics = {} } = options;
   const live = new LiveGetter(client, apiTimeoutMs);
-  const publisher = new ApiStatusPublisher({ client, logger, metrics, waitMs });
-  const events = new ApiEventRecorder({ client, logger, metrics, nodeName });
+  const common = { client, logger, metrics, pace: new WritePace() };
+  const publisher = new ApiStatusPublisher({ ...common, waitMs });
+  const events = new ApiEventRecorder({ ...common, nodeName });
   const own = ownDaemonSet(client, options, { pods, nads });
   const running = Promise.all([pods.run(), nads.run()]);
   return {

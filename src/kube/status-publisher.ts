@@ -43,6 +43,8 @@ interface StatusPublisherOptions {
   /** How long the API server may work on a write whose answer did not come. @default 60000 */
   readonly lateMs?: number;
   readonly metrics?: Partial<KubeMetrics>;
+  /** Shared with other writers to the same API server. @default one for statuses alone */
+  readonly pace?: WritePace;
 }
 
 interface Pending {
@@ -91,7 +93,6 @@ export class ApiStatusPublisher implements StatusPublisher {
   readonly #options: Required<Omit<StatusPublisherOptions, "lateMs">>;
   readonly #pending = new Map<string, Pending>();
   readonly #unanswered: UnansweredWrites;
-  readonly #pace = new WritePace();
   readonly #shutdown = new AbortController();
   /** Aborted when the process waits no longer for requests that were sent. */
   readonly #ended = new AbortController();
@@ -101,7 +102,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   constructor({ lateMs, ...options }: StatusPublisherOptions) {
     this.#unanswered = new UnansweredWrites(lateMs);
     const times = { requestTimeoutMs: writeTimeoutMs, backoff: retries, rejections };
-    this.#options = { ...times, metrics: {}, ...options };
+    this.#options = { ...times, metrics: {}, pace: new WritePace(), ...options };
   }
 
   get pending(): number {
@@ -247,7 +248,7 @@ export class ApiStatusPublisher implements StatusPublisher {
         cancel.signal.throwIfAborted();
         await this.#patch(pending, annotations);
       };
-      await this.#pace.run(pod.namespace, send, cancel.signal);
+      await this.#options.pace.run(pod.namespace, send, cancel.signal);
       this.#options.metrics.statusWrite?.("written");
       return { result: "written", retryAfterMs: 0 };
     } catch (thrown) {

@@ -78,17 +78,18 @@ test("slow answers do not make them more", async () => {
   expect(await writes.atOnce()).toBe(1);
 });
 
-test.for<[what: string, status: number, count: number]>([
+test.for<[what: string, status: number | undefined, count: number, ms?: number]>([
+  ["an answer that waited long in the server's queue", undefined, 4, 5001],
   ["too many requests", 429, 4],
   ["a time limit of the server or a proxy", 504, 4],
   ["no answer", 0, 4],
   ["a pod that is gone", 404, 8],
   ["a rejected value", 422, 8],
-])("after %s, %i, there are %i", async ([, status, count]) => {
+])("after %s, %i, there are %i", async ([, status, count, ms = 1000]) => {
   const writes = await grown();
   await writes.send("a", 8);
   expect(writes.sent).toHaveLength(8);
-  await writes.end(1000, status);
+  await writes.end(ms, status);
   expect(await writes.atOnce()).toBe(count);
 });
 

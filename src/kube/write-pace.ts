@@ -3,18 +3,20 @@ import { asApiError } from "./api/api-error.ts";
 
 /** Twice as long as a request may wait in an API server: what is given up there is paid twice. */
 export const writeTimeoutMs = 30_000;
-/** One write of a namespace at a time, and one of another. */
+/** One write of a namespace at a time, and one of another, or an event. */
 const fewest = 2;
 /** Half of the connections to the API server: writes that hang leave the others for reads. */
 const most = 16;
 /** After such an answer the API server has time for more. An idle one answers in some 10 ms. */
 const fastMs = 500;
+/** It refuses what waits for 15 s in its queue; an answer after a third of that says so before. */
+const slowMs = 5000;
 /** After a pause other nodes may begin at the same time, as when a deployment is changed. */
 const idleMs = 10_000;
 
 /**
  * How many writes are on their way to the API server at a time: few at first and after a pause, more
- * while answers are fast, half as many when the server is overloaded or away. What thousands of nodes
+ * while answers are fast, half as many when the server is slow, overloaded or away. What thousands of nodes
  * send too early is answered too late, and sent again. A namespace gets half of what is free, as an
  * admission webhook may let all of its writes hang.
  */
@@ -32,17 +34,20 @@ export class WritePace {
     const startedAt = performance.now();
     try {
       await send();
-      if (performance.now() - startedAt < fastMs) this.#setLimit(this.#limit + 1 / this.#limit);
+      const tookMs = performance.now() - startedAt;
+      if (tookMs < fastMs) this.#setLimit(this.#limit + 1 / this.#limit);
+      else if (tookMs > slowMs) this.#halve(startedAt);
     } catch (error) {
-      // Those that were sent before the last halving failed for the same reason.
-      if (asApiError(error).transient && startedAt >= this.#halvedAt) this.#halve();
+      if (asApiError(error).transient) this.#halve(startedAt);
       throw error;
     } finally {
       this.#endedAt = performance.now();
     }
   }
 
-  #halve(): void {
+  /** Writes that were sent before the last halving say nothing new. */
+  #halve(sentAt: number): void {
+    if (sentAt < this.#halvedAt) return;
     this.#halvedAt = performance.now();
     this.#setLimit(this.#limit / 2);
   }

@@ -5,6 +5,7 @@ import type { ApiClient } from "#kube/api/client.ts";
 import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import type { SeenRequest } from "#kube/testing/requests.ts";
+import { WritePace } from "#kube/write-pace.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { ApiEventRecorder, type EventRecorderOptions } from "./event-recorder.ts";
@@ -48,6 +49,23 @@ test("an event waits as long as a status for a busy API server, which would be p
 
 const stored = (api: FakeApiServer): JsonObject[] => [...api.objects("events").values()];
 const posts = (request: SeenRequest): boolean => request.method === "POST";
+
+test("events and statuses share a pace: together a node begins with two writes", async ({
+  api,
+  client,
+}) => {
+  const pace = new WritePace();
+  const status = Promise.withResolvers<void>();
+  const { signal } = new AbortController();
+  const sent = ["a", "b"].map((namespace) => pace.run(namespace, () => status.promise, signal));
+  await using started = start(client, { pace });
+  started.recorder.record(pod, added);
+  await new Promise(setImmediate);
+  expect(api.seen).toEqual([]);
+  status.resolve();
+  await Promise.all(sent);
+  await eventually(() => expect(stored(api)).toHaveLength(1));
+});
 
 test("record() creates a core/v1 event; a repetition raises its count", async ({ api, client }) => {
   await using started = start(client);

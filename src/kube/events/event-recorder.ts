@@ -4,7 +4,7 @@ import { asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
-import { writeTimeoutMs } from "#kube/write-pace.ts";
+import { WritePace, writeTimeoutMs } from "#kube/write-pace.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -60,11 +60,15 @@ export interface EventRecorderOptions {
   /** Between two attempts. @default 1000 */
   readonly retryMs?: number;
   readonly metrics?: Partial<KubeMetrics>;
+  /** Shared with other writers to the same API server. @default one for events alone */
+  readonly pace?: WritePace;
 }
 
 /** The limit of remembered events, and of objects with a rate limit; each needs 1 to 3 KB. */
 const maxKnown = 512;
 const maxAttempts = 3;
+/** Instead of a namespace: all events together have the share of one. */
+const ofEvents = "(events)";
 
 /** Sends core/v1 events one by one in the background; drops and counts those above its limits. */
 export class ApiEventRecorder implements EventRecorder {
@@ -85,6 +89,7 @@ export class ApiEventRecorder implements EventRecorder {
       global: { burst: 100, tokensPerSecond: 5 },
       retryMs: 1000,
       metrics: {},
+      pace: new WritePace(),
       ...options,
     };
     this.#global = new TokenBucket(this.#options.global);
@@ -154,10 +159,10 @@ export class ApiEventRecorder implements EventRecorder {
   }
 
   async #send(series: Series): Promise<boolean> {
-    const { logger, retryMs } = this.#options;
+    const { logger, pace, retryMs } = this.#options;
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       try {
-        await this.#sendOnce(series);
+        await pace.run(ofEvents, () => this.#sendOnce(series), this.#stop.signal);
         return true;
       } catch (thrown) {
         const error = asApiError(thrown);
