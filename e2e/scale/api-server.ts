@@ -27,17 +27,23 @@ export async function addedBy(cluster: Cluster, run: Run): Promise<Sum> {
   return (...of) => after(...of) - before(...of);
 }
 
-/** Does something while the API server runs for 20 of 100 ms only. Its nsenter stops with it. */
+/**
+ * Does something while the API server runs for 20 of 100 ms only. Its nsenter stops when it sees that the server has
+ * stopped, perhaps after the server has continued: it is to continue for good.
+ */
 export async function whileSlow({ controlPlane }: Cluster, run: Run): Promise<void> {
   const pids = (await controlPlane.apiServerPids()).join(" ");
   const part = `kill -STOP ${pids}; sleep 0.08; kill -CONT ${pids}; sleep 0.02`;
   const slow = execa("sh", [
     "-c",
-    `trap "kill -CONT ${pids}; exit" TERM; while :; do ${part}; done`,
+    `trap "kill -CONT ${pids}; sleep 1; kill -CONT ${pids}; exit" TERM; while :; do ${part}; done`,
   ]);
-  await run();
-  slow.kill();
-  await slow;
+  try {
+    await run();
+  } finally {
+    slow.kill();
+    await slow;
+  }
 }
 
 /** While something is done, kube-scheduler creates twenty events a second. Returns the p99 of their ms. */
