@@ -99,13 +99,12 @@ bool plan_is_live(const struct call *call)
 /* True if the machine was restarted since the plan was made: what it says of attempts may then be outdated. */
 static bool plan_is_of_other_boot(const struct plan *plan)
 {
+	struct field of_plan = plan->boot_id;
 	struct buf now = { 0 };
-	bool is_known = !read_file(BOOT_ID, &now, PATH_SIZE);
-	if (is_known)
-		now.data[strcspn(now.data, "\n")] = '\0';
-	bool is_other = !is_known || !field_is(plan->boot_id, now.data);
+	bool is_same = !read_file(BOOT_ID, &now, PATH_SIZE) && of_plan.len == strcspn(now.data, "\n") &&
+		!memcmp(of_plan.data, now.data, of_plan.len);
 	buf_free(&now);
-	return is_other;
+	return !is_same;
 }
 
 /* Makes the record the tombstone in one step, so that a killed DEL can be repeated. Follows no link. -1: failure. */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import { chmodSync, rmSync, symlinkSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { chmodSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { waitUntil } from "../support/wait.ts";
 import { type Bench, cniError, eachBuild } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
 
@@ -73,9 +75,11 @@ eachBuild("a DEL without an engine", (bench) => {
     expect(plan.ran).toEqual([`a DEL c1 eth0 '${CNI_NETNS}' conf`]);
   });
 
-  test("detaches beside other namespaces, and other interfaces of its container", async () => {
+  test("detaches beside other namespaces, files, and interfaces of its container", async () => {
     const CNI_NETNS = bench().netns();
     const plan = planOf("record", bench());
+    for (const name of ["second@eth0", "second.record"])
+      writeFileSync(join(bench().state, name), "");
     record(bench(), bench().netns());
     record(bench(), CNI_NETNS, { containerId: "c1", ifName: "eth1" });
     expect(await plan.del({ CNI_NETNS })).toMatchObject({ code: 0 });
@@ -87,6 +91,30 @@ eachBuild("a DEL without an engine", (bench) => {
     record(bench(), CNI_NETNS);
     expect(await plan.del({ CNI_NETNS })).toMatchObject({ code: 0 });
     expect(plan.ran).toEqual(["a DEL c1 eth0 '' conf"]);
+  });
+
+  test("detaches without the namespace of a process, which no record keeps from that", async () => {
+    const child = spawn("unshare", ["-n", "sleep", "60"]);
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const CNI_NETNS = `/proc/${child.pid}/ns/net`;
+    const own = readlinkSync("/proc/self/ns/net");
+    await waitUntil("it has a namespace", () => readlinkSync(CNI_NETNS) !== own || undefined);
+    const plan = planOf("record", bench());
+    record(bench(), CNI_NETNS);
+    expect(await plan.del({ CNI_NETNS })).toMatchObject({ code: 0 });
+    expect(plan.ran).toEqual(["a DEL c1 eth0 '' conf"]);
+  });
+
+  test("that rolls back an ADD has its namespace, as the runtime has just made that", async () => {
+    const CNI_NETNS = bench().netns();
+    const plan = planOf("record", bench());
+    record(bench(), CNI_NETNS);
+    await bench().engine(async (engine) => {
+      await engine.exec({ type: "a", path: bench().bin, env: ["CNI_COMMAND=ADD"] });
+      engine.socket.destroy();
+    });
+    expect(cniError(await bench().run({ env: { CNI_NETNS } })).msg).toContain("rolled back");
+    expect(plan.ran.at(-1)).toBe(`a DEL c1 eth0 '${CNI_NETNS}' conf`);
   });
 
   test("that is repeated succeeds beside another sandbox", async () => {
