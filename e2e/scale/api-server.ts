@@ -5,7 +5,6 @@ import type { Cluster } from "../cluster/kubernetes/cluster.ts";
 /** The sum of a metric over the series that have all these labels, each as `name="value"`. */
 export type Sum = (metric: string, ...labels: readonly string[]) => number;
 export type Run = () => Promise<unknown>;
-/** Starts on all nodes at once, and attaches all pods at once. */
 export type Agent = Readonly<Record<"start" | "attach", Run>>;
 
 /** The API server's metrics since its start. */
@@ -33,11 +32,9 @@ export async function addedBy(cluster: Cluster, run: Run): Promise<Sum> {
  */
 export async function whileSlow({ controlPlane }: Cluster, run: Run): Promise<void> {
   const pids = (await controlPlane.apiServerPids()).join(" ");
-  const part = `kill -STOP ${pids}; sleep 0.08; kill -CONT ${pids}; sleep 0.02`;
-  const slow = execa("sh", [
-    "-c",
-    `trap "kill -CONT ${pids}; sleep 1; kill -CONT ${pids}; exit" TERM; while :; do ${part}; done`,
-  ]);
+  const [stop, go] = [`kill -STOP ${pids}`, `kill -CONT ${pids}`];
+  const loop = `while :; do ${stop}; sleep 0.08; ${go}; sleep 0.02; done`;
+  const slow = execa("sh", ["-c", `trap "${go}; sleep 1; ${go}; exit" TERM; ${loop}`]);
   try {
     await run();
   } finally {
@@ -62,8 +59,8 @@ export async function canaryDuring(cluster: Cluster, run: Run): Promise<number> 
   // Lines to stdout would be buffered.
   const shown = ["--write-out", "%{stderr}%{http_code} %{time_total}\n"];
   const curl = ["curl", ...flags.split(" "), ...shown, "--data", JSON.stringify(event), url];
-  const options = { reject: false } as const;
-  const canary = execa("nsenter", [`--target=${controlPlane.host.pid}`, "-n", ...curl], options);
+  const target = `--target=${controlPlane.host.pid}`;
+  const canary = execa("nsenter", [target, "-n", ...curl], { reject: false });
   await run();
   canary.kill();
   const answers = (await canary).stderr.split("\n").map((line) => line.split(" "));

@@ -12,10 +12,7 @@ import { waitUntil } from "../support/wait.ts";
 /** Nodes without a kubelet, but with the API adapter of plexusd. An answer to an order is what has happened. */
 export type Order = "start" | "attach" | "count";
 
-interface Pod {
-  readonly metadata: ObjectName & { readonly uid: string };
-  readonly spec: { readonly nodeName: string };
-}
+type Pod = Readonly<{ metadata: ObjectName & { uid: string }; spec: { nodeName: string } }>;
 
 const account = { namespace: "kube-system", name: "plexusd" };
 const timeoutMs = 300_000;
@@ -43,9 +40,9 @@ process.on("disconnect", () => process.exit());
 async function start(): Promise<void> {
   const list: unknown = await admin.json({ path: apiPaths.pods, timeoutMs });
   const { items } = list as { readonly items: readonly Pod[] };
-  const isPlexusd = ({ metadata }: Pod): boolean => metadata.namespace === account.namespace;
-  pods = items.filter((pod) => !isPlexusd(pod));
-  const plexusd = items.filter(isPlexusd);
+  const isOwn = ({ metadata }: Pod): boolean => metadata.namespace === account.namespace;
+  const [plexusd, others] = [items.filter(isOwn), items.filter((pod) => !isOwn(pod))];
+  pods = others;
   for (const { spec } of plexusd) await writeKubeconfig(spec.nodeName);
   await Promise.all(plexusd.map(startNode));
   await listed(2 * plexusd.length);

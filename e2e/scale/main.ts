@@ -9,7 +9,7 @@ import { replaceSection, wrapItem } from "../support/markdown.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { type Agent, addedBy, canaryDuring, metricsOf, type Run, whileSlow } from "./api-server.ts";
-import { changes, costTable, type Measured, names } from "./costs.ts";
+import { aboveLimits, changes, costTable, type Measured, names } from "./costs.ts";
 import type { Counts, Order } from "./hollow-nodes.ts";
 import { prepareMultus } from "./multus.ts";
 import { objectsOf } from "./objects.ts";
@@ -48,8 +48,8 @@ await restart();
 // It refuses what waits for 15 s, and each of its stops takes 80 ms.
 await attach("The API server is five times slower", (run) => whileSlow(cluster, run), true);
 worker.kill();
-const openNow = async (): Promise<number> => (await metricsOf(cluster))(openWatches, definitions);
-await waitUntil("its watches have ended", async () => (await openNow()) <= otherLists);
+const haveEnded = async () => (await metricsOf(cluster))(openWatches, definitions) <= otherLists;
+await waitUntil("its watches have ended", haveEnded);
 const few = nodes.slice(0, 10);
 const multus = await prepareMultus(cluster, few, podsPerNode);
 if (multus !== undefined) all.push(await measure("Multus", few.length, multus));
@@ -81,6 +81,7 @@ async function measurePlexus(): Promise<Measured> {
   const start = async (): Promise<void> => {
     const sum = await addedBy(cluster, () => ask("start"));
     const mib = Math.round(sum("process_resident_memory_bytes") / 2 ** 20);
+    expect(mib <= 6 * nodes.length, `memory of the API server: ${mib} MiB`);
     fact(`${nodes.length} nodes start at once: the API server needs ${mib} MiB more memory.`);
   };
   const idle = await canaryDuring(cluster, () => sleep(5000));
@@ -88,8 +89,10 @@ async function measurePlexus(): Promise<Measured> {
     const busy = await canaryDuring(cluster, run);
     fact(`Requests of kube-scheduler: ${idle} ms (p99); while all pods are attached, ${busy} ms.`);
   };
-  const attachAll = (): Promise<void> => attach("All pods are attached at once", storm);
-  return measure("Plexus", nodes.length, { start, attach: attachAll });
+  const all = { start, attach: () => attach("All pods are attached at once", storm) };
+  const measured = await measure("Plexus", nodes.length, all);
+  expect(aboveLimits(measured) === "", aboveLimits(measured));
+  return measured;
 }
 
 async function measure(name: string, on: number, agent: Agent): Promise<Measured> {
@@ -98,9 +101,9 @@ async function measure(name: string, on: number, agent: Agent): Promise<Measured
   const before = await countEvents();
   const attached = await addedBy(cluster, agent.attach);
   const events = await waitUntil("all events are written", async () => {
-    const count = (await countEvents()) - before;
+    const count = await countEvents();
     await sleep(1000);
-    return count >= pods && before + count === (await countEvents()) && count;
+    return count >= before + pods && count === (await countEvents()) && count - before;
   });
   const annotate = ["annotate", "--namespace=scale-0", "network-attachment-definitions/network-0"];
   const changed = await addedBy(cluster, async () => {
