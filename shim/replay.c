@@ -259,13 +259,15 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 /* Removes what libcni keeps of the call's container in a directory of results, whose path has Multus's directory. */
 static void results_clean(const struct call *call, const char *format)
 {
-	char results[PATH_SIZE], part[NAME_MAX + 1];
+	char results[PATH_SIZE], path[PATH_SIZE], part[NAME_MAX + 1];
 	print(results, sizeof results, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR));
 	print(part, sizeof part, "-%s-", call->container_id);
 	DIR *dir = opendir(results);
-	for (struct dirent *entry; dir && (entry = readdir(dir));)
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		print(path, sizeof path, "%s/%s", results, entry->d_name);
 		if (strstr(entry->d_name, part))
-			unlinkat(dirfd(dir), entry->d_name, 0);
+			unlink(path);
+	}
 	if (dir)
 		closedir(dir);
 }
