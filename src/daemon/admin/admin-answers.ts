@@ -30,7 +30,7 @@ import type { DevicesByResource } from "./claimed-devices.ts";
 import { serveController } from "./controller-request.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
 import { multusLeftovers } from "./multus-leftovers.ts";
-import type { NodeStatus } from "./node-status.ts";
+import type { NodeStatus, PodProblem } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
 /** What an {@link AdminAnswers} reads. */
@@ -81,10 +81,7 @@ export class AdminAnswers {
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
       unattachedPods: duties?.unattachedPods.names ?? [],
-      podProblems: [
-        ...(duties?.hotPlug.problems() ?? []),
-        ...(duties?.lostInterfaces.problems() ?? []),
-      ],
+      podProblems: podProblems(duties),
       callsInFlight: await this.#options.callsInFlight(),
       failedAdds: engine.failedAdds(isStillOpen(listed.records, cluster.node?.nodePods.list())),
       requestRules: await this.#requestRules(),
@@ -190,6 +187,14 @@ export class AdminAnswers {
     const { config, confFiles: files } = this.#options;
     return { binDirs: config.current().nodeConf.binDirs, files };
   }
+}
+
+/** Hot-plug, too, finds invalid annotations. */
+function podProblems(duties: AdminAnswersOptions["duties"]): PodProblem[] {
+  if (duties === undefined) return [];
+  const found = [...duties.hotPlug.problems(), ...duties.lostInterfaces.problems()];
+  const pods = new Set(found.map(({ pod }) => pod));
+  return [...found, ...duties.unattachedPods.problems().filter(({ pod }) => !pods.has(pod))];
 }
 
 function asState(

@@ -33,7 +33,7 @@ export interface NodeStatus {
   readonly leftovers: number;
   /** Running pods that Plexus did not attach, and the networks that they lack, a text each. */
   readonly unattachedPods: readonly string[];
-  /** Attached pods whose networks are not those of their annotation: by hot-plug, and lost ones. */
+  /** Pods whose networks are not those of their annotation: by hot-plug, lost or invalid ones. */
   readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
   readonly failedAdds: readonly FailedAdds[];

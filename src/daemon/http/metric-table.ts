@@ -47,7 +47,7 @@ export const metricTable = {
   },
   plexus_pods_not_attached: {
     type: "count",
-    help: "Running pods of this node without networks that they ask for, because they started before Plexus.",
+    help: "Running pods of this node without networks that they ask for, because they started before Plexus, or because their annotation is invalid.",
   },
   plexus_hotplug_operations_total: {
     type: "counter",

@@ -91,6 +91,28 @@ test("attached, unannotated and hostNetwork pods are not reported; only the last
   expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["host"], 0]);
 });
 
+test("a pod whose invalid annotation was ignored is counted with the reason, and has had its event", async () => {
+  const node = makeNode();
+  node.add("web", { annotations: { [networksAnnotation]: '[{"name":"red"' } });
+  node.recorded.add("web");
+  await node.checkAt(0);
+  expect(node.unattached.count).toBe(0);
+  for (const at of [late, late + 15_000]) await node.checkAt(at);
+  expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["web"], 1]);
+  expect([node.unattached.names, node.unattached.problems()]).toEqual([
+    [],
+    [
+      {
+        pod: "default/web",
+        problem: expect.stringMatching(/^runs without the networks .*: .*annotation is invalid: /),
+      },
+    ],
+  ]);
+  node.add("web");
+  await node.checkAt(late + 30_000);
+  expect(node.unattached.count).toBe(0);
+});
+
 test("a pod that waits for its sandbox is read once, and again when it has changed", async () => {
   const node = makeNode();
   node.add("web", { phase: "Pending" });

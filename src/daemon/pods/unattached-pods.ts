@@ -1,12 +1,15 @@
+import type { PodProblem } from "#daemon/admin/node-status.ts";
 import {
   asksForNetworks,
+  ignoredAnnotation,
+  isInvalid,
   missingNetworks,
   notAttachedGraceMs,
   type PodState,
 } from "#engine/check/not-attached.ts";
 import type { EventRecorder, Pod } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
-import type { RecordReader } from "#engine/ports/records.ts";
+import { type RecordReader, recordsOf } from "#engine/ports/records.ts";
 import type { NodePods } from "#kube/node/node.ts";
 
 /** What {@link UnattachedPods} works with. */
@@ -20,7 +23,7 @@ export interface UnattachedPodsOptions {
   readonly clock: () => number;
 }
 
-/** A pod that requests networks and has no record. */
+/** A pod that requests networks and has no record, or whose annotation is invalid. */
 interface Observation {
   /** `namespace/name`. */
   readonly name: string;
@@ -29,12 +32,15 @@ interface Observation {
   /** The pod as the watch had delivered it when it was last read. The watch delivers each change anew. */
   readonly read?: Pod;
   readonly missing: readonly string[];
+  /** Why its annotation was ignored. */
+  readonly ignored?: string | undefined;
 }
 
 /**
- * Finds running pods of this node that request networks but were not attached through Plexus: the
- * container runtime did not call it for their sandboxes, as on a fresh node. Each gets one event. A
- * pod is read only when the watch has delivered a change: many may wait for their sandboxes for long.
+ * Finds running pods of this node that request networks but have none of them. The container
+ * runtime did not call Plexus for their sandboxes, as on a fresh node: each gets one event. Or their
+ * annotation is invalid: their ADD has sent the event. A pod is read only when the watch has
+ * delivered a change: many may wait for their sandboxes for long.
  */
 export class UnattachedPods {
   readonly #options: UnattachedPodsOptions;
@@ -47,13 +53,22 @@ export class UnattachedPods {
 
   /** How many pods of this node lack networks that they request. */
   get count(): number {
-    return this.names.length;
+    return this.names.length + this.problems().length;
   }
 
-  /** These pods, with the networks: `shop/web (shop/storage)`. */
+  /** Those that Plexus was not called for, with the networks: `shop/web (shop/storage)`. */
   get names(): readonly string[] {
     return [...this.#observations.values()].flatMap(({ name, missing }) =>
       missing.length === 0 ? [] : `${name} (${missing.join(", ")})`,
+    );
+  }
+
+  /** Those whose annotation was ignored. */
+  problems(): PodProblem[] {
+    return [...this.#observations.values()].flatMap(({ name, ignored }) =>
+      ignored === undefined
+        ? []
+        : { pod: name, problem: `runs without the networks that it asks for: ${ignored}` },
     );
   }
 
@@ -61,7 +76,9 @@ export class UnattachedPods {
   async check(): Promise<void> {
     const observations = new Map<string, Observation>();
     for (const pod of this.#options.nodePods.list()) {
-      if (!asksForNetworks(pod) || (await this.#options.records.hasPod(pod))) continue;
+      if (!asksForNetworks(pod)) continue;
+      const isAttached = await this.#options.records.hasPod(pod);
+      if (isAttached && !isInvalid(pod, this.#options.plexusNamespace())) continue;
       observations.set(pod.uid, await this.#observe(pod));
     }
     this.#observations = observations;
@@ -76,9 +93,10 @@ export class UnattachedPods {
     if (since < before.since + notAttachedGraceMs || pod === before.read) return before;
     const state = await nodePods.read(pod);
     const missing = state === undefined ? [] : await this.#missing(state, before);
+    const ignored = state === undefined ? undefined : await this.#ignored(state);
     if (missing.length > 0 && !before.hasEvent) this.#recordEvent(pod, missing);
     const hasEvent = before.hasEvent || missing.length > 0;
-    return { name, since: before.since, hasEvent, read: pod, missing };
+    return { name, since: before.since, hasEvent, read: pod, missing, ignored };
   }
 
   /** Reads the record after the pod: a pod that runs was recorded before, if Plexus attached it. */
@@ -89,6 +107,13 @@ export class UnattachedPods {
       unrecordedForMs: clock() - since,
       plexusNamespace: plexusNamespace(),
     });
+  }
+
+  /** Of a pod with a damaged record it is not known what it has. */
+  async #ignored(state: PodState): Promise<string | undefined> {
+    const { records, plexusNamespace } = this.#options;
+    const found = await recordsOf(records, state).catch(() => undefined);
+    return found && ignoredAnnotation(state, found, plexusNamespace());
   }
 
   #recordEvent(pod: Pod, missing: readonly string[]): void {

@@ -3,6 +3,7 @@ import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/se
 import {
   asksForNetworks,
   currentEntries,
+  ignoredAnnotation,
   missingNetworks,
   notAttachedGraceMs,
   type PodAttachment,
@@ -28,6 +29,8 @@ const attachment: PodAttachment = {
   unrecordedForMs: notAttachedGraceMs,
   plexusNamespace: "kube-system",
 };
+
+const invalid = { annotations: { [networksAnnotation]: '[{"name":"red"' } };
 
 const statusOf = (ip: string, ...names: string[]): string =>
   JSON.stringify([
@@ -65,6 +68,31 @@ test.each<[string, Partial<PodAttachment>]>([
   ["has had no record only within the grace period", { unrecordedForMs: notAttachedGraceMs - 1 }],
 ])("no network is reported for a pod that %s", (_name, change) => {
   expect(missingNetworks(pod, { ...attachment, ...change })).toEqual([]);
+});
+
+type Records = Parameters<typeof ignoredAnnotation>[1];
+const defaultNetwork = { isDefault: true, selection: { name: "other" } };
+const attachedTo = (...networks: Records[number]["attachments"]): Records => [
+  { attachments: [defaultNetwork, ...networks] },
+];
+
+test.each<[string, Partial<PodState>, Records]>([
+  ["was attached to its default network only", {}, attachedTo()],
+  ["has a network of the configuration", {}, attachedTo({ isDefault: false })],
+  ["started before Plexus", { networkStatus: statusOf("10.244.0.7") }, []],
+])("ignoredAnnotation() is the reason if the pod %s", (_name, change, records) => {
+  const reason = ignoredAnnotation({ ...pod, ...invalid, ...change }, records, "kube-system");
+  expect(reason).toMatch(/^network selection annotation is invalid: /);
+});
+
+test.each<[string, Partial<PodState>, Records]>([
+  ["got networks before an edit", {}, attachedTo({ isDefault: false, selection: { name: "red" } })],
+  ["got some of another meta-plugin", { networkStatus: statusOf("10.244.0.7", "default/red") }, []],
+  ["is on the host's network", { hostNetwork: true }, []],
+  ["has a valid annotation", { annotations: pod.annotations }, attachedTo()],
+])("ignoredAnnotation() is undefined if the pod %s", (_name, change, records) => {
+  const changed = { ...pod, ...invalid, ...change };
+  expect(ignoredAnnotation(changed, records, "kube-system")).toBeUndefined();
 });
 
 test.each([

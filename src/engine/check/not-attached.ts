@@ -1,4 +1,6 @@
+import { asCniError } from "#cni/error.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import {
@@ -35,16 +37,46 @@ export const notAttachedGraceMs = 30_000;
 
 /**
  * The networks (`namespace/name`) that a running pod asks for but lacks, because its sandbox was
- * not attached through Plexus. Ignores pods of the host's network or still starting, unreadable
- * annotations, and what another meta-plugin attached according to the present sandbox's status.
+ * not attached through Plexus. Ignores pods of the host's network or still starting, and what
+ * another meta-plugin attached according to the present sandbox's status.
  */
 export function missingNetworks(pod: PodState, attachment: PodAttachment): readonly string[] {
   const { isRecorded, unrecordedForMs, plexusNamespace } = attachment;
   if (isRecorded || unrecordedForMs < notAttachedGraceMs) return [];
-  if (pod.hostNetwork || pod.isTerminating) return [];
-  if (pod.phase !== "Running" || pod.podIps.length === 0) return [];
+  if (!isUp(pod)) return [];
   const present = attachedByOthers(pod);
-  return requestedNames(pod, plexusNamespace).filter((name) => !present.has(name));
+  const { names = [] } = requestedNames(pod, plexusNamespace);
+  return names.filter((name) => !present.has(name));
+}
+
+interface RecordedNetworks {
+  readonly attachments: readonly Pick<RecordedAttachment, "isDefault" | "selection">[];
+}
+
+/**
+ * Why a running pod has none of the networks that it asks for, although Plexus was called for it:
+ * its annotation is invalid. Undefined for a pod that got networks before an edit made it invalid.
+ */
+export function ignoredAnnotation(
+  pod: PodState,
+  records: readonly RecordedNetworks[],
+  plexusNamespace: string,
+): string | undefined {
+  if (!isUp(pod)) return undefined;
+  if (records.length === 0 && currentEntries(pod).length > 1) return undefined;
+  const attachments = records.flatMap((record) => record.attachments);
+  const hasRequested = attachments.some(({ isDefault, selection }) => !isDefault && selection);
+  return hasRequested ? undefined : requestedNames(pod, plexusNamespace).invalid;
+}
+
+/** Whether its present sandbox should have been attached. */
+function isUp({ hostNetwork, isTerminating, phase, podIps }: PodState): boolean {
+  return !hostNetwork && !isTerminating && phase === "Running" && podIps.length > 0;
+}
+
+/** Whether the pod's annotations cannot be read. */
+export function isInvalid(pod: Pod, plexusNamespace: string): boolean {
+  return requestedNames(pod, plexusNamespace).invalid !== undefined;
 }
 
 /** Whether the pod's annotations ask for anything but the node's default network. */
@@ -54,17 +86,20 @@ export function asksForNetworks(pod: Pick<Pod, "annotations">): boolean {
   );
 }
 
-function requestedNames({ annotations, namespace }: Pod, plexusNamespace: string): string[] {
+/** The networks of the annotations, or why these are invalid. */
+function requestedNames(
+  { annotations, namespace }: Pod,
+  plexusNamespace: string,
+): { readonly names?: readonly string[]; readonly invalid?: string } {
   const byDefault = annotations[defaultNetworkAnnotation];
   try {
     const networks = annotations[networksAnnotation] ?? "";
     const selections = parseNetworkSelections(networks, { podNamespace: namespace });
     const options = { defaultNamespace: plexusNamespace };
     const first = byDefault === undefined ? [] : [parseDefaultNetworkSelection(byDefault, options)];
-    return [...first, ...selections].map((each) => `${each.namespace}/${each.name}`);
-  } catch {
-    // A pod with such an annotation gets its default network only, or does not start at all.
-    return [];
+    return { names: [...first, ...selections].map((each) => `${each.namespace}/${each.name}`) };
+  } catch (error) {
+    return { invalid: asCniError(error).message };
   }
 }
 

@@ -116,7 +116,7 @@ function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): F
     .map(({ pod, problem }) => `${pod}: ${problem}; kubectl plexus explain ${pod} says what to do`);
   if (podProblems.length > namedMax)
     texts.push(
-      `with other networks than requested: ${podProblems.length - namedMax} more pods; the events FailedAddingInterface, FailedRemovingInterface, InterfaceAddRejected and InterfaceLost name them`,
+      `with other networks than requested: ${podProblems.length - namedMax} more pods; the events FailedAddingInterface, FailedRemovingInterface, InterfaceAddRejected, InterfaceLost and InvalidAnnotation name them`,
     );
   if (unattached.length > 0)
     texts.push(
