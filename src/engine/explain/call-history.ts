@@ -26,7 +26,8 @@ export interface FailedAdds {
   readonly pods: readonly string[];
 }
 
-const currentMs = 600_000;
+/** For how long a failed ADD is reported. */
+export const failedAddMs = 600_000;
 
 /** The last ADD and the last DEL of each pod, for those who ask what became of it. */
 export class CallHistory {
@@ -55,7 +56,7 @@ export class CallHistory {
    * @param isOpen whether that still matters
    */
   failedAdds(now: string, isOpen: (pod: string, failedAt: string) => boolean): FailedAdds[] {
-    const since = new Date(Date.parse(now) - currentMs).toISOString();
+    const since = new Date(Date.parse(now) - failedAddMs).toISOString();
     const groups = new Map<string, FailedAdds>();
     for (const [pod, calls] of this.#pods.entries()) {
       const { at = "", message, subject = "", code, reason } = calls.get("ADD") ?? {};

@@ -1,5 +1,6 @@
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { reasonOf } from "#daemon/cni-conf/status.ts";
+import { failedAddMs } from "#engine/explain/call-history.ts";
 import { oneLine, shortened } from "#lib/one-line.ts";
 import { reasonRow } from "#lib/reasons.ts";
 import type { Finding } from "./finding.ts";
@@ -125,11 +126,16 @@ function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): F
   return texts.map((text) => ({ check, verdict: "warning", text }));
 }
 
-function additions({ node, failedAdds, requestRules }: NodeStatus): Finding[] {
+/** plexusd forgets the failures when it ends. */
+function additions({ node, failedAdds, requestRules, uptimeSeconds }: NodeStatus): Finding[] {
   const check = "attaching pods";
   if (failedAdds.length === 0) {
     const rules = Object.entries(requestRules).map(([key, value]) => `${key}: ${value}`);
-    const text = `no ADD has failed in the last ten minutes (${rules.join(", ")})`;
+    const time =
+      uptimeSeconds * 1000 < failedAddMs
+        ? `since plexusd started, ${uptimeSeconds} s ago`
+        : "in the last ten minutes";
+    const text = `no ADD has failed ${time} (${rules.join(", ")})`;
     return [{ check, verdict: "ok", text }];
   }
   return failedAdds.map(({ finding, step, network, message, pods }) => {

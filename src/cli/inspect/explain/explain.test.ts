@@ -360,10 +360,17 @@ test.each([
   ],
   [
     "without a failed ADD",
-    {},
+    { uptimeSeconds: 600 },
     "attaching pods",
     "ok",
     "no ADD has failed in the last ten minutes (undeclaredRequests: fail, ignoredRequests: warn)",
+  ],
+  [
+    "whose plexusd has just started",
+    { uptimeSeconds: 3 },
+    "attaching pods",
+    "ok",
+    "no ADD has failed since plexusd started, 3 s ago (undeclaredRequests: fail, ignoredRequests: warn)",
   ],
   [
     "with unmounted paths",
