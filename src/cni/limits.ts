@@ -1,3 +1,4 @@
+import { byteLength } from "#lib/byte-length.ts";
 import { CniError } from "./error.ts";
 
 /** Upper bound of one input of a call. */
@@ -60,5 +61,5 @@ export function checkLimit(limit: Limit, value: number, field: string): void {
 
 /** Checks the length of a text in UTF-8. @throws CniError 100 */
 export function checkTextLimit(limit: Limit, text: string, field: string): void {
-  checkLimit(limit, Buffer.byteLength(text), field);
+  checkLimit(limit, byteLength(text), field);
 }

@@ -1,3 +1,4 @@
+import { byteLength } from "#lib/byte-length.ts";
 import { CniError } from "./error.ts";
 
 /** The characters of container IDs, network names and plugin types: CNI 1.0.0 §1 and §2. */
@@ -48,7 +49,7 @@ export function isPlainName(text: string): boolean {
 /** @throws CniError 4 when Linux would reject it as an interface name */
 export function validateIfName(ifName: string): void {
   if (ifName === "") throw invalid("interface name is empty");
-  if (Buffer.byteLength(ifName) > ifNameMaxBytes) {
+  if (byteLength(ifName) > ifNameMaxBytes) {
     throw invalid("interface name is too long", "interface name should be less than 16 characters");
   }
   if (ifName === "." || ifName === "..") throw invalid("interface name is . or ..");

@@ -8,16 +8,21 @@ export interface JsonObject {
 
 declare global {
   interface JSON {
-    /** A value that `JSON.stringify` prints as this text. */
-    rawJSON(text: string): Json;
-    isRawJSON(value: unknown): value is { readonly rawJSON: string };
+    /** A value that `JSON.stringify` prints as this text. Node 20 and older browsers lack it. */
+    rawJSON?(text: string): Json;
+    isRawJSON?(value: unknown): value is { readonly rawJSON: string };
   }
 }
 
 /** Whether a value is an object: not null, not an array and not an integer of {@link parseExactly}. */
 export function isJsonObject(value: unknown): value is JsonObject {
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return isObject && !JSON.isRawJSON(value);
+  return isObject && !isLongInteger(value);
+}
+
+/** Whether a value is an integer of {@link parseExactly} that a double would change. */
+export function isLongInteger(value: unknown): boolean {
+  return JSON.isRawJSON?.(value) ?? false;
 }
 
 /** Where a number of 16 digits may begin. Shorter integers are exact. */
@@ -27,11 +32,17 @@ const longNumber = /(?:^|[\s:,[])-?\d{16}/;
  * Parses JSON as `JSON.parse` does, but keeps an integer that a double would change, such as
  * 2^53 + 1, as a value that `JSON.stringify` prints with the same digits. Plugins get their
  * configuration and earlier results through Plexus.
+ * Without {@link canKeepDigits} it returns the double: callers that cannot accept this check first.
  * @throws SyntaxError
  */
 export function parseExactly(text: string): Json {
-  if (!longNumber.test(text)) return JSON.parse(text) as Json;
+  if (!longNumber.test(text) || !canKeepDigits()) return JSON.parse(text) as Json;
   return JSON.parse(text, keepDigits as (key: string, value: Json) => Json) as Json;
+}
+
+/** Whether the engine can keep an integer that a double would change: Node 22 and newer browsers. */
+export function canKeepDigits(): boolean {
+  return JSON.rawJSON !== undefined;
 }
 
 function keepDigits(
@@ -44,8 +55,13 @@ function keepDigits(
 
 /** A number that was read from this text, with its digits as {@link parseExactly} keeps them. */
 export function exactNumber(value: number, source: string): Json {
+  return isChanged(value, source) ? (JSON.rawJSON?.(source) ?? value) : value;
+}
+
+/** Whether a double has other digits than the integer that it was read from. */
+export function isChanged(value: number, source: string): boolean {
   const isInteger = Number.isFinite(value) && /^-?[1-9]\d*$/.test(source);
-  return isInteger && String(value) !== source ? JSON.rawJSON(source) : value;
+  return isInteger && String(value) !== source;
 }
 
 /** A value as JSON on one line: texts cut after `max` characters, other long values by type. */

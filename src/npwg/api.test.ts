@@ -30,6 +30,34 @@ test("parseNetworks() reads both forms, with the keys of the standard", () => {
   expect(parseNetworks(formatNetworks([element]), inShop)).toEqual([element]);
 });
 
+test.each<[call: (...args: unknown[]) => unknown, args: unknown[], message: string]>([
+  [
+    parseNetworks as never,
+    [undefined, inShop],
+    "parseNetworks: annotation must be a string, got undefined",
+  ],
+  [
+    parseNetworks as never,
+    ["red"],
+    "parseNetworks: options.namespace must be a string, got undefined",
+  ],
+  [
+    parseNetworkStatus as never,
+    [],
+    "parseNetworkStatus: annotation must be a string, got undefined",
+  ],
+  [formatNetworks as never, [], "formatNetworks: networks is missing"],
+])("a missing argument is named: %#", (call, args, message) => {
+  expect(() => call(...args)).toThrow(new TypeError(message));
+});
+
+test.each([parseDefinition, parseNetworkConfiguration, parseResult])(
+  "%o of nothing is a FormatError",
+  (parse) => {
+    expect(() => parse(undefined)).toThrow(FormatError);
+  },
+);
+
 test("parseNetworks() tells what it ignores", () => {
   const warnings: string[] = [];
   const onWarning = (warning: string) => void warnings.push(warning);

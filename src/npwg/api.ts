@@ -5,6 +5,7 @@ import { parseResult as parseCniResult } from "#cni/result/parse.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
+import { requireText } from "./argument.ts";
 import { parseNad } from "./nad.ts";
 import {
   networkStatusAnnotation,
@@ -104,6 +105,7 @@ export function parseNetworks(
   annotation: string,
   options: { readonly namespace: string; readonly onWarning?: (warning: string) => void },
 ): NetworkSelectionElement[] {
+  requireText("parseNetworks", { annotation, "options.namespace": options?.namespace });
   const { namespace, onWarning } = options;
   const reading = { podNamespace: namespace, onWarning };
   return checked(() => parseNetworkSelections(annotation, reading)).map((selection) => {
@@ -124,7 +126,8 @@ export function parseNetworks(
 
 /** Writes an annotation that {@link parseNetworks} reads as these networks. @throws FormatError */
 export function formatNetworks(networks: readonly NetworkSelectionElement[]): string {
-  const annotation = JSON.stringify(networks);
+  const annotation = JSON.stringify(networks) as string | undefined;
+  if (annotation === undefined) throw new TypeError("formatNetworks: networks is missing");
   parseNetworks(annotation, { namespace: "default" });
   return annotation;
 }
@@ -145,6 +148,7 @@ export interface NetworkStatusElement {
 
 /** Reads the status of a pod; what it leaves out is empty. @throws FormatError */
 export function parseNetworkStatus(annotation: string): NetworkStatusElement[] {
+  requireText("parseNetworkStatus", { annotation });
   return checked(() => {
     const subject = "cannot read the network status";
     const list = annotation.trim() === "" ? [] : parseJsonText(annotation);

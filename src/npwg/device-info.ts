@@ -1,5 +1,6 @@
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
+import { byteLength } from "#lib/byte-length.ts";
 import { type JsonObject, quoteValue } from "#lib/json.ts";
 
 /** The directory of device information (NPWG device-info specification). */
@@ -37,7 +38,7 @@ const ownPrefix = "plexus-";
 const ownFile = /^plexus-([A-Za-z0-9][\w.-]*)@[^/]+\.json$/s;
 
 function checkedName(name: string): string {
-  const bytes = Buffer.byteLength(name);
+  const bytes = byteLength(name);
   if (bytes <= fileNameMaxBytes) return name;
   throw unusable(`the name of its file would have ${bytes} bytes, more than ${fileNameMaxBytes}`);
 }

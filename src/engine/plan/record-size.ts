@@ -2,6 +2,7 @@ import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import { mayLeaveAddress } from "#engine/record/ipam.ts";
+import { byteLength } from "#lib/byte-length.ts";
 import type { Attached, PlannedAttachment } from "./planned-attachment.ts";
 
 /*
@@ -61,5 +62,5 @@ function released({ plugins }: NetConfList): readonly PluginConf[] {
 }
 
 function sizeOf(value: unknown): number {
-  return Buffer.byteLength(JSON.stringify(value));
+  return byteLength(JSON.stringify(value));
 }

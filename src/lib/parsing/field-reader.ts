@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, isLongInteger, type JsonObject } from "#lib/json.ts";
 import { DocumentError, Problems, withValue } from "./document-error.ts";
 
 export interface ReadingRules {
@@ -91,7 +91,7 @@ export class FieldReader {
     if (value === undefined) return undefined;
     if (Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max)
       return Number(value);
-    const isLong = JSON.isRawJSON(value) || (Number.isInteger(value) && Number(value) > max);
+    const isLong = isLongInteger(value) || (Number.isInteger(value) && Number(value) > max);
     this.mismatch(key, isLong ? `an integer from ${min} to ${max}` : integerName(min, max));
     return undefined;
   }

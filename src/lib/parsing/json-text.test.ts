@@ -42,6 +42,21 @@ test("parseJsonText() refuses nesting deeper than the limit without recursing", 
   expect(() => parseJsonText(balanced)).toThrow("at line 1, column 101");
 });
 
+test("parseJsonText() refuses an integer that the engine cannot keep", () => {
+  const { rawJSON } = JSON;
+  delete JSON.rawJSON;
+  try {
+    const text = '[{"id": 9007199254740993}, 1e400]';
+    const message =
+      'number 9007199254740993 of key "id" has more digits than this JavaScript engine can keep';
+    expect(() => parseJsonText(text)).toThrow(message);
+    const exact = ' [9007199254740992, 1.12345678901234567890, "9007199254740993"] ';
+    expect(parseJsonText(exact)).toEqual(JSON.parse(exact));
+  } finally {
+    Object.assign(JSON, { rawJSON });
+  }
+});
+
 test("parseJsonText() accepts finite numbers, strings that look like others, and repeated keys", () => {
   const text = '["1e400", "[[[[", 1e308, -1.7976931348623157e308, 1e-400, 0e999, 12e30]';
   expect(parseJsonText(text)).toEqual(["1e400", "[[[[", 1e308, -Number.MAX_VALUE, 0, 0, 12e30]);

@@ -1,4 +1,4 @@
-import { type Json, parseExactly } from "#lib/json.ts";
+import { canKeepDigits, isChanged, type Json, parseExactly } from "#lib/json.ts";
 
 /** Unusable JSON text; `line` and `column` count from 1 and point at the first wrong character. */
 export class JsonTextError extends Error {
@@ -19,19 +19,23 @@ const maxDepth = 100;
 /**
  * Parses JSON text as {@link parseExactly} does; the last value of a repeated key counts, as in Go. Nesting is
  * limited, so that callers can walk and print a value recursively. A number beyond the range of a double
- * is an error, as in Go; JavaScript reads it as Infinity and prints that as null.
+ * is an error, as in Go; JavaScript reads it as Infinity and prints that as null. So is an integer that a
+ * double would change where the engine cannot keep its digits: a program would write another one.
  * @throws JsonTextError
  */
 export function parseJsonText(text: string): Json {
-  let value: Json | undefined;
+  let value: Json = null;
+  let isRead = false;
   try {
     value = parseExactly(text);
+    isRead = isUsable(value, maxDepth);
   } catch {
     // The message of JSON.parse differs between engines, and often has no position.
   }
-  if (value !== undefined && isUsable(value, maxDepth)) return value;
-  const { offset, reason } = findProblem(text);
-  throw new JsonTextError(reason, position(text, offset));
+  if (isRead && canKeepDigits()) return value;
+  const problem = findProblem(text);
+  if (problem === undefined) return value as Json;
+  throw new JsonTextError(problem.reason, position(text, problem.offset));
 }
 
 function isUsable(value: Json, depth: number): boolean {
@@ -75,22 +79,20 @@ interface Open {
 }
 
 /** The first problem of text that is not JSON, in linear time and without recursion. */
-function findProblem(text: string): { offset: number; reason: string } {
+function findProblem(text: string): { offset: number; reason: string } | undefined {
   const open: Open[] = [];
   let expected: Expected = "a value";
   for (let offset = 0; ; ) {
     while (" \t\n\r".includes(text[offset] ?? "end")) offset++;
+    if (expected === "the end" && offset === text.length) return undefined;
     const token = tokenAt(text, offset);
     const next = follow(token, expected, open);
     if (next === undefined) {
       const found = offset < text.length ? JSON.stringify(text[offset]) : "end";
       return { offset, reason: `unexpected ${found}, expected ${expected}` };
     }
-    if (open.length > maxDepth)
-      return { offset, reason: `nested more than ${maxDepth} levels deep` };
-    if (token.length > 1 && /^[-\d]/.test(token) && !Number.isFinite(Number(token))) {
-      return { offset, reason: outOfRange(token, open) };
-    }
+    const reason = problemOfToken(token, open);
+    if (reason !== undefined) return { offset, reason };
     expected = next;
     offset += token.length;
   }
@@ -145,9 +147,22 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-function outOfRange(number: string, open: readonly Open[]): string {
+function problemOfToken(token: string, open: readonly Open[]): string | undefined {
+  if (open.length > maxDepth) return `nested more than ${maxDepth} levels deep`;
+  const problem = /^[-\d]/.test(token) ? problemOfNumber(token) : undefined;
+  return problem && `${describeNumber(token, open)} ${problem}`;
+}
+
+function problemOfNumber(token: string): string | undefined {
+  const value = Number(token);
+  if (!Number.isFinite(value)) return "is out of range";
+  if (canKeepDigits() || !isChanged(value, token)) return undefined;
+  return "has more digits than this JavaScript engine can keep: it has no JSON.rawJSON";
+}
+
+function describeNumber(number: string, open: readonly Open[]): string {
   const key = open.findLast(({ bracket }) => bracket === "{")?.key;
-  return `number ${shorten(number)}${key === undefined ? "" : ` of key ${shorten(key)}`} is out of range`;
+  return `number ${shorten(number)}${key === undefined ? "" : ` of key ${shorten(key)}`}`;
 }
 
 function shorten(token: string): string {
