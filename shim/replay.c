@@ -147,8 +147,8 @@ static bool run_step(struct call *call, struct frame *step, int timeout_ms, stru
 	return false;
 }
 
-/* True if delegates get this call's network namespace: some do harm with a stale path, with the runtime's namespace, or with
- * that of a process, which may be another container's by a DEL. */
+/* True if delegates get this call's network namespace. Some do harm with a stale path, or with the runtime's namespace. A
+ * process's may be another container's by a DEL. */
 static bool has_netns(const struct call *call)
 {
 	enum netns netns = netns_inspect(call, call->netns, NULL);

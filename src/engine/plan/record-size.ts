@@ -2,7 +2,6 @@ import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import { mayLeaveAddress } from "#engine/record/ipam.ts";
-import { byteLength } from "#lib/byte-length.ts";
 import type { Attached, PlannedAttachment } from "./planned-attachment.ts";
 
 /*
@@ -62,5 +61,5 @@ function released({ plugins }: NetConfList): readonly PluginConf[] {
 }
 
 function sizeOf(value: unknown): number {
-  return byteLength(JSON.stringify(value));
+  return Buffer.byteLength(JSON.stringify(value));
 }

@@ -108,6 +108,8 @@ test.each<{
   as?: string;
   isLater?: true;
   isOver?: true;
+  /** What its record is by the time of the DEL. */
+  record?: "damaged" | "of the present boot";
   passes: string;
 }>([
   { what: "was attached earlier", passes: link },
@@ -124,8 +126,13 @@ test.each<{
     ...{ pod: "first", as: "net1", isLater: true, passes: "" },
   },
   { what: "is attached later, but its DEL has begun", isLater: true, isOver: true, passes: link },
+  { what: "has a damaged record", record: "damaged", passes: "" },
+  {
+    what: "has the present boot ID, although clock and date say earlier, as after a reboot with a wrong date",
+    ...{ record: "of the present boot", passes: "" },
+  },
 ])("a DEL passes '$passes' beside a sandbox that $what", async (scene) => {
-  const { pod, as = "eth0", isLater = false, isOver = false, passes } = scene;
+  const { pod, as = "eth0", isLater = false, isOver = false, record, passes } = scene;
   const lab = podLab("a");
   lab.kernel.addNamespace(link);
   const callOf = (CNI_CONTAINERID: string, CNI_IFNAME: string) => ({
@@ -141,6 +148,11 @@ test.each<{
   }
   if (isOver) expect(await lab.del(second)).toMatchObject({ exitCode: 1 });
   lab.plugins.unscript("ptp DEL");
+  if (record === "damaged") lab.records.damage({ containerId: "second", ifName: as }, "record");
+  if (record === "of the present boot") {
+    const stored = (await lab.records.load({ containerId: "first", ifName: "eth0" }))!;
+    lab.records.put({ ...stored.record, bootId: "of-an-earlier-boot" }, stored.plan);
+  }
   lab.plugins.calls.length = 0;
   expect(await lab.del(own)).toMatchObject({ exitCode: 0 });
   expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([passes]));

@@ -26,6 +26,7 @@ export const insistingOnInterface: ReadonlySet<string> = new Set(["host-device",
 export const leavingNothingOutside: ReadonlySet<string> = new Set(["sbr"]);
 
 type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;
+type SandboxAtPath = Pick<AttachmentRecord, "containerId" | "netns" | "ifName">;
 
 /**
  * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's
@@ -39,7 +40,7 @@ type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;
  */
 export async function netnsForDel(
   ctx: CallContext,
-  sandbox: SandboxInterface,
+  sandbox: SandboxAtPath,
   record?: AttachmentRecord,
 ): Promise<string> {
   const { netnsState, netnsProcess } = ctx;
@@ -54,22 +55,29 @@ export async function netnsForDel(
 
 /**
  * Whether another sandbox that may run is recorded at the path, with an interface of the same name:
- * one that was attached later, or any if nothing says that the path was ever this sandbox's.
+ * one that was attached later, or any if nothing says that the path was ever this sandbox's. In
+ * doubt it is: if its record cannot be read, or only it is of the present boot, as after a reboot
+ * with a wrong date.
  */
 async function isOfAnother(
   { deps }: CallContext,
-  { ifName, netns }: SandboxInterface,
+  { containerId, ifName, netns }: SandboxAtPath,
   record: AttachmentRecord | undefined,
 ): Promise<boolean> {
-  const compare = byAge(deps.bootId());
+  const bootId = deps.bootId();
+  const compare = byAge(bootId);
   const names = [ifName, ...(record?.attachments ?? []).map((each) => each.ifName)];
   const earlier = isSamePath(record?.netns, netns) ? record : undefined;
-  const { records } = await recordsAt(deps, netns);
-  return records.some(
-    (each) =>
-      mayRun(each) &&
-      (earlier === undefined || compare(each, earlier) > 0) &&
-      each.attachments.some((attachment) => names.includes(attachment.ifName)),
+  const { records, damaged } = await recordsAt(deps, netns);
+  const isLater = (each: AttachmentRecord): boolean =>
+    earlier === undefined ||
+    compare(each, earlier) > 0 ||
+    (each.bootId === bootId && earlier.bootId !== bootId);
+  const mayHave = (each: AttachmentRecord): boolean =>
+    mayRun(each) && each.attachments.some((attachment) => names.includes(attachment.ifName));
+  return (
+    damaged.some((each) => each.containerId !== containerId) ||
+    records.some((each) => mayHave(each) && isLater(each))
   );
 }
 
