@@ -41,7 +41,7 @@ dist/plexus: $(SHIM_SOURCES) dist/.version
 dist/plexusd.js dist/plexusctl.js &: $(TS_SOURCES) scripts/bundle.ts package-lock.json dist/.version
 	node scripts/bundle.ts --version $(VERSION) --commit $(COMMIT)
 
-dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json
+dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json dist/.version
 	node scripts/bundle.ts --standalone --version $(VERSION) --commit $(COMMIT)
 
 demo: build ## attach two pods to three networks, in a separate network namespace

@@ -61,5 +61,6 @@ export function checkLimit(limit: Limit, value: number, field: string): void {
 
 /** Checks the length of a text in UTF-8. @throws CniError 100 */
 export function checkTextLimit(limit: Limit, text: string, field: string): void {
-  checkLimit(limit, byteLength(text), field);
+  // A character has at most three bytes, so that few texts have to be counted.
+  if (3 * text.length > limit.max) checkLimit(limit, byteLength(text), field);
 }

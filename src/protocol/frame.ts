@@ -1,4 +1,3 @@
-import { byteLength } from "#lib/byte-length.ts";
 /** Frame types of the shim protocol; shim/protocol.h is the specification of this folder. */
 export const FrameType = {
   Request: 1,
@@ -47,7 +46,7 @@ export class ProtocolError extends Error {
  */
 export function encodeFrame(type: number, fields: readonly (string | Uint8Array)[]): Buffer {
   checkFieldCount(fields.length);
-  const lengths = fields.map((f) => (typeof f === "string" ? byteLength(f) : f.length));
+  const lengths = fields.map((f) => (typeof f === "string" ? Buffer.byteLength(f) : f.length));
   const length = lengths.reduce((sum, each) => sum + each + 5, 1);
   if (length > frameMax) {
     throw new ProtocolError(`a frame of ${length} bytes exceeds the limit of ${frameMax}`);

@@ -1,7 +1,6 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { byteLength } from "#lib/byte-length.ts";
 
 /** A listening server. */
 export interface HealthServer {
@@ -65,7 +64,7 @@ export function pages(
 function send(response: ServerResponse, page: Page): void {
   response.writeHead(page.status, {
     "content-type": page.contentType ?? "text/plain; charset=utf-8",
-    "content-length": byteLength(page.text),
+    "content-length": Buffer.byteLength(page.text),
     "x-content-type-options": "nosniff",
     ...page.headers,
   });
