@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { isRunning } from "../support/processes.ts";
+import { isRunning, waitForExit } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
 import { type Bench, cniError, eachBuild } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
@@ -96,7 +96,7 @@ eachBuild("if a call's runtime is killed", (bench) => {
       const killed = performance.now();
       await runtime.kill();
       expect(await runtime.status()).toBe(terminated);
-      await waitUntil("the plugin has gone", () => !isRunning(pid));
+      await waitForExit(pid);
       expect(performance.now() - killed).toBeLessThan(10_000);
       expect(await bench().run({ env: { CNI_COMMAND: "DEL" } })).toMatchObject({ code: 0 });
       expect(readdirSync(bench().state)).toEqual([]);
@@ -200,7 +200,7 @@ eachBuild("if a call's runtime is killed", (bench) => {
     await runtime.kill();
     expect(await bench().run({ env: patience })).toMatchObject({ code: 0 });
     expect(await runtime.status()).toBe(killed);
-    await waitUntil("the plugin has gone", () => !isRunning(pid));
+    await waitForExit(pid);
     bench().forgiveEngine();
   });
 

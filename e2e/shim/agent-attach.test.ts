@@ -15,7 +15,7 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { isRunning } from "../support/processes.ts";
+import { isRunning, waitForExit } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
 import { encodePlan, FrameType } from "./lab/frames.ts";
 import { type Bench, type Call, cniError, eachBuild, type Script } from "./lab/harness.ts";
@@ -449,7 +449,7 @@ eachBuild("plexus agent --attach", (bench) => {
       const pid = await plugin();
       agent.child.kill(signal);
       await agent.ended;
-      await waitUntil("the plugin has ended", () => !isRunning(pid));
+      await waitForExit(pid);
       expect(await del(bench()).ended).toMatchObject({ code: 0 });
       bench().forgiveEngine();
     },
@@ -464,7 +464,7 @@ eachBuild("plexus agent --attach", (bench) => {
     const env = { PLEXUS_STRAGGLER_MS: "300" };
     bench().start({ args: ["agent", "--attach"], env, stdin: "" });
     await waitUntil("the sandbox is locked", () => outcome === "ok");
-    expect(isRunning(pid)).toBe(false);
+    await waitForExit(pid);
     bench().forgiveEngine();
   });
 

@@ -15,7 +15,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { isRunning } from "../support/processes.ts";
+import { waitForExit } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
 import { encodeExec, encodeFrame, FrameType } from "./lab/frames.ts";
 import { type Bench, cniError, eachBuild, type Script } from "./lab/harness.ts";
@@ -509,6 +509,6 @@ eachBuild("plexus-standalone", (bench) => {
     const env = { CNI_COMMAND: "DEL", PLEXUS_STANDALONE, PLEXUS_SILENCE_MS: "3000" };
     expect(await bench().run({ env, stdin })).toMatchObject({ code: 0 });
     expect(plan.names).toEqual(["a"]);
-    expect(isRunning(Number(readFileSync(pid, "utf8")))).toBe(false);
+    await waitForExit(Number(readFileSync(pid, "utf8")));
   });
 });

@@ -149,7 +149,8 @@ eachBuild("a delegate", (bench) => {
     expect(result.elapsedUs).toBeGreaterThanOrEqual(1_000_000);
     expect(result.elapsedUs).toBeLessThan(2_900_000);
     const [delegate, child] = readFileSync(pids, "utf8").trim().split(" ").map(Number);
-    expect([isRunning(delegate!), isRunning(child!)]).toEqual([false, false]);
+    await waitForExit(delegate!);
+    await waitForExit(child!);
   });
 
   test("that a signal killed does not leave its children running [S-600]", async () => {
@@ -157,7 +158,7 @@ eachBuild("a delegate", (bench) => {
     bench().plugin("p", `sleep 300 >/dev/null 2>&1 & echo $! >${pid}; kill -KILL $$`);
     const result = await bench().order({ type: "p" });
     expect(result).toMatchObject({ outcome: "signaled", code: 9 });
-    await waitUntil("the process is gone", () => !isRunning(Number(read(pid))));
+    await waitForExit(Number(read(pid)));
   });
 
   test.each(["SIGTERM", "SIGKILL"] as const)(
@@ -175,7 +176,7 @@ eachBuild("a delegate", (bench) => {
       const [delegate, child] = read(pids).trim().split(" ").map(Number);
       await waitForExit(delegate!);
       // A shim that is killed cannot end what its delegate has started.
-      if (signal === "SIGTERM") await waitUntil("the child is gone", () => !isRunning(child!));
+      if (signal === "SIGTERM") await waitForExit(child!);
       else process.kill(child!);
       bench().forgiveEngine();
     },

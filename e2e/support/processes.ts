@@ -57,7 +57,10 @@ function isNoZombie({ state }: Process): boolean {
   return state !== "Z" && state !== "X";
 }
 
-/** Waits until a process has ended, whatever its parent is. */
+/**
+ * Waits until a process has ended, whatever its parent is. One that was killed closes its files
+ * before it counts as ended, so that who waits for a pipe or a lock may be earlier.
+ */
 export async function waitForExit(pid: number): Promise<void> {
   await waitUntil(`process ${pid} has ended`, () => !isRunning(pid));
 }
