@@ -364,6 +364,62 @@ test.each([
   });
 });
 
+test.each([
+  ["explain shop/web", "1s"],
+  ["records node-1", "1"],
+  ["forget node-1", "1s"],
+  ["refresh shop/web net1", "1s"],
+])("%s ends kubectl if a node does not answer in time", async (line, limit) => {
+  const exec = "exec sleep 100";
+  const { exitCode, stderr } = await run([...line.split(" "), `--request-timeout=${limit}`], {
+    exec,
+  });
+  expect({ exitCode, stderr }).toEqual({
+    exitCode: 2,
+    stderr:
+      "kubectl plexus: pod plexus-x on node node-1 has not answered within 1 s: its kubelet or its container runtime hangs; see kubectl describe node node-1",
+  });
+});
+
+test("doctor has one problem for a node that does not answer in time, and examines the others", async () => {
+  const podsOfNode = `case "$*" in *=node-2*) ${pods("plexus-ill Running")} ;; *) ${pods("plexus-x Running")} ;; esac`;
+  // What kubectl has started may keep its output open.
+  const exec = 'case "$*" in *plexus-ill*) sleep 100 ;; *) echo "ok       shim  is there" ;; esac';
+  const flags = ["doctor", "--request-timeout=1s"];
+  const problem =
+    "pod plexus-ill on node node-2 has not answered within 1 s: its kubelet or its container runtime hangs; see kubectl describe node node-2";
+  expect(await run(flags, { ...twoNodes, podsOfNode, exec })).toEqual({
+    exitCode: 1,
+    stdout: `== node-1\nok       shim  is there\n== node-2\nPROBLEM  plexusd  ${problem}\n== 1 of 2 nodes without a problem`,
+    stderr: "",
+  });
+  const json = await run([...flags, "-ojson"], { ...twoNodes, podsOfNode, exec: "sleep 100" });
+  expect(JSON.parse(json.stdout)[1]).toEqual({
+    node: "node-2",
+    findings: [{ check: "plexusd", verdict: "problem", text: problem }],
+  });
+});
+
+const rights = {
+  getPod: "explain refresh",
+  podsOfNode: "explain refresh records forget doctor/node-1 doctor",
+  exec: "explain refresh records forget doctor/node-1 doctor",
+  nodes: "doctor",
+  selected: "doctor",
+  served: "doctor version",
+} as const;
+const linesWithoutRight = Object.entries(rights).flatMap(([right, lines]) =>
+  lines.split(" ").map((line) => [line, right] as const),
+);
+
+test.each(linesWithoutRight)("%s says only that a right is missing: %s", async (line, right) => {
+  const words = { explain: " web", refresh: " web net1", records: " node-1", forget: " node-1" };
+  const args = `${line.replace("/", " ")}${words[line as keyof typeof words] ?? ""}`.split(" ");
+  const { exitCode, stdout, stderr } = await run(args, { [right]: refused("use") });
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+  expect(stderr).toMatch(/^kubectl plexus: you may not .*$/);
+});
+
 test("does not ask a node whose kubelet has stopped reporting", async () => {
   const getNode = 'case "$*" in *"get node node-2"*) echo Unknown ;; *) echo True ;; esac';
   const exec = "echo report";
