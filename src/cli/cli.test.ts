@@ -387,6 +387,23 @@ test.for([
   },
 );
 
+test("records says that a directory has no attachment, and fails if a flag names one without state", async ({
+  node,
+}) => {
+  const flags = ["--state-dir", node.at("state")];
+  expect(await run("records", ...flags)).toEqual({
+    code: 0,
+    out: "POD  CONTAINER  NETWORKS  SINCE",
+    err: `no attachment in ${node.at("state")}`,
+  });
+  await rm(node.at("state/primary-conf"));
+  expect(await run("records", ...flags)).toEqual({
+    code: 1,
+    out: "",
+    err: `plexusctl records: Plexus has no state in ${node.at("state")}: --state-dir must name the directory of plexusd's records`,
+  });
+});
+
 test("records --orphans lists leftovers and the reasons", async ({ node, store }) => {
   const current = await readBootId();
   const planOf = (bootId: string) => ({ bootId, attempted: 1, steps: [] });
@@ -441,14 +458,46 @@ test("uninstall hands the node back to its primary CNI, leaves no directory, and
   for (const dir of ["state", "run", "etc/plexus"]) {
     await expect(stat(node.at(dir))).rejects.toThrow("ENOENT");
   }
-  expect(await node.uninstall()).toEqual({
+});
+
+test("uninstall changes nothing where nothing of Plexus is, and refuses a --state-dir without state", async ({
+  node,
+}) => {
+  const dirs = ["--cni-conf-dir", node.at("empty"), "--bin-dir", node.at("empty")];
+  await mkdir(node.at("empty"));
+  await mkdir(node.at("run/plexus"));
+  const others = [
+    "--socket",
+    node.at("run/plexus/plexus.sock"),
+    "--plugin-dirs-file",
+    node.at("x"),
+  ];
+  // plexusd's DaemonSet and its uninstaller never name the state directory.
+  expect(await run("uninstall", ...dirs, ...others)).toEqual({
     code: 0,
-    out: expect.stringContaining(
-      `Plexus was neither in ${node.at("net.d")} nor in ${node.at("bin")}; the container runtime uses 10-flannel.conflist`,
-    ),
+    out: `nothing of Plexus is in ${node.at("empty")}, ${node.at("empty")} and /var/lib/plexus`,
     err: "",
   });
+  for (const flags of [dirs, []]) {
+    expect(await node.uninstall(...flags, "--state-dir", node.at("empty"))).toEqual({
+      code: 1,
+      out: "",
+      err: expect.stringContaining(`Plexus has no state in ${node.at("empty")}: --state-dir must`),
+    });
+  }
+  expect(await readdir(node.at("empty"))).toEqual([]);
+  expect(await readdir(node.at("run"))).toEqual(["plexus"]);
+  expect(await readdir(node.at("bin"))).toContain("plexus");
 });
+
+test.for(["bin/plexus-standalone", "net.d/00-plexus.conflist.cilium_bak"])(
+  "uninstall completes an interrupted one that has left %j",
+  async (left, { node }) => {
+    expect((await node.uninstall()).code).toBe(0);
+    await writeFile(node.at(left), "");
+    expect((await node.uninstall("--force")).out).toContain(`${node.at(left)}: removed`);
+  },
+);
 
 test("uninstall removes no state if Plexus is not in the other directories, unless forced", async ({
   node,
@@ -475,7 +524,7 @@ test("uninstall keeps the locks of another program if --state-dir names its dire
 }) => {
   await mkdir(node.at("other"));
   await writeFile(node.at("other/storage.lock"), "");
-  const { code, err } = await node.uninstall("--state-dir", node.at("other"));
+  const { code, err } = await node.uninstall("--state-dir", node.at("other"), "--force");
   expect([code, err]).toEqual([0, expect.stringContaining("foreign files")]);
   expect(await readdir(node.at("other"))).toEqual(["storage.lock"]);
 });
@@ -489,7 +538,10 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
   const { code, out, err } = await node.uninstall();
   expect([code, out]).toEqual([1, ""]);
   expect(err).toMatch(/attached through Plexus: 1 \(default\/web\); delete these pods/);
-  expect(err).toMatch(/not be detached: 1 \(default\/typo\); .*busy; .*kubectl plexus forget NODE/);
+  expect(err).toMatch(
+    /not be detached: 1 \(default\/typo\); .*busy; .*Plexus again, or .*with --force$/m,
+  );
+  expect(err).not.toContain("kubectl plexus");
   expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
   await writeFile(node.at("state/c-lost@eth0.record"), "{", { mode: 0o600 });
   expect((await node.uninstall()).err).toMatch(/c-lost.*; delete the pod of this container/);
@@ -497,6 +549,18 @@ test("uninstall changes nothing while sandboxes are attached, unless forced", as
   expect((await node.uninstall()).err).not.toContain("attached through Plexus");
   expect((await node.uninstall("--force")).code).toBe(0);
   expect(await readdir(node.at("net.d"))).toEqual(["10-flannel.conflist"]);
+});
+
+test("uninstall --check advises kubectl plexus forget while plexusd runs, which it needs", async ({
+  node,
+  store,
+}) => {
+  await store.create({ ...recordOf("typo", ["cbr0", "red"]), teardown: busy }, emptyPlan);
+  const daemon = createServer();
+  await new Promise<void>((resolve) => daemon.listen(node.at("run/plexus.sock"), resolve));
+  expect((await node.uninstall("--check")).err).toMatch(/with kubectl plexus forget NODE$/m);
+  await new Promise((resolve) => daemon.close(resolve));
+  expect((await node.uninstall("--check")).err).not.toContain("kubectl plexus");
 });
 
 test("gc --forget removes the record of a sandbox, and prints what stays allocated", async ({
@@ -700,11 +764,15 @@ test("gc fails without a shim, or if the shim fails without output", async ({ no
 test("uninstall warns of plugins that it cannot see, such as k3s's", async ({ node }) => {
   await rm(node.at("bin/flannel"));
   await symlink("/var/lib/rancher/k3s/data/1234/bin/cni", node.at("bin/flannel"));
-  expect(await findPrimaryAfterUninstall(node.paths, viewOf([node.at("")]))).toEqual({
+  expect(
+    await findPrimaryAfterUninstall(node.paths, { view: viewOf([node.at("")]), isCallable: true }),
+  ).toEqual({
     file: "10-flannel.conflist",
     warning: expect.stringContaining("cannot see whether these plugins are there: flannel"),
   });
-  expect(await findPrimaryAfterUninstall(node.paths, wholeHost)).toEqual({
+  expect(
+    await findPrimaryAfterUninstall(node.paths, { view: wholeHost, isCallable: true }),
+  ).toEqual({
     problem: expect.any(String),
   });
 });

@@ -39,6 +39,7 @@ export const recordsCommand = command({
     const value = listed.map(({ record }) => record);
     const text = () => tableOf(listed, { withReason: flags.orphans, isWide: format === "wide" });
     print(output, format, { value, text });
+    if (records.length + damaged.length === 0) output.err(`no attachment in ${flags["state-dir"]}`);
     for (const each of damaged) output.err(each.reason);
     return damaged.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },

@@ -1,20 +1,23 @@
 import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { readNodeNow } from "#cli/inspect/node-now.ts";
+import { noStateIn, stateFilesIn } from "#cli/inspect/read-records.ts";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
-import { otherLists } from "#daemon/cni-conf/conf-dir.ts";
+import { isPlexusConfName, otherLists } from "#daemon/cni-conf/conf-dir.ts";
 import { findHandBackTarget } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName, sandboxNames } from "#engine/record/record.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import type { HostView } from "#host/host-view.ts";
-import { executableNames, plexusConfName } from "#lib/files/default-paths.ts";
+import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { listedPluginDirs } from "./plugin-dirs.ts";
-import { stateFilesIn, type UninstallPaths } from "./uninstall-steps.ts";
+import type { UninstallPaths } from "./uninstall-steps.ts";
 
 /**
  * Whether a process accepts connections on plexusd's socket for calls, or on the one for plexusctl:
@@ -32,24 +35,43 @@ async function accepts(socket: string): Promise<boolean> {
   return connected !== undefined;
 }
 
+/** What of Plexus is on the node. */
+export interface Presence {
+  /** Whether a configuration or an executable is there, so that the container runtime may call it. */
+  readonly isCallable: boolean;
+  readonly hasState: boolean;
+}
+
+export async function findPlexus({
+  cniConfDir,
+  binDir,
+  stateDir,
+}: UninstallPaths): Promise<Presence> {
+  const executables = Object.values(executableNames).map((name) => join(binDir, name));
+  const confNames = (await ifPresent(readdir(cniConfDir))) ?? [];
+  return {
+    isCallable: confNames.some(isPlexusConfName) || executables.some((path) => existsSync(path)),
+    hasState: (await stateFilesIn(stateDir)).length > 0,
+  };
+}
+
 /**
  * Why the directories may be those of another node or program: one sentence each. State without the
- * shim is suspicious, because it is removed before the shim.
+ * shim is suspicious, because it is removed before the shim. On a node that is already cleaned, no
+ * directory has anything, and the DaemonSet names all but the state directory.
  */
-export async function directoryProblems(paths: UninstallPaths): Promise<string[]> {
+export function directoryProblems(
+  paths: UninstallPaths,
+  { isCallable, hasState }: Presence,
+): string[] {
   const { cniConfDir, binDir, stateDir } = paths;
   const missing = Object.entries({ "--cni-conf-dir": cniConfDir, "--bin-dir": binDir })
     .filter(([, dir]) => !existsSync(dir))
     .map(([flag, dir]) => `there is no directory ${dir}: give the node's directory with ${flag}`);
-  if (isPlexusIn(paths) || (await stateFilesIn(stateDir)).length === 0) return missing;
+  if (!hasState && stateDir !== defaultPaths.stateDir) return [...missing, noStateIn(stateDir)];
+  if (isCallable || !hasState) return missing;
   const elsewhere = `Plexus is neither in ${cniConfDir} nor in ${binDir}, but has state in ${stateDir}: give the node's directories with --cni-conf-dir and --bin-dir, or remove the state with --force`;
   return [...missing, elsewhere];
-}
-
-/** Whether the container runtime may call Plexus. */
-export function isPlexusIn({ cniConfDir, binDir }: UninstallPaths): boolean {
-  const ours = [join(cniConfDir, plexusConfName), join(binDir, executableNames.shim)];
-  return ours.some((path) => existsSync(path));
 }
 
 /**
@@ -57,7 +79,10 @@ export function isPlexusIn({ cniConfDir, binDir }: UninstallPaths): boolean {
  * only the default network, but CRI-O remembers which plugin attached them, and calls that. podman
  * and nerdctl, whose containers are no pods, call Plexus in any case.
  */
-export async function attachmentProblems(stateDir: string): Promise<string[]> {
+export async function attachmentProblems(
+  stateDir: string,
+  { isDaemonRunning }: { readonly isDaemonRunning: boolean },
+): Promise<string[]> {
   const { records, damaged } = await FileRecordStore.reader(stateDir, { mayBeAbsent: true }).list();
   const blocking = (await isCrioRunning())
     ? records
@@ -80,8 +105,11 @@ export async function attachmentProblems(stateDir: string): Promise<string[]> {
   }
   const last = leftovers.at(-1);
   if (last !== undefined) {
+    const advice = isDaemonRunning
+      ? "fix the cause, or leak what they hold with kubectl plexus forget NODE"
+      : "fix the cause; if the runtime does not retry, install Plexus again, or leak what they hold with --force";
     problems.push(
-      `sandboxes that could not be detached: ${sandboxNames(leftovers)}; ${sandboxName(last)}: ${reasonOf(last)}; fix the cause, or leak what they hold with kubectl plexus forget NODE, or without plexusd with --force`,
+      `sandboxes that could not be detached: ${sandboxNames(leftovers)}; ${sandboxName(last)}: ${reasonOf(last)}; ${advice}`,
     );
   }
   return problems;
@@ -99,9 +127,9 @@ export async function otherListProblems(cniConfDir: string, view: HostView): Pro
 /** The file that the container runtime uses next, or why there is none; neither without Plexus. */
 export async function findPrimaryAfterUninstall(
   paths: UninstallPaths,
-  view: HostView,
+  { view, isCallable }: { readonly view: HostView; readonly isCallable: boolean },
 ): Promise<Partial<Record<"file" | "warning" | "problem", string>>> {
   const binDirs = [paths.binDir, ...(await listedPluginDirs(paths.pluginDirsFile))];
   const next = await findHandBackTarget(paths, { binDirs, files: new HostConfFiles(view) });
-  return "file" in next || isPlexusIn(paths) ? next : {};
+  return "file" in next || isCallable ? next : {};
 }

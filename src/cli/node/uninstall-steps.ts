@@ -1,11 +1,11 @@
 import { readdir, rm, rmdir } from "node:fs/promises";
 import { basename, join, parse } from "node:path";
 import type { CliStreams } from "#cli/command.ts";
+import { stateFilesIn } from "#cli/inspect/read-records.ts";
 import type { HandBackPaths } from "#daemon/cni-conf/hand-back.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
-import { ifPresent } from "#lib/files/is-absent.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import { isSocketFileName, parseStateFileName } from "#lib/files/state-files.ts";
+import { isSocketFileName } from "#lib/files/state-files.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { removePluginDirs } from "./plugin-dirs.ts";
 import { reportPlugins } from "./reference-plugins.ts";
@@ -15,17 +15,6 @@ export interface UninstallPaths extends HandBackPaths {
   readonly binDir: string;
   readonly socket: string;
   readonly pluginDirsFile: string;
-}
-
-/**
- * The files of Plexus in a state directory; none if there are only locks, which other programs name
- * alike.
- */
-export async function stateFilesIn(dir: string): Promise<string[]> {
-  const names = (await ifPresent(readdir(dir))) ?? [];
-  const files = names.map((name) => ({ name, kind: parseStateFileName(name)?.kind }));
-  const ours = files.filter(({ kind }) => kind !== undefined);
-  return ours.every(({ kind }) => kind === "sandbox-lock") ? [] : ours.map(({ name }) => name);
 }
 
 /**

@@ -7,9 +7,9 @@ import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import {
   attachmentProblems,
   directoryProblems,
+  findPlexus,
   findPrimaryAfterUninstall,
   isDaemonRunning,
-  isPlexusIn,
   otherListProblems,
 } from "./uninstall-checks.ts";
 import { removeNodeFiles, type UninstallPaths } from "./uninstall-steps.ts";
@@ -22,8 +22,8 @@ export const uninstallCommand = command({
 other list calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches
 sandboxes with only the default network, except with CRI-O, which remembers which plugin attached
 them. Then removes ${plexusConfName}, the socket, the state and the executables; reference plugins
-that install-plugins installed stay. Files that do not exist are no error, so that it can be repeated;
-state without the executables is one.`,
+that install-plugins installed stay. Where nothing of Plexus is, it changes nothing and succeeds, so that
+it can be repeated. State without the executables is an error, and a --state-dir without state.`,
   flags: {
     check: switchFlag("only check whether the node could be handed back; plexusd may run"),
     force: switchFlag("even if sandboxes are attached or there is no usable primary CNI"),
@@ -48,25 +48,36 @@ state without the executables is one.`,
       socket: flags.socket,
       pluginDirsFile: flags["plugin-dirs-file"],
     };
-    if (!flags.check && (await isDaemonRunning(paths.socket))) {
+    const isRunning = await isDaemonRunning(paths.socket);
+    if (!flags.check && isRunning) {
       output.err(
         "plexusd is still running on this node and would restore what is removed: delete its DaemonSet first",
       );
       return ExitCode.Failed;
     }
     const view = await readHostView();
+    const presence = await findPlexus(paths);
+    const { isCallable } = presence;
     const problems = [
-      ...(await directoryProblems(paths)),
-      ...(await attachmentProblems(paths.stateDir)),
+      ...directoryProblems(paths, presence),
+      ...(await attachmentProblems(paths.stateDir, { isDaemonRunning: isRunning })),
       ...(await otherListProblems(paths.cniConfDir, view)),
     ];
-    const { problem, file, warning } = await findPrimaryAfterUninstall(paths, view);
+    const { problem, file, warning } = await findPrimaryAfterUninstall(paths, {
+      view,
+      isCallable,
+    });
     if (problem !== undefined) problems.push(problem);
     if (warning !== undefined) output.err(`warning: ${file}: ${warning}`);
     for (const each of problems) output.err(each);
     if (problems.length > 0 && !flags.force) {
       if (!flags.check) output.err("nothing was changed; --force uninstalls nevertheless");
       return ExitCode.Failed;
+    }
+    if (!isCallable && !presence.hasState) {
+      const { cniConfDir, binDir, stateDir } = paths;
+      output.out(`nothing of Plexus is in ${cniConfDir}, ${binDir} and ${stateDir}`);
+      return ExitCode.Done;
     }
     if (flags.check) {
       output.out("the node can be handed back");
@@ -83,9 +94,6 @@ async function uninstall(
   options: Readonly<{ primary: string | undefined; view: HostView; output: CliStreams }>,
 ): Promise<void> {
   const { primary, view, output } = options;
-  const done = isPlexusIn(paths)
-    ? "uninstalled"
-    : `Plexus was neither in ${paths.cniConfDir} nor in ${paths.binDir}`;
   // The container runtime must use the primary CNI before the shim is removed.
   const restored = primary === undefined ? undefined : await restorePrimary(paths, primary);
   if (restored !== undefined) output.out(`${restored}: restored`);
@@ -93,5 +101,5 @@ async function uninstall(
   for (const path of removed) output.out(`${path}: removed`);
   await removeNodeFiles(paths, output);
   const next = primary === undefined ? "has no usable CNI configuration" : `uses ${primary}`;
-  output.out(`${done}; the container runtime ${next}`);
+  output.out(`uninstalled; the container runtime ${next}`);
 }

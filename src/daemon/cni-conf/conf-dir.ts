@@ -67,6 +67,11 @@ export async function readPlexusConf(dir: string, files: ConfFiles): Promise<Jso
     : {};
 }
 
+/** Whether a file is Plexus's, perhaps disabled. */
+export function isPlexusConfName(name: string): boolean {
+  return name === plexusConfName || isRenamedPlexusConf(name);
+}
+
 /** Whether a file is Plexus's under a longer name, which disables it. */
 export function isRenamedPlexusConf(name: string): boolean {
   return name.startsWith(`${plexusConfName}.`);

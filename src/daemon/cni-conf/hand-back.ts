@@ -2,11 +2,10 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
-import { plexusConfName } from "#lib/files/default-paths.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, findFile } from "./candidates.ts";
-import { isRenamedPlexusConf, readCniConfDir } from "./conf-dir.ts";
+import { isPlexusConfName, readCniConfDir } from "./conf-dir.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
 import { isCurrentCopy } from "./status.ts";
 
@@ -65,8 +64,7 @@ export async function removePlexusConf(cniConfDir: string, files: ConfFiles): Pr
     await rm(join(cniConfDir, name), { force: true });
     removed.push(join(cniConfDir, name));
   };
-  const isOurs = (name: string): boolean => name === plexusConfName || isRenamedPlexusConf(name);
-  for (const name of (await files.list(cniConfDir)).filter(isOurs)) await remove(name);
+  for (const name of (await files.list(cniConfDir)).filter(isPlexusConfName)) await remove(name);
   const { copies } = await readCniConfDir(cniConfDir, files);
   for (const copy of copies) if (isCurrentCopy(copy, { conf })) await remove(copy.name);
   if (removed.length > 0) await syncDirectory(cniConfDir);
