@@ -127,6 +127,7 @@ export class Engine {
       netnsState,
       netnsProcess: call.netnsProcess,
       links: call.links,
+      shimStartedUs: call.startedUs,
     });
   }
 

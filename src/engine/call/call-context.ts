@@ -27,6 +27,8 @@ export interface CallContext {
   readonly netnsProcess?: string | undefined;
   /** The interfaces of the sandbox when the call began; absent when the shim did not list them. */
   readonly links?: ReadonlySet<string> | undefined;
+  /** As {@link Call.startedUs}. */
+  readonly shimStartedUs?: number;
   readonly delegateRunner: (network: string) => RunDelegate;
   readonly logger: Logger;
   readonly trace: Trace;
@@ -60,7 +62,10 @@ async function refuse(): Promise<never> {
 export function callContext(
   deps: EngineDeps,
   tools: CallTools,
-  call: Pick<CallContext, "config" | "logger" | "netnsState" | "netnsProcess" | "links">,
+  call: Pick<
+    CallContext,
+    "config" | "logger" | "netnsState" | "netnsProcess" | "links" | "shimStartedUs"
+  >,
 ): CallContext {
   const { delegates, noteAnswered: _, ...others } = tools;
   const delegateRunner: CallContext["delegateRunner"] = (network) => delegates.runner(network);

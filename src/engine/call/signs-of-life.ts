@@ -52,14 +52,6 @@ export async function isOfLaterProcess(
     .some((each) => each.netnsProcess && each.netnsProcess !== netnsProcess);
 }
 
-/** Whether the machine was certainly restarted since the ADD: of the sandbox, only files are left. */
-export async function isOfEarlierBoot(
-  ctx: CallContext,
-  record: AttachmentRecord,
-): Promise<boolean> {
-  return isCertainlyOver(ctx, record, signOfBoot(record, ctx.deps));
-}
-
 /** Between the readings of a date and a clock. */
 const readingsMs = 1000;
 

@@ -6,6 +6,12 @@ import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
+/** When the shim says that it started, and when the record's content changed, from the call's arrival on. */
+interface Since {
+  readonly startedAgoMs?: number;
+  readonly changesInMs?: number;
+}
+
 const eth0 = (containerId: string): { containerId: string; ifName: string } => ({
   containerId,
   ifName: "eth0",
@@ -687,26 +693,31 @@ test("gc() stops if the shim disconnects", async () => {
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-/** An earlier boot can have lasted longer than this one. */
 test.each([
-  ["keeps what the runtime has attached since", "c2", {}],
-  ["keeps what a process with another boot ID has attached since", "c2", { bootId: "another" }],
-  ["detaches a sandbox of an earlier boot, whose clock was later", "gone", { bootId: "another" }],
-] as const)("gc() of a process that was stopped %s", async (_, path, place) => {
+  ["keeps what was attached while its shim waited", { startedAgoMs: 60_000 }, true],
+  ["detaches what was attached before its shim started", { startedAgoMs: 10_000 }, false],
+  ["of an earlier shim keeps what was attached since it arrived", { changesInMs: 20_000 }, true],
+  ["of an earlier shim detaches what was attached before", {}, false],
+])("gc() %s", async (_, { startedAgoMs, changesInMs = -30_000 }: Since, isKept) => {
   const lab = await pods("c1", "c2");
   const { record, plan } = lab.records.writes.findLast((each) => each.record.containerId === "c2")!;
-  const list = lab.records.list.bind(lab.records);
-  lab.records.list = (selection) => {
-    const clockMs = record.clockMs + 30_000;
-    lab.records.put({ ...record, ...place, netns: `/run/netns/${path}`, clockMs }, plan);
-    lab.advance(60_000);
-    return list(selection);
-  };
-  const isKept = path === "c2";
-  expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
+  const arrivedMs = Date.parse(lab.now());
+  lab.records.put(record, plan, arrivedMs + changesInMs);
+  const startedUs = startedAgoMs && (arrivedMs - startedAgoMs) * 1000;
+  const env = startedUs && { PLEXUS_STARTED_US: String(startedUs) };
+  expect(await lab.gc(["c1"], { ...(env && { env }) })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("DEL")).toHaveLength(isKept ? 0 : 3);
   const kept = isKept ? ["c1/net1", "c2/net1"] : ["c1/net1"];
   expect(passedAsValid(lab)).toMatchObject({ bridge: kept });
+});
+
+test("gc() keeps a sandbox whose record was damaged while its shim waited", async () => {
+  const lab = await pods("c1", "c2");
+  lab.kernel.removeNamespace("/run/netns/c2");
+  lab.records.cutOff(eth0("c2"), Date.parse(lab.now()));
+  const env = { PLEXUS_STARTED_US: String(Date.parse(lab.now()) * 1000) };
+  await lab.gc(["c1"], { env });
+  expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
 });
 
 test("gc() detaches a stale sandbox by its teardown plan when its record is damaged or lost", async () => {

@@ -5,7 +5,6 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { collectErrors, combineErrors } from "#engine/call/failures.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { isOfEarlierBoot } from "#engine/call/signs-of-life.ts";
 import { configForCall, namesDefaultNetwork } from "#engine/config.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
@@ -69,20 +68,21 @@ async function collect(
   request: GcRequest,
   { locks, staleLocks }: CollectOptions,
 ): Promise<{ stale: Sandboxes; errors: CniError[] }> {
-  const { clock } = ctx.deps;
-  const begunMs = Math.floor(clock());
+  const { clock, now, records: store } = ctx.deps;
+  const [begunMs, arrivedMs] = [clock(), Date.parse(now())];
   using _collection = await ctx.trace.phase("lock", () => excludeOthers(ctx, locks));
   const pluginsMaxMs = exclusiveMaxMs - (clock() - begunMs);
   const { validAttachments, conf } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const listed = new Set(fromRuntime?.map((attachment) => attachment.containerID));
-  const { records, damaged } = await ctx.deps.records.list();
-  // The runtime attaches nothing during GC. If this process was stopped, it has attached others since.
+  const { records, damaged } = await store.list();
+  // The runtime attaches nothing during GC, but another one may have while the shim waited for the
+  // node, or this process was stopped. An earlier shim does not say when it started.
+  const { shimStartedUs = 0 } = ctx;
+  const changedSinceMs = shimStartedUs > 0 ? shimStartedUs / 1000 : arrivedMs;
+  const changed = await store.list({ changedSinceMs });
   ctx.signal.throwIfAborted();
-  const attachedSince = new Set<string>();
-  for (const record of records)
-    if (record.clockMs >= begunMs && !(await isOfEarlierBoot(ctx, record)))
-      attachedSince.add(record.containerId);
+  const attachedSince = containersOf(changed);
   const scope = { listName: conf.name, listed, attachedSince };
   const stale =
     fromRuntime === undefined

@@ -115,7 +115,7 @@ export class EngineLab {
       logger,
       metrics: this.#metrics(),
       clock: () => ++this.#milliseconds,
-      now: () => this.#now(),
+      now: () => this.now(),
       bootId: () => this.bootId,
       leftoverDuty: options.leftoverDuty ?? "none",
     });
@@ -133,7 +133,7 @@ export class EngineLab {
     const stdin = options.stdin ?? JSON.stringify({ ...conf, ...options.conf });
     if (command === "DEL") {
       const { CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifName = "" } = env;
-      this.records.beginDel({ containerId, ifName }, this.#now());
+      this.records.beginDel({ containerId, ifName }, this.now());
     }
     const serving = this.engine.handle(readCall({ env, stdin }), options.host ?? this.host());
     // When the shim has gone, the record may still be written.
@@ -184,7 +184,7 @@ export class EngineLab {
   }
 
   /** One second later with every write of a record, and as much later as {@link advance} said. */
-  #now(): string {
+  now(): string {
     const ms = Date.UTC(2026, 0, 1) + this.records.writeCount * 1000 + this.#advancedMs;
     return new Date(ms).toISOString().replace(".000Z", "Z");
   }

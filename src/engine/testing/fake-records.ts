@@ -160,12 +160,15 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     atMost = Infinity,
     containing = "",
     isDelBegun,
+    changedSinceMs = 0,
   }: RecordSelection = {}): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
     const entries = [...this.#entries.values()].filter(
-      ({ record }) =>
-        record?.includes(containing) !== false && (!isDelBegun || record?.includes('"teardown"')),
+      ({ key, record }) =>
+        record?.includes(containing) !== false &&
+        (!isDelBegun || record?.includes('"teardown"')) &&
+        (this.#modifiedMs.get(name(key)) ?? 0) >= changedSinceMs,
     );
     for (const { key, record: text } of entries.toReversed().slice(0, atMost).toReversed()) {
       const record = this.#damagedRecords.has(name(key))
@@ -200,10 +203,11 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     this.#modifiedMs.set(name(key), modifiedMs);
   }
 
-  /** Stores what another process left, which need not fit together. */
-  put(record: AttachmentRecord, plan: TeardownPlan): void {
+  /** Stores what another process left at a time, which need not fit together. */
+  put(record: AttachmentRecord, plan: TeardownPlan, modifiedMs = 0): void {
     const { containerId, ifName } = record;
     const key = { containerId, ifName };
+    this.#modifiedMs.set(name(key), modifiedMs);
     this.#entries.set(name(key), {
       key,
       record: JSON.stringify(record),

@@ -14,7 +14,13 @@ import { lockShare } from "./lock.ts";
 export type SessionEnd = ShimAnswer | "unreachable" | "lost";
 
 /** `session_request`: the input and the CNI variables. */
-function sessionRequest({ command, env, netns, stdin }: ShimCall): Connection["request"] {
+function sessionRequest({
+  command,
+  env,
+  netns,
+  startedMs,
+  stdin,
+}: ShimCall): Connection["request"] {
   const variables: Record<string, string> = {};
   if (netns !== "") variables.PLEXUS_NETNS = netnsState(netns);
   const process = world().kernel.processAt(netns);
@@ -26,6 +32,7 @@ function sessionRequest({ command, env, netns, stdin }: ShimCall): Connection["r
       .join("");
   if (command === "AGENT" && env.PLEXUS_AGENT !== undefined)
     variables.PLEXUS_AGENT = env.PLEXUS_AGENT;
+  if (command === "GC") variables.PLEXUS_STARTED_US = String(startedMs * 1000);
   for (const name in env) if (name.startsWith("CNI_")) variables[name] = env[name] as string;
   return { env: variables, stdin };
 }
