@@ -1,13 +1,14 @@
 import { constants } from "node:os";
 import process from "node:process";
 import { errorMessage } from "#lib/error-message.ts";
+import { oneLine, printableLines } from "#lib/one-line.ts";
 import { runCli, stopMsOf } from "./cli.ts";
 
 async function main(): Promise<void> {
   const argv = process.argv.slice(2);
   const output = {
-    out: (line: string) => process.stdout.write(`${line}\n`),
-    err: (line: string) => process.stderr.write(`${line}\n`),
+    out: (line: string) => process.stdout.write(`${printableLines(line)}\n`),
+    err: (line: string) => process.stderr.write(`${printableLines(line)}\n`),
     // Opened only if a command reads it.
     get input() {
       return process.stdin;
@@ -27,6 +28,6 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`plexusctl: ${errorMessage(error)}\n`);
+  process.stderr.write(`plexusctl: ${oneLine(errorMessage(error))}\n`);
   process.exitCode = 1;
 });

@@ -56,3 +56,12 @@ test.for<[what: string, error: unknown, found: Error | undefined]>([
 ])("defectIn() finds %s", ([, error, found]) => {
   expect(defectIn(error)).toBe(found);
 });
+
+test("what others wrote is readable in an error, and does nothing to a terminal [S-309]", () => {
+  const error = new CniError("InvalidRequest", "no \u202eder", { details: "\u009b2J\n" });
+  expect(error.toJSON()).toMatchObject({
+    msg: "no \\u202eder",
+    details: "reason=InvalidRequest; \\u009b2J\\u000a",
+  });
+  expect(error.withMessage(error.message).text).toBe(error.text);
+});

@@ -1,6 +1,6 @@
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { oneLine } from "#lib/one-line.ts";
+import { oneLine, printable } from "#lib/one-line.ts";
 import { type Reason, reasonRow } from "#lib/reasons.ts";
 
 /** The error codes of CNI 1.1.0 §5 "Error", libcni's 0, 8 and 999, and Plexus's from 100 on. */
@@ -47,10 +47,10 @@ export class CniError extends Error {
 
   /** An error for a reason, with its code; or with the code of another error, and its reason, if any. */
   constructor(what: Reason | number, message: string, options: CniErrorOptions = {}) {
-    super(message, omitUndefined({ cause: options.cause }));
+    super(printable(message), omitUndefined({ cause: options.cause }));
     this.code = typeof what === "number" ? what : reasonRow(what).code;
     this.reason = typeof what === "number" ? options.reason : what;
-    this.details = options.details;
+    this.details = options.details && printable(options.details);
     this.subject = options.subject;
   }
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { printable } from "#lib/one-line.ts";
 import { CniError } from "./error.ts";
 import { isPlainName, validateContainerId, validateIfName, validateNetworkName } from "./names.ts";
 
@@ -29,12 +30,12 @@ test.each(["../../x", "a/b", "-a", ".a", "_a", "a b", "a\n", "\na", "ä", "a\u00
     expect(errorOf(() => validateContainerId(text))).toEqual({
       code: 4,
       msg: "invalid characters in containerID",
-      details: text,
+      details: printable(text),
     });
     expect(errorOf(() => validateNetworkName(text))).toEqual({
       code: 7,
       msg: "invalid characters found in network name",
-      details: text,
+      details: printable(text),
     });
     expect(isPlainName(text)).toBe(false);
   },

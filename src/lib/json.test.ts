@@ -8,6 +8,9 @@ test("isJsonObject() accepts objects, but neither null nor arrays", () => {
 
 test("quoteValue() renders a value as one line of JSON, up to a maximum length", () => {
   expect(quoteValue("a\nb")).toBe('"a\\nb"');
+  expect(quoteValue("\u202e\u009b")).toBe('"\\u202e\\u009b"');
+  expect(quoteValue({ "\u2028": 1 })).toBe('{"\\u2028":1}');
+  expect(quoteValue("\u202e".repeat(10), 18)).toBe(`"${"\\u202e".repeat(3)}…"`);
   expect(quoteValue(undefined)).toBe("undefined");
   expect(quoteValue("x".repeat(100), 10)).toBe(`"${"x".repeat(10)}…"`);
   expect(quoteValue("1234567890", 10)).toBe('"1234567890"');

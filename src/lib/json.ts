@@ -1,3 +1,5 @@
+import { printable } from "./one-line.ts";
+
 /** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 
@@ -67,21 +69,25 @@ export function isChanged(value: number, source: string): boolean {
 /** A value as JSON on one line: texts cut after `max` characters, other long values by type. */
 export function quoteValue(value: unknown, max = 80): string {
   if (typeof value === "string") return quoteText(value, max);
-  const text = JSON.stringify(value) ?? String(value);
+  const text = printable(JSON.stringify(value) ?? String(value));
   if (text.length <= max) return text;
   return Array.isArray(value) ? "an array" : "an object";
 }
 
 /** Escaped characters count with their displayed length, up to six. */
 function quoteText(text: string, max: number): string {
-  const whole = text.length > max ? undefined : JSON.stringify(text);
+  const whole = text.length > max ? undefined : quoted(text);
   if (whole !== undefined && whole.length <= max + 2) return whole;
   let end = 0;
   for (let shown = 0; end < text.length; end++) {
-    shown += JSON.stringify(text[end]).length - 2;
+    shown += quoted(text[end] ?? "").length - 2;
     if (shown > max) break;
   }
-  return JSON.stringify(`${text.slice(0, end)}…`);
+  return quoted(`${text.slice(0, end)}…`);
+}
+
+function quoted(text: string): string {
+  return printable(JSON.stringify(text));
 }
 
 /** The values of a key in any case, as Go's plugins read it; `name` is in lower case. */

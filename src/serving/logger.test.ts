@@ -69,3 +69,14 @@ test("an error has the messages of its causes once, and a stack only if it is a 
     { code: 102, message: "not detached: a; b", stack: expect.stringMatching(/^TypeError.*at /s) },
   ]);
 });
+
+test("what others wrote does nothing to the terminal of a log's reader [S-309]", () => {
+  const { lines, logger } = logging();
+  logger.child({ pod: "\u202e" }).warn({ err: new Error("a\u009b2J") }, "m\u2028");
+  expect(lines).toEqual([expect.stringMatching(/^[\x20-\x7e]+\n$/)]);
+  expect(JSON.parse(lines[0] ?? "")).toMatchObject({
+    pod: "\u202e",
+    err: { message: "a\\u009b2J" },
+    msg: "m\u2028",
+  });
+});

@@ -1,6 +1,7 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from "pino";
 import { CniError, defectIn, flattenCauses } from "#cni/error.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { printableLines } from "#lib/one-line.ts";
 
 /** The process's logger: JSON lines, by default on stderr. */
 export function createLogger(
@@ -13,6 +14,7 @@ export function createLogger(
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: describeError },
+    hooks: { streamWrite: printableLines },
   };
   return pino(settings, destination);
 }

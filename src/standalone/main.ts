@@ -5,6 +5,7 @@ import type { Logger } from "#engine/ports/logger.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { printableLines } from "#lib/one-line.ts";
 import { openBootClock } from "./boot-clock.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
@@ -72,7 +73,7 @@ type Level = "debug" | "info" | "warn" | "error";
 /** process.stderr would keep a copy of the descriptor open. A line that cannot be written is lost. */
 function writeToStderr(line: string): void {
   try {
-    writeSync(2, line);
+    writeSync(2, printableLines(line));
   } catch {}
 }
 

@@ -1,3 +1,5 @@
+import { printable } from "#lib/one-line.ts";
+
 const maxMessageBytes = 1024;
 
 /** What happened, and to which object. */
@@ -50,10 +52,11 @@ export function eventTime(): string {
   return new Date().toISOString().replace(/\.\d+Z$/, "Z");
 }
 
-/** Shortens a message to the 1024 bytes that the API server accepts. */
+/** A message as a terminal can show it, shortened to the 1024 bytes that the API server accepts. */
 export function cutMessage(message: string): string {
-  const bytes = Buffer.from(message);
-  if (bytes.length <= maxMessageBytes) return message;
+  const shown = printable(message);
+  const bytes = Buffer.from(shown);
+  if (bytes.length <= maxMessageBytes) return shown;
   const kept = bytes
     .subarray(0, maxMessageBytes - 3)
     .toString("utf8")

@@ -129,6 +129,13 @@ test("record() limits all events of the node and the queue", async ({ api, clien
   expect([count("queue"), count("rate")]).toEqual([3, 2]);
 });
 
+test("record() escapes what would act on a terminal [S-309]", async ({ api, client }) => {
+  await using started = start(client);
+  started.recorder.record(pod, { ...added, message: "no network \u202ea\u009b2J" });
+  const message = "no network \\u202ea\\u009b2J";
+  await eventually(() => expect(stored(api)).toMatchObject([{ message }]));
+});
+
 test("record() truncates a message at a character boundary", async ({ api, client }) => {
   await using started = start(client);
   started.recorder.record(pod, { ...added, message: "é".repeat(2000) });

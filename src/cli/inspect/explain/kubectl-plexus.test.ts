@@ -532,6 +532,16 @@ test("prints the pod's last five events by their time if the user may list them"
   expect(JSON.parse(json.stdout)).toMatchObject({ pod: { namespace: "shop", name: "web" } });
 });
 
+test("plexusctl prints nothing that does something to a terminal [S-309]", async () => {
+  const name = "w\u009b\u202e";
+  const { stdout } = await run(["explain", "web", "-o", "json"], {
+    exec: plexusctlHere,
+    getPod: `echo 'shop/${name} node-1'`,
+  });
+  expect(stdout).toContain("w\\u009b\\u202e");
+  expect(JSON.parse(stdout)).toMatchObject({ pod: { name } });
+});
+
 test.each([
   ["", []],
   ['{"kind":"List","items":[]}', []],
