@@ -100,14 +100,25 @@ size_t utf8_length(const char *s)
 	return len;
 }
 
-/* Appends text as the inside of a JSON string. Control characters become spaces, as a message is one line. */
+/* Whether the UTF-8 character at `s` does something to a terminal or to the order of its text: a control character, a
+ * separator of lines, a mark of direction or of no width (U+200B to 200F, 2028 to 202E, 2060 to 206F, FEFF). */
+static bool is_hidden(const char *s)
+{
+	const unsigned char *byte = (const unsigned char *)s;
+	if (*byte == 0xe2 && byte[1] == 0x80)
+		return (byte[2] >= 0x8b && byte[2] <= 0x8f) || (byte[2] >= 0xa8 && byte[2] <= 0xae);
+	return *byte < ' ' || *byte == 0x7f || (*byte == 0xc2 && byte[1] < 0xa0) ||
+		(*byte == 0xe2 && byte[1] == 0x81 && byte[2] >= 0xa0 && byte[2] <= 0xaf) || !strncmp(s, "\xef\xbb\xbf", 3);
+}
+
+/* Appends text as the inside of a JSON string. Hidden characters become spaces, as a message is one line. */
 void buf_json(struct buf *b, const char *text)
 {
 	for (size_t len; *text; text += len ? len : 1) {
 		len = utf8_length(text);
 		if (len == 0)
 			buf_print(b, "\\ufffd");
-		else if ((unsigned char)*text < ' ')
+		else if (is_hidden(text))
 			buf_add(b, " ", 1);
 		else
 			buf_print(b, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)len, text);

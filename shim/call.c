@@ -119,10 +119,10 @@ _Noreturn void fail(const struct call *call, enum cni_error code, const char *fo
 	BUF_VPRINT(&message, format);
 	if (message.len > MESSAGE_MAX)
 		message.data[MESSAGE_MAX] = '\0';
-	while ((at = strcasestr(message.data, "not found")) || (at = strcasestr(message.data, "no such file or")))
-		at[strcspn(at, " ")] = '-';
 	buf_print(&error, "{\"cniVersion\":\"%s\",\"code\":%d,\"msg\":\"", call->cni_version, (int)code);
 	buf_json(&error, message.data);
+	while ((at = strcasestr(error.data, "not found")) || (at = strcasestr(error.data, "no such file or")))
+		at[strcspn(at, " ")] = '-';
 	buf_print(&error, "\",\"details\":\"reason=%s\"}\n", reason);
 	exit(write_all(1, error.data, error.len) ? 2 : 1);
 }

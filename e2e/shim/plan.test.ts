@@ -101,7 +101,8 @@ eachBuild("a DEL from the teardown plan", (bench) => {
 
   test("keeps words that containerd treats as success out of its error [S-604]", async () => {
     const plan = new PlanFile(bench());
-    plan.step("a", "echo 'Not Found: link not found: No such file or directory'; exit 1");
+    const hidden = "not\\nfound: no such\\302\\205file or directory";
+    plan.step("a", `printf 'Not Found: No such file or directory: ${hidden}'; exit 1`);
     plan.write([{}]);
     const { msg } = cniError(await plan.del());
     expect(msg).toMatch(/^could not detach: a: /);

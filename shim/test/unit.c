@@ -176,6 +176,9 @@ static void test_text(void)
 	line.len = 0;
 	buf_json(&line, "\"a\\\n\xff\xc3\xa9");
 	assert(!strcmp(line.data, "\\\"a\\\\ \\ufffd\xc3\xa9"));
+	line.len = 0;
+	buf_json(&line, "\x7f\xc2\x9b\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf\xe2\x80\xa6\xe2\x82\xac\xc2\xa0");
+	assert(!strcmp(line.data, "     \xe2\x80\xa6\xe2\x82\xac\xc2\xa0"));
 	buf_free(&line);
 }
 
