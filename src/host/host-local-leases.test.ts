@@ -20,7 +20,7 @@ test("hostLocalLeases() reads what host-local has given away of a network, if an
   for (const [name, text] of Object.entries({ ...files, lock: "" }))
     await writeFile(join(dir.path, "networks/net-a", name), text);
   expect((await hostLocalLeases(dir.path, "net-a")).toSorted()).toEqual([
-    { address: "10.0.0.2", containerId: "c1" },
-    { address: "fd00::2", containerId: "c1" },
+    { address: "10.0.0.2", containerId: "c1", path: join(dir.path, "networks/net-a/10.0.0.2") },
+    { address: "fd00::2", containerId: "c1", path: join(dir.path, "networks/net-a/fd00::2") },
   ]);
 });

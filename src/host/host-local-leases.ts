@@ -13,7 +13,8 @@ export async function hostLocalLeases(cniStateDir: string, network: string): Pro
   const addresses = ((await ifPresent(readdir(dir))) ?? []).filter((name) => isIP(name) !== 0);
   return Array.fromAsync(addresses.slice(0, leasesMax), async (address) => {
     // The container's ID, and its interface in the next line.
-    const text = (await ifPresent(readFile(join(dir, address), "utf8"))) ?? "";
-    return { address, containerId: text.split(/\s/)[0] ?? "" };
+    const path = join(dir, address);
+    const text = (await ifPresent(readFile(path, "utf8"))) ?? "";
+    return { address, containerId: text.split(/\s/)[0] ?? "", path };
   });
 }

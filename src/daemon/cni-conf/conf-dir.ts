@@ -73,7 +73,7 @@ export function isPlexusConfName(name: string): boolean {
 }
 
 /** Whether a file is Plexus's under a longer name, which disables it. */
-export function isRenamedPlexusConf(name: string): boolean {
+function isRenamedPlexusConf(name: string): boolean {
   return name.startsWith(`${plexusConfName}.`);
 }
 

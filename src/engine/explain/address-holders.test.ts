@@ -46,11 +46,11 @@ test("addressHolders() names those that have addresses of the network, by record
   };
   const others = [record("web", "default/b", "10.1.0.2/24"), record("new", "default/a")];
   const leases = leased(
-    { address: "10.0.0.2", containerId: "of-db" },
-    { address: "10.0.0.9", containerId: "0123456789abcdef" },
+    { address: "10.0.0.2", containerId: "of-db", path: "/leases/10.0.0.2" },
+    { address: "10.0.0.9", containerId: "0123456789abcdef", path: "/leases/10.0.0.9" },
   );
   expect(await holders([db, left, ...others], leases)).toBe(
-    " On this node, its addresses are held by unrecorded container 0123456789ab (10.0.0.9), default/db (10.0.0.2/24), default/db (fd00::2/64), leftover default/old (10.0.0.3/24).",
+    " On this node, its addresses are held by unrecorded container 0123456789ab (10.0.0.9), default/db (10.0.0.2/24), default/db (fd00::2/64), leftover default/old (10.0.0.3/24). If no runtime lists an unrecorded container and no network namespace has its address, remove its file, such as /leases/10.0.0.9.",
   );
 });
 

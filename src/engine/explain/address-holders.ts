@@ -24,11 +24,16 @@ export async function addressHolders(
   });
   const known = new Set(all.map(({ containerId }) => containerId));
   const found = cniName === undefined ? [] : await leases(cniName).catch(() => []);
-  const others = found
-    .filter(({ containerId }) => !known.has(containerId))
-    .map(({ address, containerId: id }) => `unrecorded container ${id.slice(0, 12)} (${address})`);
+  const unrecorded = found.filter(({ containerId }) => !known.has(containerId));
+  const others = unrecorded.map(
+    ({ address, containerId: id }) => `unrecorded container ${id.slice(0, 12)} (${address})`,
+  );
   const holders = [...others, ...recorded];
   if (holders.length === 0) return "";
   const more = holders.length > shownMax ? `, and ${holders.length - shownMax} more` : "";
-  return ` On this node, its addresses are held by ${holders.slice(0, shownMax).join(", ")}${more}.`;
+  const held = ` On this node, its addresses are held by ${holders.slice(0, shownMax).join(", ")}${more}.`;
+  const [first] = unrecorded;
+  if (first === undefined) return held;
+  // Containers of Docker and of other CNIs have no record here.
+  return `${held} If no runtime lists an unrecorded container and no network namespace has its address, remove its file, such as ${first.path}.`;
 }

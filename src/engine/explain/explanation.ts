@@ -85,6 +85,8 @@ export interface CallRecord extends Partial<Failure> {
 export interface Lease {
   readonly address: string;
   readonly containerId: string;
+  /** Its file on the node. */
+  readonly path: string;
 }
 
 /** Finds what host-local has given away of a network (CNI name). */
