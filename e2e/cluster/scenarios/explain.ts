@@ -74,15 +74,11 @@ export function explainScenarios(scene: () => Scene): void {
       expect(dumped).toMatchObject({ exitCode: 0, stderr: `${target.nodeName} (1 of 1)` });
       const archive = join(dir.path, dumped.stdout);
       const files = (await run(["tar", "-tzf", archive])).split("\n").map((path) => basename(path));
-      for (const name of [
-        "doctor.json",
-        "records.txt",
-        "plexusd.log",
-        "events.yaml",
-        "plexus.yaml",
-      ])
-        expect(files).toContain(name);
-      expect(files.filter((name) => name.endsWith(".err"))).toEqual(["plexusd.previous.log.err"]);
+      const pod = (await plexusPod(target)).metadata.name;
+      const logs = ["install", "plexusd"].map((container) => `${pod}.${container}.log`);
+      const kept = ["doctor.json", "records.txt", "events.json", "plexus.json", ...logs];
+      expect(files).toEqual(expect.arrayContaining(kept));
+      expect(files.filter((name) => name.endsWith(".err"))).toEqual([]);
 
       const { stdout } = await kubectlPlexus(target, ["doctor", "-o", "json"]);
       const reports = JSON.parse(stdout) as DoctorReport[];

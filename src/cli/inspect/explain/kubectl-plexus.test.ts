@@ -1,6 +1,6 @@
-import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { Readable } from "node:stream";
 import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -36,6 +36,8 @@ interface Kubectl {
   readonly exec?: string;
   readonly getNode?: string;
   readonly getEvents?: string;
+  /** Words: pods, and their containers with logs. */
+  readonly logs?: string;
   readonly mayExec?: "no" | "yes";
 }
 
@@ -50,13 +52,17 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
     ['*"get nodes "*', kubectl.nodes ?? "echo node-1"],
     ['*"get node "*', kubectl.getNode ?? "echo node/node-1"],
     ['*"get daemonset "*', kubectl.selected ?? "echo 1"],
+    [
+      '*"get pods -l app.kubernetes.io/name=plexus --field-selector"*',
+      kubectl.logs ?? "echo ' plexus-x plexusd/'",
+    ],
     ['*"get pods -l"*field-selector*', kubectl.podsOfNode ?? pods("plexus-x Running")],
     ['*"get pods -l"*', kubectl.served ?? "echo node-1"],
     ['*"-n other get pod "*', "echo other/web node-1"],
     ['*"get pod "*', kubectl.getPod ?? "echo shop/web node-1"],
     ['*" exec "*', kubectl.exec ?? 'printf "%s\\n" "$*"'],
     ['*"get events "*', kubectl.getEvents ?? "false"],
-    ['*" logs "* | *"get configmap "* | *"get network-attachment-definitions"*', "echo text"],
+    ['*" logs "* | *"get configmap "* | *"get network-attachment-definitions"*', 'echo "$*"'],
     ['*"get daemonsets,pods "*', "echo text"],
   ];
   const path = join(dir, "kubectl");
@@ -283,36 +289,128 @@ test.each([
   expect(stdout.split("\n")).toEqual([...expected, ":4"]);
 });
 
-test("sysdump archives what says something of the nodes, and why it lacks the rest", async () => {
-  const nodes = "printf 'node-1\\nnode-2\\n'";
-  const podsOfNode = `case "$*" in *node-2*) true ;; *) ${pods("plexus-x Running")} ;; esac`;
-  const { stdout, stderr } = await run(["sysdump"], {
-    ...{ nodes, podsOfNode, selected: "echo 2", served: "printf 'node-1\\nnode-2\\n'" },
-    exec: 'case "$*" in *records*) echo broken >&2; exit 1 ;; *doctor*) echo "[]"; exit 1 ;; *) echo "$*" ;; esac',
-    getEvents: refused("events"),
-  });
-  expect(stderr).toBe("node-1 (1 of 2)\nnode-2 (2 of 2)");
-  const read = (...args: readonly string[]) => execa("tar", ["-xzOf", join(dir, stdout), ...args]);
-  const { stdout: list } = await execa("tar", ["-tzf", join(dir, stdout)]);
-  const name = stdout.replace(/\.tar\.gz$/, "");
-  const files = list.split("\n").map((path) => path.slice(name.length + 1));
-  expect(files.filter((path) => path !== "" && !path.endsWith("/")).toSorted()).toEqual([
-    "configuration.yaml",
-    "definitions.yaml",
-    "events.yaml.err",
-    "node-1/doctor.json",
-    "node-1/plexusd.log",
-    "node-1/plexusd.previous.log",
-    "node-1/records.txt.err",
-    "node-1/status.json",
-    "node-2/problem.txt",
-    "nodes.yaml",
-    "plexus.yaml",
-  ]);
-  expect((await read(`${name}/events.yaml.err`)).stdout).toContain("Forbidden");
-  expect((await read(`${name}/node-1/records.txt.err`)).stdout).toBe("broken\nexit code 1");
-  expect((await read(`${name}/node-2/problem.txt`)).stdout).toContain("has no pod on node node-2");
+/** The files of the archive that sysdump has written, without directories. */
+async function archive(name: string): Promise<Map<string, string>> {
+  await execa("tar", ["-xzf", name], { cwd: dir });
+  const top = join(dir, name.replace(/\.tar\.gz$/, ""));
+  const paths = (await readdir(top, { recursive: true, withFileTypes: true }))
+    .filter((each) => each.isFile())
+    .map((each) => join(each.parentPath, each.name));
+  const read = paths.map(
+    async (path) => [relative(top, path), await readFile(path, "utf8")] as const,
+  );
+  return new Map(await Promise.all(read));
+}
+
+const clusterFiles = [
+  ...["configuration.json", "definitions.json", "events.json", "nodes.json", "plexus.json"],
+];
+const ofNode = (node: string, ...files: string[]) => files.map((file) => `${node}/${file}`);
+
+test("sysdump archives what says something of the nodes, with every log of Plexus there", async () => {
+  const logs = "echo ' plexus-x install/ plexusd/ plexusd/previous plexus-agent-x agent/'";
+  const answers = { ...twoNodes, logs, getEvents: "echo events" };
+  const doctor = 'case "$*" in *doctor*) echo "[]"; exit 1 ;; *) echo "$*" ;; esac';
+  const { exitCode, stdout, stderr } = await run(["sysdump"], { ...answers, exec: doctor });
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "node-1 (1 of 2)\nnode-2 (2 of 2)" });
+  const files = await archive(stdout);
+  const nodeFiles = [
+    ...["doctor.json", "plexus-agent-x.agent.log", "plexus-x.install.log", "plexus-x.plexusd.log"],
+    ...["plexus-x.plexusd.previous.log", "records.txt", "status.json"],
+  ];
+  expect([...files.keys()].toSorted()).toEqual(
+    [
+      ...[...clusterFiles, "nodes.txt"],
+      ...[...ofNode("node-1", ...nodeFiles), ...ofNode("node-2", ...nodeFiles)],
+    ].toSorted(),
+  );
+  expect(files.get("definitions.json")).toMatch(/-A -o json$/m);
+  expect(files.get("node-1/plexus-x.plexusd.previous.log")).toMatch(
+    / logs plexus-x -c plexusd --tail=20000 --previous$/m,
+  );
 });
+
+test("sysdump says what it could not collect, in the archive too", async () => {
+  const podsOfNode = `case "$*" in *node-2*) true ;; *) ${pods("plexus-x Running")} ;; esac`;
+  const { exitCode, stdout, stderr } = await run(["sysdump"], {
+    ...{ ...twoNodes, podsOfNode, getEvents: refused("list") },
+    exec: 'case "$*" in *records*) echo broken >&2; exit 1 ;; *) echo "$*" ;; esac',
+  });
+  expect(exitCode).toBe(1);
+  const says = (line: string) => expect.stringMatching(new RegExp(`^${line}$`));
+  const lacking = [
+    says("not collected: events.json: exit code 1: Error .*Forbidden.* "),
+    says("not collected: node-1/records.txt: exit code 1: broken "),
+    says("not collected: node-2: plexusd has no pod on node node-2: .*"),
+  ];
+  const lines = stderr.split("\n");
+  expect(lines).toEqual([lacking[0], "node-1 (1 of 2)", lacking[1], "node-2 (2 of 2)", lacking[2]]);
+  const files = await archive(stdout);
+  expect(files.get("not-collected.txt")?.trimEnd().split("\n")).toEqual(lacking);
+  expect([...files.keys()]).toContain("node-2/plexus-x.plexusd.log");
+});
+
+const notFound = (what: string): string =>
+  `echo 'Error from server (NotFound): ${what} not found' >&2; exit 1`;
+const noDaemonSet = `case "$*" in *--ignore-not-found*) ;; *) ${notFound('daemonsets.apps "plexus"')} ;; esac`;
+
+test.each([
+  [
+    { selected: noDaemonSet },
+    "node-1: there is no DaemonSet plexus in namespace kube-system",
+    true,
+  ],
+  [{ selected: refused("get") }, "nodes.txt: exit code 2: .* you may not get daemonsets", false],
+  [{ nodes: refused("list") }, "nodes.txt: exit code 2: .* you may not list nodes", false],
+  [{ podsOfNode: refused("list") }, "node-1: its pods cannot be listed", false],
+])("sysdump collects the rest: %o", async (without, lack, hasLogs) => {
+  const podsOfNode = "true";
+  const { exitCode, stdout, stderr } = await run(["sysdump"], { podsOfNode, ...without });
+  expect(exitCode).toBe(1);
+  expect(stderr).toMatch(new RegExp(`^not collected: ${lack}`, "m"));
+  const files = [...(await archive(stdout)).keys()];
+  expect(files).toContain("plexus.json");
+  expect(files.includes("node-1/plexus-x.plexusd.log")).toBe(hasLogs);
+});
+
+test("sysdump asks a node that hangs once, and one that does not report not at all", async () => {
+  const getNode = 'case "$*" in *node-2*) echo Unknown ;; *) echo True ;; esac';
+  const answers = { ...twoNodes, getNode, exec: "exec sleep 100", getEvents: "echo events" };
+  const flags = ["sysdump", "--request-timeout=1s"];
+  const { exitCode, stdout, stderr } = await run(flags, answers);
+  expect(exitCode).toBe(1);
+  expect(stderr.split("\n")).toEqual([
+    "node-1 (1 of 2)",
+    expect.stringMatching(/: node-1\/doctor.json, and the rest of the node: .* within 1 s: /),
+    "node-2 (2 of 2)",
+    expect.stringMatching(/^not collected: node-2: the kubelet of node node-2 does not report: /),
+  ]);
+  expect((await archive(stdout)).get("node-1/plexus-x.plexusd.log")).toBeUndefined();
+});
+
+test("sysdump of a node twice is of one, and of an unknown node a failure", async () => {
+  const getEvents = "echo events";
+  const twice = await run(["sysdump", "node-1", "node-1"], { getEvents });
+  expect(twice).toMatchObject({ exitCode: 0, stderr: "node-1 (1 of 1)" });
+  const getNode = "echo 'nodes \"nope\" not found' >&2; exit 1";
+  const unknown = await run(["sysdump", "nope"], { getEvents, getNode, podsOfNode: "true" });
+  expect(unknown).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("not collected: nope: there is no node nope"),
+  });
+});
+
+test.each(["doctor", "records", "sysdump", "forget"])(
+  "%s takes only a node's name for one",
+  async (command) => {
+    for (const name of ["../../evil", "a/b", ".", "Node_1"]) {
+      const { exitCode, stderr } = await run([command, name]);
+      expect(exitCode).toBe(2);
+      expect(stderr).toMatch(/^kubectl plexus: '.*' is not the name of a node$/);
+    }
+    expect(await readdir(dir)).toEqual(["kubectl"]);
+  },
+);
 
 test("doctor -o json prints one document that names the nodes", async () => {
   const findings = [{ check: "shim", verdict: "ok", text: '{"a":1},{"b":"[]"}' }];
@@ -385,9 +483,9 @@ test("doctor has one problem for a node that does not answer in time, and examin
   const podsOfNode = `case "$*" in *=node-2*) ${pods("plexus-ill Running")} ;; *) ${pods("plexus-x Running")} ;; esac`;
   // What kubectl has started may keep its output open.
   const exec = 'case "$*" in *plexus-ill*) sleep 100 ;; *) echo "ok       shim  is there" ;; esac';
-  const flags = ["doctor", "--request-timeout=1s"];
+  const flags = ["doctor", "--request-timeout=3s"];
   const problem =
-    "pod plexus-ill on node node-2 has not answered within 1 s: its kubelet or its container runtime hangs; see kubectl describe node node-2";
+    "pod plexus-ill on node node-2 has not answered within 3 s: its kubelet or its container runtime hangs; see kubectl describe node node-2";
   expect(await run(flags, { ...twoNodes, podsOfNode, exec })).toEqual({
     exitCode: 1,
     stdout: `== node-1\nok       shim  is there\n== node-2\nPROBLEM  plexusd  ${problem}\n== 1 of 2 nodes without a problem`,
@@ -452,12 +550,9 @@ test("doctor fails where Plexus is not installed", async () => {
   expect(stderr).toContain("no DaemonSet plexus in namespace kube-system: set PLEXUS_NAMESPACE");
 });
 
-const notFound = (what: string): string =>
-  `echo 'Error from server (NotFound): ${what} not found' >&2; exit 1`;
-
 test.each([
   [{ getNode: notFound('nodes "node-1"') }, "there is no node node-1"],
-  [{ selected: notFound('daemonsets.apps "plexus"') }, "there is no DaemonSet plexus in namespace"],
+  [{ selected: noDaemonSet }, "there is no DaemonSet plexus in namespace"],
   [{ getNode: refused("get"), selected: refused("get") }, "plexusd has no pod on node node-1"],
 ])("says why a node has no pod of plexusd: %o", async (kubectl, reason) => {
   for (const command of ["explain web", "records node-1"]) {
