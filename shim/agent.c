@@ -102,7 +102,7 @@ _Noreturn static void serve(struct call *call)
 	bool is_one_of_many = call->idle >= 0;
 	int max_ms = is_one_of_many ? ATTACH_PAUSE_MAX_MS : PAUSE_MAX_MS;
 	for (int pause_ms = PAUSE_MIN_MS;; pause_ms = pause_ms * 2 < max_ms ? pause_ms * 2 : max_ms) {
-		call->orders = 0;
+		call->is_begun = false;
 		call->trouble = "plexusd ended the session";
 		session_with_daemon(call);
 		if (is_one_of_many && call->idle < 0)
@@ -110,7 +110,7 @@ _Noreturn static void serve(struct call *call)
 		if (call->trouble != last)
 			say(2, "plexus agent: %s; reconnecting\n", call->trouble);
 		last = call->trouble;
-		if (call->orders)
+		if (call->is_begun)
 			pause_ms = PAUSE_MIN_MS;
 		usleep((useconds_t)pause_ms * 1000);
 	}

@@ -37,7 +37,8 @@ static enum session_end find_engine(struct call *call)
 	}
 }
 
-/* Ends a call that no engine answered. A DEL can succeed, and an ADD is rolled back. */
+/* Ends a call that no engine answered. A DEL can succeed, and an ADD that has begun is rolled back: by then, the engine has
+ * replaced an earlier container's record. */
 static void end_alone(struct call *call, enum session_end end)
 {
 	enum cni_error undone, code = end == SESSION_MISUNDERSTOOD ? CNI_INTERNAL
@@ -45,12 +46,12 @@ static void end_alone(struct call *call, enum session_end end)
 		: CNI_TRY_AGAIN_LATER;
 	bool is_del = call_is(call, "DEL"), is_add = call_is(call, "ADD");
 	struct buf failures = { 0 };
-	if (call->problem.len && !call->orders)
+	if (call->problem.len && !call->is_begun)
 		fail(call, CNI_INVALID_ENVIRONMENT, "%s", call->problem.data);
 	if (end == SESSION_UNREACHABLE && !is_del)
 		fail(call, code, "cannot reach plexusd on %s after %d ms: %s; is the plexus DaemonSet "
 		     "running on this node?", setting("PLEXUS_SOCKET", SOCKET_PATH), call->wait_ms, call->trouble);
-	if (call->problem.len || !(is_del || (is_add && call->orders)))
+	if (call->problem.len || !(is_del || (is_add && call->is_begun)))
 		fail(call, code, "%s", call->trouble);
 	undone = plan_replay(call, &failures);
 	if (is_del && undone != CNI_OK)

@@ -21,6 +21,10 @@
  *   SANDBOX_RESULT shim -> engine   outcome message links             links: NAME/NAME/
  *   DONE           engine -> shim   exitCode stdout stderr
  *
+ * Until its first EXEC, of an ADD until its first EXEC of an ADD, the call has not begun: if the engine leaves or is silent,
+ * another one gets the REQUEST. Afterwards, the shim replays the plan of an ADD or DEL. The engine of an ADD writes its plan
+ * before that EXEC, after it has detached what an earlier plan says.
+ *
  * A REQUEST also has
  *   PLEXUS_NETNS=STATE        if CNI_NETNS is not empty. Its path is
  *                               ok       a network namespace other than the shim's

@@ -20,8 +20,10 @@ static enum session_end finish(struct call *call, const struct frame *f)
 static void answer_exec(struct call *call, const struct frame *f, struct buf *answer)
 {
 	struct exec_result *r = &call->result;
+	const char *command = order_variable(f, "CNI_COMMAND");
 	char code[NUMBER_SIZE], elapsed[NUMBER_SIZE];
-	if (!strcmp(order_variable(f, "CNI_COMMAND"), "DEL"))
+	call->is_begun = call->is_begun || !call_is(call, "ADD") || !strcmp(command, "ADD");
+	if (!strcmp(command, "DEL"))
 		lock_share(call);
 	exec_order(call, f, field_number(f->fields[EXEC_TIMEOUT]));
 	frame_write(answer, FRAME_EXEC_RESULT, (struct field[]){
@@ -105,8 +107,6 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 		ended = !answer_sandbox(call, fd, f, &answer);
 	else
 		return SESSION_MISUNDERSTOOD;
-	if (f->type != FRAME_FIND && f->type != FRAME_REQUIRE)
-		call->orders++;
 	(void)!write_all(fd, answer.data, answer.len);
 	buf_free(&answer);
 	return ended ? SESSION_ANSWERED : SESSION_OPEN;
@@ -157,13 +157,13 @@ static enum session_end read_more(struct call *call, int fd, struct buf *in, int
 		end_by_signal(SIGTERM);
 	if (!is_silent && read_some(fd, in) > 0)
 		return SESSION_OPEN;
-	if (call->orders)
+	if (call->is_begun)
 		call->trouble = is_silent ? "plexusd stopped answering during the call"
 					  : "plexusd closed the connection during the call";
 	else
 		call->trouble = is_silent ? "it did not answer in time"
-					  : "it closed the connection before its first order";
-	return call->orders ? SESSION_LOST : SESSION_UNREACHABLE;
+					  : "it closed the connection early";
+	return call->is_begun ? SESSION_LOST : SESSION_UNREACHABLE;
 }
 
 /* Sends the request and serves orders until the end. */
@@ -245,6 +245,6 @@ enum session_end session_with_standalone(struct call *call)
 	waitpid(pid, NULL, 0);
 	if (end != SESSION_UNREACHABLE)
 		return end;
-	call->trouble = "plexus-standalone ended before its first order, or did not answer in time";
+	call->trouble = "plexus-standalone ended early, or did not answer in time";
 	return SESSION_LOST;
 }

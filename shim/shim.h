@@ -48,8 +48,8 @@ enum cni_error {
 enum session_end {
 	SESSION_OPEN,          /* it has not */
 	SESSION_ANSWERED,      /* by DONE: the engine's answer is printed */
-	SESSION_UNREACHABLE,   /* there is no engine, or it left before its first order */
-	SESSION_LOST,          /* the engine left after an order */
+	SESSION_UNREACHABLE,   /* there is no engine, or it left before the call had begun: another one may serve it */
+	SESSION_LOST,          /* the engine left after the call had begun */
 	SESSION_MISUNDERSTOOD, /* the engine sent something that is no order */
 };
 
@@ -87,7 +87,7 @@ struct call {
 	const char *unmet;         /* the outcome for a plugin that the next EXEC requires, if it may not be run */
 	struct buf unmet_message;  /* why */
 	char netns_entry[PATH_SIZE + 10]; /* CNI_NETNS of the next delegate, if it differs from the order's */
-	int orders;                /* EXEC and NETLINK; while there are none, nothing has been changed */
+	bool is_begun;             /* a plugin was run; in an ADD, one for its ADD: the record is this ADD's only then */
 	const char *trouble;       /* why no engine has answered the call */
 	int exit_status;           /* of an answered call */
 	struct exec_result result; /* of the last delegate */

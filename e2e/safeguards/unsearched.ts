@@ -41,6 +41,9 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
     "a late DEL leaves the interface of the sandbox that has its path",
     "a replayed DEL leaves the namespace of another sandbox",
   ],
+  "No runtime of the model attaches a container that runs": [
+    "an ADD that has attached nothing leaves the record of an earlier sandbox",
+  ],
   "No property counts the attempts": ["a leftover is retried with backoff"],
   "No plugin of the model leaves its link behind and succeeds": [
     "a repeated DEL of a detached sandbox detaches no further networks",

@@ -8,6 +8,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -199,7 +200,7 @@ eachBuild("while plexusd is unavailable", (bench) => {
     expect(answer.ms).toBeLessThan(3000);
   });
 
-  test("ADD retries if plexusd closes the connection before its first order", async () => {
+  test("ADD retries if plexusd closes the connection early", async () => {
     let calls = 0;
     await bench().engine((engine) => {
       calls++;
@@ -241,8 +242,9 @@ eachBuild("while plexusd is unavailable", (bench) => {
   });
 });
 
-eachBuild("an engine that fails before its first order", (bench) => {
-  const closed = /: it closed the connection before its first order; is the plexus DaemonSet runn/;
+eachBuild("an engine that fails before the call has begun", (bench) => {
+  const detaching = () => ["g", "noop", bench().bin, 5000, "", "CNI_COMMAND=DEL"];
+  const closed = /: it closed the connection early; is the plexus DaemonSet runn/;
   test.each<[string, Script, number, RegExp]>([
     ["closes the connection", (engine) => void engine.socket.destroy(), 11, closed],
     ["sends a cut frame", (engine) => void engine.socket.end(raw("00000010 02 00")), 11, closed],
@@ -261,6 +263,30 @@ eachBuild("an engine that fails before its first order", (bench) => {
     expect(await plan.del(silent)).toMatchObject({ code: 0, stdout: "" });
     expect(plan.names).toEqual(["a"]);
   });
+
+  test.each<[string, Script]>([
+    ["reads in a namespace", (engine) => engine.send(FrameType.netlink, ["", "x"])],
+    [
+      "detaches an earlier container with its ID",
+      (engine) => engine.send(FrameType.exec, detaching()),
+    ],
+  ])(
+    "if it %s, an ADD leaves the earlier plan, and another engine serves it",
+    async (_, script) => {
+      const plan = earlier(bench());
+      bench().plugin("noop", "");
+      await bench().engine(async (engine) => {
+        await script(engine);
+        await engine.read();
+        engine.socket.destroy();
+      });
+      expect(cniError(await bench().run()).msg).toMatch(closed);
+      const env = { PLEXUS_STANDALONE: standalone(bench(), answering) };
+      expect((await bench().run({ env })).stdout).toBe("standalone");
+      expect(plan.ran).toEqual([]);
+      expect(statSync(plan.path).mode & 0o7777).toBe(0o600);
+    },
+  );
 
   test("if it stops answering after a plugin search, plexus-standalone serves the call", async () => {
     await bench().engine((engine) => void engine.find(bench().bin, "p").catch(() => undefined));
@@ -479,7 +505,7 @@ eachBuild("plexus-standalone", (bench) => {
   });
 
   test.each<[string, string, RegExp]>([
-    ["before", "process.exit(1)", /plexus-standalone ended before its first order, or did not/],
+    ["before", "process.exit(1)", /plexus-standalone ended early, or did not/],
     [
       "after",
       ordering.replace("socket.end(encodeFrame", "process.exit(1, encodeFrame"),

@@ -20,11 +20,11 @@ beforeEach(() => {
 const del = { CNI_COMMAND: "DEL" };
 const serveOk = (session: EngineSession): Promise<void> => session.done(ok);
 
-/** An engine that sends orders, and then ends with the whole process. */
-function dying(ifNames: readonly string[]): Process {
+/** An engine that attaches, and then ends with the whole process. */
+function dying(ifName: string): Process {
   const process = new Process("plexusd");
   return lab.listen(async (session) => {
-    for (const ifName of ifNames) await session.exec(order(ifName));
+    await session.exec(order(ifName, { env: { CNI_COMMAND: "ADD" } }));
     lab.world.schedule.kill(process);
   }, process);
 }
@@ -54,7 +54,8 @@ describe("without an engine", () => {
     lab.writePlan(["net1"]);
     let orders = 0;
     lab.listen(async (session) => {
-      for (let i = 0; i < orders; i++) await session.exec(order("x"));
+      const attaching = order("x", { env: { CNI_COMMAND: "ADD" } });
+      for (let i = 0; i < orders; i++) await session.exec(attaching);
       await never;
     });
     expect(await lab.run(() => lab.call())).toBe("1 11");
@@ -249,7 +250,7 @@ describe.each(["an event", "a change of the disk"])("a shim that is killed befor
   async function killBefore(nth: number): Promise<boolean> {
     const { schedule } = lab.world;
     lab.writePlan(["net1", "eth0"]);
-    dying(["eth0"]);
+    dying("eth0");
     return lab.run(async () => {
       const { process, ended } = lab.start();
       if (where === "an event") schedule.beforeEvent({ event: nth }, () => schedule.kill(process));

@@ -119,11 +119,10 @@ async function endAlone(call: ShimCall, end: "unreachable" | "lost"): Promise<Sh
   const isUnreachable = end === "unreachable";
   const code = isUnreachable && call.command === "STATUS" ? PluginNotAvailable : TryAgainLater;
   const [isDel, isAdd] = [call.command === "DEL", call.command === "ADD"];
-  if (call.problem !== "" && call.orders === 0)
-    call.fail(InvalidEnvironmentVariables, call.problem);
+  if (call.problem !== "" && !call.isBegun) call.fail(InvalidEnvironmentVariables, call.problem);
   if (isUnreachable && !isDel)
     call.fail(code, `cannot reach plexusd after ${call.waitMs} ms: ${call.trouble}`);
-  if (call.problem !== "" || !(isDel || (isAdd && call.orders > 0))) call.fail(code, call.trouble);
+  if (call.problem !== "" || !(isDel || (isAdd && call.isBegun))) call.fail(code, call.trouble);
   world().note(() => `${call.name}: replays the plan: ${call.trouble}`);
   const undone = await planReplay(call);
   if (isDel && undone !== undefined) call.fail(undone.code, `could not detach: ${undone.message}`);

@@ -10,11 +10,11 @@ type PlanCase = Exclude<ShimCase["record"], undefined>;
 
 const del: CallCase = { command: "DEL", netns: "", engine: undefined, killed: "none" };
 
-/** An ADD whose engine looks plugins up or gives an order, and then dies. */
-function interrupted(by: "lookup" | "order"): CallCase {
-  const order = { type: "tuning", command: "DEL", containerId: "c1", netns: "" } as const;
-  const orders = by === "order" ? [{ ...order, ifName: "works" } as const] : [];
+/** An ADD whose engine looks plugins up or has one run, and then dies. */
+function interrupted(by: "lookup" | "ADD" | "DEL"): CallCase {
+  const order = { type: "tuning", containerId: "c1", netns: "", ifName: "works" } as const;
   const isFinding = by === "lookup";
+  const orders = isFinding ? [] : [{ ...order, command: by }];
   const engine = { isFinding, requires: [], orders, isPipelined: false, end: "dies" } as const;
   return { ...del, command: "ADD", engine };
 }
@@ -64,10 +64,16 @@ export const fixedCases: readonly FixedCase[] = [
     files: ["c1@eth0.record 1600"],
   },
   {
-    name: "an ADD is rolled back if the engine dies after an order",
-    case: withPlan([interrupted("order")], {}),
-    ...{ executed: [...dels("works"), ...all], answers: ["exited 0"], statuses: ["1 11"] },
+    name: "an ADD is rolled back if the engine dies after a plugin's ADD",
+    case: withPlan([interrupted("ADD")], {}),
+    ...{ executed: ["ADD c1 works ''", ...all], answers: ["exited 1"], statuses: ["1 11"] },
     files: detached,
+  },
+  {
+    name: "an ADD leaves the plan of an earlier sandbox if the engine dies while it detaches that",
+    case: withPlan([interrupted("DEL")], {}),
+    ...{ executed: dels("works"), answers: ["exited 0"], statuses: ["1 11"] },
+    files: ["c1@eth0.record 600"],
   },
   {
     name: "an ADD is not rolled back if the engine dies after a lookup, which changes nothing",

@@ -58,7 +58,7 @@ export interface RecordReader {
  *
  * - {@link create} precedes the first delegate of an ADD, and records every attachment that may
  *   have to be detached. It becomes durable while the delegates run. The runtime gets its answer
- *   afterwards.
+ *   afterwards. From that delegate on, the shim takes the plan on disk for the call's.
  * - {@link update} adds the results of the delegates, or what a rollback could not detach. It
  *   becomes durable shortly afterwards. A power loss before that leaves the old or the new content.
  *   The old one also detaches everything, without `prevResult`.

@@ -26,13 +26,9 @@ function keepSession(agent: Process): void {
   agent.onEnd(() => schedule.kill(session));
   const call = startSession(session, { PLEXUS_AGENT: "attach" });
   const next = (): void => keepSession(agent);
-  let hasOrder = false;
-  call.onOrder = () => {
-    if (!hasOrder) schedule.at(noticeUs, next, agent);
-    hasOrder = true;
-  };
+  call.onOrder = () => schedule.at(noticeUs, next, agent);
   session.onEnd(() => {
-    if (!hasOrder) schedule.at(pauseMaxMs * 1000, next, agent);
+    if (!call.isBusy) schedule.at(pauseMaxMs * 1000, next, agent);
   });
 }
 
@@ -52,11 +48,11 @@ function startSession(process: Process, env: Readonly<Record<string, string>>): 
 async function serve(call: ShimCall): Promise<void> {
   const isOneOfMany = call.env.PLEXUS_AGENT === "attach";
   for (let pauseMs = pauseMinMs; ; pauseMs = Math.min(pauseMs * 2, pauseMaxMs)) {
-    call.orders = 0;
+    call.isBegun = false;
     await sessionWithDaemon(call);
     if (call.entered !== undefined) release(call.entered);
-    if (isOneOfMany && call.orders > 0) return world().schedule.kill(call.process);
-    if (call.orders > 0) pauseMs = pauseMinMs;
+    if (isOneOfMany && call.isBusy) return world().schedule.kill(call.process);
+    if (call.isBegun) pauseMs = pauseMinMs;
     await world().schedule.sleep(pauseMs * 1000);
   }
 }

@@ -54,13 +54,15 @@ export class ShimCall implements LockHolder {
   /** Why no engine has answered the call. */
   trouble = "";
   waitMs = 0;
-  /** EXEC and NETLINK; while there are none, nothing has been changed. */
-  orders = 0;
+  /** Whether a plugin was run; in an ADD, one for its ADD: the record is this ADD's only then. */
+  isBegun = false;
   /** The state directory, while a GC excludes others. */
   excluded: LockedFile | undefined;
   /** The sandbox's lock file. */
   lock: LockedFile | undefined;
   inherited: InheritedLock | undefined;
+  /** Whether an order has come. */
+  isBusy = false;
   /** Of an agent's session: what its first order does. */
   onOrder: (() => void) | undefined;
   /** Of an agent's session: the sandbox that it has locked, for which its orders are. */

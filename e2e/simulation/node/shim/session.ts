@@ -10,7 +10,7 @@ import { lockShare } from "./lock.ts";
 
 /* Models shim/session.c. */
 
-/** How a session with an engine ended: with its answer, before its first order, or after one. */
+/** How a session with an engine ended: with its answer, before the call had begun, or after. */
 export type SessionEnd = ShimAnswer | "unreachable" | "lost";
 
 /** `session_request`: the input and the CNI variables. */
@@ -55,7 +55,7 @@ export async function sessionWithStandalone(call: ShimCall): Promise<SessionEnd>
   const end = await converse(call, engine);
   if (typeof end !== "string") return end;
   schedule.kill(engine.process);
-  if (end === "unreachable") call.trouble = "plexus-standalone ended before its first order";
+  if (end === "unreachable") call.trouble = "plexus-standalone ended early";
   return "lost";
 }
 
@@ -70,8 +70,8 @@ async function converse(call: ShimCall, engine: EngineProcess): Promise<SessionE
       connection.close();
       return lost(call, message.kind);
     }
-    call.onOrder?.();
-    if (message.kind !== "find") call.orders += 1;
+    if (!call.isBusy) call.onOrder?.();
+    call.isBusy = true;
     if (message.kind !== "sandbox") await serveOrder(call.entered ?? call, connection, message);
     else if (!answerSandbox(call, connection, message.sandbox)) return lost(call, "closed");
   }
@@ -84,13 +84,11 @@ function finish({ answer }: Extract<EngineMessage, { kind: "done" }>): ShimAnswe
 /** The end of `read_more` */
 function lost(call: ShimCall, kind: "closed" | "silent"): SessionEnd {
   const isSilent = kind === "silent";
-  if (call.orders > 0) {
+  if (call.isBegun) {
     call.trouble = `plexusd ${isSilent ? "stopped answering" : "closed the connection"} during the call`;
     return "lost";
   }
-  call.trouble = isSilent
-    ? "it did not answer in time"
-    : "it closed the connection before its first order";
+  call.trouble = isSilent ? "it did not answer in time" : "it closed the connection early";
   return "unreachable";
 }
 
@@ -110,7 +108,9 @@ function answerSandbox(call: ShimCall, connection: Connection, sandbox: SandboxT
 async function serveOrder(call: ShimCall, connection: Connection, order: Order): Promise<void> {
   switch (order.kind) {
     case "exec": {
-      if ((order.call.env.CNI_COMMAND ?? call.command) === "DEL") await lockShare(call);
+      const command = order.call.env.CNI_COMMAND ?? call.command;
+      call.isBegun ||= call.command !== "ADD" || command === "ADD";
+      if (command === "DEL") await lockShare(call);
       const outcome = await execOrder(call, order.call);
       return connection.answer(({ resolve }) => resolve(outcome));
     }
