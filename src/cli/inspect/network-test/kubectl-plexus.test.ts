@@ -19,7 +19,10 @@ interface Answers {
   readonly resourceName?: string;
   readonly create?: string;
   readonly probe?: string;
+  readonly list?: string;
   readonly remove?: string;
+  /** The nodes that are not ready. */
+  readonly notReady?: string;
 }
 
 const status = JSON.stringify([
@@ -27,29 +30,33 @@ const status = JSON.stringify([
 ]);
 const annotations = { "k8s.v1.cni.cncf.io/network-status": status };
 const [one, two] = ["plexus-test-RUN-1", "plexus-test-RUN-2"];
-const items = [one, two].map((name, index) => ({
-  metadata: { name, annotations },
-  spec: { nodeName: `node-${index + 1}` },
-}));
-const list = JSON.stringify({ items });
+const listOf = (...nodes: readonly string[]): string =>
+  JSON.stringify({
+    items: [one, two].map((name, index) => ({
+      metadata: { name, annotations },
+      spec: { nodeName: nodes[index] },
+    })),
+  });
+const refusal = "echo 'Error from server (Forbidden): nodes is forbidden' >&2; exit 1";
 const probe = (from: string, to: string) =>
   JSON.stringify([{ from, to, address: "10.1.0.1", mtu: 1500, finding: "ok", detail: "" }]);
 
 async function run(args: readonly string[], answers: Answers = {}) {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-kubectl-"));
   const { states = `${one}/node-1/True+ ${two}/node-2/True+` } = answers;
-  const { resourceName = "", create = "cat", remove = "true" } = answers;
+  const { resourceName = "", create = "cat", remove = "true", notReady = "" } = answers;
   const script = `#!/bin/sh
 echo "$*" >>${dir.path}/calls
 run=$(grep -o 'plexus.dev/test: "[0-9a-f]*' ${dir.path}/created 2>/dev/null | head -n 1)
 with_run() { sed "s/RUN/\${run#*\\"}/g"; }
 case "$*" in
 *"get network-attachment-definitions"*) echo 'shop/lan ${resourceName}' ;;
+*"get nodes "*) ${notReady === refusal ? refusal : `echo '${notReady}'`} ;;
 *"get daemonset "*) echo localhost/plexus:dev ;;
 *"auth can-i "*) echo no ;;
 *" create -f -"*) ${create} >${dir.path}/created ;;
 *"get pods"*" -o json") with_run <<'END'
-${list}
+${answers.list ?? listOf("node-1", "node-2")}
 END
 ;;
 *" delete pods "*) ${remove} ;;
@@ -150,6 +157,19 @@ test("a pod that is not attached is explained, and the others are tested", async
   expect(deleted(calls)).toHaveLength(1);
 });
 
+test("a node that is not ready is a problem, if pods had to share the others", async () => {
+  const list = listOf("node-1", "node-1");
+  const answers = { list, notReady: "node-2 node-3 " };
+  const flags = ["lan", "--nodes=2", "--node-selector=disk=ssd"];
+  const { exitCode, stdout, calls } = await run(flags, answers);
+  expect(exitCode).toBe(1);
+  expect(stdout).toContain("so none between nodes; not tested on node-2, node-3\nNodeNotReady: ");
+  const nodes = calls.find((call) => call.startsWith("get nodes "));
+  expect(nodes).toMatch(/^get nodes -l kubernetes.io\/os=linux,disk=ssd -o go-template=/);
+  expect(await run(flags, { notReady: "node-3 " })).toMatchObject({ exitCode: 0 });
+  expect(await run(flags, { list, notReady: refusal })).toMatchObject({ exitCode: 0 });
+});
+
 test("a pod that was deleted before the test is a problem, and is not waited for", async () => {
   const { exitCode, stdout, stderr } = await run(["lan", "--nodes=3"]);
   expect(stderr).toContain("PROBLEM: plexus-test-RUN-3 was deleted before it was attached\n");
@@ -179,7 +199,7 @@ test("a pod that is deleted during the test is a problem, and another pod prints
 
 test.each([
   ["text", "network shop/lan: PROBLEM, no pod was attached"],
-  ["json", '{"network":"shop/lan","passed":false,"pods":[],"probes":[]}'],
+  ["json", '{"network":"shop/lan","passed":false,"pods":[],"probes":[],"notReady":[]}'],
 ])("a pod without a node; no pod is attached: -o %s", async (format, last) => {
   const states = `${two}//`;
   const flags = [...twoPods, "-o", format];

@@ -18,7 +18,7 @@ export const networkTestCommand = command({
   summary: "test a network from inside of its pods",
   description: `kubectl plexus test runs it. answer answers the probes of other pods. probe tests them from this pod: stdin has
 what kubectl get pods -o json prints, stdout gets JSON. report prints the result: stdin has
-{"started": ["POD", …], "pods": …, "probes": […]}.`,
+{"started": ["POD", …], "pods": …, "probes": […], "notReady": ["NODE", …]}.`,
   flags,
   failsWhen: "the report has a problem",
   async run(line, output, stopping) {
@@ -45,13 +45,15 @@ async function printReport({ flags }: Line, output: CliStreams): Promise<ExitCod
     readonly started: readonly string[];
     readonly pods: PodList;
     readonly probes: readonly (readonly Probe[])[];
+    /** Those of other releases do not have it. */
+    readonly notReady?: readonly string[];
   }
-  const { started, pods, probes } = await readInput<Input>(output);
-  const value = report(
-    flags.network,
-    startedPods(started, testPods(pods, flags.network)),
-    probes.flat(),
-  );
+  const { started, pods, probes, notReady = [] } = await readInput<Input>(output);
+  const { network } = flags;
+  const value = report({
+    ...{ network, pods: startedPods(started, testPods(pods, network)) },
+    ...{ probes: probes.flat(), notReady },
+  });
   print(output, flags.output, { value, text: () => reportText(value) });
   return value.passed ? ExitCode.Done : ExitCode.Failed;
 }

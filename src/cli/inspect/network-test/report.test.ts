@@ -14,8 +14,16 @@ function probe(from: string, to: string, finding: Probe["finding"] = "ok"): Prob
   return { from, to, address: "10.1.0.2", mtu: 1500, finding, detail };
 }
 
+function reportOf(
+  pods: readonly TestPod[],
+  probes: readonly Probe[],
+  notReady: readonly string[] = [],
+) {
+  return report({ network: "shop/lan", pods, probes, notReady });
+}
+
 test("report() passes if all pods reach each other, and has a line for each probe", () => {
-  const passed = report("shop/lan", pods, [probe("a", "b"), probe("b", "a")]);
+  const passed = reportOf(pods, [probe("a", "b"), probe("b", "a")]);
   expect(passed.passed).toBe(true);
   expect(reportText(passed)).toEqual([
     "POD  NODE    INTERFACE  MAC                ADDRESSES",
@@ -37,7 +45,7 @@ test.each<Finding>([
   "OtherInterface",
   "PacketTooBig",
 ])("report() fails with %s, and says once what to do", (finding) => {
-  const failed = report("shop/lan", pods, [
+  const failed = reportOf(pods, [
     ...[probe("a", "b", finding), probe("b", "a", finding)],
     probe("a", "b"),
   ]);
@@ -52,7 +60,7 @@ test.each<Finding>([
 
 test("reportText() shows of many probes only the bad ones", () => {
   const probes = Array.from({ length: 40 }, () => probe("a", "b"));
-  const lines = reportText(report("shop/lan", pods, [...probes, probe("b", "a", "NoAnswer")]));
+  const lines = reportText(reportOf(pods, [...probes, probe("b", "a", "NoAnswer")]));
   expect(lines.filter((line) => line.includes("10.1.0.2  1500"))).toEqual([
     "b     a   10.1.0.2  1500  NoAnswer: seen",
   ]);
@@ -60,7 +68,7 @@ test("reportText() shows of many probes only the bad ones", () => {
 
 test("report() fails with pods without addresses, and with those that are not attached", () => {
   const others = [pod("c", "node-1"), { ...pod("d", "node-1"), interface: "", mac: "" }];
-  const failed = report("shop/lan", [...pods, ...others], [probe("a", "b"), probe("b", "a")]);
+  const failed = reportOf([...pods, ...others], [probe("a", "b"), probe("b", "a")]);
   expect(failed.passed).toBe(false);
   const lines = reportText(failed);
   expect(lines).toContain("d    node-1  -          -                  -");
@@ -72,7 +80,7 @@ test("report() fails with pods without addresses, and with those that are not at
 
 test("report() fails with pods that were deleted before or during the test", () => {
   const before = startedPods(["a", "b", "c"], pods);
-  const failed = report("shop/lan", before, [probe("a", "b"), probe("b", "a")]);
+  const failed = reportOf(before, [probe("a", "b"), probe("b", "a")]);
   expect(failed.passed).toBe(false);
   const lines = reportText(failed);
   expect(lines).toContain("c    -       -          -                  -");
@@ -80,15 +88,27 @@ test("report() fails with pods that were deleted before or during the test", () 
     "network shop/lan: PROBLEM, 2 of 2 tests passed between 2 pods on 2 nodes",
     expect.stringMatching(/^NotAttached: /),
   ]);
-  const during = report("shop/lan", pods, [probe("a", "b")]);
+  const during = reportOf(pods, [probe("a", "b")]);
   expect(during.passed).toBe(false);
   expect(reportText(during).at(-1)).toMatch(/^NotTested: /);
 });
 
-test("report() does not pass without a probe, and says if nothing was tested between nodes", () => {
-  expect(report("shop/lan", [pod("a", "node-1", "10.1.0.1")], []).passed).toBe(false);
+test("report() fails with nodes that are not ready, if pods had to share the others", () => {
+  const probes = [probe("a", "b"), probe("b", "a")];
   const near = [pod("a", "node-1", "10.1.0.1"), pod("b", "node-1", "10.1.0.2")];
-  const passed = report("shop/lan", near, [probe("a", "b"), probe("b", "a")]);
+  const failed = reportOf(near, probes, ["node-2", "node-3"]);
+  expect(failed.passed).toBe(false);
+  expect(reportText(failed).slice(-2)).toEqual([
+    "network shop/lan: PROBLEM, 2 of 2 tests passed between 2 pods on one node, so none between nodes; not tested on node-2, node-3",
+    expect.stringMatching(/^NodeNotReady: /),
+  ]);
+  expect(reportOf(pods, probes, ["node-3"]).passed).toBe(true);
+});
+
+test("report() does not pass without a probe, and says if nothing was tested between nodes", () => {
+  expect(reportOf([pod("a", "node-1", "10.1.0.1")], []).passed).toBe(false);
+  const near = [pod("a", "node-1", "10.1.0.1"), pod("b", "node-1", "10.1.0.2")];
+  const passed = reportOf(near, [probe("a", "b"), probe("b", "a")]);
   expect(passed.passed).toBe(true);
   expect(reportText(passed).at(-1)).toBe(
     "network shop/lan: ok, 2 of 2 tests passed between 2 pods on one node, so none between nodes",

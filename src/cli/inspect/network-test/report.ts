@@ -11,13 +11,21 @@ export interface Report {
   readonly passed: boolean;
   readonly pods: readonly TestPod[];
   readonly probes: readonly Probe[];
+  /** Nodes that were not ready, so that no pod was started there. */
+  readonly notReady: readonly string[];
 }
 
-const advice: Readonly<Record<Finding | "NoAddress" | "NotAttached" | "NotTested", string>> = {
+type Tested = Omit<Report, "passed">;
+
+const advice: Readonly<
+  Record<Finding | "NoAddress" | "NodeNotReady" | "NotAttached" | "NotTested", string>
+> = {
   DuplicateAddress:
     "pods have the same address. An IPAM plugin that knows only its node, such as host-local, gives the same addresses on every node: give each node a separate range, or use an IPAM plugin for the whole cluster, such as whereabouts, or DHCP",
   NoAddress:
     "pods have no address on the network, so the test cannot reach them: its IPAM must give every pod an address",
+  NodeNotReady:
+    "nodes are not ready, so fewer were tested than you asked for: see kubectl describe node, and run the test again",
   NotAttached:
     "pods were not attached to the network, or were deleted before the test; it has printed why",
   NotTested:
@@ -33,35 +41,34 @@ const advice: Readonly<Record<Finding | "NoAddress" | "NotAttached" | "NotTested
 };
 
 /** The result of the probes that the pods have made. */
-export function report(
-  network: string,
-  pods: readonly TestPod[],
-  probes: readonly Probe[],
-): Report {
-  const passed = findingsOf({ pods, probes }).size === 0 && probes.length > 0;
-  return { network, passed, pods, probes };
+export function report(tested: Tested): Report {
+  return { ...tested, passed: findingsOf(tested).size === 0 && tested.probes.length > 0 };
 }
 
 /** The lines for people: the pods, what each found, and what to do. */
-export function reportText({ network, passed, pods, probes }: Report): string[] {
+export function reportText(result: Report): string[] {
+  const { network, passed, pods, probes } = result;
   const bad = probes.filter(({ finding }) => finding !== "ok");
   const shown = probes.length > shownMax ? bad : probes;
   const attached = pods.filter((pod) => pod.interface !== "");
-  const nodes = new Set(attached.map(({ node }) => node)).size;
+  const nodes = nodesOf(attached).size;
+  const missing = missingNodes(result);
+  const untested = missing.length > 0 ? `; not tested on ${missing.join(", ")}` : "";
   const where = nodes === 1 ? "one node, so none between nodes" : `${nodes} nodes`;
-  const count = `${probes.length - bad.length} of ${probes.length} tests passed between ${attached.length} pods on ${where}`;
+  const count = `${probes.length - bad.length} of ${probes.length} tests passed between ${attached.length} pods on ${where}${untested}`;
   return [
     ...table(["POD", "NODE", "INTERFACE", "MAC", "ADDRESSES"], pods.map(podRow)),
     "",
     ...table(["FROM", "TO", "ADDRESS", "MTU", "RESULT"], shown.map(probeRow)),
     "",
     `network ${network}: ${passed ? "ok" : "PROBLEM"}, ${count}`,
-    ...Array.from(findingsOf({ pods, probes }), (each) => `${each}: ${advice[each]}`),
+    ...Array.from(findingsOf(result), (each) => `${each}: ${advice[each]}`),
   ];
 }
 
 /** All that is wrong, each once. */
-function findingsOf({ pods, probes }: Pick<Report, "pods" | "probes">): Set<keyof typeof advice> {
+function findingsOf(tested: Tested): Set<keyof typeof advice> {
+  const { pods, probes } = tested;
   const ofPods = pods.flatMap((pod) => {
     if (pod.interface === "") return "NotAttached";
     if (pod.addresses.length === 0) return "NoAddress";
@@ -72,7 +79,17 @@ function findingsOf({ pods, probes }: Pick<Report, "pods" | "probes">): Set<keyo
   return new Set([
     ...ofPods,
     ...probes.flatMap(({ finding }) => (finding === "ok" ? [] : finding)),
+    ...missingNodes(tested).map(() => "NodeNotReady" as const),
   ]);
+}
+
+/** The nodes that were not ready, if the pods had to share the others. */
+function missingNodes({ pods, notReady }: Tested): readonly string[] {
+  return nodesOf(pods).size < pods.length ? notReady : [];
+}
+
+function nodesOf(pods: readonly TestPod[]): Set<string> {
+  return new Set(pods.map(({ node }) => node));
 }
 
 function podRow({ name, node, interface: ifName, mac, addresses }: TestPod): string[] {
