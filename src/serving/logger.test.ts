@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { EngineLab } from "#engine/testing/engine-lab.ts";
-import { exited } from "#engine/testing/fake-plugins.ts";
+import { exited, failed } from "#engine/testing/fake-plugins.ts";
 import { missing, podLab, web } from "#engine/testing/pod-lab.ts";
 import { createLogger } from "./logger.ts";
 
@@ -50,6 +50,29 @@ test.for<[what: string, prepare: (lab: EngineLab) => void, said: string]>([
   expect(msg).toContain(said);
   expect(`${msg}`.slice("ADD failed: ".length, 60)).toBe(`${json.msg}`.slice(0, 48));
 });
+
+const refusal = failed(7, "invalid VLAN ID 5000");
+
+test.each([
+  { what: "a plugin fails in ADD alone", add: failed(110, "no address left"), del: exited(0) },
+  { what: "a plugin refuses its configuration", add: refusal, del: refusal },
+  { what: "the default network's does", plugin: "ptp", add: refusal, del: refusal },
+  { what: "its rollback fails", add: failed(110, words), del: failed(5, "locked"), linesOfDel: 1 },
+])(
+  "a failed ADD is one line with its rollback, and a DEL without work none: $what",
+  async (row) => {
+    const { plugin = "bridge", add, del, linesOfDel = 0 } = row;
+    const lab = podLab("a,b");
+    lab.plugins.script(`${plugin} ADD`, add);
+    lab.plugins.script(`${plugin} DEL`, del);
+    await lab.add(web);
+    const lines = linesOf(lab);
+    expect(lines).toHaveLength(1);
+    expect(Buffer.byteLength(lines[0] ?? "")).toBeLessThanOrEqual(600);
+    await lab.del(web);
+    expect(linesOf(lab)).toHaveLength(1 + linesOfDel);
+  },
+);
 
 test("an error has the messages of its causes once, and a stack only if it is a defect", () => {
   const cause = Object.assign(new Error("ENOENT: no such file"), { code: "ENOENT" });

@@ -48,7 +48,7 @@ export async function add(
     return await finishAdd(ctx, sandbox, locks);
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
-    if (!(error instanceof HostGoneError)) await rollBack(ctx, record);
+    if (!(error instanceof HostGoneError)) ctx.notes.notRolledBack = await rollBack(ctx, record);
     throw error;
   }
 }

@@ -7,8 +7,8 @@ import type { AddRecord } from "./add-record.ts";
 
 /**
  * Detaches what an ADD has attempted, last first, and finishes the record, or keeps what is left
- * for a later DEL. In a running sandbox, what is left is owed. Failures are only logged and returned:
- * the caller gets the error of the ADD.
+ * for a later DEL. In a running sandbox, what is left is owed.
+ * @returns why something is left: the caller gets the error of the ADD
  * @throws HostGoneError when the shim has gone: the record then still names every attachment
  */
 export async function rollBack(ctx: CallContext, record: AddRecord): Promise<readonly CniError[]> {
@@ -17,10 +17,6 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<rea
   record.keepOnly(attempted);
   await recordFailedAdd(ctx, record, attempted);
   const failures = await (isRunning ? detachRunning : detachAll)(ctx, sandbox, attempted);
-  for (const { item, error } of failures) {
-    const fields = { err: error, network: item.attachment.displayName };
-    logger.error(fields, "cannot roll back the attachment, which stays recorded");
-  }
   const errors = failures.map(({ error }) => error);
   try {
     if (errors.length === 0 && !isRunning) {

@@ -1,3 +1,4 @@
+import type { CniError } from "#cni/error.ts";
 import type { PluginRequest } from "#cni/plugin/request.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
@@ -35,10 +36,19 @@ export interface CallContext {
   readonly signal: AbortSignal;
   /** Resolves when the runtime has its answer: for work that it does not wait for. */
   readonly answered: Promise<void>;
+  readonly notes: CallNotes;
+}
+
+/** What the log line of a call says besides its outcome. */
+export interface CallNotes {
+  /** Why a failed ADD stays recorded. */
+  notRolledBack: readonly CniError[];
+  /** Whether nothing of a DEL's sandbox was attached, as far as is known. */
+  hadNothing: boolean;
 }
 
 /** What a call is served with. */
-export interface CallTools extends Pick<CallContext, "startedAt" | "trace" | "answered"> {
+export interface CallTools extends Pick<CallContext, "startedAt" | "trace" | "answered" | "notes"> {
   readonly host: CallHost;
   readonly delegates: CallDelegates;
   /** Resolves `answered`. */
@@ -51,7 +61,8 @@ export function callTools({ clock }: EngineDeps, host: CallHost): CallTools {
   const trace = new Trace(clock);
   const { promise: answered, resolve: noteAnswered } = Promise.withResolvers<void>();
   const delegates = new CallDelegates(host, trace);
-  return { host, startedAt, trace, answered, noteAnswered, delegates };
+  const notes = { notRolledBack: [], hadNothing: false };
+  return { host, startedAt, trace, answered, notes, noteAnswered, delegates };
 }
 
 async function refuse(): Promise<never> {

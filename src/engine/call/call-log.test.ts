@@ -18,7 +18,8 @@ test.each<[CallOutcome, code: object]>([
     const metrics = { requestEnded: (...args: unknown[]) => void ended.push(args) };
     const delegates = { networks: ["n"], recordMetrics: (to: unknown) => void ended.push(to) };
     const call = readCall({ env: { CNI_COMMAND: "DEL" }, stdin: "" });
-    const finished = { call, outcome, milliseconds: 12.345, delegates, trace: undefined };
+    const notes = { notRolledBack: [], hadNothing: false };
+    const finished = { call, outcome, milliseconds: 12.345, delegates, notes };
     logCall(finished as never, { logger, metrics } as unknown as EngineDeps);
     expect(ended).toEqual([metrics, ["DEL", { milliseconds: 12.345, ...code }]]);
     expect(logger.lines).toMatchObject([

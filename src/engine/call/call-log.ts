@@ -1,4 +1,4 @@
-import { defectIn } from "#cni/error.ts";
+import { type CniError, defectIn } from "#cni/error.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -7,7 +7,7 @@ import type { Call, CallAnswer, CallOutcome } from "./call.ts";
 import type { CallTools } from "./call-context.ts";
 
 /** A call that has ended. */
-export interface FinishedCall extends Pick<CallTools, "trace" | "delegates"> {
+export interface FinishedCall extends Pick<CallTools, "trace" | "delegates" | "notes"> {
   readonly call: Call;
   readonly outcome: CallOutcome;
   readonly milliseconds: number;
@@ -18,23 +18,34 @@ const messageMax = 300;
 
 /** Records a call's metrics, and writes its one log line, with the cause of a failure. */
 export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps): void {
-  const { call, outcome, milliseconds, delegates } = finished;
+  const { call, outcome, milliseconds, delegates, notes } = finished;
   const { command } = call;
   const durationMs = Math.round(milliseconds * 10) / 10;
   const fields = { ...sandboxFields(call), command, networks: delegates.networks, durationMs };
   delegates.recordMetrics(metrics);
   if (outcome.status === "succeeded") {
     metrics.requestEnded(command, { milliseconds });
-    logger.info(fields, `${command} done`);
+    // The runtime also sends a DEL after each failed ADD, and repeats those that succeeded.
+    logger[notes.hadNothing ? "debug" : "info"](fields, `${command} done`);
     return;
   }
   const { error } = outcome;
-  const { code, reason, text } = error;
+  const { code, reason } = error;
   metrics.requestEnded(command, { milliseconds, code });
   logger.error(
-    omitUndefined({ ...fields, code, reason, err: defectIn(error) }),
-    `${command} failed: ${shortened(text, messageMax)}`,
+    omitUndefined({
+      ...{ ...fields, code, reason },
+      err: defectIn(new AggregateError([error, ...notes.notRolledBack])),
+    }),
+    `${command} failed: ${failureText(error, notes.notRolledBack)}`,
   );
+}
+
+/** The error, and what its rollback left; together of the length of one. */
+function failureText({ text }: CniError, notRolledBack: readonly CniError[]): string {
+  const left = notRolledBack.map((error) => error.text).join("; ");
+  const note = left === "" ? "" : `; stays recorded: ${shortened(left, messageMax / 3)}`;
+  return `${shortened(text, messageMax - note.length)}${note}`;
 }
 
 /** What the shim prints; with PLEXUS_TRACE=1 the phases follow on stderr. */

@@ -25,6 +25,6 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<void> 
   }
   const { name: listName, cniVersion, runtimeConfig } = conf;
   const sandbox = { ...request, netns, listName, cniVersion, runtimeConfig };
-  await detachUnrecorded(ctx, sandbox, stored);
+  ctx.notes.hadNothing = !(await detachUnrecorded(ctx, sandbox, stored));
   await withdrawStatus(ctx.deps, podIdentity(cniArgs, source));
 }

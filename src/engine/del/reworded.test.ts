@@ -7,7 +7,7 @@ test("rewordedForDel() takes the words on which containerd forgets a pod out of 
   const reworded = rewordedForDel(error);
   expect(reworded).toMatchObject({ code: 5, details: "file is absent", cause: error });
   expect(reworded.message).toBe("plugin absent");
-  const inDetails = new CniError("PluginMissing", "failed", { details: "not\nfound" });
+  const inDetails = new CniError("PluginMissing", "failed", { details: "not  found" });
   expect(rewordedForDel(inDetails)).toMatchObject({ reason: "PluginMissing", details: "absent" });
   const inMessage = rewordedForDel(new CniError(5, "not found", { details: "busy" }));
   expect(inMessage).toMatchObject({ details: "busy" });

@@ -180,7 +180,10 @@ export class RunningNetworks {
       if (error instanceof HostGoneError) throw error;
       record.noteRoutes(earlier);
       const owed = await rollBack(ctx, record);
-      for (const each of owed) this.#log.warn("remove", notUnpluggedText(each));
+      for (const each of owed) {
+        ctx.logger.error({ err: each }, "cannot roll back the attachment, which stays recorded");
+        this.#log.warn("remove", notUnpluggedText(each));
+      }
       await restoreRoutes(ctx, netns, before);
       throw error;
     }

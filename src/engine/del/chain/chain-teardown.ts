@@ -144,7 +144,10 @@ class ChainTeardown {
     if (leavingNothingOutside.has(call.type) && (await this.#interfaceIsGone())) return;
     if (this.#chain.wasDetached === true && refusesConfiguration(outcome)) {
       const fields = { err: this.#failure(failed) };
-      this.#ctx.logger.warn(fields, "the sandbox was detached before: ignoring a plugin's refusal");
+      this.#ctx.logger.debug(
+        fields,
+        "the sandbox was detached before: ignoring a plugin's refusal",
+      );
       return;
     }
     if (this.#mayForget(failed)) {
@@ -221,6 +224,7 @@ class ChainTeardown {
       plugin: call.type,
       reason: "AttachmentForgotten",
       text,
+      isKnown: notReleased === undefined && isRefusal(failedAdd, outcome),
     });
   }
 

@@ -30,14 +30,22 @@ export interface ChainToDetach {
   readonly pod?: PodIdentity | undefined;
 }
 
-/** Logs, and emits an event for the pod, that a plugin failed but the attachment is detached. */
+/**
+ * Logs, and emits an event for the pod, that a plugin failed but the attachment is detached. `isKnown`:
+ * the log has the error already.
+ */
 export function warnDetached(
   { logger, deps }: CallContext,
   { network, ifName, pod }: Pick<ChainToDetach, "network" | "ifName" | "pod">,
-  cause: { readonly plugin: string; readonly reason: EventReason; readonly text: string },
+  cause: {
+    readonly plugin: string;
+    readonly reason: EventReason;
+    readonly text: string;
+    readonly isKnown?: boolean;
+  },
 ): void {
-  const { plugin, reason, text } = cause;
+  const { plugin, reason, text, isKnown = false } = cause;
   const message = `network ${network} (${ifName}): ${text}`;
-  logger.warn({ network, ifName, plugin }, message);
+  logger[isKnown ? "debug" : "warn"]({ network, ifName, plugin }, message);
   if (pod !== undefined) deps.events.record(pod, { type: "Warning", reason, message });
 }

@@ -36,29 +36,32 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
  *
  * Damaged files are renamed, because otherwise the sandbox could never be deleted. Files that
  * cannot be read now are an error, because they may be readable later.
+ * @returns whether the sandbox was attached, as far as is known: libcni caches the result of an ADD
+ *   until a DEL succeeds
  * @throws CniError when something could not be detached; the call can be repeated
  */
 export async function detachUnrecorded(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
   record: Exclude<Stored<StoredRecord>, { state: "usable" }>,
-): Promise<void> {
+): Promise<boolean> {
   const plan = await loadStored(() => ctx.deps.records.loadPlan(sandbox));
   if (plan.state === "usable") {
     await replay(ctx, sandbox, plan.value);
     await ctx.deps.records.finish(sandbox);
     const fields = record.state === "unusable" ? { err: record.error } : {};
     ctx.logger.warn(fields, "no usable record: detached by the teardown plan");
-    return;
+    return true;
   }
   const errors = [record, plan].flatMap((each) => (each.state === "unusable" ? each.error : []));
   const wasDamaged = errors.length > 0;
   if (wasDamaged) await putAside(ctx, sandbox, errors);
   // With a tombstone everything was detached, even if a plugin left an interface in the namespace.
   const wasDetached = !wasDamaged && (await ctx.deps.records.hasTombstone(sandbox));
-  if (!wasDetached && (await detachByMultusFiles(ctx, sandbox))) return;
-  if (!wasDetached && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return;
+  if (!wasDetached && (await detachByMultusFiles(ctx, sandbox))) return true;
+  if (!wasDetached && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return true;
   await delDefaultNetwork(ctx, sandbox, wasDetached);
+  return !wasDetached && (wasDamaged || sandbox.prevResult !== undefined);
 }
 
 /** @throws CniError when a file is not damaged, but cannot be read at the moment */
