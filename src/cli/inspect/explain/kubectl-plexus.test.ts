@@ -256,8 +256,36 @@ test("version prints the program's and the image of each node", async () => {
   }
 });
 
+const commands = [
+  ...["explain", "refresh", "doctor", "records", "test", "version", "sysdump", "forget", "help"],
+];
+
 test.each([
-  [[""], ["explain", "refresh", "doctor", "records", "test", "version", "sysdump", "forget"]],
+  [[""], commands],
+  [["help", "d"], ["doctor"]],
+  [["refresh", "d"], ["db"]],
+  [
+    ["refresh", "web", ""],
+    ["net1", "net2"],
+  ],
+  [["--context", ""], ["east"]],
+  [["--context=east", "explain", ""], ["of-east"]],
+  [["doctor", "--request-timeout", "1m", "node-1"], ["node-1"]],
+  [["doctor", "node-1", ""], []],
+  [
+    ["sysdump", "node-1", ""],
+    ["node-1", "node-2"],
+  ],
+  [
+    ["records", "--o"],
+    ["--orphans", "--output"],
+  ],
+  [
+    ["test", "--n"],
+    ["--namespace", "--node-selector", "--nodes"],
+  ],
+  [["explain", "-o", "json", "--n"], ["--namespace"]],
+  [["--r"], ["--request-timeout"]],
   [["re"], ["refresh", "records"]],
   [
     ["explain", ""],
@@ -277,7 +305,10 @@ test.each([
   [["test", "--nodes", "2", "l"], ["lan"]],
 ])("completes %j with %j", async (args, expected) => {
   const answers = `case "$*" in
+    "--context=east get pods "*) echo of-east ;;
     *"get pods "*) printf 'web\\ndb\\n' ;;
+    *"get pod web "*) echo '[{"name":"a","interface":"eth0"},{"interface": "net1","ips":[]},{"interface":"net2"}]' ;;
+    *get-contexts*) echo east ;;
     *"get network-attachment-definitions"*) printf 'lan\\nred\\n' ;;
     *"get nodes "*) printf 'node-1\\nnode-2\\n' ;;
     *"get namespaces "*) printf 'default\\nshop\\n' ;;
@@ -579,14 +610,26 @@ test.each([
   [["test", "lan", "--timeout=0"], "--timeout must be a number from 1, not '0'"],
   [["test", "lan", "--timeout=08"], "--timeout must be a number from 1, not '08'"],
   [["test", "lan", "--timeout=-5"], "--timeout must be a number from 1, not '-5'"],
-  [
-    ["restart"],
-    "unknown command restart; there are explain refresh doctor records test version sysdump forget",
-  ],
+  [["restart"], `unknown command restart; there are ${commands.join(" ")}`],
+  [["exlpain", "web"], "unknown command exlpain; did you mean explain?"],
+  [["help", "record"], "unknown command record; did you mean records?"],
+  [["doctor", "--ouput=json"], "unknown flag --ouput; did you mean --output?"],
 ])("reports wrong usage in one line: %j", async (args, message) => {
   const stderr = `kubectl plexus: ${message}`;
   expect(await run(args)).toEqual({ exitCode: 2, stdout: "", stderr });
 });
+
+test.each(["help records", "records --help", "records node-1 -h"])(
+  "%s has the command and its flags",
+  async (line) => {
+    const { exitCode, stdout } = await run(line.split(" "));
+    expect(exitCode).toBe(0);
+    expect(stdout.match(/(?<=kubectl plexus )[a-z]+/g)).toEqual(["records"]);
+    expect(stdout).toMatch(/^ {2}-o, --output /m);
+    expect(stdout).not.toContain("--nodes");
+    expect((await run(["help", "test"])).stdout).toContain("--nodes N");
+  },
+);
 
 /** Runs this plexusctl instead of that in plexusd's pod; no plexusd answers it. */
 const plexusctlHere = `while [ "$1" != /plexus/plexusctl.js ]; do shift; done; shift
