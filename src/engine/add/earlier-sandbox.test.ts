@@ -44,6 +44,18 @@ function haveSecond({ kernel }: EngineLab): void {
   kernel.addLink(newNetns, "net1");
 }
 
+/** The file at which its namespace was mounted is left. */
+function leaveFile({ kernel }: EngineLab): void {
+  kernel.hideNamespace(netns);
+}
+
+/** So it is on a node whose /run is on a disk. */
+function rebootWithFile(lab: EngineLab): void {
+  leaveFile(lab);
+  lab.bootId = "next";
+  lab.stepClock(60_000);
+}
+
 /** The shim may open no other namespace. */
 function cannotOpen(lab: EngineLab): void {
   lab.kernel.failToOpen.add(netns);
@@ -59,6 +71,7 @@ test.each<{
   { what: "after a reboot", change: (lab) => Object.assign(lab, { bootId: "next" }) },
   { what: "in the same boot" },
   { what: "whose path has a new namespace", present: netns },
+  { what: "after a reboot that left the file at its path", change: rebootWithFile },
   { what: "of a process whose ID is used again", earlier: byProcess, change: useAgain },
   { what: "behind a link", earlier: byLink, change: (lab) => useAgain(lab, byLink) },
   {
@@ -112,6 +125,7 @@ test.each<{
   { what: "with another boot ID", code: 103, change: (lab) => Object.assign(lab, { bootId: "x" }) },
   { what: "beside the new namespace", code: 103, present: newNetns },
   { what: "if one interface is in the new one", code: 103, present: newNetns, change: haveSecond },
+  { what: "if a file is at its path", code: 103, present: newNetns, change: leaveFile },
   { what: "in a namespace that cannot be opened", code: 5, present: newNetns, change: cannotOpen },
   {
     what: "with a record that is damaged otherwise",

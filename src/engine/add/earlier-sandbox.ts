@@ -3,7 +3,7 @@ import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { isOfProcess } from "#engine/call/netns-path.ts";
 import { linksOfCall, sandboxLinks } from "#engine/call/sandbox.ts";
-import { isOfLaterProcess } from "#engine/call/signs-of-life.ts";
+import { isNothing, isOfLaterProcess, signOfBoot } from "#engine/call/signs-of-life.ts";
 import { mayBePresent } from "#engine/del/chain/own-interfaces.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
@@ -15,7 +15,8 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 /**
  * Detaches what an earlier sandbox with the call's container ID and interface has left. podman
  * sends no DEL after a reboot, and nerdctl none after a crash. That the runtime attaches it again
- * is one sign that it is over; the other is that its namespace has nothing of it.
+ * is one sign that it is over. The other is that its namespace has nothing of it; or, if only a
+ * file is left at its path, that the machine was restarted since: /run may be on a disk.
  * @throws CniError 103 while it may run, 5 or 6 when its record cannot be used, and as
  *   {@link detachRecord}
  */
@@ -51,8 +52,8 @@ async function isReplaced(
       ? !attachments.some((each) => mayBePresent(each, links))
       : !links.some(({ name }) => names.includes(name));
   } catch (error) {
-    if (error instanceof NetnsError) return true;
-    throw error;
+    if (!(error instanceof NetnsError)) throw error;
+    return isNothing(error) || signOfBoot(record, ctx.deps) !== undefined;
   }
 }
 

@@ -73,9 +73,14 @@ export function signOfBoot(
 const einval = 22;
 
 /**
- * Whether certainly nothing is at the path of a sandbox's namespace. A file that is no namespace is
- * a doubt: the namespace may be mounted there for others.
+ * Whether certainly nothing is where no namespace was found. A file that is no namespace is a doubt:
+ * the namespace may be mounted there for others. Runtimes remove the file with the mount.
  */
+export function isNothing(error: unknown): boolean {
+  return error instanceof NetnsError && error.errno !== einval;
+}
+
+/** Whether certainly nothing is at the path of a sandbox's namespace. */
 export async function isNothingAt(ctx: CallContext, netns: string): Promise<boolean> {
   if (netns === "") return true;
   try {
@@ -83,6 +88,6 @@ export async function isNothingAt(ctx: CallContext, netns: string): Promise<bool
     return false;
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
-    return error instanceof NetnsError && error.errno !== einval;
+    return isNothing(error);
   }
 }
