@@ -233,16 +233,23 @@ test.for([
   ["binDir: /usr/libexec/cni", "/usr/libexec/cni"],
   ["cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]", "/usr/libexec/cni"],
   ["primary: { dir: /etc/cni/primary.d }", "/etc/cni/primary.d"],
-] as const)("config check warns that plexusd cannot see %j", async ([text, mount], { node }) => {
-  const file = node.at("config.yaml");
-  await writeFile(file, text);
-  const { code, out, err } = await run("config", "check", file);
-  expect([code, out]).toEqual([0, `${file}: ok`]);
-  expect(err).toMatch(new RegExp(`^${file}: warning: [^:]+: \\S+ is not mounted into plexusd's`));
-  expect(err.split("\n")).toEqual([
-    expect.stringContaining(`add a hostPath volume of ${mount} with the same path`),
-  ]);
-});
+] as const)(
+  "config check warns of what deploy/ does not mount: %j",
+  async ([text, mount], { node }) => {
+    const file = node.at("config.yaml");
+    await writeFile(file, text);
+    const { code, out, err } = await run("config", "check", file);
+    expect([code, out]).toEqual([0, `${file}: ok`]);
+    expect(err).toMatch(
+      new RegExp(`^${file}: warning: [^:]+: \\S+ is not mounted by the manifests`),
+    );
+    expect(err.split("\n")).toEqual([
+      expect.stringContaining(
+        `add a hostPath volume of ${mount} with the same path, as the chart does`,
+      ),
+    ]);
+  },
+);
 
 test("config check accepts the paths that the manifests mount", async ({ node }) => {
   const file = node.at("config.yaml");

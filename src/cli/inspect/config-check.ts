@@ -2,9 +2,9 @@ import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { command, ExitCode } from "#cli/command.ts";
-import { deployedView, unseenPaths } from "#daemon/config/host-paths.ts";
+import { pathsToMount } from "#daemon/config/host-paths.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
-import { readHostView, wholeHost } from "#host/host-view.ts";
+import { readHostView } from "#host/host-view.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
 export const configCheckCommand = command({
@@ -13,8 +13,8 @@ export const configCheckCommand = command({
   summary: "check a configuration file of plexusd, or stdin (-)",
   description: `Prints every problem as FILE:LINE: KEY: PROBLEM; docs/user/configuration.md lists the keys.
 
-Warns of paths that plexusd cannot see in its container. In the image these are the paths that are
-not mounted; elsewhere, those that the manifests in deploy/ do not mount.`,
+Warns of paths that plexusd cannot see in its container. There, these are the paths that are not
+mounted; elsewhere, also in another pod, those that the manifests in deploy/ do not mount.`,
   flags: {},
   failsWhen: "the file has a problem; warnings alone are 0",
   async run({ positionals: [name = ""] }, output) {
@@ -23,9 +23,8 @@ not mounted; elsewhere, those that the manifests in deploy/ do not mount.`,
     try {
       const given = isStdin ? text(output.input ?? Readable.from([])) : readFile(path, "utf8");
       const config = parseConfig(await given, path);
-      const here = await readHostView();
-      const view = here === wholeHost ? deployedView(config) : here;
-      for (const each of unseenPaths(config, view)) output.err(`${path}: warning: ${each}`);
+      const warnings = pathsToMount(config, await readHostView());
+      for (const each of warnings) output.err(`${path}: warning: ${each}`);
     } catch (error) {
       output.err(errorMessage(error));
       return ExitCode.Failed;

@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { type HostView, viewOf } from "#host/host-view.ts";
+import { type HostView, viewOf, wholeHost } from "#host/host-view.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { DaemonConfig } from "./config.ts";
 
@@ -12,22 +12,36 @@ interface ConfiguredPath {
   readonly onlyChecked?: boolean;
 }
 
-/** The paths that plexusd sees in deploy/'s pod, with volumes for the configured directories. */
-export function deployedView({ nodeConf }: DaemonConfig): HostView {
-  const { confDir, stateDir, socket } = defaultPaths;
-  return viewOf([nodeConf.cniConfDir, nodeConf.shimDir, confDir, stateDir, dirname(socket)]);
-}
-
 /** A sentence for each configured path that is not mounted into plexusd's container. */
 export function unseenPaths(config: DaemonConfig, view: HostView): string[] {
+  return sentences(config, view, ["into plexusd's container", ""]);
+}
+
+/**
+ * The same for a process that may be elsewhere: only plexusd's container has a node's records. Outside
+ * of it, what counts is what the manifests in deploy/ mount, with volumes for the configured directories.
+ */
+export function pathsToMount(config: DaemonConfig, here: HostView): string[] {
+  const { confDir, stateDir, socket } = defaultPaths;
+  if (here !== wholeHost && here.sees(stateDir)) return unseenPaths(config, here);
+  const { cniConfDir, shimDir } = config.nodeConf;
+  const view = viewOf([cniConfDir, shimDir, confDir, stateDir, dirname(socket)]);
+  return sentences(config, view, ["by the manifests in deploy/", ", as the chart does"]);
+}
+
+function sentences(
+  config: DaemonConfig,
+  view: HostView,
+  [mounted, example]: readonly [string, string],
+): string[] {
   return configuredPaths(config)
     .filter(({ path }) => !view.sees(path))
     .map(({ key, path, mount, onlyChecked }) => {
       const consequence =
         onlyChecked === true
-          ? "so that it cannot see whether the primary CNI's plugins are there"
-          : "so that nothing is ever found there";
-      return `${key}: ${path} is not mounted into plexusd's container, ${consequence}: add a hostPath volume of ${mount} with the same path`;
+          ? "so that plexusd cannot see whether the primary CNI's plugins are there"
+          : "so that plexusd never finds anything there";
+      return `${key}: ${path} is not mounted ${mounted}, ${consequence}: add a hostPath volume of ${mount} with the same path${example}`;
     });
 }
 
