@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { parse } from "yaml";
 import { repository, withRepository } from "./repository.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -35,4 +36,16 @@ test("the packages for npm name the repository, which npm compares with that of 
     const manifest = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
     expect(manifest.repository).toBe(repository);
   }
+});
+
+test("OWNERS names the roles of GOVERNANCE.md", () => {
+  const parsed = (file: string) => parse(readFileSync(join(root, file), "utf8"));
+  const { approvers, reviewers } = parsed("OWNERS");
+  expect({ approvers, reviewers }).toEqual({
+    approvers: ["plexus-maintainers"],
+    reviewers: ["plexus-reviewers"],
+  });
+  expect(Object.keys(parsed("OWNERS_ALIASES").aliases)).toEqual([...approvers, ...reviewers]);
+  const governance = readFileSync(join(root, "GOVERNANCE.md"), "utf8");
+  for (const role of ["maintainer", "reviewer"]) expect(governance).toContain(`| ${role} |`);
 });

@@ -70,6 +70,16 @@ test("plexusd exports each metric of the table, and an alert or the dashboard us
   expect(own.filter((name) => !used.includes(name))).toEqual([]);
 });
 
+test("an import of the dashboard asks for its data source, and a sidecar need not", () => {
+  const text = read("deploy/monitoring/dashboard.json");
+  const { __inputs, templating } = JSON.parse(text);
+  expect(__inputs).toMatchObject([{ type: "datasource", pluginId: "prometheus" }]);
+  const input = `$\{${__inputs[0].name}}`;
+  expect(templating.list[0]).toMatchObject({ name: "datasource", current: { value: input } });
+  // Grafana replaces inputs only in an import. If the variable has none, it takes the first data source.
+  expect(text.split(input)).toHaveLength(2);
+});
+
 test("every alert says what is wrong and what to do, and links to its section", () => {
   const page = "docs/operations/alerts.md";
   for (const { alert, annotations } of rules) {

@@ -40,7 +40,7 @@ export interface CallContext {
 }
 
 /** What the log line of a call says besides its outcome. */
-export interface CallNotes {
+interface CallNotes {
   /** Why a failed ADD stays recorded. */
   notRolledBack: readonly CniError[];
   /** Whether nothing of a DEL's sandbox was attached, as far as is known. */
