@@ -2,14 +2,14 @@ import { cniEnvironment } from "../e2e/support/node/cni-environment.ts";
 import type { Delegates } from "./delegates.ts";
 import { namespace, podName, podUid } from "./objects.ts";
 
-/** How many network namespaces of pods there are: `bench-0` and on. */
+/** How many network namespaces of pods there are. */
 export const namespaces = 100;
 
 /** One call for one pod. */
 export interface Call {
   readonly command: "ADD" | "DEL";
   readonly set: Delegates;
-  /** The pod's number; its namespace is `bench-N`, and round again from the first when there are more pods. */
+  /** The pod's number; its namespace is that of {@link netnsName}, and round again from the first when there are more pods. */
   readonly sandbox: number;
   /** Has Plexus print its phases on stderr. */
   readonly trace?: boolean;
@@ -24,6 +24,11 @@ function containerId(contender: string, { set, sandbox }: Call): string {
   return `${contender}-${podName(set, sandbox)}`;
 }
 
+/** The name of a pod's namespace: a UUID, as that of a container runtime. bench/place.ts makes them. */
+export function netnsName(number: number): string {
+  return `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+}
+
 /** The CNI variables of a call: as the runtime sets them, or as they are for the call's nth plugin. */
 export function cniVariables(
   contender: string,
@@ -33,7 +38,7 @@ export function cniVariables(
   const name = podName(call.set, call.sandbox);
   const sandbox = {
     containerId: containerId(contender, call),
-    netns: `/run/netns/bench-${call.sandbox % namespaces}`,
+    netns: `/run/netns/${netnsName(call.sandbox % namespaces)}`,
     ifName: nth === 0 ? "eth0" : `net${nth}`,
     pod: { namespace, name, uid: podUid(name) },
   };

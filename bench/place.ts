@@ -53,7 +53,8 @@ const tokens = [
   "multus",
 ];
 
-const addNamespaces = "seq -f 'netns add bench-%.0f' 0 $(($1 - 1)) | ip -batch -";
+const addNamespaces =
+  "seq -f 'netns add 00000000-0000-4000-8000-%012.0f' 0 $(($1 - 1)) | ip -batch -";
 
 /** Builds the C parts, starts the API server and prepares the node and the pods' namespaces. */
 export async function preparePlace(): Promise<Place> {

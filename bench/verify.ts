@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
 import type { JsonObject } from "#lib/json.ts";
 import type { ApiServer } from "./api-server/client.ts";
+import { netnsName } from "./calls.ts";
 import type { Contender } from "./contenders.ts";
 import type { Delegates } from "./delegates.ts";
 import { namespace, podName, pods } from "./objects.ts";
@@ -27,7 +28,7 @@ export async function verify(api: ApiServer, contender: Contender, set: Delegate
 }
 
 async function interfaces(): Promise<string[]> {
-  const { stdout } = await execa("ip", ["-j", "-n", "bench-0", "link"]);
+  const { stdout } = await execa("ip", ["-j", "-n", netnsName(0), "link"]);
   const links = JSON.parse(stdout) as { ifname: string }[];
   return links.map((link) => link.ifname).filter((name) => name !== "lo");
 }

@@ -59,8 +59,8 @@ void netns_target(int fd, char target[PATH_SIZE])
 }
 
 /* True if the path leads to the network namespace of another process or thread, perhaps by links. Once that has ended, it
- * may lead to another container's. Appends what tells them apart: when the process started, and the namespace's number.
- * Either alone is used again. Appends nothing if the process is unknown, or `id` is NULL. */
+ * may lead to another container's. Appends what tells them apart: when the process started, also if the path is that of a
+ * thread, and the namespace's number. Either alone is used again. Appends nothing if the process is unknown, or `id` is NULL. */
 bool netns_process(const char *path, struct buf *id)
 {
 	char target[PATH_SIZE] = "/", file[PATH_SIZE];
@@ -73,7 +73,8 @@ bool netns_process(const char *path, struct buf *id)
 		;
 	char *name = strrchr(file, '/'), *at = NULL; /* the kernel's link is below the process, and its text `target` */
 	if (name && !strcmp(name + 1, target)) {
-		print(name, sizeof file - (size_t)(name - file), "/../stat");
+		*name = '\0';
+		print(name, sizeof file - (size_t)(name - file), strstr(file, "/task/") ? "/../../../stat" : "/../stat");
 		at = read_file(file, &stat, PATH_SIZE) ? NULL : strrchr(stat.data, ')'); /* `pod` keeps its number */
 	}
 	for (int i = 0; at && i < 20; i++) /* to the 22nd field */

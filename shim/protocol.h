@@ -17,6 +17,8 @@
  *   NETLINK_RESULT shim -> engine   errno bytes message stage         errno 0: answered
  *   FIND           engine -> shim   searchPath type*                  runs nothing
  *   FIND_RESULT    shim -> engine   (outcome message)*                for each type, in their order
+ *   OCCUPANTS      engine -> shim   netnsPath                         reads records only
+ *   OCCUPANTS_RESULT  shim -> engine  records                         NAME/NAME/, each containerID@ifName
  *   SANDBOX        engine -> shim   containerID ifName netnsPath [use]  of `plexus agent --attach` only
  *   SANDBOX_RESULT shim -> engine   outcome message links             links: NAME/NAME/
  *   DONE           engine -> shim   exitCode stdout stderr
@@ -31,7 +33,7 @@
  *                               own      the shim's network namespace, which is the runtime's
  *                               gone     nothing, or a file that is no network namespace
  *                               unknown  a file that cannot be opened for another reason
- *   PLEXUS_NETNS_PROCESS=ID   if the path leads to the namespace of a process: START-net:[NUMBER], or empty if unknown
+ *   PLEXUS_NETNS_PROCESS=ID   if the path leads to the namespace of a process or thread: START-net:[NUMBER], or empty if unknown
  *   PLEXUS_LINKS=NAME/NAME/   for an ADD, if the state is ok: the links of that namespace. Absent if they cannot be read
  *   PLEXUS_TRACE=...          if it is set
  *   PLEXUS_STARTED_US=NUMBER  then, and for a GC: when the shim started, in microseconds of CLOCK_REALTIME
@@ -50,6 +52,10 @@
  *
  * A REQUIRE names plugins that the next EXEC needs besides its own. If one of them may not be run, the EXEC runs nothing,
  * and its result is that of the missing or refused plugin.
+ *
+ * The records of an OCCUPANTS_RESULT are those of the state directory whose sandbox may be in the network namespace to which
+ * the path leads: by any path to it, or because a record cannot be used. If the DEL of another container has begun, its
+ * sandbox is over.
  *
  * Outcomes of EXEC_RESULT, with the meaning of `code`. Each but `exited` has a `message` of one line.
  *   exited    exit status                    signaled  signal number; its process group was killed
@@ -89,7 +95,7 @@
 #ifndef PLEXUS_PROTOCOL_H
 #define PLEXUS_PROTOCOL_H
 
-#define PROTOCOL_VERSION "3"
+#define PROTOCOL_VERSION "4"
 #define PLAN_VERSION "3"
 #define FRAME_MAX (16u << 20)
 #define FIELDS_MAX 64  /* of frames that the shim reads, and of a REQUEST; the engine reads 120 */
@@ -104,7 +110,8 @@
 enum frame_type {
 	FRAME_REQUEST = 1, FRAME_EXEC = 2, FRAME_EXEC_RESULT = 3, FRAME_NETLINK = 4, FRAME_NETLINK_RESULT = 5,
 	FRAME_DONE = 6, FRAME_PLAN = 7, FRAME_PLAN_END = 8, FRAME_FIND = 9, FRAME_FIND_RESULT = 10, FRAME_RECORD = 11,
-	FRAME_REQUIRE = 12, FRAME_SANDBOX = 13, FRAME_SANDBOX_RESULT = 14,
+	FRAME_REQUIRE = 12, FRAME_SANDBOX = 13, FRAME_SANDBOX_RESULT = 14, FRAME_OCCUPANTS = 15,
+	FRAME_OCCUPANTS_RESULT = 16,
 };
 
 enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV /* and further ones */ };

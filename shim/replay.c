@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A complete DEL without an engine, from the teardown plan that was written before anything was attached. */
+#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h> /* rename */
 #include "shim.h"
@@ -31,18 +32,28 @@ static bool plan_has(const struct call *call, const char *format)
 	return !lstat(path, &s);
 }
 
-/* Opens one of the attachment's files. Returns -1 with errno; ELOOP if another user may have written the file. */
-static int open_own(const struct call *call, const char *format, mode_t *mode)
+/* Opens one of the attachment's files. Returns -1 with errno; ELOOP if it is no regular file. */
+static int open_regular(const struct call *call, const char *format, struct stat *s)
 {
 	char path[PATH_SIZE];
 	plan_file(call, format, path);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 || (!fstat(fd, s) && S_ISREG(s->st_mode)))
+		return fd;
+	close(fd);
+	errno = ELOOP;
+	return -1;
+}
+
+/* As open_regular, but ELOOP also if another user may have written the file. */
+static int open_own(const struct call *call, const char *format, mode_t *mode)
+{
+	struct stat s;
+	int fd = open_regular(call, format, &s);
 	if (fd < 0)
 		return -1;
-	struct stat s = { 0 };
-	fstat(fd, &s);
 	*mode = s.st_mode & 07777;
-	if (S_ISREG(s.st_mode) && !s.st_uid && s.st_nlink == 1 && (*mode == MODE || *mode == MODE_OF_DEL || *mode == MODE_OF_USER))
+	if (!s.st_uid && s.st_nlink == 1 && (*mode == MODE || *mode == MODE_OF_DEL || *mode == MODE_OF_USER))
 		return fd;
 	close(fd);
 	errno = ELOOP;
@@ -155,40 +166,101 @@ static bool has_netns(const struct call *call)
 	return netns != NETNS_OWN && netns != NETNS_GONE && !(call_is(call, "DEL") && netns_process(call->netns, NULL));
 }
 
-/* True if delegates would get the network namespace of another sandbox, which may run. A runtime uses a path again, and
- * repeats a DEL. Only an engine can tell which of both was attached later. */
-static bool is_of_another(const struct call *call)
+/* True if a plan detaches in the network namespace that is open as `pod`, or in that at this path. */
+static bool plan_leads(const struct plan *plan, int pod, const char *netns)
 {
-	struct call other = *call;
+	size_t size, at = plan->first;
+	struct frame step;
+	for (; (size = plan_step(plan, at, &step)); at += size) {
+		const char *path = order_variable(&step, "CNI_NETNS");
+		if (!strcmp(path, netns) || (pod >= 0 && is_file(pod, path)))
+			return true;
+	}
+	return false;
+}
+
+/* True unless a record is certainly not that of a sandbox in a network namespace (see plan_leads). One that cannot be read is of
+ * any, and one whose owner or mode is wrong is believed. If the DEL of another container has begun, its sandbox is over. */
+static bool may_lead(const struct call *record, const struct call *call, int pod, const char *netns)
+{
+	static struct plan plan;
+	struct stat s = { 0 };
+	int fd = open_regular(record, plan_record, &s);
+	if (fd < 0 && errno == ENOENT)
+		return false;
+	plan.bytes.len = 0;
+	bool is_known = fd >= 0 && !read_all(fd, &plan.bytes, PLAN_CAP, -1) && plan_parse(&plan, record->container_id, record->ifname);
+	bool is_over = (s.st_mode & 07777) == MODE_OF_DEL && strcmp(record->container_id, call->container_id);
+	close(fd);
+	return !is_over && (!is_known || plan_leads(&plan, pod, netns));
+}
+
+/* Appends the names of the records whose sandbox may be in a network namespace, each with a slash, which no name contains. */
+void plan_occupants(const struct call *call, const char *netns, struct buf *names)
+{
+	struct call record = *call;
 	char id[NAME_MAX + 1];
-	bool found = false;
-	DIR *dir = call_is(call, "DEL") && has_netns(call) ? opendir(call->state_dir) : NULL;
-	for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+	int pod = netns_open(netns);
+	DIR *dir = opendir(call->state_dir);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		print(id, sizeof id, "%s", entry->d_name);
 		char *at = strchr(id, '@'), *end = strrchr(id, '.');
-		if (at && end && !strcmp(end, ".record")) {
-			*at = *end = '\0';
-			other.ifname = at + 1;
-			found = strcmp(other.container_id = id, call->container_id) && plan_is_live(&other);
-		}
+		if (!at || !end || end < at || strcmp(end, ".record"))
+			continue;
+		*at = *end = '\0';
+		record.ifname = at + 1;
+		if (is_container_id(record.container_id = id) && may_lead(&record, call, pod, netns))
+			buf_print(names, "%s@%s/", id, record.ifname);
 	}
 	if (dir)
 		closedir(dir);
-	return found;
+	close(pod);
+}
+
+/* True if no other sandbox ever has the path: it ends in a UUID, as those of pods do. */
+static bool is_made_once(const char *netns)
+{
+	static const char uuid[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+	size_t len = strlen(netns), i = sizeof uuid - 1;
+	while (i && len && (uuid[i - 1] == '-' ? netns[len - 1] == '-' : isxdigit((unsigned char)netns[len - 1])))
+		i--, len--;
+	return !i;
+}
+
+/* Copies the name of another sandbox's record if delegates would get its network namespace. A runtime uses a path again, and
+ * repeats a DEL. Only an engine can tell which of both was attached later. `own` is the plan of the call's record, or NULL. */
+static void find_other(const struct call *call, const struct plan *own, char name[NAME_MAX + 1])
+{
+	struct buf names = { 0 };
+	char prefix[NAME_MAX + 1];
+	bool is_own = own && plan_leads(own, -1, call->netns) && is_made_once(call->netns);
+	print(prefix, sizeof prefix, "%s@", call->container_id);
+	if (call_is(call, "DEL") && has_netns(call) && !is_own)
+		plan_occupants(call, call->netns, &names);
+	for (size_t len, at = 0; !*name && at < names.len; at += len + 1) {
+		len = strcspn(names.data + at, "/");
+		if (strncmp(names.data + at, prefix, strlen(prefix)))
+			print(name, NAME_MAX + 1, "%.*s", (int)len, names.data + at);
+	}
+	buf_free(&names);
 }
 
 /* Runs the steps of a checked plan and collects their failures, unless that could take what another sandbox has. A failure
  * skips the remaining steps of its group. Each step gets its share of the call's time. */
-static enum cni_error run_steps(struct call *call, const struct plan *plan, struct buf *failures)
+static enum cni_error run_steps(struct call *call, const struct plan *plan, const struct plan *own, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
 	int failed = -1, left = plan->steps;
 	size_t size, at = plan->first;
 	struct frame step;
-	const char *other = plan_has(call, plan_engine_only) ? "may have a device of this one"
-		: is_of_another(call) ? "is recorded with its network namespace" : NULL;
-	if (other) {
-		buf_print(failures, "another sandbox %s, and only plexusd can tell what to leave (%s)", other, call->trouble);
+	char other[NAME_MAX + 1] = "";
+	find_other(call, own, other);
+	if (*other)
+		buf_print(failures, "the sandbox of %s/%s.record may have its network namespace", call->state_dir, other);
+	else if (plan_has(call, plan_engine_only))
+		buf_print(failures, "another sandbox may have a device of this one");
+	if (failures->len) {
+		buf_print(failures, ", and only plexusd can tell what to leave (%s)", call->trouble);
 		return CNI_TRY_AGAIN_LATER;
 	}
 	plan_mark(call); /* for an ADD; a DEL has already done so */
@@ -211,7 +283,7 @@ static enum cni_error replay(struct call *call, struct plan *plan, struct buf *f
 {
 	if (plan_is_of_other_boot(plan))
 		plan->attempted = INT_MAX;
-	enum cni_error code = run_steps(call, plan, failures);
+	enum cni_error code = run_steps(call, plan, plan, failures);
 	if (code != CNI_OK || !plan_forget(call))
 		return code;
 	buf_print(failures, "everything is detached, but the record cannot be removed from %s: %s", call->state_dir,
@@ -236,7 +308,7 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 		return CNI_TRY_AGAIN_LATER;
 	}
 	plan->attempted = INT_MAX;
-	return run_steps(call, plan, failures);
+	return run_steps(call, plan, NULL, failures);
 }
 
 /* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. */

@@ -41,6 +41,15 @@ static void answer_netlink(const struct call *call, const struct frame *f, struc
 	buf_free(&r.reply);
 }
 
+static void answer_occupants(const struct call *call, const struct frame *f, struct buf *answer)
+{
+	struct buf names = { 0 };
+	buf_add(&names, "", 0);
+	plan_occupants(call, f->fields[0].data, &names);
+	frame_write(answer, FRAME_OCCUPANTS_RESULT, (struct field[]){ content(&names) }, 1);
+	buf_free(&names);
+}
+
 static void answer_find(const struct call *call, const struct frame *f, struct buf *answer)
 {
 	struct field results[2 * FIND_MAX] = { 0 };
@@ -101,6 +110,8 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 		require(call, f);
 	else if (f->type == FRAME_NETLINK && f->count == 2 && is_text(f->fields[0]))
 		answer_netlink(call, f, &answer);
+	else if (f->type == FRAME_OCCUPANTS && is_search && f->count == 1)
+		answer_occupants(call, f, &answer);
 	else if (f->type == FRAME_FIND && is_search && f->count <= 1 + FIND_MAX)
 		answer_find(call, f, &answer);
 	else if (f->type == FRAME_SANDBOX && (f->count == 3 || f->count == 4) && call->is_agent && call_is(call, "AGENT"))

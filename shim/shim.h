@@ -196,6 +196,7 @@ size_t plan_step(const struct plan *plan, size_t at, struct frame *step);
 /* replay.c */
 void plan_mark(const struct call *call);
 bool plan_is_live(const struct call *call);
+void plan_occupants(const struct call *call, const char *netns, struct buf *names);
 enum cni_error plan_replay(struct call *call, struct buf *failures);
 void multus_clean(const struct call *call);
 

@@ -130,7 +130,7 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "the path of a process leads only to the process of the ADD",
     file: "src/engine/del/chain/netns.ts",
-    find: 'return netnsProcess !== "" && netnsProcess === own?.netnsProcess ? netns : "";',
+    find: 'return netnsProcess !== "" && netnsProcess === record?.netnsProcess ? netns : "";',
     replace: "return netns;",
     properties: ["never what runs", "as requested"],
     isSlow: true,

@@ -33,8 +33,8 @@ export const shimMutations: readonly Mutation[] = [
   {
     name: "a replayed DEL leaves the namespace of another sandbox",
     file: "e2e/simulation/node/shim/replay.ts",
-    find: 'if (call.command !== "DEL" || !hasNetns(call)) return false;',
-    replace: 'if (call.command !== "") return false;',
+    find: 'if (call.command !== "DEL" || !hasNetns(call)) return undefined;',
+    replace: 'if (call.command !== "") return undefined;',
     properties: ["never what runs"],
     isSlow: true,
   },

@@ -41,7 +41,7 @@ eachBuild("plexus agent", (bench) => {
     const agent = startAgent(bench(), { CNI_NETNS: "/proc/self/ns/net", CNI_ARGS: "A=1" });
     await waitUntil("an order was carried out", () => fields.length > 0);
     await stop(agent);
-    expect(fields.slice(0, 2)).toEqual(["3", ""]);
+    expect(fields.slice(0, 2)).toEqual(["4", ""]);
     expect(fields.slice(2).sort()).toEqual(["CNI_COMMAND=AGENT", `CNI_PATH=${bench().bin}`]);
   });
 

@@ -66,7 +66,7 @@ eachBuild("a call to plexusd", (bench) => {
     const env = { CNI_ARGS: "K=V", PLEXUS_TRACE: "t1", OTHER: "no", CNI_OTHER: "x=y" };
     const answer = await bench().run({ env, stdin: '{"name":"n"}' });
     expect(answer).toMatchObject({ code: 0, stdout: "ok\n" });
-    expect(fields.slice(0, 2)).toEqual(["3", '{"name":"n"}']);
+    expect(fields.slice(0, 2)).toEqual(["4", '{"name":"n"}']);
     const [started] = fields.filter((field) => field.startsWith("PLEXUS_STARTED_US="));
     const startedUs = Number(started?.split("=")[1]);
     expect(startedUs).toBeGreaterThanOrEqual(before);

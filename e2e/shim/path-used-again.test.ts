@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 import { spawn } from "node:child_process";
-import { chmodSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  chmodSync,
+  chownSync,
+  linkSync,
+  mkdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
 import { type Bench, cniError, eachBuild } from "./lab/harness.ts";
 import { PlanFile } from "./lab/plan-file.ts";
 
 /** The DEL of `c1`, from its record or without one. */
-function planOf(from: "record" | "default.plan", bench: Bench): PlanFile {
+function planOf(from: "record" | "default.plan", bench: Bench, netns = "/elsewhere"): PlanFile {
   if (from === "record") {
     const plan = new PlanFile(bench);
-    plan.write([{}]);
+    plan.write([{ env: ["CNI_COMMAND=DEL", `CNI_NETNS=${netns}`] }]);
     return plan;
   }
   const plan = new PlanFile(bench, "default.plan");
@@ -23,17 +33,20 @@ function planOf(from: "record" | "default.plan", bench: Bench): PlanFile {
 function record(
   bench: Bench,
   netns: string,
-  { containerId = "second", ifName = "eth0" } = {},
+  { containerId = second.containerId, ifName = second.ifName } = {},
 ): PlanFile {
   const plan = new PlanFile(bench, `${containerId}@${ifName}.record`);
   plan.write([{ env: ["CNI_COMMAND=DEL", `CNI_NETNS=${netns}`] }], { containerId, ifName });
   return plan;
 }
 
-function linkTo(path: string): string {
-  symlinkSync(path, `${path}.link`);
-  return `${path}.link`;
+function linkTo(path: string, name = "link"): string {
+  const link = `${path}.${name}`;
+  symlinkSync(path, link);
+  return link;
 }
+
+const second = { containerId: "second", ifName: "eth0" };
 
 const itself = (path: string): string => path;
 
@@ -52,7 +65,9 @@ eachBuild("a DEL without an engine", (bench) => {
       const second = record(bench(), other(netns));
       const { code, msg } = cniError(await plan.del({ CNI_NETNS }));
       expect(code).toBe(11);
-      expect(msg).toMatch(/another sandbox is recorded with its network namespace/);
+      expect(msg).toContain(
+        `the sandbox of ${second.path} may have its network namespace, and only`,
+      );
       expect([plan.ran, second.isMarked]).toEqual([[], false]);
       // The other one's DEL ends that.
       expect(await second.del({ CNI_CONTAINERID: "second", CNI_NETNS: netns })).toMatchObject({
@@ -65,7 +80,13 @@ eachBuild("a DEL without an engine", (bench) => {
 
   test.each<[string, (other: PlanFile) => void]>([
     ["a sandbox whose DEL has begun", ({ path }) => chmodSync(path, 0o1600)],
-    ["a record that is damaged", (other) => other.writeRaw(Buffer.from("record"))],
+    [
+      "a damaged record whose DEL has begun",
+      (other) => {
+        other.writeRaw(Buffer.from("record"));
+        chmodSync(other.path, 0o1600);
+      },
+    ],
     ["no record", ({ path }) => rmSync(path)],
   ])("detaches in the namespace of %s", async (_, change) => {
     const CNI_NETNS = bench().netns();
@@ -75,12 +96,98 @@ eachBuild("a DEL without an engine", (bench) => {
     expect(plan.ran).toEqual([`a DEL c1 eth0 '${CNI_NETNS}' conf`]);
   });
 
+  const doubts: [string, (other: PlanFile) => void][] = [
+    ["damaged", (other) => other.writeRaw(Buffer.from("record"))],
+    ["empty", (other) => other.writeRaw(Buffer.alloc(0))],
+    ["of a later release", (other) => other.write([{}], { ...second, version: "4" })],
+    ["of another sandbox", (other) => other.write([{}])],
+    ["a file that others can read", ({ path }) => chmodSync(path, 0o644)],
+    ["another user's", ({ path }) => chownSync(path, 1, 1)],
+    ["a file with two names", ({ path }) => linkSync(path, `${path}.link`)],
+    [
+      "a link to it",
+      ({ path }) => {
+        renameSync(path, `${path}.file`);
+        symlinkSync(`${path}.file`, path);
+      },
+    ],
+    [
+      "a directory",
+      ({ path }) => {
+        rmSync(path);
+        mkdirSync(path);
+      },
+    ],
+  ];
+
+  test.each(doubts)(
+    "leaves the namespace to an engine beside a record that is %s",
+    async (_, change) => {
+      const CNI_NETNS = bench().netns();
+      const plan = planOf("record", bench());
+      const other = record(bench(), CNI_NETNS);
+      change(other);
+      const { code, msg } = cniError(await plan.del({ CNI_NETNS }));
+      expect(code).toBe(11);
+      expect(msg).toContain(`the sandbox of ${other.path} may have its network namespace`);
+      expect(plan.ran).toEqual([]);
+    },
+  );
+
+  const uuid = "0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";
+
+  test.each([
+    { from: "record", name: uuid, code: 0 },
+    { from: "default.plan", name: uuid, code: 1 },
+    { from: "record", name: uuid.replace("-", "a"), code: 1 },
+    { from: "record", name: uuid.replace("b", "x"), code: 1 },
+    { from: "record", name: uuid.slice(1), code: 1 },
+  ] as const)("of a $from at $name ends with $code beside a damaged record", async (scene) => {
+    const CNI_NETNS = linkTo(bench().netns(), scene.name);
+    const plan = planOf(scene.from, bench(), CNI_NETNS);
+    record(bench(), CNI_NETNS).writeRaw(Buffer.alloc(0));
+    expect(await plan.del({ CNI_NETNS })).toMatchObject({ code: scene.code });
+  });
+
+  test("tells an engine the records that may be in a namespace", async () => {
+    const [netns, other] = [bench().netns(), bench().netns()];
+    const begun = (plan: PlanFile): void => chmodSync(plan.path, 0o1600);
+    begun(record(bench(), netns, { containerId: "c1" }));
+    begun(record(bench(), netns, { containerId: "over" }));
+    record(bench(), linkTo(netns));
+    record(bench(), netns, { containerId: "second", ifName: "a@b" });
+    record(bench(), other, { containerId: "elsewhere" });
+    record(bench(), "/nowhere", { containerId: "gone" });
+    record(bench(), other, { containerId: "empty" }).writeRaw(Buffer.alloc(0));
+    for (const name of ["_@eth0.record", "second.record", "x@eth0.detached"])
+      writeFileSync(join(bench().state, name), "");
+    const asked: string[][] = [];
+    const server = await bench().engine(async (engine) => {
+      for (const path of [
+        netns,
+        `${dirname(netns)}//./${basename(netns)}`,
+        "/nowhere",
+        "/etc/passwd",
+        "",
+      ])
+        asked.push(await engine.occupants(path));
+      engine.done();
+    });
+    expect(await bench().run({ env: { CNI_COMMAND: "DEL", CNI_NETNS: netns } })).toMatchObject({
+      code: 0,
+    });
+    server.close();
+    const there = ["c1@eth0", "empty@eth0", "second@a@b", "second@eth0"];
+    const none = ["empty@eth0"];
+    expect(asked).toEqual([there, there, ["empty@eth0", "gone@eth0"], none, none]);
+  });
+
   test("detaches beside other namespaces, files, and interfaces of its container", async () => {
     const CNI_NETNS = bench().netns();
     const plan = planOf("record", bench());
     for (const name of ["second@eth0", "second.record"])
       writeFileSync(join(bench().state, name), "");
-    record(bench(), bench().netns());
+    chmodSync(record(bench(), bench().netns()).path, 0o644);
     record(bench(), CNI_NETNS, { containerId: "c1", ifName: "eth1" });
     expect(await plan.del({ CNI_NETNS })).toMatchObject({ code: 0 });
   });

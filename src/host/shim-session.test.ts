@@ -99,7 +99,7 @@ test("request() rejects another protocol version, names both, and tells the runt
   const { session, send, received } = connected(false);
   const asked = session.request(1000);
   await Promise.all([
-    expect(asked).rejects.toThrow(/version "9", plexusd speaks "3"/),
+    expect(asked).rejects.toThrow(/version "9", plexusd speaks "4"/),
     send(encodeFrame(FrameType.Request, ["9", '{"cniVersion":"1.0.0"}', "CNI_COMMAND=ADD"])),
   ]);
   await turn();
@@ -173,6 +173,16 @@ test("netlink() sends path and bytes and returns the bytes of the answer", async
   ]);
   await send(encodeFrame(FrameType.NetlinkResult, ["0", Buffer.of(9, 0), "", "done"]));
   expect([...(await asked)]).toEqual([9, 0]);
+});
+
+test("occupants() sends a path and returns the records that the shim names", async () => {
+  const { session, send, received } = connected();
+  const asked = session.occupants("/run/netns/x");
+  await turn();
+  expect(received[0]).toMatchObject({ type: FrameType.Occupants });
+  expect(received[0]?.fields.map(String)).toEqual(["/run/netns/x"]);
+  await send(encodeFrame(FrameType.OccupantsResult, ["c1@eth0/"]));
+  expect(await asked).toEqual([{ containerId: "c1", ifName: "eth0" }]);
 });
 
 test("find() and netlink() take one round trip if called together", async () => {

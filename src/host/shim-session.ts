@@ -7,18 +7,21 @@ import {
   NetnsError,
   type PluginLookup,
 } from "#engine/ports/host.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
 import {
   type DoneMessage,
   decodeExecResult,
   decodeFindResult,
   decodeNetlinkResult,
+  decodeOccupantsResult,
   decodeRequest,
   decodeSandboxResult,
   encodeDone,
   encodeExec,
   encodeFind,
   encodeNetlink,
+  encodeOccupants,
   encodeRequire,
   encodeSandbox,
   findTypesMax,
@@ -120,6 +123,10 @@ export class ShimSession implements DelegateHost {
       throw new NetnsError(result.message, result.errno);
     }
     throw new CniError("IoFailure", result.message);
+  }
+
+  async occupants(netnsPath: string): Promise<readonly RecordKey[]> {
+    return decodeOccupantsResult(await this.#order(encodeOccupants(netnsPath)));
   }
 
   /** Has `plexus agent --attach` lock a sandbox, for which the session then is. */

@@ -14,10 +14,12 @@ export const FrameType = {
   Require: 12,
   Sandbox: 13,
   SandboxResult: 14,
+  Occupants: 15,
+  OccupantsResult: 16,
 } as const;
 
 /** The protocol's version, first field of `REQUEST`. */
-export const protocolVersion = "3";
+export const protocolVersion = "4";
 
 /** The largest length of a frame, type and fields together, in bytes. */
 export const frameMax = 16 << 20;

@@ -8,12 +8,14 @@ import {
   decodeFind,
   decodeFindResult,
   decodeNetlinkResult,
+  decodeOccupantsResult,
   decodeRequest,
   decodeSandboxResult,
   encodeDone,
   encodeExec,
   encodeFind,
   encodeNetlink,
+  encodeOccupants,
   encodeRequest,
   encodeRequire,
   encodeSandbox,
@@ -108,6 +110,21 @@ test("encodeRequire() needs a frame for each 60 plugins, the limit of a frame of
   expect(encodeRequire(["/x"], [])).toEqual([]);
 });
 
+test.each([
+  ["", []],
+  [
+    "c1@eth0/c-2.x@e@1/",
+    [
+      { containerId: "c1", ifName: "eth0" },
+      { containerId: "c-2.x", ifName: "e@1" },
+    ],
+  ],
+])("OCCUPANTS is encoded, and an OCCUPANTS_RESULT of %j is decoded", (names, keys) => {
+  const { type, fields } = parse(encodeOccupants("/run//netns/x"));
+  expect([type, ...fields.map(String)]).toEqual([FrameType.Occupants, "/run//netns/x"]);
+  expect(decodeOccupantsResult(frameOf(FrameType.OccupantsResult, names))).toEqual(keys);
+});
+
 test.each(["ok", "busy", "gone", "refused"])(
   "SANDBOX is encoded, and a SANDBOX_RESULT with the outcome %s is decoded",
   (outcome) => {
@@ -132,12 +149,14 @@ const decoders: Readonly<Record<number, (frame: Frame) => unknown>> = {
   [FrameType.Done]: decodeDone,
   [FrameType.FindResult]: (frame) => decodeFindResult(frame, 1),
   [FrameType.SandboxResult]: decodeSandboxResult,
+  [FrameType.OccupantsResult]: decodeOccupantsResult,
 };
 
 test.each<[string, number, string[], string]>([
   ["an answer for another number of plugins", 10, ["a"], "1 fields in the answer for 1 plugins"],
   ["an outcome that FIND cannot have", 10, ["exited", ""], "exited"],
   ["an unknown outcome of SANDBOX", 14, ["maybe", "", ""], "maybe"],
+  ["no records", 16, [], "lacks field 0"],
   ["no links", 14, ["ok", ""], "lacks field 2"],
   ["an unknown stage", 5, ["2", "", "", "later"], "later"],
   ["no stage", 5, ["2", "", ""], "lacks field 3"],
@@ -147,10 +166,10 @@ test.each<[string, number, string[], string]>([
   ["a hexadecimal number", 6, ["0x1", "", ""], "not a number"],
   ["an empty number", 5, ["", "", ""], "not a number"],
   ["a number too large to be exact", 6, ["9007199254740993", "", ""], "not a number"],
-  ["another protocol version", 1, ["1", ""], 'version "1", plexusd speaks "3"'],
+  ["another protocol version", 1, ["1", ""], 'version "1", plexusd speaks "4"'],
   ["no version", 1, [], "version undefined"],
-  ["an environment entry without a name", 1, ["3", "", "=x"], "has no name"],
-  ["an environment entry without =", 1, ["3", "", "CNI_X"], "has no name"],
+  ["an environment entry without a name", 1, ["4", "", "=x"], "has no name"],
+  ["an environment entry without =", 1, ["4", "", "CNI_X"], "has no name"],
 ])("%s breaks the protocol", (...row) => {
   const [, type, fields, message] = row;
   const decode = () => decoders[type]?.(frameOf(type, ...fields));

@@ -1,3 +1,4 @@
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { decodeEnv, envFields, expectType, field, number, oneOf } from "./fields.ts";
 import { encodeFrame, type Frame, FrameType, ProtocolError, protocolVersion } from "./frame.ts";
 
@@ -162,6 +163,23 @@ export function decodeFindResult(frame: Frame, count: number) {
     outcome: oneOf(findOutcomes, field(frame, 2 * i)),
     message: field(frame, 2 * i + 1).toString(),
   }));
+}
+
+export function encodeOccupants(netnsPath: string): Buffer {
+  return encodeFrame(FrameType.Occupants, [netnsPath]);
+}
+
+/**
+ * The records whose sandbox may be in the namespace.
+ * @throws ProtocolError when it is not a well-formed `OCCUPANTS_RESULT`
+ */
+export function decodeOccupantsResult(frame: Frame): RecordKey[] {
+  expectType(frame, FrameType.OccupantsResult);
+  const names = field(frame, 0).toString().split("/").slice(0, -1);
+  return names.map((name) => {
+    const [containerId = "", ...ifName] = name.split("@");
+    return { containerId, ifName: ifName.join("@") };
+  });
 }
 
 /** The order to lock a sandbox (shim/protocol.h, `SANDBOX`). */

@@ -20,7 +20,7 @@ import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
-import { FrameReader, FrameType } from "#protocol/frame.ts";
+import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
@@ -85,8 +85,11 @@ async function call(
   const reader = new FrameReader();
   const done = new Promise<{ exitCode: number; stdout: string }>((resolve) => {
     shimEnd.on("data", (chunk: Buffer) => {
-      const frame = reader.push(chunk).find(({ type }) => type === FrameType.Done);
-      if (frame !== undefined) resolve(decodeDone(frame));
+      for (const frame of reader.push(chunk)) {
+        if (frame.type === FrameType.Done) resolve(decodeDone(frame));
+        if (frame.type === FrameType.Occupants)
+          setImmediate(() => shimEnd.write(encodeFrame(FrameType.OccupantsResult, [""])));
+      }
     });
   });
   const env = {

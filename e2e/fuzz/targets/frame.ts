@@ -7,13 +7,14 @@ import {
   decodeFind,
   decodeFindResult,
   decodeNetlinkResult,
+  decodeOccupantsResult,
   decodeRequest,
   decodeSandboxResult,
 } from "#protocol/messages.ts";
 import { must, refusing, type Target } from "../target.ts";
 
 const field = fc.oneof(
-  fc.constantFrom("3", "0", "1500", "exited", "found", "done", "CNI_COMMAND=ADD", "/a:/b"),
+  fc.constantFrom("4", "0", "1500", "exited", "found", "done", "CNI_COMMAND=ADD", "/a:/b"),
   fc.string({ maxLength: 20 }),
 );
 
@@ -28,6 +29,7 @@ const readers = [
   decodeExec,
   decodeExecResult,
   decodeNetlinkResult,
+  decodeOccupantsResult,
   decodeFind,
   decodeDone,
   decodeSandboxResult,

@@ -1,4 +1,4 @@
-import { rm, symlink, writeFile } from "node:fs/promises";
+import { rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
@@ -26,8 +26,10 @@ test.beforeAll(({ node }) => {
 async function useAgain(node: PlexusNode, netns: string) {
   const broken = await installFlaky(node, "bridge");
   node.defaultNetwork = bridge("default", 88, { type: "flaky" });
-  const call = (command: "ADD" | "DEL" | "CHECK", containerId: string) =>
-    node.call({ command, containerId, netns, conf: node.conf() });
+  const call = (command: "ADD" | "DEL" | "CHECK", containerId: string, path?: string) => {
+    const env = path === undefined ? {} : { CNI_NETNS: path };
+    return node.call({ command, containerId, netns, conf: node.conf(), env });
+  };
   await node.lab.addNetns(netns);
   expect(await call("ADD", "first")).toMatchObject({ exitCode: 0 });
   await writeFile(broken, "");
@@ -52,6 +54,71 @@ test("a GC that retries a DEL keeps the interface of a container that has the pa
   expect(await node.lab.run("ip", "-n", netns, "-br", "addr", "show", "eth0")).toContain("10.88.");
   expect(await call("DEL", "second")).toMatchObject({ exitCode: 0 });
 });
+
+/** Other paths of the namespace `NAME`. */
+const aliases: readonly [string, name: string, (node: PlexusNode) => Promise<string>][] = [
+  ["//", "ns-slash", async () => "/run//netns/ns-slash"],
+  ["./ and ..", "ns-dots", async () => "/run/./netns/../netns/ns-dots"],
+  ["/var/run", "ns-var", async () => "/var/run/netns/ns-var"],
+  [
+    "a link",
+    "ns-link",
+    async ({ lab }) => {
+      await lab.run("ln", "-s", "/run/netns/ns-link", join(lab.dir, "link"));
+      return join(lab.dir, "link");
+    },
+  ],
+  [
+    "another mount",
+    "ns-mount",
+    async ({ lab }) => {
+      await lab.run("touch", "/run/netns/twin");
+      await lab.run("mount", "--bind", "/run/netns/ns-mount", "/run/netns/twin");
+      return "/run/netns/twin";
+    },
+  ],
+];
+
+test.for(aliases)(
+  "a late DEL keeps the interface of a container that has its namespace now, by a path with %s",
+  async ([, name, alias], { node }) => {
+    const call = await useAgain(node, name);
+    const path = await alias(node);
+    for (const containerId of ["first", "unknown"])
+      expect(await call("DEL", containerId, path)).toMatchObject({ exitCode: 0 });
+    expect(await call("CHECK", "second")).toMatchObject({ exitCode: 0 });
+    expect(await call("DEL", "second", path)).toMatchObject({ exitCode: 0 });
+    expect(await node.lab.run("ip", "-n", name, "-br", "link")).not.toContain("eth0");
+  },
+);
+
+test.for([
+  ["empty", "ns-empty", (file: string) => writeFile(file, "")],
+  [
+    "a link to it",
+    "ns-odd",
+    async (file: string) => {
+      await rename(file, `${file}~`);
+      await symlink(`${file}~`, file);
+    },
+  ],
+] as const)(
+  "a late DEL keeps the interface of a container whose record is %s",
+  async ([, name, change], { node }) => {
+    const call = await useAgain(node, name);
+    const file = join(node.stateDir, "second@eth0.record");
+    await change(file);
+    for (const containerId of ["first", "unknown"])
+      expect(await call("DEL", containerId)).toMatchObject({ exitCode: 0 });
+    expect(await node.lab.run("ip", "-n", name, "-br", "link")).toContain("eth0");
+    expect(await node.lab.run("ls", node.stateDir)).not.toContain("first@eth0.record");
+    expect(node.log).toMatch(
+      /second@eth0\.record.*plugins get no namespace in a DEL, as it may be that of an unusable record/,
+    );
+    for (const each of [file, `${file}~`]) await rm(each, { force: true });
+    await call("DEL", "second");
+  },
+);
 
 needsPlexusd("it is stopped", () => {
   test("DELs without plexusd keep the interface of a container that has the path of their namespace now", async ({

@@ -72,6 +72,23 @@ test.for(kinds)(
   },
 );
 
+test.for([
+  ["process", "thread"],
+  ["thread", "process"],
+  ["process", "link"],
+  ["link", "thread"],
+] as const)(
+  "a DEL at the path of a %s detaches what an ADD at that of a %s has attached",
+  async ([deleted, added], { node }) => {
+    const call = callsOf(node, `c-${deleted}-${added}`);
+    const child = await container(node);
+    expect(await call("ADD", await pathTo(node, child, added))).toMatchObject({ exitCode: 0 });
+    expect(await interfaces(node, child)).toContain("eth0");
+    expect(await call("DEL", await pathTo(node, child, deleted))).toMatchObject({ exitCode: 0 });
+    expect(await interfaces(node, child)).not.toContain("eth0");
+  },
+);
+
 test("a DEL at a link that leads to the process of another container leaves that", async ({
   node,
 }) => {

@@ -18,6 +18,8 @@ export const FrameType = {
   require: 12,
   sandbox: 13,
   sandboxResult: 14,
+  occupants: 15,
+  occupantsResult: 16,
 } as const;
 
 export type FieldValue = string | number | Uint8Array;

@@ -144,6 +144,13 @@ class Conversation {
     return types.map((_, i) => [String(fields[2 * i]), String(fields[2 * i + 1])]);
   }
 
+  /** The records whose sandbox may be in the namespace at a path. */
+  async occupants(netns: FieldValue): Promise<string[]> {
+    this.send(FrameType.occupants, [netns]);
+    const [names] = await this.#answer(FrameType.occupantsResult, 1);
+    return String(names).split("/").slice(0, -1).toSorted();
+  }
+
   /** Has the agent lock a sandbox, and returns the outcome, the problem and the interfaces. */
   async sandbox(containerId: FieldValue, ...rest: [ifName: string, netns: string, use?: string]) {
     this.send(FrameType.sandbox, [containerId, ...(rest as string[])]);

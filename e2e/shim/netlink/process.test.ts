@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { copyFileSync, readdirSync, readFileSync, readlinkSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -64,6 +65,20 @@ eachBuild("the network namespace of a process", (bench) => {
         expect(await request({ CNI_COMMAND: command, CNI_NETNS })).toBe(expected);
     },
   );
+
+  test("is identified by the start of the process at the path of a thread that started later", async () => {
+    const script = `setTimeout(() => new (require("node:worker_threads").Worker)(
+      "setInterval(() => undefined, 1000)", { eval: true }).on("online", () => console.log()), 60)`;
+    const child = spawn("unshare", ["-n", globalThis.process.execPath, "-e", script]);
+    started.push(child);
+    await once(child.stdout, "data");
+    const path = `/proc/${child.pid}/ns/net`;
+    const identity = await request({ CNI_COMMAND: "DEL", CNI_NETNS: path });
+    const threads = readdirSync(`/proc/${child.pid}/task`).map(Number);
+    const CNI_NETNS = `/proc/${child.pid}/task/${Math.max(...threads)}/ns/net`;
+    expect(identity).toMatch(/=\d+-net:/);
+    expect(await request({ CNI_COMMAND: "DEL", CNI_NETNS })).toBe(identity);
+  });
 
   test("leaves as many descriptors open as that of a mount", async () => {
     const open: number[] = [];

@@ -294,6 +294,7 @@ export function startStandalone({ hotPlug }: Pick<Scenario, "hotPlug">): EngineP
         exec: (call) => session.exec(call),
         find: (path, types) => session.find(path, types),
         netlink: (netns, messages) => session.netlink(netns, messages),
+        occupants: (netns) => session.occupants(netns),
         done: (answer) => session.done(answer),
         gone: session.gone,
       },

@@ -103,7 +103,10 @@ export function shimCase(seed: number): ShimCase {
     calls: Array.from({ length: random.integer(1, 2) }, () => callCase(random)),
     isEngineOnly: random.chance(0.1),
     other: random.chance(0.3)
-      ? { netns: random.pick(["pod", "pod", "gone", "own"]), mode: random.pick([0o600, 0o1600]) }
+      ? {
+          netns: random.pick(["pod", "pod", "gone", "own"]),
+          mode: random.pick([0o600, 0o1600, 0o640]),
+        }
       : undefined,
   };
 }

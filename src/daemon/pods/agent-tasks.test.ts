@@ -20,7 +20,7 @@ function makeTasks() {
       agent.open++;
       const gone = new AbortController().signal;
       const dispose = async (): Promise<void> => void agent.open--;
-      const host = { gone, exec: hang, find: hang, netlink: hang };
+      const host = { gone, exec: hang, find: hang, netlink: hang, occupants: hang };
       return { host, links: new Set<string>(), path: [], [Symbol.asyncDispose]: dispose };
     },
   };

@@ -85,5 +85,6 @@ function hostUntil(signal: AbortSignal, host: CallHost): CallHost {
     exec: (call) => order(() => host.exec(call)),
     find: (searchPath, types) => order(() => host.find(searchPath, types)),
     netlink: (netns, messages) => order(() => host.netlink(netns, messages)),
+    occupants: (netns) => order(() => host.occupants(netns)),
   };
 }

@@ -35,7 +35,7 @@ function fakeHosts(agent: { isAvailable: boolean }): SandboxHosts {
     onAvailable: () => undefined,
     open: async () => ({
       ...{ links: new Set<string>(), path: [], [Symbol.asyncDispose]: async () => undefined },
-      host: { gone, exec: nothing, find: nothing, netlink: nothing },
+      host: { gone, exec: nothing, find: nothing, netlink: nothing, occupants: nothing },
     }),
   };
 }

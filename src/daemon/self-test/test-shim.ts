@@ -45,6 +45,8 @@ export class TestShim {
         const [, request = Buffer.alloc(16)] = frame.fields;
         return encodeFrame(FrameType.NetlinkResult, ["0", this.#dump(request), "", "done"]);
       }
+      case FrameType.Occupants:
+        return encodeFrame(FrameType.OccupantsResult, [""]);
       default:
         return undefined;
     }

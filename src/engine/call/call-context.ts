@@ -95,7 +95,7 @@ export function contextWithoutCall(
   find: CallHost["find"] = refuse,
 ): CallContext {
   const gone = new AbortController().signal;
-  const tools = callTools(deps, { gone, exec: refuse, netlink: refuse, find });
+  const tools = callTools(deps, { gone, exec: refuse, netlink: refuse, occupants: refuse, find });
   tools.noteAnswered();
   const { logger } = deps;
   const config = configForCall(deps.config(), conf);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { isMadeOnce, isOfProcess, isSamePath, recordsAt } from "./netns-path.ts";
+import type { CallContext } from "./call-context.ts";
+import { isMadeOnce, isOfProcess, recordsAt } from "./netns-path.ts";
 
 const uuid = "0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";
 
@@ -17,17 +17,6 @@ test.each([
 });
 
 test.each([
-  ["/run/netns/a", "/run/netns/a", true],
-  ["/var/run/netns/a", "/run/netns/a", true],
-  ["/run/netns/a", "/var/run/netns/a", true],
-  ["/run/netns/a", "/run/netns/b", false],
-  ["/x/var/run/netns/a", "/x/run/netns/a", false],
-  [undefined, "/run/netns/a", false],
-] as const)("isSamePath() of %s and %s", (a, b, expected) => {
-  expect(isSamePath(a, b)).toBe(expected);
-});
-
-test.each([
   [{ netns: "/proc/7/ns/net" }, true],
   [{ netns: "/run/netns/link", netnsProcess: "" }, true],
   [{ netns: "/run/proc/a" }, false],
@@ -35,21 +24,20 @@ test.each([
   expect(isOfProcess(sandbox)).toBe(expected);
 });
 
-test("recordsAt() asks for one directory by both names, and returns what is at the path", async () => {
-  const all = ["/run/netns/a", "/var/run/netns/a", "/x/run/netns/a", "/run/netns/b"];
+test("recordsAt() loads what the shim names, and keeps why a record cannot be used", async () => {
   const asked: string[] = [];
-  const list = async ({ containing = "" } = {}) => {
-    const texts = all
-      .map((netns) => ({ netns }))
-      .filter((each) => JSON.stringify(each).includes(containing));
-    asked.push(containing);
-    return { records: texts, damaged: ["damaged"] };
+  const occupants = async (netns: string) => {
+    asked.push(netns);
+    return ["whole", "damaged", "gone"].map((containerId) => ({ containerId, ifName: "eth0" }));
   };
-  const deps = { records: { list } } as unknown as Pick<EngineDeps, "records">;
-  for (const netns of all.slice(0, 2)) {
-    const { records, damaged } = await recordsAt(deps, netns);
-    expect(records.map((each) => each.netns)).toEqual(all.slice(0, 2));
-    expect(damaged).toEqual(["damaged"]);
-  }
-  expect(asked).toEqual(['/run/netns/a"', '/run/netns/a"']);
+  const load = async ({ containerId }: { containerId: string }) => {
+    if (containerId === "damaged") throw new Error("damaged@eth0.record is empty");
+    return containerId === "gone" ? undefined : { record: { containerId } };
+  };
+  const ctx = { host: { occupants }, deps: { records: { load } } } as unknown as CallContext;
+  expect(await recordsAt(ctx, "/run//netns/a")).toEqual({
+    records: [{ containerId: "whole" }],
+    unusable: [{ containerId: "damaged", ifName: "eth0", reason: "damaged@eth0.record is empty" }],
+  });
+  expect(asked).toEqual(["/run//netns/a"]);
 });

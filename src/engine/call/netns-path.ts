@@ -1,6 +1,7 @@
-import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord, RecordedSandbox } from "#engine/record/record.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
+import type { CallContext } from "./call-context.ts";
 
 /** The end of a path that a runtime makes for one sandbox only. */
 const madeOnce = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -18,21 +19,28 @@ export function isOfProcess({
   return netnsProcess !== undefined || netns.startsWith("/proc/");
 }
 
-/** Whether two paths are one: `/var/run` is a link of the system to `/run`. */
-export function isSamePath(a: string | undefined, b: string): boolean {
-  return a !== undefined && belowRun(a) === belowRun(b);
+/** A record that cannot be used, and why; it names the file. */
+interface UnusableRecord extends RecordKey {
+  readonly reason: string;
 }
 
-function belowRun(netns: string): string {
-  return netns.replace(/^\/var\/run\//, "/run/");
-}
-
-/** The records of all sandboxes whose namespace was at a path, and those that cannot be read. */
+/**
+ * The records of the sandboxes that may be in the namespace to which a path leads, and those that
+ * cannot be used.
+ */
 export async function recordsAt(
-  { records }: Pick<EngineDeps, "records">,
+  { deps, host }: CallContext,
   netns: string,
-): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
-  const end = JSON.stringify(belowRun(netns)).slice(1);
-  const found = await records.list({ containing: end });
-  return { ...found, records: found.records.filter((each) => isSamePath(each.netns, netns)) };
+): Promise<{ records: AttachmentRecord[]; unusable: UnusableRecord[] }> {
+  const records: AttachmentRecord[] = [];
+  const unusable: UnusableRecord[] = [];
+  for (const key of await host.occupants(netns)) {
+    try {
+      const stored = await deps.records.load(key);
+      if (stored !== undefined) records.push(stored.record);
+    } catch (error) {
+      unusable.push({ ...key, reason: errorMessage(error) });
+    }
+  }
+  return { records, unusable };
 }

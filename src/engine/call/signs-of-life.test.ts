@@ -59,9 +59,11 @@ test.each<[string, other: Partial<AttachmentRecord>, isOver: boolean]>([
   const other = { ...ofProcess, netnsProcess: "2-net:[2]", clockMs: 6, ...changes };
   const kernel = new FakeKernel();
   kernel.addNamespace(ofProcess.netns);
-  const list = async () => ({ records: [ofProcess, other], damaged: [] });
-  const deps = { bootId: () => "b1", records: { list } };
-  const ctx = { deps, host: { netlink: kernel.transport } } as unknown as CallContext;
+  const all = [ofProcess, other].map((record, index) => ({ ...record, containerId: `${index}` }));
+  const load = async (key: { containerId: string }) => ({ record: all[Number(key.containerId)] });
+  const deps = { bootId: () => "b1", records: { load } };
+  const host = { netlink: kernel.transport, occupants: async () => all };
+  const ctx = { deps, host } as unknown as CallContext;
   const record = ofProcess as AttachmentRecord;
   expect(await isCertainlyOver(ctx, record, notListed)).toBe(isOver);
   expect(await isCertainlyOver(ctx, record, undefined)).toBe(false);

@@ -40,15 +40,15 @@ export async function isCertainlyOver(
 
 /** Whether a later sandbox has another process at the path: the kernel has used its number again. */
 export async function isOfLaterProcess(
-  { deps }: CallContext,
+  ctx: CallContext,
   record: AttachmentRecord,
 ): Promise<boolean> {
   const { netns, netnsProcess } = record;
   if (!netnsProcess) return false;
-  const compare = byAge(deps.bootId());
-  const { records } = await recordsAt(deps, netns);
+  const compare = byAge(ctx.deps.bootId());
+  const { records } = await recordsAt(ctx, netns);
   return records
-    .filter((each) => compare(each, record) > 0)
+    .filter((each) => each.netns === netns && compare(each, record) > 0)
     .some((each) => each.netnsProcess && each.netnsProcess !== netnsProcess);
 }
 

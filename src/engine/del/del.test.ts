@@ -216,7 +216,7 @@ test("del() searches plugins in the directories of the ADD first, then in those 
 test("del() records what it detached, so that only the rest remains if the shim disconnects", async () => {
   const lab = await attached();
   const host = lab.host();
-  host.goesAt = 2;
+  host.goesAt = 3;
   await expect(lab.del({ ...web, host })).rejects.toThrow("the shim has gone");
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   const { record, plan } = lab.records.writes.at(-1)!;

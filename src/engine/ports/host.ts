@@ -1,4 +1,5 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
 
 /** Access to the host during one call, through the shim that the runtime executed. */
@@ -14,6 +15,12 @@ export interface DelegateHost {
    *   entered for another reason, or the kernel cannot be reached; HostGoneError as above
    */
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array>;
+  /**
+   * The records whose sandbox may be in the network namespace to which a path leads: they lead there
+   * by any path, or cannot be used. If the DEL of another container than the call's has begun, its
+   * sandbox is over. @throws HostGoneError without the shim
+   */
+  occupants(netnsPath: string): Promise<readonly RecordKey[]>;
 }
 
 /** The shim of one call: carries out the engine's orders until it disconnects. */

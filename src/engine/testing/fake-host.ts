@@ -1,11 +1,14 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { type CallHost, HostGoneError, type PluginLookup } from "#engine/ports/host.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import type { FakePlugins } from "./fake-plugins.ts";
+import type { FakeRecords } from "./fake-records.ts";
 
 interface World {
   readonly plugins: FakePlugins;
   readonly kernel: FakeKernel;
+  readonly records: FakeRecords;
 }
 
 /** The shim of one call: executes fake plugins and reaches a fake kernel, until it goes. */
@@ -41,6 +44,13 @@ export class FakeHost implements CallHost {
 
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {
     return this.#order(() => this.#world.kernel.transport(netnsPath, messages));
+  }
+
+  occupants(netnsPath: string): Promise<readonly RecordKey[]> {
+    const { kernel, records } = this.#world;
+    return this.#order(async () =>
+      records.leadingTo((netns) => kernel.isSameNamespace(netns, netnsPath)),
+    );
   }
 
   /** Carries out an order after those before it, as the shim does. */

@@ -33,6 +33,16 @@ export class FakeKernel {
     this.#namespaces.set(netns, new FakeNamespace());
   }
 
+  /** Makes another path of a namespace: a link, a mount, or another spelling. */
+  linkNamespace(netns: string, path: string): void {
+    this.#namespaces.set(path, this.#enter(netns));
+  }
+
+  isSameNamespace(netns: string, path: string): boolean {
+    const namespace = this.#namespaces.get(netns);
+    return netns === path || (namespace !== undefined && namespace === this.#namespaces.get(path));
+  }
+
   removeNamespace(netns: string): void {
     this.#namespaces.delete(netns);
     this.#hidden.delete(netns);

@@ -155,6 +155,15 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     return [...this.#entries.values()].filter(isOfPod).map(({ key }) => key);
   }
 
+  /** The keys of records that lead to a namespace, or are damaged. */
+  leadingTo(isThere: (netns: string) => boolean): RecordKey[] {
+    const found = [...this.#entries.values()].filter(({ key, record }) => {
+      const netns = parsed<AttachmentRecord>(record)?.netns ?? "";
+      return this.#damagedRecords.has(name(key)) || isThere(netns);
+    });
+    return found.map(({ key }) => key);
+  }
+
   /** With `atMost`, the newest. */
   async list({
     atMost = Infinity,

@@ -1,6 +1,7 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { CallAnswer } from "#engine/call/call.ts";
 import { HostGoneError, type PluginLookup } from "#engine/ports/host.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { Process } from "../../world/schedule.ts";
 import {
   type EngineProcess,
@@ -14,6 +15,7 @@ export type EngineMessage =
   | { readonly kind: "exec"; readonly call: DelegateCall }
   | { readonly kind: "find"; readonly types: readonly string[] }
   | { readonly kind: "sandbox"; readonly sandbox: SandboxToEnter }
+  | { readonly kind: "occupants"; readonly netns: string }
   | { readonly kind: "netlink"; readonly netns: string; readonly messages: Uint8Array }
   | { readonly kind: "done"; readonly answer: CallAnswer }
   | { readonly kind: "closed" }
@@ -90,6 +92,10 @@ export class Connection implements EngineSession {
 
   netlink(netns: string, messages: Uint8Array): Promise<Uint8Array> {
     return this.#order({ kind: "netlink", netns, messages });
+  }
+
+  occupants(netns: string): Promise<readonly RecordKey[]> {
+    return this.#order({ kind: "occupants", netns });
   }
 
   sandbox(sandbox: SandboxToEnter): ReturnType<EngineSession["sandbox"]> {

@@ -1,5 +1,6 @@
 import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { isMadeOnce } from "#engine/call/netns-path.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import {
   defaultPlanName,
@@ -66,16 +67,29 @@ function hasNetns({ command, netns }: ShimCall): boolean {
   return netns !== "" && netnsState(netns) === "ok" && !isOfProcess;
 }
 
-/** `is_of_another`: whether plugins would get the namespace of another sandbox. */
-function isOfAnother(call: ShimCall): boolean {
-  if (call.command !== "DEL" || !hasNetns(call)) return false;
+/** `plan_occupants`: the records whose sandbox may be in a namespace. Other than in the shim, it has one path. */
+export function planOccupants({ stateDir, containerId }: ShimCall, netns: string): RecordKey[] {
   return world()
-    .disk.list(call.stateDir)
+    .disk.list(stateDir)
     .flatMap(([name]) => parseStateFileName(name) ?? [])
-    .some(
-      (file) =>
-        file.kind === "record" && file.containerId !== call.containerId && planIsLive(call, file),
-    );
+    .filter((file) => file.kind === "record")
+    .filter((file) => {
+      const path = `${stateDir}/${recordFileName(file)}`;
+      const found = world().disk.lstat(path);
+      const isOver = (found?.mode ?? 0) % 0o10000 === modeOfDel && file.containerId !== containerId;
+      const plan = found?.isFile() === true ? parsedPlan(path, file) : undefined;
+      return !isOver && plan?.calls.every(({ env }) => env.CNI_NETNS !== netns) !== true;
+    });
+}
+
+/** `find_other`: the record of another sandbox whose namespace plugins would get. */
+function findOther(call: ShimCall, own: PlanMessage | undefined): RecordKey | undefined {
+  if (call.command !== "DEL" || !hasNetns(call)) return undefined;
+  const isOwn = own?.calls.some(({ env }) => env.CNI_NETNS === call.netns) === true;
+  if (isOwn && isMadeOnce(call.netns)) return undefined;
+  return planOccupants(call, call.netns).find(
+    ({ containerId }) => containerId !== call.containerId,
+  );
 }
 
 /** `plan_load` @returns undefined when there is no such file */
@@ -84,13 +98,19 @@ function planLoad(path: string, owner: RecordKey): PlanMessage | Failure | undef
   if (!disk.exists(path)) return undefined;
   const code = CniErrorCode.DecodingFailure;
   if (ownMode(path) === undefined) return { code, message: "it is not a regular file of root's" };
-  const bytes = disk.readFile(path);
+  const message = "it is truncated, altered, of another attachment, or of another plan version";
+  return parsedPlan(path, owner) ?? { code, message };
+}
+
+/** `plan_parse` */
+function parsedPlan(path: string, owner: RecordKey): PlanMessage | undefined {
+  const bytes = world().disk.readFile(path);
   try {
     const plan = decodePlan(bytes);
     const isOwn = plan.containerId === owner.containerId && plan.ifName === owner.ifName;
-    return isOwn ? plan : { code, message: "it is of another attachment" };
+    return isOwn ? plan : undefined;
   } catch {
-    return { code, message: "it is truncated, altered, or of another plan version" };
+    return undefined;
   }
 }
 
@@ -122,12 +142,11 @@ function reasonOf({ message, stdout, stderr }: DelegateOutcome): string {
 /** `run_steps`: a failure skips the rest of its group. */
 async function runSteps(
   call: ShimCall,
-  plan: PlanMessage,
-  attempted: number,
+  { plan, own, attempted }: { plan: PlanMessage; own?: PlanMessage; attempted: number },
 ): Promise<Failure | undefined> {
   const { schedule, disk } = world();
   const deadline = schedule.nowUs + call.settingMs("PLEXUS_REPLAY_MS", 90_000) * 1000;
-  if (disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`) || isOfAnother(call)) {
+  if (disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`) || findOther(call, own)) {
     const message = `another sandbox has what this one had (${call.trouble})`;
     return { code: CniErrorCode.TryAgainLater, message };
   }
@@ -152,7 +171,8 @@ async function runSteps(
 /** `replay` */
 async function replay(call: ShimCall, plan: PlanMessage): Promise<Failure | undefined> {
   const isOfOtherBoot = plan.bootId !== world().kernel.bootId;
-  const failure = await runSteps(call, plan, isOfOtherBoot ? Infinity : plan.attempted);
+  const attempted = isOfOtherBoot ? Infinity : plan.attempted;
+  const failure = await runSteps(call, { plan, own: plan, attempted });
   if (failure !== undefined) return failure;
   try {
     planForget(call);
@@ -176,7 +196,7 @@ async function withoutPlan(call: ShimCall): Promise<Failure | undefined> {
     const message = `there is no record of this sandbox, and only plexusd can tell what to detach, as ${reason} (${call.trouble})`;
     return { code: CniErrorCode.TryAgainLater, message };
   }
-  return runSteps(call, plan, Infinity);
+  return runSteps(call, { plan, attempted: Infinity });
 }
 
 /** `plan_replay` @returns undefined if nothing is attached any more */

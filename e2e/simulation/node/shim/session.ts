@@ -7,6 +7,7 @@ import { netnsState, type ShimAnswer, type ShimCall } from "./call.ts";
 import { Connection, type EngineMessage } from "./connection.ts";
 import { execOrder, findPlugin } from "./exec.ts";
 import { lockShare } from "./lock.ts";
+import { planOccupants } from "./replay.ts";
 
 /* Models shim/session.c. */
 
@@ -117,6 +118,10 @@ async function serveOrder(call: ShimCall, connection: Connection, order: Order):
     case "find": {
       const found = order.types.map(findPlugin);
       return connection.answer(({ resolve }) => resolve(found));
+    }
+    case "occupants": {
+      const names = planOccupants(call, order.netns);
+      return connection.answer(({ resolve }) => resolve(names));
     }
     case "netlink": {
       try {

@@ -30,13 +30,14 @@ test.each<{
   { added: one, deleted: one, ran: path },
   { added: one, deleted: another, ran: "" },
   { added: unknown, deleted: unknown, ran: "" },
-  { added: one, deleted: one, at: "/proc/8/ns/net", ran: "" },
+  { added: one, deleted: one, at: "/proc/7/task/8/ns/net", ran: "/proc/7/task/8/ns/net" },
+  { added: one, deleted: another, at: "/proc/7/task/8/ns/net", ran: "" },
   { added: one, deleted: one, record: "no", ran: "" },
   // As records of earlier releases, which do not say which process it was.
   { added: "mounted", deleted: one, ran: "" },
   { added: "mounted", deleted: "mounted", at: netns, ran: netns },
-  // A link, as people make it for Docker's containers, by both names of its directory.
-  { added: one, from: "/var/run/netns/web", deleted: one, at: link, ran: link },
+  // A link, as people make it for Docker's containers.
+  { added: one, from: link, deleted: one, at: link, ran: link },
   { added: one, from: link, deleted: another, at: link, ran: "" },
   { added: one, from: link, deleted: "mounted", at: link, ran: "" },
 ])(
@@ -58,6 +59,7 @@ test.each<{
 
 const first = { CNI_CONTAINERID: "first", CNI_NETNS: link };
 const uuid = "/run/netns/cni-0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";
+const alias = "/var/run//netns/web";
 
 /** What the runtime calls before a DEL in whose namespace the sandbox `second` may run. */
 test.each<{
@@ -65,6 +67,8 @@ test.each<{
   before: readonly string[];
   del?: { CNI_NETNS?: string; CNI_IFNAME?: string };
   at?: string;
+  /** The path of the other sandbox. @default that of this one */
+  second?: string;
   ran: string;
 }>([
   { what: "a DEL that failed is repeated", before: ["ADD", "failing DEL"], ran: "" },
@@ -73,19 +77,35 @@ test.each<{
   { what: "it names another sandbox's path", before: ["ADD elsewhere"], ran: "" },
   { what: "that is made once", before: ["ADD elsewhere"], at: uuid, ran: "" },
   {
-    what: "it spells that otherwise",
-    ...{ before: [], del: { CNI_NETNS: "/var/run/netns/web" }, ran: "" },
+    what: "the container is unknown, and it spells the path otherwise",
+    ...{ before: [], del: { CNI_NETNS: alias }, ran: "" },
+  },
+  {
+    what: "a DEL that failed is repeated with another spelling of the path",
+    ...{ before: ["ADD", "failing DEL"], del: { CNI_NETNS: alias }, ran: "" },
+  },
+  {
+    what: "the other sandbox has another spelling of the path",
+    ...{ before: ["ADD", "failing DEL"], second: alias, ran: "" },
+  },
+  {
+    what: "the other sandbox has another spelling of a path that is made once",
+    ...{ before: ["ADD elsewhere"], at: uuid, second: alias, ran: "" },
+  },
+  {
+    what: "the interfaces have other names, and it spells the path otherwise",
+    ...{ before: ["ADD"], del: { CNI_NETNS: alias, CNI_IFNAME: "eth9" }, ran: alias },
   },
   {
     what: "the interfaces have other names",
     ...{ before: [], del: { CNI_IFNAME: "eth9" }, ran: first.CNI_NETNS },
   },
   { what: "the path is made once", before: ["ADD", "failing DEL"], at: uuid, ran: uuid },
-])("the DEL of a sandbox passes $ran if $what", async ({ before, del, at, ran }) => {
+])("the DEL of a sandbox passes $ran if $what", async ({ before, del, at, second, ran }) => {
   const env = { ...first, CNI_NETNS: at ?? first.CNI_NETNS };
   const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp")] } });
-  for (const each of [env.CNI_NETNS, del?.CNI_NETNS, netns])
-    if (each !== undefined) lab.kernel.addNamespace(each);
+  for (const each of [env.CNI_NETNS, netns]) lab.kernel.addNamespace(each);
+  lab.kernel.linkNamespace(env.CNI_NETNS, alias);
   for (const call of before) {
     const command = call.split(" ").find((word) => /^[A-Z]+$/.test(word)) ?? "";
     const where = call === "ADD elsewhere" ? { CNI_NETNS: netns } : {};
@@ -94,11 +114,20 @@ test.each<{
     lab.plugins.unscript("ptp DEL");
   }
   lab.kernel.removeLink(env.CNI_NETNS, "eth0");
-  const second = { ...env, CNI_CONTAINERID: "second" };
-  expect(await lab.add({ env: second })).toMatchObject({ exitCode: 0 });
+  const another = { CNI_CONTAINERID: "second", CNI_NETNS: second ?? env.CNI_NETNS };
+  expect(await lab.add({ env: another })).toMatchObject({ exitCode: 0 });
   lab.plugins.calls.length = 0;
   expect(await lab.del({ env: { ...env, ...del } })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
+});
+
+test("a DEL passes its path beside no other sandbox, however it spells that", async () => {
+  const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp")] } });
+  lab.kernel.addNamespace(link);
+  lab.kernel.linkNamespace(link, alias);
+  expect(await lab.add({ env: { CNI_NETNS: link } })).toMatchObject({ exitCode: 0 });
+  expect(await lab.del({ env: { CNI_NETNS: alias } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([alias]);
 });
 
 /** Two sandboxes that were attached at one path. One of them may be a pod, which has `net1`, too. */

@@ -1,11 +1,12 @@
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isMadeOnce, isOfProcess, isSamePath, recordsAt } from "#engine/call/netns-path.ts";
+import { isMadeOnce, isOfProcess, recordsAt } from "#engine/call/netns-path.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import {
   type AttachmentRecord,
   attachmentsToDetach,
   byAge,
+  isSame,
   mayRun,
 } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
@@ -46,39 +47,43 @@ export async function netnsForDel(
   const { netnsState, netnsProcess } = ctx;
   const { netns } = sandbox;
   if (netnsState !== "ok" && netnsState !== "unknown") return "";
-  const own = isSamePath(record?.netns, netns) ? record : undefined;
-  if (netnsProcess !== undefined || own?.netnsProcess !== undefined)
-    return netnsProcess !== "" && netnsProcess === own?.netnsProcess ? netns : "";
+  if (netnsProcess !== undefined)
+    return netnsProcess !== "" && netnsProcess === record?.netnsProcess ? netns : "";
+  const own = record?.netns === netns ? record : undefined;
+  if (own?.netnsProcess !== undefined) return "";
   if (own !== undefined && isMadeOnce(netns)) return netns;
   return (await isOfAnother(ctx, sandbox, record)) ? "" : netns;
 }
 
 /**
- * Whether another sandbox that may run is recorded at the path, with an interface of the same name:
- * one that was attached later, or any if nothing says that the path was ever this sandbox's. In
- * doubt it is: if its record cannot be read, or only it is of the present boot, as after a reboot
- * with a wrong date.
+ * Whether another sandbox that may run is recorded with the namespace at the path, and with an
+ * interface of the same name: one that was attached later, or any if nothing says that the namespace
+ * was ever this sandbox's. In doubt it is: if its record cannot be used, or only it is of the
+ * present boot, as after a reboot with a wrong date.
  */
 async function isOfAnother(
-  { deps }: CallContext,
+  ctx: CallContext,
   { containerId, ifName, netns }: SandboxAtPath,
   record: AttachmentRecord | undefined,
 ): Promise<boolean> {
-  const bootId = deps.bootId();
+  const bootId = ctx.deps.bootId();
   const compare = byAge(bootId);
   const names = [ifName, ...(record?.attachments ?? []).map((each) => each.ifName)];
-  const earlier = isSamePath(record?.netns, netns) ? record : undefined;
-  const { records, damaged } = await recordsAt(deps, netns);
+  const { records, unusable } = await recordsAt(ctx, netns);
+  const isOwn = record?.netns === netns || records.some((each) => isSame(each, record));
+  const earlier = isOwn ? record : undefined;
   const isLater = (each: AttachmentRecord): boolean =>
     earlier === undefined ||
     compare(each, earlier) > 0 ||
     (each.bootId === bootId && earlier.bootId !== bootId);
   const mayHave = (each: AttachmentRecord): boolean =>
     mayRun(each) && each.attachments.some((attachment) => names.includes(attachment.ifName));
-  return (
-    damaged.some((each) => each.containerId !== containerId) ||
-    records.some((each) => mayHave(each) && isLater(each))
-  );
+  if (records.some((each) => mayHave(each) && isLater(each))) return true;
+  const doubt = unusable.find((each) => each.containerId !== containerId);
+  if (doubt === undefined) return false;
+  const problem = "plugins get no namespace in a DEL, as it may be that of an unusable record";
+  ctx.logger.warn({ containerId, netns, reason: doubt.reason }, problem);
+  return true;
 }
 
 /**

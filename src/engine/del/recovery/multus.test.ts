@@ -97,10 +97,10 @@ test("DEL records what it cannot detach, and the next DEL continues with the rec
   expect(lab.records.keys).toEqual([]);
 });
 
-test("DEL whose shim disconnects before the first order leaves a record for the next DEL", async () => {
+test("DEL whose shim disconnects before the first plugin leaves a record for the next DEL", async () => {
   const lab = labAfterMultus();
   const host = lab.host();
-  host.goesAt = 0;
+  host.goesAt = 1;
   await expect(lab.del({ ...web, host })).rejects.toThrow("the shim has gone");
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
