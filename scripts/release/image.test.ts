@@ -1,0 +1,17 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+
+const root = join(import.meta.dirname, "../..");
+
+test("README.md installs the image that it pushes", () => {
+  const readme = readFileSync(join(root, "README.md"), "utf8");
+  const pushed = /docker push (\S+)/.exec(readme)?.[1];
+  const script = /^sed -i '(.*)' (\S+)/m.exec(readme);
+  const [, expression = "", file = ""] = script ?? [];
+  const text = execFileSync("sed", [expression, join(root, file)], { encoding: "utf8" });
+  const [{ newName, newTag }] = parse(text).images;
+  expect(`${newName}:${newTag}`).toBe(pushed);
+});
