@@ -731,8 +731,15 @@ test("uninstall copies the primary's configuration from --primary-dir to the con
   await mkdir(node.at("private"));
   await writeFile(node.at("private/10-flannel.conflist"), primary);
   await rm(node.at("net.d/10-flannel.conflist"));
-  expect((await node.uninstall("--primary-dir", node.at("private"))).code).toBe(0);
-  expect(await readFile(node.at("net.d/10-flannel.conflist"), "utf8")).toBe(primary);
+  const uninstall = (...flags: string[]) =>
+    node.uninstall("--primary-dir", node.at("private"), ...flags);
+  const copy = node.at("net.d/10-flannel.conflist");
+  expect((await uninstall()).code).toBe(0);
+  expect(await readFile(copy, "utf8")).toBe(primary);
+  // Of a node that joins meanwhile, nothing else would ever copy it there.
+  await rm(copy);
+  expect((await uninstall("--force")).out).toMatch(/: restored\nnothing of Plexus is in /);
+  expect(await readFile(copy, "utf8")).toBe(primary);
 });
 
 test("uninstall keeps foreign files and their directory", async ({ node }) => {

@@ -22,7 +22,7 @@ export const uninstallCommand = command({
 other list calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches
 sandboxes with only the default network, except with CRI-O, which remembers which plugin attached
 them. Then removes ${plexusConfName}, the socket, the state and the executables; reference plugins
-that install-plugins installed stay. Where nothing of Plexus is, it changes nothing and succeeds, so that
+that install-plugins installed stay. Where nothing of Plexus is, it removes nothing and succeeds, so that
 it can be repeated. State without the executables is an error, and a --state-dir without state.`,
   flags: {
     check: switchFlag("only check whether the node could be handed back; plexusd may run"),
@@ -74,29 +74,40 @@ it can be repeated. State without the executables is an error, and a --state-dir
       if (!flags.check) output.err("nothing was changed; --force uninstalls nevertheless");
       return ExitCode.Failed;
     }
-    if (!isCallable && !presence.hasState) {
-      const { cniConfDir, binDir, stateDir } = paths;
-      output.out(`nothing of Plexus is in ${cniConfDir}, ${binDir} and ${stateDir}`);
-      return ExitCode.Done;
-    }
-    if (flags.check) {
-      output.out("the node can be handed back");
-      return ExitCode.Done;
-    }
-    await uninstall(paths, { primary: file, view, output });
+    const isHere = isCallable || presence.hasState;
+    if (flags.check) output.out(isHere ? "the node can be handed back" : nothingIn(paths));
+    else await uninstall(paths, { isHere, primary: file, view, output });
     return ExitCode.Done;
   },
 });
 
-/** Hands the node back to its primary CNI, and removes Plexus. */
+function nothingIn({ cniConfDir, binDir, stateDir }: UninstallPaths): string {
+  return `nothing of Plexus is in ${cniConfDir}, ${binDir} and ${stateDir}`;
+}
+
+interface UninstallOptions {
+  /** Whether anything of Plexus is on the node. */
+  readonly isHere: boolean;
+  readonly primary: string | undefined;
+  readonly view: HostView;
+  readonly output: CliStreams;
+}
+
+/**
+ * Hands the node back to its primary CNI, and removes Plexus. A node may have joined since plexusd was
+ * deleted: then only the primary CNI's configuration is missing.
+ */
 async function uninstall(
   paths: UninstallPaths,
-  options: Readonly<{ primary: string | undefined; view: HostView; output: CliStreams }>,
+  { isHere, primary, view, output }: UninstallOptions,
 ): Promise<void> {
-  const { primary, view, output } = options;
   // The container runtime must use the primary CNI before the shim is removed.
   const restored = primary === undefined ? undefined : await restorePrimary(paths, primary);
   if (restored !== undefined) output.out(`${restored}: restored`);
+  if (!isHere) {
+    output.out(nothingIn(paths));
+    return;
+  }
   const removed = await removePlexusConf(paths.cniConfDir, new HostConfFiles(view));
   for (const path of removed) output.out(`${path}: removed`);
   await removeNodeFiles(paths, output);
