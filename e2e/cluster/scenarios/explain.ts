@@ -61,7 +61,7 @@ export function explainScenarios(scene: () => Scene): void {
       const alone = await kubectlPlexus(target, ["explain", `${home}/lost`], {
         flags: ["--as=tenant"],
       });
-      expect(alone).toMatchObject({ exitCode: 0, stderr: "" });
+      expect(alone).toMatchObject({ exitCode: 1, stderr: "" });
       expect(alone.stdout).toMatch(/^asks for: nowhere$/m);
       expect(alone.stdout).toMatch(
         new RegExp(`^definitions in namespace ${home}: .*\\bred\\b`, "m"),

@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { parse } from "yaml";
+import { formatNetworkStatus } from "#npwg/network-status.ts";
 import { lastEvents } from "./last-events.ts";
 
 /*
@@ -38,7 +39,12 @@ interface Kubectl {
   readonly getEvents?: string;
   /** Words: pods, and their containers with logs. */
   readonly logs?: string;
-  readonly mayExec?: "no" | "yes";
+  readonly mayExec?: string;
+  /** What a tenant may ask for: of the pod, and of its events. */
+  readonly phase?: string;
+  readonly networks?: string;
+  readonly networkStatus?: string;
+  readonly plexusEvents?: string;
 }
 
 const pods = (...lines: string[]): string => `printf '${lines.join("\\036")}\\036'`;
@@ -46,8 +52,10 @@ const pods = (...lines: string[]): string => `printf '${lines.join("\\036")}\\03
 async function run(args: readonly string[], kubectl: Kubectl = {}) {
   const answers: readonly (readonly [pattern: string, answer: string])[] = [
     ['*" auth can-i "*', `echo ${kubectl.mayExec ?? "yes"}`],
-    ['*"get pod "*jsonpath=pod*', "echo 'pod shop/web on node-1: Pending'"],
-    ['*"get events -o jsonpath="*', "echo '- NoNetworkFound: there is no red'"],
+    ['*"get pod "*status.phase*', `echo ${kubectl.phase ?? "Running"}`],
+    ['*"get pod "*network-status*', `cat <<'END'\n${kubectl.networkStatus ?? ""}\nEND\n`],
+    ['*"get pod "*/networks*', `cat <<'END'\n${kubectl.networks ?? ""}\nEND\n`],
+    ['*"get events -o jsonpath="*', kubectl.plexusEvents ?? "true"],
     ['*"get network-attachment-definitions.k8s.cni.cncf.io -o jsonpath"*', "printf ' blue green'"],
     ['*"get nodes "*', kubectl.nodes ?? "echo node-1"],
     ['*"get node "*', kubectl.getNode ?? "echo node/node-1"],
@@ -174,24 +182,114 @@ test.each([
   expect(doctor).toMatchObject({ exitCode: 1, stderr: "" });
 });
 
-test("explain says what pod, events and definitions say to those who may not run plexusctl", async () => {
-  const mayNot = { mayExec: "no", podsOfNode: refused("list"), exec: refused("exec") } as const;
-  const { exitCode, stdout } = await run(["explain", "shop/web"], mayNot);
-  expect([exitCode, stdout.split("\n")]).toEqual([
+const ofTenant = {
+  mayExec: "'no - no policy matched'",
+  podsOfNode: refused("list"),
+  exec: refused("exec"),
+} as const;
+const statusOf = (...interfaces: string[]): string =>
+  formatNetworkStatus(
+    interfaces.map((name) => ({
+      name: "n",
+      interface: name,
+      ips: ["10.0.0.2"],
+      default: false,
+      dns: {},
+    })),
+  );
+const events = (...lines: string[]): string => `cat <<'END'\n${lines.join("\n")}\nEND\n`;
+const added = "2026-01-02T00:00:02Z Normal AddedInterface: Add net1";
+const warned = "2026-01-02T00:00:01Z Warning NoNetworkFound: there is no red";
+
+test.each<[what: string, kubectl: Kubectl, exitCode: number, lines: readonly string[]]>([
+  [
+    "everything is attached",
+    {
+      networks: '[\n  { "name": "red" }\n]',
+      networkStatus: statusOf("eth0", "net1"),
+      plexusEvents: events(added, warned),
+    },
     0,
     [
-      "pod shop/web on node-1: Pending",
-      "definitions in namespace shop: blue green",
-      "Plexus's events of the last hour:",
+      "pod shop/web on node-1: Running",
+      'asks for: [ { "name": "red" } ]',
+      "has: eth0 net1",
       "- NoNetworkFound: there is no red",
+      "- AddedInterface: Add net1",
+    ],
+  ],
+  [
+    "it asks for nothing",
+    { plexusEvents: events(warned) },
+    0,
+    [
+      "pod shop/web on node-1: Running",
+      "has: no network-status",
+      "- NoNetworkFound: there is no red",
+    ],
+  ],
+  [
+    "it is not attached",
+    { phase: "Pending", networks: "red", plexusEvents: events(warned) },
+    1,
+    [
+      "pod shop/web on node-1: Pending",
+      "asks for: red",
+      "has: no network-status",
+      "- NoNetworkFound: there is no red",
+      "definitions in namespace shop: blue green",
       "For more, ask for the right to create pods/exec in kube-system, or an administrator to run this command.",
     ],
-  ]);
-  const { exitCode: code, stderr } = await run(["explain", "shop/web", "-o", "json"], mayNot);
-  expect([code, stderr]).toEqual([
+  ],
+  [
+    "it lacks a network, and its events may not be listed",
+    { networks: "red, blue", networkStatus: statusOf("eth0", "net1"), plexusEvents: "exit 1" },
+    1,
+    [
+      "pod shop/web on node-1: Running",
+      "asks for: red, blue",
+      "has: eth0 net1",
+      "- you may not list events in namespace shop",
+      "definitions in namespace shop: blue green",
+      expect.stringMatching("^For more"),
+    ],
+  ],
+  [
+    "its last event is a warning",
+    {
+      networks: "red",
+      networkStatus: statusOf("eth0", "net1"),
+      plexusEvents: events(added.replace("02Z", "00Z"), warned),
+    },
+    1,
+    expect.arrayContaining(["- NoNetworkFound: there is no red"]),
+  ],
+  [
+    "its default network fails",
+    { phase: "Pending", plexusEvents: events(warned) },
+    1,
+    expect.anything(),
+  ],
+])("explain answers those who may not run plexusctl: %s", async (...row) => {
+  const [, kubectl, exitCode, lines] = row;
+  const { stdout, ...ended } = await run(["explain", "shop/web"], { ...ofTenant, ...kubectl });
+  expect(ended).toEqual({ exitCode, stderr: "" });
+  expect(stdout.split("\n")).toEqual(lines);
+});
+
+test("explain says in one line why those who may not run plexusctl get no answer", async () => {
+  const { exitCode, stderr } = await run(["explain", "shop/web", "-o", "json"], ofTenant);
+  expect([exitCode, stderr]).toEqual([
     2,
-    expect.stringContaining("you may not create pods/exec in kube-system"),
+    "kubectl plexus: -o json needs the right to create pods/exec in kube-system",
   ]);
+  const getPod =
+    "printf 'E1127 memcache.go:1] no list\\nE1127 memcache.go:1] no list\\nrefused\\nsee it\\n' >&2; exit 1";
+  expect(await run(["explain", "shop/web"], { getPod })).toEqual({
+    exitCode: 2,
+    stdout: "",
+    stderr: "kubectl plexus: refused see it",
+  });
 });
 
 test("fails for a pod without a node", async () => {

@@ -63,7 +63,8 @@ END
 *"get pods"*field-selector*) printf '${two} test ImagePullBackOff\\036' ;;
 *"get pods"*) echo '${states}' | with_run ;;
 *"get pod plexus-test-"*Scheduled*) echo 'no node has the device' ;;
-*"get pod web "*jsonpath=pod*) echo 'pod shop/web on node-2: Pending' ;;
+*"get pod web "*status.phase*) echo Pending ;;
+*"get pod web "*) ;;
 *"get pod plexus-test-"*) echo 'shop/web node-2' ;;
 *"-1 -c test"*"network-test probe"*) ${answers.probe ?? `echo '${probe(one, two)}' | with_run`} ;;
 *"network-test probe"*) echo '${probe(two, one)}' | with_run ;;
