@@ -84,7 +84,7 @@ static int confine(struct child *child)
 {
 	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return -1;
-	errno = ENOLCK;
+	errno = ENOSPC; /* there was no room for the lock file, or the disk is read-only */
 	bool is_noted = child->has_lock && straggler_note(DELEGATE_LOCK, getpid());
 	child->is_unnoted = child->attaches && !is_noted;
 	if (child->is_unnoted)

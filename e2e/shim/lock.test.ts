@@ -455,7 +455,7 @@ eachBuild("in a full or read-only state directory", (bench) => {
   });
 
   test.each([
-    ["file", 1, "No locks available"],
+    ["file", 1, "No space left on device"],
     ["content", 10, "No space left on device"],
   ])(
     "a plugin attaches only if its process can be noted in the lock file, and detaches in any case: no room for the %s",

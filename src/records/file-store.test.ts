@@ -545,7 +545,7 @@ test("quarantine() fails if it cannot rename the file", async () => {
   const store = await storeWithRecord();
   await truncate(fileOf(), 40);
   await mkdir(`${fileOf()}.damaged`);
-  await expect(store.quarantine(key)).rejects.toThrow();
+  await expect(store.quarantine(key)).rejects.toMatchObject({ code: 5, reason: "StateUnwritable" });
 });
 
 test("create() leaves no file and no open descriptor if it cannot write", async () => {

@@ -193,7 +193,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     this.#checkOwn(key);
     this.#pods.remove(key);
     this.#open.release(record);
-    renameIfPresent(record, damagedFileName(record));
+    await attempt(`rename ${record}`, async () => renameIfPresent(record, damagedFileName(record)));
   }
 
   async hasPod(pod: PodName): Promise<boolean> {

@@ -89,6 +89,17 @@ test.each([
 });
 
 test.each([
+  [28, "StateUnwritable"],
+  [122, "StateUnwritable"],
+  [30, "StateUnwritable"],
+  [5, "IoFailure"],
+])("delegateFailure() of errno %d of the disk has code 5 and the reason %s", (errno, reason) => {
+  const message =
+    "cannot note the plugin's process in /var/lib/plexus/c1.lock: No space left on device";
+  expect(failure(ended("failed", errno, message))).toMatchObject({ code: 5, reason, message });
+});
+
+test.each([
   ["an error object", { code: 7, msg: " ".repeat(200_000), details: `a${" ".repeat(200_000)}b` }],
   ["no error object", `x${" ".repeat(200_000)}`],
   ["more text than a result may have", `{"code":7,"msg":"${" ".repeat(400_000)}"}`],

@@ -81,7 +81,12 @@ function delegateError(
 }
 
 /** Errors about a plugin, which did not give them. */
-const notExecuted: ReadonlySet<Reason | undefined> = new Set(["PluginMissing", "PluginRefused"]);
+const notExecuted: ReadonlySet<Reason | undefined> = new Set([
+  "PluginMissing",
+  "PluginRefused",
+  "StateUnwritable",
+  "IoFailure",
+]);
 
 /**
  * containerd treats a DEL error with these words as "already gone" and forgets the pod. Plexus
@@ -97,8 +102,9 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   if (outcome.outcome === "exited" && outcome.stdout.trim() !== "") {
     return decodeErrorOutput(outcome.stdout);
   }
-  const reason = endings[outcome.outcome];
-  const code = CniErrorCode.Internal;
+  const ofDisk = outcome.outcome === "failed" ? diskErrors.get(outcome.code) : undefined;
+  const reason = ofDisk ?? endings[outcome.outcome];
+  const code = ofDisk === undefined ? CniErrorCode.Internal : CniErrorCode.IoFailure;
   const ending = describeEnding(outcome, call);
   if (notExecuted.has(reason)) return omitUndefined({ code, reason, message: ending });
   const stderr = oneLine(outcome.stderr);
@@ -114,6 +120,17 @@ const endings: Readonly<Partial<Record<DelegateOutcome["outcome"], Reason>>> = {
   refused: "PluginRefused",
   failed: "Internal",
 };
+
+/**
+ * The errors of a disk on which the shim cannot note a plugin's process, or from which it cannot be
+ * executed, by errno: a full one, a quota, one that is read-only, and one that fails.
+ */
+const diskErrors: ReadonlyMap<number, Reason> = new Map([
+  [28, "StateUnwritable"],
+  [122, "StateUnwritable"],
+  [30, "StateUnwritable"],
+  [5, "IoFailure"],
+]);
 
 function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
   switch (outcome.outcome) {

@@ -92,7 +92,7 @@ export interface RecordWriter {
   finish(sandbox: RecordKey | RecordedSandbox): Promise<void>;
   /**
    * Renames unusable record and plan, if any, so that they are ignored but can be examined.
-   * @throws CniError 11 when there is a usable record: another process has written it meanwhile
+   * @throws CniError 5 when they cannot be renamed, 11 when there is a usable record: another process has written it meanwhile
    */
   quarantine(key: RecordKey): Promise<void>;
 }

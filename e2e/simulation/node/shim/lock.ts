@@ -53,7 +53,7 @@ export function stragglerNote(
   group: ProcessGroup | undefined,
 ): NodeJS.ErrnoException | undefined {
   const { lock } = call;
-  if (lock === undefined) return group && Object.assign(new Error(), { code: "ENOLCK" });
+  if (lock === undefined) return group && Object.assign(new Error(), { code: "ENOSPC" });
   lock.group = undefined;
   try {
     if (group === undefined) makeEmpty(call.lockFile);
