@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { beforeAll, expect, test } from "vitest";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
@@ -13,6 +13,7 @@ import {
 } from "#daemon/config/testing/manifests.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
+import { codeBlocks } from "../support/markdown.ts";
 import { agentOverlay, byName, distributions, expectSameNames, kustomize } from "./kustomize.ts";
 
 beforeAll(async () => {
@@ -77,6 +78,18 @@ test("overlay metrics adds the port and the token Secret that the PodMonitor use
   expect(text).toContain('"name":"plexus-metrics-reader"');
   const secrets = Object.keys(byName(all)).filter((name) => name.startsWith("Secret/"));
   expect(secrets).toEqual(["Secret/plexus-metrics-reader"]);
+});
+
+test("docs/operations/metrics.md has Prometheus verify the certificate of a Secret", async () => {
+  const page = readFileSync(`${root}docs/operations/metrics.md`, "utf8");
+  const blocks = codeBlocks(page).filter(({ info }) => info === "yaml kustomize");
+  mkdirSync(`${root}dist/verified`, { recursive: true });
+  writeFileSync(`${root}dist/verified/kustomization.yaml`, blocks[0]?.text ?? "");
+  const made = byName(await kustomize("../dist/verified"));
+  const ca = { secret: { name: "plexus-metrics-tls", key: "ca.crt" } };
+  expect(made["PodMonitor/plexus"]?.spec).toMatchObject({
+    podMetricsEndpoints: [{ tlsConfig: { serverName: "plexus-metrics", ca } }],
+  });
 });
 
 test.each(distributions)(
