@@ -738,6 +738,9 @@ test("uninstall copies the primary's configuration from --primary-dir to the con
   expect(await readFile(copy, "utf8")).toBe(primary);
   // Of a node that joins meanwhile, nothing else would ever copy it there.
   await rm(copy);
+  await rename(node.at("private/10-flannel.conflist"), node.at("10-flannel.conflist"));
+  expect((await uninstall()).err).toContain("no usable configuration of a primary CNI");
+  await rename(node.at("10-flannel.conflist"), node.at("private/10-flannel.conflist"));
   expect((await uninstall("--force")).out).toMatch(/: restored\nnothing of Plexus is in /);
   expect(await readFile(copy, "utf8")).toBe(primary);
 });

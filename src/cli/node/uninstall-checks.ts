@@ -124,12 +124,15 @@ export async function otherListProblems(cniConfDir: string, view: HostView): Pro
   });
 }
 
-/** The file that the container runtime uses next, or why there is none; neither without Plexus. */
+/**
+ * The file that the container runtime uses next, or why there is none; neither without Plexus, unless
+ * the file has to be copied: on a node that joins, the primary CNI may write it later.
+ */
 export async function findPrimaryAfterUninstall(
   paths: UninstallPaths,
   { view, isCallable }: { readonly view: HostView; readonly isCallable: boolean },
 ): Promise<Partial<Record<"file" | "warning" | "problem", string>>> {
   const binDirs = [paths.binDir, ...(await listedPluginDirs(paths.pluginDirsFile))];
   const next = await findHandBackTarget(paths, { binDirs, files: new HostConfFiles(view) });
-  return "file" in next || isCallable ? next : {};
+  return "file" in next || isCallable || paths.primaryDir !== paths.cniConfDir ? next : {};
 }
