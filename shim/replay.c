@@ -6,6 +6,7 @@
 #include "shim.h"
 
 #define PLAN_CAP (64u << 20)
+#define RESULT_CAP (4u << 20)
 #define FAILURE_MAX 300  /* bytes of a delegate's output that an error repeats */
 #define MODE 0600
 #define MODE_OF_DEL 01600 /* of a record whose DEL has begun: no chmod -R of a directory makes it */
@@ -328,20 +329,25 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 	return code;
 }
 
-/* Removes what libcni keeps of the call's container in a directory of results, whose path has Multus's directory. */
+/* Removes what libcni keeps of the call's container in a directory of results, whose path has Multus's directory. The name
+ * NETWORK-ID-INTERFACE of another container's file may contain this one's ID, so the content has to name it. */
 static void results_clean(const struct call *call, const char *format)
 {
-	char results[PATH_SIZE], path[PATH_SIZE], part[NAME_MAX + 1];
+	char results[PATH_SIZE], path[PATH_SIZE], part[NAME_MAX + 1], own[NAME_MAX + 1];
+	struct buf content = { 0 };
 	print(results, sizeof results, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR));
 	print(part, sizeof part, "-%s-", call->container_id);
+	print(own, sizeof own, "\"containerId\":\"%s\"", call->container_id);
 	DIR *dir = opendir(results);
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		print(path, sizeof path, "%s/%s", results, entry->d_name);
-		if (strstr(entry->d_name, part))
+		content.len = 0;
+		if (strstr(entry->d_name, part) && !read_file(path, &content, RESULT_CAP) && strstr(content.data, own))
 			unlink(path);
 	}
 	if (dir)
 		closedir(dir);
+	buf_free(&content);
 }
 
 /* Removes what Multus keeps of the call's container once plexusd, which can only read it, has made a record of it. The

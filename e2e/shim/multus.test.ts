@@ -19,7 +19,7 @@ class MultusNode {
     for (const results of [this.#dir, this.#stateDir]) {
       mkdirSync(join(results, "results"), { recursive: true });
     }
-    for (const name of all) writeFileSync(join(this.#stateDir, name), "");
+    for (const name of all) writeFileSync(join(this.#stateDir, name), contentOf(name));
   }
 
   get files(): string[] {
@@ -49,7 +49,16 @@ class MultusNode {
   }
 }
 
-const others = ["multus/c2", "multus/results/a-c2-net1", "results/multus-cni-network-c2-eth0"];
+/** As libcni writes it. The ID of the container `x-c1-y` contains another one's. */
+function contentOf(name: string): string {
+  const containerId = ["x-c1-y", "c2"].find((id) => name.includes(id)) ?? "c1";
+  return JSON.stringify({ kind: "cniCacheV1", containerId, config: "e30=", result: {} });
+}
+
+const others = [
+  ...["multus/c2", "multus/results/a-c2-net1", "multus/results/a-x-c1-y-net1"],
+  ...["results/multus-cni-network-c2-eth0", "results/multus-cni-network-x-c1-y-eth0"],
+];
 const own = ["c1", "results/a-c1-net1", "results/main-c1-eth0"].map((name) => `multus/${name}`);
 const all = [...others, ...own, "results/multus-cni-network-c1-eth0"].sort();
 

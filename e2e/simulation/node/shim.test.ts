@@ -195,13 +195,17 @@ test("a DEL removes Multus's files of its container once there is a record or a 
   const dir = "/var/lib/cni/multus";
   const runtime = "/var/lib/cni/results";
   for (const path of [dir, `${dir}/results`]) disk.mkdir(path);
-  for (const name of ["c1", "c2", "results/n-c1-eth0", "results/n-c2-eth0"])
-    disk.writeFile(`${dir}/${name}`, "{}");
-  for (const name of ["m-c1-eth0", "m-c2-eth0"]) disk.writeFile(`${runtime}/${name}`, "{}");
+  const files = ["c1", "c2", "results/n-c1-eth0", "results/n-c2-eth0", "results/n-c2-c1-eth0"];
+  const write = (path: string): void => {
+    const containerId = path.includes("c2") ? "c2" : "c1";
+    disk.writeFile(path, JSON.stringify({ containerId }));
+  };
+  for (const name of files) write(`${dir}/${name}`);
+  for (const name of ["m-c1-eth0", "m-c2-eth0"]) write(`${runtime}/${name}`);
   lab.listen(serveOk);
   const names = (): string[] =>
     [dir, `${dir}/results`, runtime].flatMap((path) => disk.list(path).map(([name]) => name));
-  const others = ["c2", "m-c2-eth0", "n-c2-eth0", "results"];
+  const others = ["c2", "m-c2-eth0", "n-c2-c1-eth0", "n-c2-eth0", "results"];
   await lab.run(() => lab.call(del));
   expect(names().toSorted()).toEqual(["c1", "m-c1-eth0", "n-c1-eth0", ...others].sort());
   lab.writePlan(["x"]);

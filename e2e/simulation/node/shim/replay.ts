@@ -239,7 +239,8 @@ export function multusClean(call: ShimCall): void {
       const names = disk.list(dir).map(([name]) => name);
       return names
         .filter((name) => name.includes(`-${call.containerId}-`))
-        .map((name) => `${dir}/${name}`);
+        .map((name) => `${dir}/${name}`)
+        .filter((path) => disk.readFile(path).includes(`"containerId":"${call.containerId}"`));
     });
   for (const each of [...own, path]) {
     try {
