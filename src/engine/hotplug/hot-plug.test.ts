@@ -613,10 +613,30 @@ test("hotPlug() continues after any write of the record that failed, also if the
   }
 });
 
+test.each<[string, (pod: HotPlugLab) => Promise<unknown>]>([
+  [
+    "a container that Plexus does not know",
+    async ({ lab }) => {
+      for (const name of ["eth0", "net1"]) lab.kernel.setMac(netns, name, "02:00:00:00:00:99");
+    },
+  ],
+  [
+    "a later sandbox",
+    ({ lab }) => lab.add({ env: { CNI_CONTAINERID: "c2", PLEXUS_LINKS: "lo/" } }),
+  ],
+])("hotPlug() changes nothing in the namespace of %s at the same path", async (_, useAgain) => {
+  const pod = await hotPlugLab("a");
+  await useAgain(pod);
+  pod.lab.plugins.calls.length = 0;
+  expect(await pod.edit("b")).toMatchObject({ state: "waiting" });
+  expect(pod.lab.plugins.log()).toEqual([]);
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a"]);
+});
+
 test("an interrupted hot-plug operation does not make the sandbox a leftover", async () => {
   const pod = await hotPlugLab("a", {}, { leftoverDuty: "daemon" });
-  // The plugin's ADD, after its executable was looked up and the routes were read.
-  pod.hosts.goesAt = 5;
+  // The plugin's ADD, after its executable was looked up, the path was checked, and routes read.
+  pod.hosts.goesAt = 7;
   expect(await pod.edit("a,b")).toMatchObject({ state: "failed" });
   expect((await pod.attachments()).at(-1)).toMatchObject({ state: "attempted" });
   pod.lab.advance(3_600_000);

@@ -3,10 +3,15 @@ import { type CallContext, callContext, callTools } from "#engine/call/call-cont
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { EngineConfig } from "#engine/config.ts";
+import { isNetnsOf } from "#engine/del/chain/netns.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { recordsOf } from "#engine/ports/records.ts";
-import type { SandboxHost, SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
+import {
+  type SandboxHost,
+  type SandboxHosts,
+  SandboxUnavailableError,
+} from "#engine/ports/sandbox-hosts.ts";
 import {
   type AttachmentRecord,
   byAge,
@@ -101,6 +106,7 @@ export class RunningSandboxes {
     const call = { config, logger, netnsState: "ok", links } as const;
     const ctx = callContext(this.#deps, tools, call);
     try {
+      if (!(await isNetnsOf(ctx, record))) throw notOwn(netns);
       const runtimePath = this.#paths.peek(listName) ?? [];
       const key = { containerId, ifName };
       return await step(ctx, { key, links, path, runtimePath, locks: this.locks });
@@ -108,6 +114,12 @@ export class RunningSandboxes {
       tools.delegates.recordMetrics(this.#deps.metrics);
     }
   }
+}
+
+/** The error for a path that may lead to another container by now. */
+function notOwn(netns: string): SandboxUnavailableError {
+  const message = `nothing proves that ${netns} still is the network namespace of this sandbox`;
+  return new SandboxUnavailableError("gone", message);
 }
 
 /**

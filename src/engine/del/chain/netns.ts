@@ -88,19 +88,26 @@ async function isOfAnother(
 
 /**
  * The CNI_NETNS for detaching a sandbox that is not the call's: "" when its namespace is gone, or
- * its path may now be that of another one. The kernel uses a process ID again, and a runtime a path:
+ * its path may now be that of another one. The kernel uses a process ID again.
+ */
+export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
+  if (isOfProcess(record) || (await namespaceIsGone(ctx, record))) return "";
+  return (await isNetnsOf(ctx, record)) ? record.netns : "";
+}
+
+/**
+ * Whether the namespace at a sandbox's path is certainly the sandbox's. A runtime uses a path again:
  * after a reboot, or as soon as the namespace is removed. A container that Plexus does not know may
  * have it, so an interface with the recorded name and MAC address has to be there. That is not
  * enough, because ipvlan and VLAN interfaces have the address of their parent.
  */
-export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
+export async function isNetnsOf(ctx: CallContext, record: AttachmentRecord): Promise<boolean> {
   const { netns } = record;
-  if (isOfProcess(record) || (await namespaceIsGone(ctx, record))) return "";
-  if (isMadeOnce(netns)) return netns;
+  if (isMadeOnce(netns)) return true;
   const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
   const left = attachmentsToDetach(record, ctx.deps.bootId());
   const isThere = left.some((each) => isPresent(each, links));
-  return isThere && !(await isOfAnother(ctx, record, record)) ? netns : "";
+  return isThere && !(await isOfAnother(ctx, record, record));
 }
 
 /** Whether there is certainly no namespace at the path anymore. */
