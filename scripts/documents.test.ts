@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -35,4 +35,19 @@ test.each([
   ["[c](#heading)", "#heading"],
 ])("a page may not have %j", (page, problem) => {
   expect(problemsOf(page)).toEqual([`page.md: ${problem}`]);
+});
+
+test("the symptoms quote messages as the code has them", () => {
+  const root = join(import.meta.dirname, "..");
+  const read = (path: string): string => readFileSync(join(root, path), "utf8");
+  const code = globSync(["src/**/*.ts", "shim/*.c"], { cwd: root })
+    .filter((path) => !path.endsWith(".test.ts"))
+    .map((path) => read(path).replaceAll(/["`]\s*\+?\s*["`]/g, ""))
+    .join("\n")
+    .toLowerCase();
+  const rows = read("docs/operations/troubleshooting.md").match(/^\| … with `.*?\|/gm) ?? [];
+  const messages = rows.flatMap((row) => row.match(/(?<=`)[a-z][^`]+(?=`)/gi) ?? []);
+  expect(messages.length).toBeGreaterThan(8);
+  const pieces = messages.flatMap((text) => text.split(/…|\/\S+/)).map((text) => text.trim());
+  expect(pieces.filter((piece) => !code.includes(piece.toLowerCase()))).toEqual([]);
 });
