@@ -26,7 +26,7 @@ that install-plugins installed stay. Where nothing of Plexus is, it removes noth
 it can be repeated. State without the executables is an error, and a --state-dir without state.`,
   flags: {
     check: switchFlag("only check whether the node could be handed back; plexusd may run"),
-    force: switchFlag("even if sandboxes are attached or there is no usable primary CNI"),
+    force: switchFlag("even if a check fails, except that plexusd runs; what sandboxes hold leaks"),
     "cni-conf-dir": textFlag(
       "DIR",
       "the container runtime's configurations",
