@@ -285,12 +285,11 @@ export class Runtime implements RuntimeSandboxes {
     const { id, pod, netns } = sandbox;
     const isThere = world().kernel.hasNamespace(netns);
     const { client } = this.#options;
-    const args = [
-      `K8S_POD_NAME=${pod.name}`,
-      ...(client === "podman" ? [] : [`K8S_POD_NAMESPACE=${pod.namespace}`]),
-      `K8S_POD_INFRA_CONTAINER_ID=${id}`,
-      ...(client === "podman" ? [] : [`K8S_POD_UID=${pod.uid}`]),
+    const ofPod = [
+      ...[`K8S_POD_NAMESPACE=${pod.namespace}`, `K8S_POD_INFRA_CONTAINER_ID=${id}`],
+      `K8S_POD_UID=${pod.uid}`,
     ];
+    const args = [`K8S_POD_NAME=${pod.name}`, ...(client === "podman" ? [] : ofPod)];
     return {
       ...common,
       CNI_CONTAINERID: id,

@@ -199,6 +199,17 @@ test.each<[string, (lab: EngineLab) => unknown, string[]]>([
     ["kept"],
   ],
   [
+    "of podman that is the pod of a manifest, in the list of the pods that CRI-O lists",
+    async (lab) => {
+      const pod = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=kept";
+      const CNI_ARGS = `IgnoreUnknown=1;${pod};K8S_POD_INFRA_CONTAINER_ID=kept`;
+      const env = { CNI_CONTAINERID: "kept", CNI_NETNS: "/run/netns/kept", CNI_ARGS };
+      await lab.del({ env });
+      expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
+    },
+    ["kept"],
+  ],
+  [
     "of which another one is attached while a stopped process collects",
     (lab) => {
       const { record, plan } = lab.records.writes.findLast(isOfKept)!;

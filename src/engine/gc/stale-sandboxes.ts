@@ -26,8 +26,8 @@ interface GcScope {
  * may use the node with other lists, or with this one: CRI-O collects every list of its directory
  * and lists no container in those that only podman uses. A sandbox that is not listed is stale if
  * one of these holds:
- * - A call of this list made it, and the runtime lists another sandbox of the list. Both are pods,
- *   as CRI-O's are, or neither is, as podman's.
+ * - A call of this list made it, and the runtime lists another sandbox of the list, of the same
+ *   kind: CRI-O's and podman's are of different kinds.
  * - Nothing is at the path of its namespace, and a call of this list made it, or its list is not
  *   known: the record is damaged, or of an earlier release.
  */
@@ -40,11 +40,11 @@ export async function staleSandboxes(
   const isListed = ({ containerId }: RecordKey): boolean =>
     listed.has(containerId) || attachedSince.has(containerId);
   const ofCaller = records.filter((each) => isOwn(each) && listed.has(each.containerId));
-  const callerHas = new Set(ofCaller.map(isPod));
+  const callerHas = new Set(ofCaller.map(kindOf));
   const stale = new Set<string>();
   for (const record of records) {
     if (isListed(record) || !(isOwn(record) || record.listName === undefined)) continue;
-    const isKnown = isOwn(record) && callerHas.has(isPod(record));
+    const isKnown = isOwn(record) && callerHas.has(kindOf(record));
     if (isKnown || (await isCertainlyOver(ctx, record, notListed)))
       stale.add(recordFileName(record));
   }
@@ -55,8 +55,14 @@ export async function staleSandboxes(
   return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
 }
 
-function isPod({ pod }: AttachmentRecord): boolean {
-  return pod !== undefined;
+/**
+ * What tells the sandboxes of runtimes apart: whether they are pods, and whether CNI_ARGS names the
+ * pod's sandbox. The runtimes of Kubernetes always do that. podman does not, although its container
+ * may be the pod of a manifest, or have a pod's name by the caller's CNI_ARGS.
+ */
+function kindOf({ containerId, pod, attachments: [first] }: AttachmentRecord): string {
+  const sandbox = new Map(first?.cniArgs).get("K8S_POD_INFRA_CONTAINER_ID");
+  return `${pod !== undefined} ${sandbox === containerId}`;
 }
 
 /** False without a usable plan: nothing says where the namespace is. */
