@@ -86,6 +86,7 @@ test.for(aliases)(
     const path = await alias(node);
     for (const containerId of ["first", "unknown"])
       expect(await call("DEL", containerId, path)).toMatchObject({ exitCode: 0 });
+    expect(errorOf(await call("ADD", "second", path))).toMatchObject({ code: 103 });
     expect(await call("CHECK", "second")).toMatchObject({ exitCode: 0 });
     expect(await call("DEL", "second", path)).toMatchObject({ exitCode: 0 });
     expect(await node.lab.run("ip", "-n", name, "-br", "link")).not.toContain("eth0");

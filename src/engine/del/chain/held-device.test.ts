@@ -72,6 +72,27 @@ test("del() that is late leaves a device that another pod has now, also without 
   expect(lab.plugins.log()).toEqual(released);
 });
 
+test("del() that is repeated leaves a device to the pod that has the namespace now, by another spelling of its path", async () => {
+  const lab = labWithVf();
+  const [path, alias] = ["/run/netns/web", "/run//netns/web"];
+  const at = (id: string, CNI_NETNS: string) => ({
+    ...callOf(id),
+    env: { CNI_CONTAINERID: id, CNI_NETNS },
+  });
+  lab.kernel.addNamespace(path);
+  await lab.add(at("c1", path));
+  lab.plugins.script("portmap DEL", failed(5, "busy"));
+  expect(await lab.del(at("c1", path))).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("portmap DEL");
+  lab.kernel.addNamespace(path);
+  lab.kernel.linkNamespace(path, alias);
+  expect(await lab.add(at("c2", alias))).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(at("c1", path))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(released.slice(0, 2));
+  expect(lab.kernel.linkNames(path)).toEqual(["eth0", "net1"]);
+});
+
 test("del() that leaves a device to another pod fails while its address cannot be released", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));
