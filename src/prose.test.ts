@@ -1,3 +1,6 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { proseProblems } from "../scripts/prose/problems.ts";
 
@@ -24,4 +27,20 @@ test.each([
   ["a.ts", `// ${line(30)}`, []],
 ])("proseProblems() finds long lines that can be wrapped (%#)", (path, text, expected) => {
   expect(proseProblems(path, text)).toEqual(expected);
+});
+
+test("messages and comments name sections of pages that exist", () => {
+  const cwd = join(import.meta.dirname, "..");
+  const flags = ["grep", "-ohE", 'docs/[a-z/-]+\\.md, "[^"]+"', "src", "shim", "deploy"];
+  const named = execFileSync("git", flags, { cwd, encoding: "utf8" });
+  const missing = named
+    .trimEnd()
+    .split("\n")
+    .filter((each) => {
+      const [path = "", heading] = each.replaceAll('"', "").split(", ");
+      const lines = readFileSync(join(cwd, path), "utf8").split("\n");
+      return !lines.some((line) => line.startsWith("#") && line.replace(/^#+ /, "") === heading);
+    });
+  expect(named).toContain('troubleshooting.md, "Leaked addresses"');
+  expect(missing).toEqual([]);
 });
