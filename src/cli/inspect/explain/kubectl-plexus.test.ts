@@ -277,6 +277,13 @@ test.each<[what: string, kubectl: Kubectl, exitCode: number, lines: readonly str
   expect(stdout.split("\n")).toEqual(lines);
 });
 
+test("explain prints nothing that acts on a terminal to those who may not run plexusctl [S-309]", async () => {
+  const kubectl = { networks: "r\u001b[2Jed é\u009b", plexusEvents: events(`${added} \u202e…`) };
+  const { stdout } = await run(["explain", "web"], { ...ofTenant, ...kubectl });
+  expect(stdout).toContain("asks for: r?[2Jed é?\n");
+  expect(stdout).toContain("- AddedInterface: Add net1 ?…\n");
+});
+
 test("explain says in one line why those who may not run plexusctl get no answer", async () => {
   const { exitCode, stderr } = await run(["explain", "shop/web", "-o", "json"], ofTenant);
   expect([exitCode, stderr]).toEqual([
