@@ -80,7 +80,7 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "an address that host-device leaves without a namespace is released",
     file: "src/engine/record/ipam.ts",
-    find: 'new Set(["host-device"])',
+    find: 'new Set(["accelerated-bridge", "host-device", "ib-sriov"])',
     replace: "new Set<string>()",
     properties: ["detached at once", "in the end"],
   },

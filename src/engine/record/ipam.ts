@@ -9,7 +9,7 @@ import { parseJsonText } from "#lib/parsing/json-text.ts";
  * e2e/netns/plugins/address-release.test.ts and e2e/sriov/links.test.ts check the other plugins of
  * the reference release.
  */
-const leavingAddresses = new Set(["host-device"]);
+const leavingAddresses = new Set(["accelerated-bridge", "host-device", "ib-sriov"]);
 
 /** A plugin's call to its IPAM plugin, if it has one (CNI 1.1.0 §4 "Plugin delegation"). */
 export function ipamCall(call: DelegateCall): DelegateCall | undefined {

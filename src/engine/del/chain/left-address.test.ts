@@ -9,15 +9,18 @@ function attached(type: string, ipam = "host-local"): Promise<EngineLab> {
   return attachedTo({ cniVersion: "1.0.0", name: "default-net", plugins });
 }
 
-test("del() without a namespace executes the IPAM plugin that host-device skips, with the same input", async () => {
-  const lab = await attached("host-device");
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-  const [, device, ipam] = lab.plugins.calls;
-  const ownCalls = ["tuning DEL eth0", "host-device DEL eth0"];
-  expect(lab.plugins.log()).toEqual([...ownCalls, "host-local DEL eth0"]);
-  expect(ipam).toMatchObject({ env: device?.env, stdin: device?.stdin });
-  expect(ipam?.env.CNI_NETNS).toBe("");
-});
+test.each(["host-device", "ib-sriov", "accelerated-bridge"])(
+  "del() without a namespace executes the IPAM plugin that %s skips, with the same input",
+  async (type) => {
+    const lab = await attached(type);
+    expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+    const [, device, ipam] = lab.plugins.calls;
+    const ownCalls = ["tuning DEL eth0", `${type} DEL eth0`];
+    expect(lab.plugins.log()).toEqual([...ownCalls, "host-local DEL eth0"]);
+    expect(ipam).toMatchObject({ env: device?.env, stdin: device?.stdin });
+    expect(ipam?.env.CNI_NETNS).toBe("");
+  },
+);
 
 test.each([
   ["bridge", "host-local", gone],
