@@ -13,7 +13,7 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "a failed ADD detaches what it attached",
     file: "src/engine/add/add.ts",
-    find: "await rollBack(ctx, record);",
+    find: "ctx.notes.notRolledBack = await rollBack(ctx, record);",
     replace: "await ctx.deps.records.finish(record.sandbox);",
     properties: ["detached at once"],
     scenario: "ADD net2/bandwidth:before delegate fail",

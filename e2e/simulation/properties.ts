@@ -1,8 +1,9 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { isMadeOnce } from "#engine/call/netns-path.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { CallTimes } from "./call-times.ts";
 import type { CallEnd, Sandbox } from "./node/runtime.ts";
-import { hasRecord, isRecorded, recordProblem } from "./recorded.ts";
+import { hasRecord, hasUnusableRecord, isRecorded, recordProblem } from "./recorded.ts";
 import type { Attached } from "./world/attached.ts";
 import type { Process } from "./world/schedule.ts";
 import { type Observer, world } from "./world/world.ts";
@@ -286,10 +287,13 @@ export class Properties implements Observer {
   #mustBeDetached(sandbox: Sandbox, watched: Watched): void {
     watched.isDetached = true;
     watched.hasAdd = false;
-    // The links of a lost plugin disappear with the namespace.
+    // The links of a lost plugin disappear with the namespace, as do those in one that may be the
+    // namespace of an unusable record.
+    const mayBeOthers = (netns: string): boolean => !isMadeOnce(netns) && hasUnusableRecord();
     const left = world()
       .kernel.attachedOf(sandbox.id)
-      .filter(({ kind, plugin }) => kind === "lease" || !this.lostPlugins.has(plugin));
+      .filter(({ kind, plugin }) => kind === "lease" || !this.lostPlugins.has(plugin))
+      .filter(({ kind, netns }) => kind !== "link" || !mayBeOthers(netns));
     if (left.length > 0)
       this.violate("detached at once", `${sandbox.id} still has ${JSON.stringify(left)}`);
     const [running] = [...watched.running, ...this.#earlierChildren(watched)];

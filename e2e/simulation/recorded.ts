@@ -39,6 +39,21 @@ export function isRecorded(containerId: string, made: readonly Attached[]): bool
   }
 }
 
+/** Whether there is a record that cannot be used, which may be of any sandbox. */
+export function hasUnusableRecord(): boolean {
+  const { disk } = world();
+  const isUnusable = (name: string): boolean => {
+    try {
+      decodePlan(disk.readFile(`${defaultPaths.stateDir}/${name}`));
+      return false;
+    } catch {
+      return true;
+    }
+  };
+  const names = disk.list(defaultPaths.stateDir).map(([name]) => name);
+  return names.some((name) => name.endsWith(".record") && isUnusable(name));
+}
+
 function recordPath(containerId: string): string {
   return `${defaultPaths.stateDir}/${recordFileName({ containerId, ifName: "eth0" })}`;
 }

@@ -59,7 +59,7 @@ export async function netnsForDel(
  * Whether another sandbox that may run is recorded with the namespace at the path, and with an
  * interface of the same name: one that was attached later, or any if nothing says that the namespace
  * was ever this sandbox's. In doubt it is: if its record cannot be used, or only it is of the
- * present boot, as after a reboot with a wrong date.
+ * present boot, as after a reboot with a wrong date. The interface then goes with the namespace.
  */
 async function isOfAnother(
   ctx: CallContext,
