@@ -85,6 +85,21 @@ eachBuild("a call to plexusd", (bench) => {
   });
 
   test.each([
+    ["ADD", false],
+    ["CHECK", false],
+    ["DEL", true],
+    ["GC", true],
+  ])("says when a %s started: %s", async (CNI_COMMAND, isSaid) => {
+    let names: string[] = [];
+    await bench().engine((engine) => {
+      names = engine.request.fields.map((field) => String(field).split("=")[0] ?? "");
+      engine.done();
+    });
+    expect(await bench().run({ env: { CNI_COMMAND } })).toMatchObject({ code: 0 });
+    expect(names.includes("PLEXUS_STARTED_US")).toBe(isSaid);
+  });
+
+  test.each([
     ["", undefined],
     ["a pod's namespace", "ok"],
     ["/proc/self/ns/net", "own"],

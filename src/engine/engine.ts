@@ -153,8 +153,7 @@ export class Engine {
       return await add(ctx, request, this.#locks);
     }
     if (request.command === "CHECK") return void (await check(ctx, request));
-    await del(ctx, request);
-    await this.#expectNoRecord(ctx, request);
+    if ((await del(ctx, request)) !== "late") await this.#expectNoRecord(ctx, request);
     return undefined;
   }
 

@@ -1,11 +1,14 @@
+import { existsSync } from "node:fs";
 import { rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { expect } from "vitest";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, chained } from "../../support/networks.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import type { PlexusNode } from "../../support/node/plexus-node.ts";
 import { test } from "../../support/node/test.ts";
+import { waitUntil } from "../../support/wait.ts";
 
 /** Makes the plugin `flaky` do what another one does. Its DEL fails as long as the returned file exists. */
 async function installFlaky({ lab, cniPath }: PlexusNode, type: string): Promise<string> {
@@ -177,4 +180,38 @@ test("a DEL removes its rules beside a link with the name of a record", async ({
   await pod.mustDel();
   expect(await rules()).not.toContain("10.90.0.");
   await rm(join(node.stateDir, "alien@eth0.record"));
+});
+
+test("a DEL that waited behind another one keeps what was attached since", async ({ node }) => {
+  node.defaultNetwork = bridge("default", 87, { type: "slow" });
+  const [hanging, isBegun] = [join(node.lab.dir, "hanging"), join(node.lab.dir, "begun")];
+  const wait = `[ "$CNI_COMMAND" = DEL ] && touch ${isBegun} && while [ -e ${hanging} ]; do sleep 0.05; done`;
+  const script = `#!/bin/sh\n${wait}\nexec ${node.cniPath.at(-1)}/bridge\n`;
+  await writeFile(join(node.lab.dir, "slow"), script, { mode: 0o755 });
+  const call = (
+    command: "ADD" | "DEL" | "CHECK",
+    netns: string,
+    CNI_NETNS = `/run/netns/${netns}`,
+  ) => node.start({ command, containerId: "again", conf: node.conf(), env: { CNI_NETNS } });
+  for (const [i, path] of ["/run/netns/earlier0", "", "/run/netns/later2"].entries()) {
+    const [earlier, later] = [`earlier${i}`, `later${i}`];
+    for (const each of [earlier, later]) await node.lab.addNetns(each);
+    expect(await call("ADD", earlier).outcome).toMatchObject({ exitCode: 0 });
+    await writeFile(hanging, "");
+    const del = call("DEL", earlier);
+    await waitUntil("its plugin runs", () => existsSync(isBegun) || undefined);
+    const repeated = call("DEL", earlier, path);
+    await setTimeout(300);
+    process.kill(repeated.pid, "SIGSTOP");
+    await rm(hanging);
+    expect(await del.outcome).toMatchObject({ exitCode: 0 });
+    expect(await call("ADD", later).outcome).toMatchObject({ exitCode: 0 });
+    process.kill(repeated.pid, "SIGCONT");
+    expect(await repeated.outcome).toMatchObject({ exitCode: 0 });
+    expect(await call("CHECK", later).outcome).toMatchObject({ exitCode: 0 });
+    expect(await node.lab.run("ls", "/var/lib/cni/networks/default")).toContain("10.87.");
+    expect(await call("DEL", later).outcome).toMatchObject({ exitCode: 0 });
+    expect(await node.lab.run("ls", node.stateDir)).not.toContain(".record");
+    await rm(isBegun);
+  }
 });

@@ -4,27 +4,36 @@ import { podIdentity } from "#engine/call/pod-identity.ts";
 import { netnsForDel } from "#engine/del/chain/netns.ts";
 import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import { detachRecord } from "./detach-record.ts";
+import { isLate } from "./late.ts";
 import { detachUnrecorded } from "./recovery/recover.ts";
 import { loadStored } from "./stored.ts";
 
 /**
  * DEL: detaches what the record says; does not look at the pod or at current definitions.
+ * One that is late leaves the sandbox that has been attached since.
  * @throws CniError when something could not be detached; it stays recorded and DEL can be repeated
  */
-export async function del(ctx: CallContext, request: DelRequest): Promise<void> {
+export async function del(ctx: CallContext, request: DelRequest): Promise<"detached" | "late"> {
   const { path, conf, cniArgs } = request;
   const { source } = ctx.deps;
   const stored = await ctx.trace.phase("record", () =>
     loadStored(() => ctx.deps.records.load(request)),
   );
   const record = stored.state === "usable" ? stored.value.record : undefined;
+  if (record !== undefined && isLate(ctx, record)) {
+    ctx.notes.hadNothing = true;
+    ctx.logger.debug({}, "the DEL is of a sandbox that is gone: it was attached again since");
+    return "late";
+  }
   const netns = await netnsForDel(ctx, request, record);
   if (stored.state === "usable") {
     await detachRecord(ctx, stored.value, { netns, path });
-    return withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs, source));
+    await withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs, source));
+    return "detached";
   }
   const { name: listName, cniVersion, runtimeConfig } = conf;
   const sandbox = { ...request, netns, listName, cniVersion, runtimeConfig };
   ctx.notes.hadNothing = !(await detachUnrecorded(ctx, sandbox, stored));
   await withdrawStatus(ctx.deps, podIdentity(cniArgs, source));
+  return "detached";
 }

@@ -33,7 +33,7 @@ function sessionRequest({
       .join("");
   if (command === "AGENT" && env.PLEXUS_AGENT !== undefined)
     variables.PLEXUS_AGENT = env.PLEXUS_AGENT;
-  if (command === "GC") variables.PLEXUS_STARTED_US = String(startedMs * 1000);
+  if (command === "GC" || command === "DEL") variables.PLEXUS_STARTED_US = String(startedMs * 1000);
   for (const name in env) if (name.startsWith("CNI_")) variables[name] = env[name] as string;
   return { env: variables, stdin };
 }

@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import { EngineLab } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
+
+/** A DEL that the engine gets 10 s after the ADD of the record with its name began. */
+interface Scene {
+  readonly what: string;
+  /** How long before the engine got it its shim had started. Absent = an earlier shim. */
+  readonly waitedMs?: number;
+  /** By how much the date was set since the ADD: before the DEL, or while that waited. */
+  readonly steppedMs?: number;
+  /** The boot ID that the engine reads now. */
+  readonly bootId?: string;
+  readonly isInterrupted?: true;
+  readonly isLate?: true;
+}
+
+test.each<Scene>([
+  { what: "was called before the ADD", waitedMs: 60_000, isLate: true },
+  { what: "was called after the ADD", waitedMs: 1000 },
+  { what: "has not waited, and the date was set back", waitedMs: 0, steppedMs: -60_000 },
+  { what: "has waited, and the date was set back", waitedMs: 1000, steppedMs: -60_000 },
+  {
+    what: "has waited, and the date was set forward meanwhile",
+    waitedMs: 61_000,
+    steppedMs: 60_000,
+  },
+  { what: "is a shim's that does not say when it was called" },
+  { what: "reads another boot ID", waitedMs: 60_000, bootId: "another" },
+  { what: "reads no boot ID", waitedMs: 60_000, bootId: "" },
+  { what: "was called before an ADD that did not end", waitedMs: 60_000, isInterrupted: true },
+])("a DEL that $what is late: $isLate", async (scene) => {
+  const { waitedMs, steppedMs = 0, bootId, isInterrupted, isLate = false } = scene;
+  const lab = new EngineLab();
+  if (bootId === "") lab.bootId = "";
+  if (isInterrupted)
+    for (const call of ["ptp ADD", "ptp DEL"]) lab.plugins.script(call, failed(11, "busy"));
+  expect(await lab.add()).toMatchObject({ exitCode: isInterrupted ? 1 : 0 });
+  lab.plugins.unscript("ptp DEL");
+  lab.plugins.calls.length = 0;
+  lab.advance(10_000);
+  lab.stepClock(steppedMs);
+  if (bootId !== undefined) lab.bootId = bootId;
+  const startedMs = waitedMs === undefined ? undefined : Date.parse(lab.now()) - waitedMs;
+  const env = startedMs && { PLEXUS_STARTED_US: String(startedMs * 1000) };
+  expect(await lab.del({ ...(env && { env }) })).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(lab.plugins.log()).toEqual(isLate ? [] : ["ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual(isLate ? ["c1@eth0"] : []);
+});
