@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   chmod,
   mkdir,
@@ -90,8 +92,10 @@ const busy = { firstFailedAt: failedAt, failedAt, attempts: 2, lastError: "busy"
 const bootId = await readBootId();
 const emptyPlan = { bootId, attempted: 0, steps: [] };
 
+/** Of a pod that a runtime of Kubernetes attached. */
 function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
   return {
+    listName: "cbr0",
     containerId: `c-${name}`,
     ifName: "eth0",
     netns: "/run/no-namespace-of-this-test",
@@ -106,7 +110,7 @@ function recordOf(name: string, networks: readonly string[]): AttachmentRecord {
       ifName: i === 0 ? "eth0" : `net${i}`,
       state: "attached",
       conf: { cniVersion: "1.0.0", name: network, plugins: [{ type: "flannel" }] },
-      cniArgs: [],
+      cniArgs: [["K8S_POD_INFRA_CONTAINER_ID", `c-${name}`]],
       capabilityArgs: {},
       searchPath: ["/opt/cni/bin"],
     })),
@@ -668,16 +672,76 @@ test("gc --forget requires a unique ID", async ({ node, store }) => {
   expect((await node.forget("c-web")).code).toBe(0);
 });
 
-test("uninstall waits for containers of podman, which only Plexus detaches", async ({
+/** Of podman: no CNI_ARGS name the sandbox. */
+function ofPodman({ pod: _, attachments, ...container }: AttachmentRecord): AttachmentRecord {
+  return { ...container, attachments: attachments.map((each) => ({ ...each, cniArgs: [] })) };
+}
+
+const attempted = (record: AttachmentRecord): AttachmentRecord => ({
+  ...record,
+  attachments: record.attachments.map((each) => ({ ...each, state: "attempted" })),
+});
+
+test.for<[string, AttachmentRecord, RegExp]>([
+  ["a container of podman", ofPodman(recordOf("db", ["cbr0"])), /Plexus: 1 \(c-db\); .*containers/],
+  [
+    "a container of podman whose DEL failed",
+    ofPodman({ ...recordOf("db", ["cbr0"]), teardown: busy }),
+    /not be detached: 1 \(c-db\); c-db: its teardown failed 2 times/,
+  ],
+  [
+    "a pod of a manifest, which podman attached",
+    { ...ofPodman(recordOf("db", ["cbr0"])), pod: { namespace: "default", name: "db", uid: "u" } },
+    /Plexus: 1 \(default\/db\)/,
+  ],
+  [
+    "a pod with only the default network whose DEL failed",
+    { ...recordOf("web", ["cbr0"]), teardown: busy },
+    /not be detached: 1 \(default\/web\); default\/web: its teardown failed 2 times/,
+  ],
+  [
+    "a pod with only the default network whose ADD did not end",
+    attempted(recordOf("web", ["cbr0"])),
+    /not be detached: 1 \(default\/web\); .* did not end/,
+  ],
+  [
+    "a pod that has chosen another default network",
+    recordOf("web", ["blue"]),
+    /Plexus: 1 \(default\/web\)/,
+  ],
+  [
+    "a pod that another list attached",
+    { ...recordOf("web", ["cbr0"]), listName: "plexus" },
+    /Plexus: 1 \(default\/web\)/,
+  ],
+])(
+  "uninstall waits for %s, which the primary CNI may never detach",
+  async ([, record, reason], { node, store }) => {
+    await store.create(record, emptyPlan);
+    const { code, err } = await node.uninstall();
+    expect([code, err]).toEqual([1, expect.stringMatching(reason)]);
+    expect(await readdir(node.at("net.d"))).toContain("00-plexus.conflist");
+    await store.finish(record);
+    expect((await node.uninstall()).code).toBe(0);
+  },
+);
+
+test("uninstall --check leaves out a pod with only the default network that a call detaches now", async ({
   node,
   store,
 }) => {
-  const { pod: _, ...container } = recordOf("db", ["front"]);
-  await store.create(container, emptyPlan);
-  const { code, err } = await node.uninstall();
-  expect([code, err]).toEqual([1, expect.stringMatching(/Plexus: 1 \(c-db\); .*containers/)]);
-  await store.finish(container);
-  expect((await node.uninstall()).code).toBe(0);
+  await store.create({ ...recordOf("web", ["cbr0"]), teardown: busy }, emptyPlan);
+  const daemon = createServer();
+  await new Promise<void>((resolve) => daemon.listen(node.at("run/plexus.sock"), resolve));
+  const refusal = { code: 1, err: expect.stringContaining("not be detached: 1 (default/web)") };
+  expect(await node.uninstall("--check")).toMatchObject(refusal);
+  const call = spawn("flock", [node.at("state/c-web.lock"), "-c", "echo locked; read _"]);
+  await once(call.stdout, "data");
+  expect(await node.uninstall("--check")).toMatchObject({ code: 0, err: "" });
+  await new Promise((resolve) => daemon.close(resolve));
+  expect(await node.uninstall()).toMatchObject(refusal);
+  call.stdin.end();
+  await once(call, "exit");
 });
 
 test("uninstall leaves sandboxes with only the default network to the primary CNI, unless CRI-O runs", async ({
@@ -785,6 +849,7 @@ test("uninstall warns of plugins that it cannot see, such as k3s's", async ({ no
     await findPrimaryAfterUninstall(node.paths, { view: viewOf([node.at("")]), isCallable: true }),
   ).toEqual({
     file: "10-flannel.conflist",
+    name: "cbr0",
     warning: expect.stringContaining("cannot see whether these plugins are there: flannel"),
   });
   expect(

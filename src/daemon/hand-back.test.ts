@@ -6,6 +6,7 @@ import { makeNode } from "#daemon/cni-conf/testing/node.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
+import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
@@ -22,10 +23,32 @@ const nothing: Listed = { records: [], damaged: [] };
 function attached(...networks: readonly string[][]): Listed {
   const records = networks.map((names, n) => ({
     containerId: `c-${n}`,
+    listName: "k8s",
     pod: { namespace: "default", name: `pod-${n}` },
-    attachments: names.map((_, i) => ({ isDefault: i === 0 })),
+    attachments: names.map((name, i) => ({
+      isDefault: i === 0,
+      state: "attached",
+      conf: { name },
+      cniArgs: [["K8S_POD_INFRA_CONTAINER_ID", `c-${n}`]],
+    })),
   }));
   return { records: records as never, damaged: [] };
+}
+
+/** A record of a pod with the primary's network only, changed. */
+function changed(changes: Partial<AttachmentRecord>): Listed {
+  const { records, damaged } = attached(["k8s"]);
+  return { records: records.map((record) => ({ ...record, ...changes })), damaged };
+}
+
+/** One of podman or nerdctl: no CNI_ARGS name the sandbox. */
+function ofPodman(...names: string[]): Listed {
+  const { records, damaged } = attached(names);
+  const withoutArgs = records.map((record) => ({
+    ...record,
+    attachments: record.attachments.map((each) => ({ ...each, cniArgs: [] })),
+  }));
+  return { records: withoutArgs, damaged };
 }
 
 /** A node that plexusd serves, and that it hands back with these records. */
@@ -86,6 +109,30 @@ test("handBackNode() removes an agent's copy of Plexus's file, which pods would 
   expect(await readdir(conf)).toEqual(["10-calico.conflist", "87-podman.conflist"]);
 });
 
+test.for<[string, Listed]>([
+  ["a container of podman", ofPodman("k8s")],
+  ["a container of podman with several networks", ofPodman("k8s", "red")],
+  ["a pod whose DEL failed", changed({ teardown: begunTeardown("2026-01-01T00:00:00.000Z") })],
+  [
+    "a pod whose ADD did not end",
+    changed({
+      attachments: attached(["k8s"]).records.flatMap(({ attachments }) =>
+        attachments.map((each) => ({ ...each, state: "attempted" as const })),
+      ),
+    }),
+  ],
+])(
+  "handBackNode() keeps the record of %s, which the primary CNI may never detach",
+  async ([, listed]) => {
+    const { handBack, events, finished, conf } = await makeServedNode();
+    const { records } = attached([], ["k8s"]);
+    await handBack({ records: [...listed.records, ...records.slice(1)], damaged: [] });
+    expect(events).toEqual([handedBack]);
+    expect(await readdir(conf)).toEqual(["10-calico.conflist"]);
+    expect(finished).toEqual(["c-1"]);
+  },
+);
+
 test("handBackNode() keeps the records for CRI-O, which still calls Plexus to detach them", async () => {
   const { handBack, finished, conf, root } = await makeServedNode();
   const crio = createServer();
@@ -107,7 +154,17 @@ test.for<[string, Listed, RegExp]>([
   [
     "a pod has an additional network",
     attached(["k8s"], ["k8s", "red"]),
-    /attached: 1 \(default\/pod-1\)\. New pods/,
+    /only Plexus can detach are attached: 1 \(default\/pod-1\)\. New pods/,
+  ],
+  [
+    "a pod has chosen another default network",
+    attached(["blue"]),
+    /attached: 1 \(default\/pod-0\)/,
+  ],
+  [
+    "a pod was attached by another list",
+    changed({ listName: "plexus" }),
+    /attached: 1 \(default\/pod-0\)/,
   ],
   [
     "a record is damaged",

@@ -9,7 +9,8 @@ import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader, RecordWriter } from "#engine/ports/records.ts";
-import { type AttachmentRecord, sandboxNames } from "#engine/record/record.ts";
+import { sandboxNames } from "#engine/record/record.ts";
+import { isDetachedByPrimary, isLostWithoutPlexus } from "#engine/record/without-plexus.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Cluster } from "./cluster.ts";
@@ -46,9 +47,9 @@ export class HandBack {
 
 /**
  * Hands the node back to its primary CNI, because Plexus was deleted and plexusd ends: without
- * plexusd, every ADD would fail. Changes nothing while a sandbox needs its record to be detached,
- * and says so in an event. The primary CNI detaches the others, so that their records are removed.
- * CRI-O still calls the shim for them, which stays. Interrupted at any step, the node uses either
+ * plexusd, every ADD would fail. Changes nothing while a pod is attached that the primary CNI cannot
+ * detach, and says so in an event. The records of what it detaches are removed. The others stay, with
+ * the shim, which podman, nerdctl and CRI-O still call. Interrupted at any step, the node uses either
  * Plexus or its primary CNI. Never throws. @internal
  */
 export async function handBackNode(options: HandBackOptions): Promise<void> {
@@ -58,13 +59,19 @@ export async function handBackNode(options: HandBackOptions): Promise<void> {
   try {
     const { text, renamed } = await readCniConfDir(cniConfDir, confFiles);
     if (text === undefined && renamed.length === 0) return;
-    const attached = await defaultOnlyRecords(records);
     const next = await findHandBackTarget(paths, { binDirs, files: confFiles });
     if ("problem" in next) throw new Error(next.problem);
+    const listed = await records.list();
+    for (const { reason } of listed.damaged) throw new Error(reason);
+    const needing = listed.records.filter((record) => isLostWithoutPlexus(record, next.name));
+    if (needing.length > 0) {
+      throw new Error(`pods that only Plexus can detach are attached: ${sandboxNames(needing)}`);
+    }
+    const leaving = listed.records.filter((record) => isDetachedByPrimary(record, next.name));
     await restorePrimary(paths, next.file);
     await removePlexusConf(cniConfDir, confFiles);
     await new PreviousPrimary(stateDir).forget();
-    if (!(await isCrioRunning())) for (const record of attached) await records.finish(record);
+    if (!(await isCrioRunning())) for (const record of leaving) await records.finish(record);
     logger.info({ primary: next.file }, "Plexus was deleted: the node is handed back");
     const message = `Plexus was deleted: the container runtime uses ${next.file}`;
     cluster.recordOnNode({ type: "Normal", reason: "NodeHandedBack", message });
@@ -78,14 +85,3 @@ export async function handBackNode(options: HandBackOptions): Promise<void> {
 
 const recovery =
   'New pods fail here. Install Plexus again, or hand the node back as in docs/operations/troubleshooting.md, "Plexus was deleted too early"';
-
-/** @throws Error naming the sandboxes that the primary CNI cannot detach */
-async function defaultOnlyRecords(records: RecordReader): Promise<readonly AttachmentRecord[]> {
-  const listed = await records.list();
-  for (const { reason } of listed.damaged) throw new Error(reason);
-  const needing = listed.records.filter(({ attachments }) =>
-    attachments.some(({ isDefault }) => !isDefault),
-  );
-  if (needing.length === 0) return listed.records;
-  throw new Error(`sandboxes with additional networks are attached: ${sandboxNames(needing)}`);
-}

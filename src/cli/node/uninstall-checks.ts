@@ -10,12 +10,14 @@ import { isPlexusConfName, otherLists } from "#daemon/cni-conf/conf-dir.ts";
 import { findHandBackTarget } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName, sandboxNames } from "#engine/record/record.ts";
+import { isDetachedByPrimary, isOnPrimaryOnly } from "#engine/record/without-plexus.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import type { HostView } from "#host/host-view.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { FileRecordStore } from "#records/file-store.ts";
+import { isSandboxLocked } from "#records/sandbox-in-use.ts";
 import { listedPluginDirs } from "./plugin-dirs.ts";
 import type { UninstallPaths } from "./uninstall-steps.ts";
 
@@ -75,22 +77,24 @@ export function directoryProblems(
 }
 
 /**
- * What still depends on Plexus, or may: one sentence each. The primary CNI detaches pods that have
- * only the default network, but CRI-O remembers which plugin attached them, and calls that. podman
- * and nerdctl, whose containers are no pods, call Plexus in any case.
+ * What still depends on Plexus, or may: one sentence each.
+ * @param options.primary the name of the list that the runtime uses next; undefined without one
  */
 export async function attachmentProblems(
   stateDir: string,
-  { isDaemonRunning }: { readonly isDaemonRunning: boolean },
+  options: { readonly isDaemonRunning: boolean; readonly primary: string | undefined },
 ): Promise<string[]> {
+  const { isDaemonRunning, primary } = options;
   const { records, damaged } = await FileRecordStore.reader(stateDir, { mayBeAbsent: true }).list();
-  const blocking = (await isCrioRunning())
-    ? records
-    : records.filter(
-        ({ pod, teardown, attachments }) =>
-          (pod === undefined && teardown === undefined) ||
-          attachments.some(({ isDefault }) => !isDefault),
-      );
+  const mayLeave = primary !== undefined && !(await isCrioRunning());
+  const blocking: AttachmentRecord[] = [];
+  for (const record of records) {
+    if (mayLeave && isDetachedByPrimary(record, primary)) continue;
+    const isUndecided = mayLeave && isDaemonRunning && isOnPrimaryOnly(record, primary);
+    // The uninstallation itself waits for the end of the call.
+    if (isUndecided && (await isSandboxLocked(stateDir, record.containerId))) continue;
+    blocking.push(record);
+  }
   const problems = damaged.map(
     ({ reason }) => `${reason}; delete the pod of this container, or uninstall with --force`,
   );
@@ -131,7 +135,7 @@ export async function otherListProblems(cniConfDir: string, view: HostView): Pro
 export async function findPrimaryAfterUninstall(
   paths: UninstallPaths,
   { view, isCallable }: { readonly view: HostView; readonly isCallable: boolean },
-): Promise<Partial<Record<"file" | "warning" | "problem", string>>> {
+): Promise<Partial<Record<"file" | "name" | "warning" | "problem", string>>> {
   const binDirs = [paths.binDir, ...(await listedPluginDirs(paths.pluginDirsFile))];
   const next = await findHandBackTarget(paths, { binDirs, files: new HostConfFiles(view) });
   return "file" in next || isCallable || paths.primaryDir !== paths.cniConfDir ? next : {};

@@ -20,8 +20,8 @@ export const uninstallCommand = command({
   summary: "hand the node back to its primary CNI and remove Plexus",
   description: `Checks that plexusd does not run, that no sandbox needs Plexus to be detached, that no
 other list calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches
-sandboxes with only the default network, except with CRI-O, which remembers which plugin attached
-them. Then removes ${plexusConfName}, the socket, the state and the executables; reference plugins
+pods that have its network only and whose DEL has not failed, except with CRI-O, which remembers which
+plugin attached them. Then removes ${plexusConfName}, the socket, the state and the executables; reference plugins
 that install-plugins installed stay. Where nothing of Plexus is, it removes nothing and succeeds, so that
 it can be repeated. State without the executables is an error, and a --state-dir without state.`,
   flags: {
@@ -58,15 +58,14 @@ it can be repeated. State without the executables is an error, and a --state-dir
     const view = await readHostView();
     const presence = await findPlexus(paths);
     const { isCallable } = presence;
+    const next = await findPrimaryAfterUninstall(paths, { view, isCallable });
+    const { problem, file, warning } = next;
+    const ofSandboxes = { isDaemonRunning: isRunning, primary: next.name };
     const problems = [
       ...directoryProblems(paths, presence),
-      ...(await attachmentProblems(paths.stateDir, { isDaemonRunning: isRunning })),
+      ...(await attachmentProblems(paths.stateDir, ofSandboxes)),
       ...(await otherListProblems(paths.cniConfDir, view)),
     ];
-    const { problem, file, warning } = await findPrimaryAfterUninstall(paths, {
-      view,
-      isCallable,
-    });
     if (problem !== undefined) problems.push(problem);
     if (warning !== undefined) output.err(`warning: ${file}: ${warning}`);
     for (const each of problems) output.err(each);

@@ -16,9 +16,9 @@ export interface HandBackPaths {
   readonly stateDir: string;
 }
 
-/** The file that the container runtime uses without Plexus, or why there is none. */
+/** The file that the container runtime uses without Plexus and its list's name, or why there is none. */
 export type HandBackTarget =
-  | { readonly file: string; readonly warning?: string }
+  | { readonly file: string; readonly name: string; readonly warning?: string }
   | { readonly problem: string };
 
 /** Finds the file to hand the node back to: the previous primary, else the first usable one. */
@@ -33,7 +33,8 @@ export async function findHandBackTarget(
   const known = findFile(candidates, previous.file);
   const usable = [known, ...candidates].find((each) => each?.kind === "usable");
   if (usable?.kind === "usable") {
-    return omitUndefined({ file: usable.file, warning: usable.warning });
+    const { file, list, warning } = usable;
+    return omitUndefined({ file, name: list.name, warning });
   }
   const why = known?.kind === "unusable" ? known.problem : "there is none";
   const problem = `no usable configuration of a primary CNI in ${primaryDir} (${why}): the node would have no network`;

@@ -3,6 +3,7 @@ import { isCertainlyOver, isNothingAt, notListed } from "#engine/call/signs-of-l
 import { loadStored } from "#engine/del/stored.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import { isOfKubernetes } from "#engine/record/without-plexus.ts";
 import { type RecordKey, recordFileName } from "#lib/files/state-files.ts";
 
 /** Records of the node. */
@@ -55,14 +56,9 @@ export async function staleSandboxes(
   return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
 }
 
-/**
- * What tells the sandboxes of runtimes apart: whether they are pods, and whether CNI_ARGS names the
- * pod's sandbox. The runtimes of Kubernetes always do that. podman does not, although its container
- * may be the pod of a manifest, or have a pod's name by the caller's CNI_ARGS.
- */
-function kindOf({ containerId, pod, attachments: [first] }: AttachmentRecord): string {
-  const sandbox = new Map(first?.cniArgs).get("K8S_POD_INFRA_CONTAINER_ID");
-  return `${pod !== undefined} ${sandbox === containerId}`;
+/** What tells the sandboxes of runtimes apart. */
+function kindOf(record: AttachmentRecord): string {
+  return `${record.pod !== undefined} ${isOfKubernetes(record)}`;
 }
 
 /** False without a usable plan: nothing says where the namespace is. */
