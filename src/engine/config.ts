@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import { CniError } from "#cni/error.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
 import { engineKeys, networkKeys } from "./config-keys.ts";
@@ -34,8 +34,8 @@ export const defaultEngineConfig: EngineConfig = { ...defaults, ...strictnesses[
 /** In Plexus's plugin of the list that plexusd writes for the node. */
 export const plexusdsListMark = { writtenBy: "plexusd" } as const;
 
-/** Whether plexusd wrote the list. */
-function isPlexusdsList({ writtenBy }: JsonObject): boolean {
+/** Whether plexusd wrote the list, by Plexus's plugin in it. */
+export function isPlexusdsList({ writtenBy }: JsonObject): boolean {
   return writtenBy === plexusdsListMark.writtenBy;
 }
 
@@ -76,7 +76,12 @@ function without(side: Partial<EngineConfig>, keys: readonly Key[]): Partial<Eng
 }
 
 /** Only plexusd writes this key (src/daemon/cni-conf/chained.ts). */
-export function omittedPluginsOf({ omittedPlugins: plugins }: JsonObject): OmittedPlugin[] {
+export function omittedPluginsOf({ omittedPlugins }: JsonObject): OmittedPlugin[] {
+  return namedPlugins(omittedPlugins);
+}
+
+/** What names plugins in a configuration of plexusd's; empty if nothing does. */
+export function namedPlugins(plugins: Json | undefined): OmittedPlugin[] {
   if (!Array.isArray(plugins)) return [];
   return plugins.filter(
     (each) => isJsonObject(each) && typeof each.type === "string",

@@ -1,7 +1,7 @@
 import { extname, join } from "node:path";
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkFile } from "#cni/conf/load.ts";
-import type { OmittedPlugin } from "#engine/config.ts";
+import { isPlexusdsList, type OmittedPlugin } from "#engine/config.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
@@ -25,7 +25,13 @@ export interface Primary {
 /** A configuration file that may be the primary CNI's. */
 export type PrimaryCandidate =
   | Primary
-  | { readonly kind: "unusable"; readonly file: string; readonly problem: string };
+  | {
+      readonly kind: "unusable";
+      readonly file: string;
+      readonly problem: string;
+      /** Its agent has made it of Plexus's file, so it is no primary CNI's any more. */
+      readonly isCopy?: true;
+    };
 
 /** Where the primary CNI's configuration may be. */
 export interface PrimarySearch {
@@ -80,6 +86,9 @@ async function examine(file: string, search: PrimarySearch): Promise<PrimaryCand
     list = await loadNetworkFile(join(search.dir, file), options);
   } catch (error) {
     return { kind: "unusable", file, problem: errorMessage(error) };
+  }
+  if (isPlexusdsList(list.plugins[0]?.raw ?? {})) {
+    return { kind: "unusable", file, problem: `it is a copy of ${plexusConfName}`, isCopy: true };
   }
   if (list.plugins.some((plugin) => isMetaPluginType(plugin.type))) return undefined;
   const called = withoutElsewhere(list, search.elsewhere ?? []);

@@ -3,6 +3,7 @@ import { mkdir, readFile, rename, rm, stat, unlink, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { isSamePlugin } from "#cni/conf/same-plugin.ts";
+import { CiliumAgent } from "#daemon/cni-conf/testing/cilium-agent.ts";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
 import { makeNode, type Node, quick } from "#daemon/cni-conf/testing/node.ts";
 import { omittedPluginsOf } from "#engine/config.ts";
@@ -14,6 +15,7 @@ import { syncDirectory } from "#lib/files/sync.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { writePlexusConf } from "./conf-dir.ts";
+import { removePlexusConf } from "./hand-back.ts";
 import { NodeConfReconciler, type NodeConfTimings } from "./reconciler.ts";
 import type { NodeConfStatus } from "./status.ts";
 
@@ -30,6 +32,12 @@ const calico = {
 const agents: [string, (node: Node) => MeshAgent][] = [
   ["Istio", (node) => new IstioAgent(node)],
   ["Linkerd", (node) => new LinkerdAgent(node)],
+];
+
+const withCilium: typeof agents = [
+  ...agents,
+  ["Cilium", (node) => new CiliumAgent(node)],
+  ["Cilium with a target", (node) => new CiliumAgent(node, calico.name)],
 ];
 
 async function calicoNode(primary: object = calico): Promise<Node> {
@@ -80,7 +88,9 @@ async function runsOf(node: Node, file = plexusConfName): Promise<string[]> {
   return [...rest, ...chained].map(({ type }) => type);
 }
 
-test.each(agents)(
+const meshed = (type: string): string[] => ["calico", "portmap", type];
+
+test.each(withCilium)(
   "%s: an appended plugin stays, runs once, and goes with its agent",
   async (...row) => {
     const node = await calicoNode();
@@ -125,7 +135,7 @@ test.each(agents)(
   },
 );
 
-test.each(agents)(
+test.each(withCilium)(
   "%s: an appended plugin survives restarts of plexusd and changes of the primary",
   async (...row) => {
     const node = await calicoNode();
@@ -391,16 +401,9 @@ test("a plugin that is not installed is a problem: pods fail until its agent ins
   });
 });
 
-test.each([
-  ["00-istio-cni.conflist", "active", undefined],
-  [
-    "02-istio-cni.conflist",
-    "active",
-    "istio-cni: not run, because 02-istio-cni.conflist is not the container runtime's first file",
-  ],
-])(
-  "Istio's own file %s is a copy of Plexus's with its plugin: %s",
-  async (file, state, problem) => {
+test.each(["00-istio-cni.conflist", "02-istio-cni.conflist"])(
+  "Istio's own file %s, a copy of Plexus's with its plugin: it runs once",
+  async (file) => {
     const node = await calicoNode();
     await node.install("istio-cni");
     const reconciler = await startReconciler(node);
@@ -409,14 +412,102 @@ test.each([
     const list = JSON.parse(await own(node));
     await node.put(file, JSON.stringify({ ...list, plugins: [...list.plugins, istio] }));
     const { status } = await reconciler.reconcile();
-    expect(status).toMatchObject({ state, primary: primaryFile });
-    expect(status.chainProblem).toBe(problem);
-    expect(status.chained).toEqual(problem === undefined ? ["istio-cni"] : undefined);
+    expect(status).toMatchObject({ state: "active", primary: primaryFile, chained: ["istio-cni"] });
+    expect(status.chainProblem).toBeUndefined();
+    const isFirst = file < plexusConfName;
+    expect(await runsOf(node, isFirst ? file : plexusConfName)).toEqual(meshed("istio-cni"));
     await node.put(file, JSON.stringify({ ...list, plugins: [{ type: "plexus" }, istio] }));
     const { status: outdated } = await reconciler.reconcile();
-    expect(outdated.state).toBe(problem === undefined ? "shadowed" : "active");
+    expect(outdated.state).toBe(isFirst ? "shadowed" : "active");
   },
 );
+
+test("Cilium's file from before Plexus: its plugin runs once, behind the next file", async () => {
+  const node = await calicoNode();
+  const agent = new CiliumAgent(node);
+  await agent.react();
+  const reconciler = await startReconciler(node, { goneMs: 60_000 });
+  await reconciler.reconcile();
+  expect(await runsOf(node)).toEqual(meshed(agent.type));
+  const status = await settle(node, agent, reconciler);
+  expect(await runsOf(node)).toEqual(meshed(agent.type));
+  expect(status).toMatchObject({ state: "active", primary: primaryFile, chained: [agent.type] });
+  agent.settings = { "enable-debug": true };
+  await settle(node, agent, reconciler);
+  expect(JSON.parse(await own(node)).plugins.slice(1)).toEqual([
+    { type: agent.type, "enable-debug": true },
+  ]);
+});
+
+test("Cilium's plugin goes with its file, also while plexusd does not run", async () => {
+  const node = await calicoNode();
+  const agent = new CiliumAgent(node);
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  await settle(node, agent, reconciler);
+  await agent.exit();
+  await (await startReconciler(node)).reconcile();
+  expect(await runsOf(node)).toEqual(["calico", "portmap"]);
+  expect(await own(node)).not.toContain(agent.type);
+});
+
+test("Cilium's plugin stays when Plexus's file was removed, and is back in a chain of two when the node is", async () => {
+  const node = await calicoNode();
+  const agent = new CiliumAgent(node);
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  await settle(node, agent, reconciler);
+  await unlink(join(node.conf, plexusConfName));
+  await agent.react();
+  await eventually(async () => expect((await reconciler.reconcile()).status.state).toBe("active"));
+  expect(await runsOf(node)).toEqual(meshed(agent.type));
+  await settle(node, agent, reconciler);
+  await removePlexusConf(node.conf, new HostConfFiles());
+  await agent.react();
+  const { plugins } = JSON.parse(await own(node, "05-cilium.conflist"));
+  expect(plugins.map(({ type }: JsonObject) => type)).toEqual(meshed(agent.type));
+});
+
+test.each(agents)(
+  "%s next to Cilium: both plugins run once, and each goes alone",
+  async (...row) => {
+    const node = await calicoNode();
+    const [cilium, mesh] = [new CiliumAgent(node), row[1](node)];
+    const react = async (): Promise<boolean> => {
+      const has = [await mesh.react(), await cilium.react()];
+      return has.includes(true);
+    };
+    const both = { type: "", react, exit: () => mesh.exit() };
+    await react();
+    const reconciler = await startReconciler(node);
+    await reconciler.reconcile();
+    await settle(node, both, reconciler);
+    expect((await runsOf(node)).toSorted()).toEqual(
+      ["calico", cilium.type, mesh.type, "portmap"].toSorted(),
+    );
+    await both.exit();
+    await settle(node, cilium, reconciler);
+    expect(await runsOf(node)).toEqual(meshed(cilium.type));
+  },
+);
+
+test("a copy's plugin that is not installed is a problem, and another runtime's list is no copy", async () => {
+  const node = await calicoNode();
+  await node.install("firewall");
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  const list = JSON.parse(await own(node));
+  const firewall = { ...list, name: "podman", plugins: [...list.plugins, { type: "firewall" }] };
+  await node.put("87-podman.conflist", JSON.stringify(firewall));
+  const absent = { ...list, plugins: [...list.plugins, { type: "absent" }] };
+  await node.put("05-other.conflist", JSON.stringify(absent));
+  const { status } = await reconciler.reconcile();
+  expect(status.chained).toBeUndefined();
+  expect(status.chainProblem).toBe(
+    "absent: not installed, so new pods start without what 05-other.conflist asks for",
+  );
+  expect(await runsOf(node)).toEqual(["calico", "portmap"]);
+});
 
 test.each(agents)(
   "%s: a plugin whose agent leaves while plexusd writes does not come back",

@@ -107,7 +107,7 @@ function choosePrimary(
   const known = findFile(candidates, previous);
   if (known?.kind === "usable" && first === known) return { kind: "primary", primary: known };
   const isMissing = previous !== undefined && known?.kind !== "usable";
-  const leftMs = (isMissing ? input.goneMs : input.settleMs) - input.unchangedMs;
+  const leftMs = (isMissing ? goneMsOf(known, input) : input.settleMs) - input.unchangedMs;
   if (first !== undefined && leftMs <= 0) return { kind: "primary", primary: first };
   const next = first && nextChoice(first, leftMs);
   if (known?.kind === "usable") {
@@ -116,6 +116,14 @@ function choosePrimary(
   const reason = isMissing ? problemOf(previous, known) : noneYet(candidates, first);
   const lost = isMissing ? previous : undefined;
   return omitUndefined({ kind: "waiting" as const, reason, lost, next });
+}
+
+/** How long a previous primary is waited for. A copy of Plexus's file does not become it again. */
+function goneMsOf(
+  previous: PrimaryCandidate | undefined,
+  { goneMs, settleMs }: { readonly goneMs: number; readonly settleMs: number },
+): number {
+  return previous?.kind === "unusable" && previous.isCopy === true ? settleMs : goneMs;
 }
 
 /** In whole seconds, so that it stays the same from round to round. */

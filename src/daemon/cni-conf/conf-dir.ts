@@ -1,5 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
+import { isPlexusdsList } from "#engine/config.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
@@ -7,7 +9,7 @@ import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { isJsonObject, type JsonObject, parseExactly } from "#lib/json.ts";
 import { isConfFile } from "./candidates.ts";
-import { type PlexusConf, parsePlexusConf, pluginConfOf } from "./plexus-conf.ts";
+import { type PlexusConf, parsePlexusConf, pluginConfOf, pluginsOf } from "./plexus-conf.ts";
 
 /** The container runtime's directory, as it concerns Plexus's file. */
 export interface CniConfDir {
@@ -19,11 +21,13 @@ export interface CniConfDir {
   readonly sortedBefore: readonly string[];
   /** Files of other agents that call Plexus and then the plugin of the agent, in the runtime's order. */
   readonly copies: readonly ConfCopy[];
+  /** The plugins of all files but Plexus's own. */
+  readonly others: readonly PluginConf[];
   /** Copies of Plexus's file under another name: `00-plexus.conflist.cilium_bak`. */
   readonly renamed: readonly string[];
 }
 
-/** A list of another agent that begins with Plexus's plugin. */
+/** A list of another agent that begins with the plugin of Plexus's file. */
 export interface ConfCopy {
   readonly name: string;
   readonly conf: PlexusConf;
@@ -35,19 +39,29 @@ export async function readCniConfDir(dir: string, files: ConfFiles): Promise<Cni
   const own = names.indexOf(plexusConfName);
   const text = own < 0 ? undefined : await readText(dir, plexusConfName, files);
   const others = names.filter((name) => isConfFile(name) && name !== plexusConfName);
+  const read = await Promise.all(others.map((name) => readOther(dir, name, files)));
   return {
     text,
     conf: text === undefined ? undefined : parsePlexusConf(text),
     sortedBefore: own < 0 ? [] : names.slice(0, own).filter(isConfFile),
-    copies: (await Promise.all(others.map((name) => readCopy(dir, name, files)))).flat(),
+    copies: read.flatMap(({ copy }) => copy),
+    others: read.flatMap(({ plugins }) => plugins),
     renamed: names.filter(isRenamedPlexusConf),
   };
 }
 
-async function readCopy(dir: string, name: string, files: ConfFiles): Promise<ConfCopy[]> {
-  const text = await readText(dir, name, files);
-  const conf = text === undefined ? undefined : parsePlexusConf(text);
-  return conf === undefined || conf.chained.length === 0 ? [] : [{ name, conf }];
+async function readOther(
+  dir: string,
+  name: string,
+  files: ConfFiles,
+): Promise<{ readonly copy: readonly ConfCopy[]; readonly plugins: readonly PluginConf[] }> {
+  const text = (await readText(dir, name, files)) ?? "";
+  const conf = parsePlexusConf(text);
+  const isCopy = conf !== undefined && isPlexusdsList(conf.own.plugins[0]);
+  return {
+    copy: isCopy && conf.chained.length > 0 ? [{ name, conf }] : [],
+    plugins: pluginsOf(text),
+  };
 }
 
 function readText(dir: string, name: string, files: ConfFiles): Promise<string | undefined> {
@@ -57,6 +71,13 @@ function readText(dir: string, name: string, files: ConfFiles): Promise<string |
 /** The file that the container runtime uses, if it is a copy and not Plexus's own. */
 export function firstCopy({ sortedBefore, copies }: CniConfDir): ConfCopy | undefined {
   return copies.find(({ name }) => name === sortedBefore[0]);
+}
+
+/** The copies that the container runtime does not use. Another runtime's list has another name. */
+export function unusedCopies({ conf, sortedBefore, copies }: CniConfDir): ConfCopy[] {
+  return copies.filter(
+    (copy) => copy.name !== sortedBefore[0] && copy.conf.own.name === conf?.own.name,
+  );
 }
 
 /** Plexus's plugin configuration in its file; empty if there is none. */

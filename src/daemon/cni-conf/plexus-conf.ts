@@ -3,7 +3,7 @@ import { enabledCapabilities, type NetConfList, parseNetConfList } from "#cni/co
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { compareVersions } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { type OmittedPlugin, plexusdsListMark } from "#engine/config.ts";
+import { namedPlugins, type OmittedPlugin, plexusdsListMark } from "#engine/config.ts";
 import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { isJsonObject, type JsonObject, parseExactly } from "#lib/json.ts";
@@ -67,6 +67,17 @@ export function plexusConf(options: PlexusConfParts): OwnConf {
   };
 }
 
+/** With the plugins that follow Plexus's only because other files have them. */
+export function withAdopted(own: OwnConf, adopted: readonly OmittedPlugin[]): OwnConf {
+  const adoptedPlugins = adopted.length === 0 ? undefined : [...adopted];
+  return { ...own, plugins: [omitUndefined({ ...own.plugins[0], adoptedPlugins })] };
+}
+
+/** Those plugins. */
+export function adoptedOf(own: OwnConf | undefined): OmittedPlugin[] {
+  return namedPlugins(own?.plugins[0].adoptedPlugins);
+}
+
 function nameOf(options: PlexusConfParts): string {
   return (options.primary?.list ?? inlineList(options))?.name ?? defaultName;
 }
@@ -122,6 +133,15 @@ export function parsePlexusConf(text: string): PlexusConf | undefined {
     return { own: { ...(parseExactly(text) as JsonObject), plugins: [plugin.raw] }, chained };
   } catch {
     return undefined;
+  }
+}
+
+/** The plugins of any list; none of an unusable one. */
+export function pluginsOf(text: string): readonly PluginConf[] {
+  try {
+    return parseNetConfList(text, { source: "a file" }).plugins;
+  } catch {
+    return [];
   }
 }
 

@@ -7,13 +7,14 @@ import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { distinct, omissionOf } from "./chained.ts";
+import { adopt, distinct, omissionOf } from "./chained.ts";
 import { type PrimaryChoice, PrimaryChooser } from "./choose-primary.ts";
 import {
   type CniConfDir,
   firstCopy,
   readCniConfDir,
   removeTemporaryFiles,
+  unusedCopies,
   writePlexusConf,
 } from "./conf-dir.ts";
 import {
@@ -22,7 +23,7 @@ import {
   RestoreBackoff,
   type RestoreTimings,
 } from "./foreign-change.ts";
-import { type OwnConf, plexusConf, textOf } from "./plexus-conf.ts";
+import { adoptedOf, type OwnConf, plexusConf, textOf, withAdopted } from "./plexus-conf.ts";
 import { lookUpPlugin, missingPlugins } from "./plugin-lookup.ts";
 import { checkPrerequisites } from "./prerequisites.ts";
 import { PreviousPrimary } from "./previous-primary.ts";
@@ -82,6 +83,8 @@ export class NodeConfReconciler {
   #tried: OwnConf | undefined;
   /** The plugins that followed Plexus's when the file was last usable. */
   #chained: readonly PluginConf[] = [];
+  /** Those of them that other files have, and no agent appended. */
+  #adopted: readonly OmittedPlugin[] = [];
   #chainedSince = performance.now();
   /** Those of them that were not installed at the start of the round. */
   #missing: readonly string[] = [];
@@ -127,15 +130,24 @@ export class NodeConfReconciler {
 
   /**
    * Remembers what follows Plexus's plugin, for a file that has to be restored. An agent that is
-   * gone has removed its executable, so its plugin does not come back.
+   * gone has removed its executable, so its plugin does not come back, and is not adopted.
    */
   async #seeChained(dir: CniConfDir): Promise<void> {
     const before = this.#chained;
+    const copied = unusedCopies(dir).flatMap(({ conf }) => conf.chained);
     const known = distinct(dir.conf?.chained ?? before);
-    this.#missing = await this.#missingOf(known);
-    this.#chained = dir.conf === undefined ? without(known, this.#missing) : known;
+    this.#missing = await this.#missingOf([...known, ...copied]);
+    const installed = (plugins: readonly PluginConf[]) => without(plugins, this.#missing);
+    const found = adopt(dir.conf === undefined ? installed(known) : known, {
+      adopted: adoptedOf(this.#own),
+      copied: installed(copied),
+      others: installed(dir.others),
+    });
+    this.#chained = found.chained;
+    this.#adopted = found.adopted;
     if (!isDeepStrictEqual(this.#chained, before)) this.#chainedSince = performance.now();
-    this.#chain = chainOf(dir, this.#missing);
+    const chained = dir.conf === undefined ? [] : this.#chained;
+    this.#chain = chainOf(dir, { chained, missing: this.#missing });
   }
 
   #missingOf(plugins: readonly PluginConf[]): Promise<string[]> {
@@ -174,7 +186,8 @@ export class NodeConfReconciler {
   }
 
   /** Writes Plexus's file unless it is as wanted, or the restore backs off. */
-  async #keep(dir: CniConfDir, { wanted, choice }: Wanted): Promise<Round> {
+  async #keep(dir: CniConfDir, { wanted: chosen, choice }: Wanted): Promise<Round> {
+    const wanted = withAdopted(chosen, this.#adopted);
     // A previous primary proves that the file was removed while plexusd was not running.
     const lost = this.#previous.file === undefined ? undefined : wanted;
     const undo = findForeignChange(dir, this.#own ?? lost);

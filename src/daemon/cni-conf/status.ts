@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NextPrimary, PrimaryChoice } from "./choose-primary.ts";
-import { type CniConfDir, type ConfCopy, firstCopy } from "./conf-dir.ts";
+import { type CniConfDir, type ConfCopy, firstCopy, unusedCopies } from "./conf-dir.ts";
 
 /**
  * The state of the node's CNI configuration:
@@ -44,19 +45,24 @@ export interface NodeConfStatus {
 /** What follows Plexus's plugin, as a part of a status. */
 export type Chain = Pick<NodeConfStatus, "chained" | "chainProblem">;
 
-/** The plugins of agents; `missing` are the types that are not installed. */
-export function chainOf(dir: CniConfDir, missing: readonly string[]): Chain {
-  const { conf, sortedBefore, copies } = dir;
-  const types = (firstCopy(dir)?.conf ?? conf)?.chained.map(({ type }) => type) ?? [];
-  const absent = types.filter((type) => missing.includes(type)).join(", ");
-  const unused = copies.filter(({ name }) => name !== sortedBefore[0]);
-  const problems = [
-    ...(absent === "" ? [] : [`${absent}: not installed, so new pods fail`]),
-    ...unused.map(
-      ({ name, conf: { chained } }) =>
-        `${chained.map(({ type }) => type).join(", ")}: not run, because ${name} is not the container runtime's first file`,
-    ),
-  ];
+/**
+ * The plugins of agents: `chained` follow Plexus's, and the types that are not installed are
+ * `missing`.
+ */
+export function chainOf(
+  dir: CniConfDir,
+  { chained, missing }: { chained: readonly PluginConf[]; missing: readonly string[] },
+): Chain {
+  const types = (firstCopy(dir)?.conf.chained ?? chained).map(({ type }) => type);
+  const isMissing = (type: string): boolean => missing.includes(type);
+  const absent = types.filter(isMissing).join(", ");
+  const problems = absent === "" ? [] : [`${absent}: not installed, so new pods fail`];
+  for (const { name, conf } of unusedCopies(dir)) {
+    const unused = conf.chained.map(({ type }) => type).filter(isMissing);
+    if (unused.length === 0) continue;
+    const step = `so new pods start without what ${name} asks for`;
+    problems.push(`${unused.join(", ")}: not installed, ${step}`);
+  }
   return omitUndefined({
     chained: types.length === 0 ? undefined : types,
     chainProblem: problems.length === 0 ? undefined : problems.join("; "),
