@@ -84,7 +84,7 @@ const succeeding = { a: exited(0, result), b: exited(0, result) };
 
 test("addNetwork() makes the same plugin calls as libcni [R-0.1-01] [R-0.1-02] [R-0.1-03] [R-0.1-06] [R-0.2-02] [R-0.2-03] [R-0.3-09] [R-0.3-10] [R-0.3-13] [R-0.3-18] [R-0.3-19] [R-0.4-01] [R-0.4-08] [R-0.4-30] [R-1.0-03] [R-1.0-04] [R-1.0-12] [R-1.0-23] [R-1.0-26] [R-1.1-07] [B-01] [B-02] [B-03] [B-04] [X-02]", async () => {
   const fake = new FakeDelegates(succeeding);
-  await addNetwork(list, rt, fake.run);
+  await addNetwork(list, rt, fake);
   expect(made(fake)).toEqual(of("ADD").map(withoutStaleKeys));
 });
 

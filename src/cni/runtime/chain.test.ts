@@ -28,7 +28,7 @@ test("addNetwork() passes the result of each plugin to the next one as prevResul
   const second = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.2/24" }] };
   const ofB = exited(0, second);
   const fake = new FakeDelegates({ a: exited(0, result), b: ofB, c: ofB });
-  const added = await addNetwork(abc, rt, fake.run);
+  const added = await addNetwork(abc, rt, fake);
   expect(fake.stdins.map(({ prevResult }) => prevResult)).toEqual([undefined, result, second]);
   for (const call of fake.calls) {
     expect(call).toMatchObject({ searchPath: ["/a", "/b"], timeoutMs: 1000 });
@@ -42,13 +42,13 @@ test("addNetwork() stops at the first error of a plugin or of the shim, without 
   const failure = { code: 7, msg: "bad subnet", details: "10.0.0.0/33" };
   const fake = new FakeDelegates({ a: exited(0, result), b: exited(1, failure) });
   const bad = { name: "DelegateError", network: "n", ifName: "net1", pluginType: "b" };
-  await expect(addNetwork(abc, rt, fake.run)).rejects.toMatchObject({
+  await expect(addNetwork(abc, rt, fake)).rejects.toMatchObject({
     ...{ ...bad, code: 7, message: 'plugin type="b" failed (add): bad subnet' },
     details: "10.0.0.0/33",
   });
   expect(fake.types).toEqual(["a", "b"]);
   const { run } = new FakeDelegates({ a: exited(0, result), b: ended("missing", 2) });
-  await expect(addNetwork(abc, rt, run)).rejects.toThrow(
+  await expect(addNetwork(abc, rt, { run })).rejects.toThrow(
     'failed to find plugin "b" in path [/a /b]',
   );
 });
@@ -66,7 +66,7 @@ test.each<[object, object, number]>([
   async (...row) => {
     const [list, call, code] = row;
     const fake = new FakeDelegates();
-    const added = addNetwork({ ...abc, ...list }, { ...rt, ...call }, fake.run);
+    const added = addNetwork({ ...abc, ...list }, { ...rt, ...call }, fake);
     await expect(added).rejects.toMatchObject({ code });
     expect(fake.calls).toEqual([]);
   },
@@ -83,7 +83,7 @@ test.each([
   "addNetwork() rejects the invalid result %j of a plugin that exits with 0 [X-10]",
   async (stdout, problem) => {
     const fake = new FakeDelegates({ a: exited(0, stdout) });
-    await expect(addNetwork(abc, rt, fake.run)).rejects.toMatchObject({
+    await expect(addNetwork(abc, rt, fake)).rejects.toMatchObject({
       name: "DelegateError",
       code: 6,
       message: `plugin type="a" failed (add): ${problem}`,
@@ -99,7 +99,7 @@ test.each([
   "addNetwork() rejects what a 0.2.0 list cannot use with code %i and the reason %s",
   async (code, reason, stdout) => {
     const { run } = new FakeDelegates({ a: exited(0, stdout) });
-    const added = addNetwork(listOf("0.2.0", "a"), rt, run);
+    const added = addNetwork(listOf("0.2.0", "a"), rt, { run });
     await expect(added).rejects.toMatchObject({ name: "DelegateError", code, reason });
   },
 );
@@ -144,7 +144,7 @@ test.each([
   async (...row) => {
     const [version, printed, wire] = row;
     const fake = new FakeDelegates({ a: exited(0, JSON.stringify(printed)) });
-    const added = await addNetwork(listOf(version, "a"), rt, fake.run);
+    const added = await addNetwork(listOf(version, "a"), rt, fake);
     expect(added.raw).toEqual(wire);
     expect(added.result).toEqual(parseResult(wire, { fallbackVersion: "" }));
   },
@@ -159,7 +159,7 @@ test("addNetwork() keeps unknown fields of a result and normalizes the names of 
     vendor: [1],
   };
   const fake = new FakeDelegates({ a: exited(0, printed), b: exited(0, result) });
-  await addNetwork(listOf("1.0.0", "a", "b"), rt, fake.run);
+  await addNetwork(listOf("1.0.0", "a", "b"), rt, fake);
   expect(fake.stdins[1]?.prevResult).toEqual({
     cniVersion: "1.0.0",
     interfaces: [{ name: "eth0", driver: "x" }],
@@ -171,7 +171,7 @@ test("addNetwork() keeps unknown fields of a result and normalizes the names of 
 
 test("addNetwork() rejects with the error of a shim that disconnected", async () => {
   const gone = new Error("the shim has gone");
-  await expect(addNetwork(abc, rt, () => Promise.reject(gone))).rejects.toBe(gone);
+  await expect(addNetwork(abc, rt, { run: () => Promise.reject(gone) })).rejects.toBe(gone);
 });
 
 test.each([

@@ -21,6 +21,13 @@ import {
   readVersions,
 } from "./delegate-output.ts";
 
+/** How the plugins of an ADD are run. */
+export interface AddOptions {
+  readonly run: RunDelegate;
+  /** Gets each plugin's result before the next one is run, as {@link delCalls} takes it. */
+  readonly onResult?: (raw: JsonObject) => void;
+}
+
 /**
  * Runs the plugins of a list in order, each with the previous result, until one fails (CNI 1.1.0 §3
  * "Adding an attachment"). Does not roll back: the caller runs DEL.
@@ -29,7 +36,7 @@ import {
 export async function addNetwork(
   list: NetConfList,
   rt: RuntimeConf,
-  run: RunDelegate,
+  { run, onResult }: AddOptions,
 ): Promise<AddedNetwork> {
   validateContainerId(rt.containerId);
   validateNetworkName(list.name);
@@ -41,6 +48,7 @@ export async function addNetwork(
     const context = { call, network: list.name };
     const { stdout } = await execute(context, run);
     added = readAddOutput(stdout, list.cniVersion, context);
+    onResult?.(added.raw);
   }
   if (added === undefined) throw new CniError("InvalidNetworkConfig", "no plugins in list");
   return added;
@@ -49,7 +57,7 @@ export async function addNetwork(
 /**
  * The DEL calls of an attachment, last plugin first: CNI 1.1.0 §3 "Deleting an attachment". From
  * version 0.4.0 on each gets the result of the ADD in the list's version, as {@link addNetwork}
- * returns it.
+ * returns it; of an ADD that failed, the last result that it had.
  */
 export function delCalls(list: NetConfList, rt: RuntimeConf, added?: JsonObject): DelegateCall[] {
   const prevResult = isAtLeast(list.cniVersion, "0.4.0") ? added : undefined;

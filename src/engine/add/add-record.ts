@@ -14,6 +14,7 @@ import {
   recordWithPlan,
   type StoredRecord,
 } from "#engine/record/teardown-plan.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
 
@@ -112,6 +113,16 @@ export class AddRecord {
     });
   }
 
+  /**
+   * Notes the last result in a network's chain, for its DELs; nothing is written. The record has no
+   * result, because the network is not attached.
+   */
+  notePartial(position: number, partialResult: JsonObject): void {
+    const planned = this.#planned[position] as PlannedAttachment;
+    const { attachment } = this.#attachments[position] as DetachableAttachment;
+    this.#attachments[position] = this.#detachable(planned, attachment, partialResult);
+  }
+
   /** Notes that the routes of earlier attachments are others now; nothing is written. */
   noteRoutes(changed: readonly Attached[]): void {
     const routes = { changed, timeoutMs: this.#ctx.config.delegateTimeoutMs };
@@ -170,9 +181,14 @@ export class AddRecord {
     );
   }
 
-  #detachable({ list }: PlannedAttachment, attachment: RecordedAttachment): DetachableAttachment {
+  #detachable(
+    { list }: PlannedAttachment,
+    attachment: RecordedAttachment,
+    partialResult?: JsonObject,
+  ): DetachableAttachment {
     const timeoutMs = this.#ctx.config.delegateTimeoutMs;
-    return detachable(this.sandbox, attachment, { list, timeoutMs });
+    const network = omitUndefined({ list, timeoutMs, partialResult });
+    return detachable(this.sandbox, attachment, network);
   }
 }
 

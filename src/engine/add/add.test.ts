@@ -36,9 +36,26 @@ test("add() has the first plugin require all others, and writes one record per n
     "create c1@eth0",
     "ptp ADD eth0",
     "portmap ADD eth0",
-    "update c1@eth0",
     "bridge ADD net1",
+    "update c1@eth0",
     "tuning ADD net1",
+    "update c1@eth0",
+  ]);
+});
+
+test("add() also writes a record while a plugin runs whose DEL may need the result so far, or an earlier one's", async () => {
+  const lab = podLab("a", { a: ["bridge", "tuning", "firewall", "portmap"] });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.journal.slice(0, -2)).toEqual([
+    "create c1@eth0",
+    "ptp ADD eth0",
+    "bridge ADD net1",
+    "update c1@eth0",
+    "tuning ADD net1",
+    "firewall ADD net1",
+    "update c1@eth0",
+    "portmap ADD net1",
+    "update c1@eth0",
     "update c1@eth0",
   ]);
 });
@@ -70,7 +87,7 @@ test("add() returns only the default network's result, in the CNI version of the
   });
 });
 
-const attached = ["create c1@eth0", "ptp ADD eth0", "update c1@eth0", "bridge ADD net1"];
+const attached = ["create c1@eth0", "ptp ADD eth0", "bridge ADD net1", "update c1@eth0"];
 
 test.each([
   { publishStatus: "beforeReply", last: ["publish default/web", "update c1@eth0", "answer"] },

@@ -1,9 +1,11 @@
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import type { Result } from "#cni/result/result.ts";
-import { addNetwork } from "#cni/runtime/chain.ts";
+import { type AddOptions, addNetwork } from "#cni/runtime/chain.ts";
 import { type RunDelegate, wasExecuted } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
+import { findingByAddress } from "#engine/del/chain/held-address.ts";
 import { failedAddOf } from "#engine/del/failed-add.ts";
 import { provideDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
@@ -15,6 +17,7 @@ import {
 import { checkSizeWithResults } from "#engine/plan/record-size.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 import { runtimeConf } from "#engine/record/recorded-conf.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 import type { AddRecord } from "./add-record.ts";
@@ -31,7 +34,8 @@ interface AttachedNetworks {
 /**
  * Attaches the networks in order, up to the first that fails; the caller rolls back what the record
  * says. While the plugins of one network run, the record is written with the earlier results and the
- * next attempt, so that a teardown after a crash knows everything that may have run.
+ * next attempt, so that a teardown after a crash knows everything that may have run. It is written
+ * also while each further plugin runs whose DEL, or an earlier one's, needs the result so far.
  * A network whose first plugin could not be executed was not attempted: its DEL would fail for the
  * same reason. A network whose result makes the record too long has failed.
  * @throws CniError with the failing delegate's code, naming its network
@@ -49,9 +53,18 @@ export async function attachNetworks(
     record.checkSync();
     record.note(position, { state: "attempted" });
     const delegates = requiringAll(ctx, attachments, planned);
+    let partialResult: JsonObject | undefined;
+    const notePartial = (): void => {
+      if (partialResult !== undefined) record.notePartial(position, partialResult);
+    };
+    const onResult = (raw: JsonObject): void => {
+      checkSizeWithResults(recordBytes, [...attached, { planned, raw, ignoredRequests: [] }]);
+      partialResult = raw;
+    };
     const { run, progress } = observed(delegates, (started) => {
-      if (started === 1 && position > 0) {
-        recorded = ctx.trace.phase("record", () => record.updateAhead());
+      notePartial();
+      if (started === 1 ? position > 0 : needResult(planned.list.plugins.slice(0, started))) {
+        recorded = recorded.then(() => ctx.trace.phase("record", () => record.updateAhead()));
         recorded.catch(() => undefined);
       }
       if (planned !== attachments.at(-1) || started < planned.list.plugins.length) return;
@@ -61,20 +74,27 @@ export async function attachNetworks(
     });
     try {
       await provideDeviceInfo(ctx, record.sandbox.containerId, planned);
-      const added = await attachNetwork(ctx, record, { planned, run });
+      const added = await attachNetwork(ctx, record, { planned, run, onResult });
       checkSizeWithResults(recordBytes, [...attached, added]);
       attached.push(added);
       record.noteAttached(position, added);
     } catch (error) {
       const { isAttempted, failedAdd } = progress;
       const state = isAttempted ? ("attempted" as const) : ("planned" as const);
+      notePartial();
       record.note(position, omitUndefined({ state, failedAdd }));
+      // The rollback writes the same file.
+      await recorded.catch(() => undefined);
       if (!isAttempted) await refuseMissingPlugins(ctx, attachments, planned);
       throw withNetworkContext(namingLinks(error, planned.list), planned);
     }
   }
   await recorded;
   return { attached, kernel };
+}
+
+function needResult(plugins: readonly PluginConf[]): boolean {
+  return plugins.some(({ raw }) => findingByAddress(raw).length > 0);
 }
 
 /** The delegates of a chain. `ordered` gets the number of those that the shim has been sent. */
@@ -102,14 +122,14 @@ interface ObservedChain {
 async function attachNetwork(
   ctx: CallContext,
   { sandbox }: AddRecord,
-  { planned, run }: { readonly planned: PlannedAttachment; readonly run: RunDelegate },
+  { planned, ...options }: { readonly planned: PlannedAttachment } & AddOptions,
 ): Promise<Attached> {
   const { list, isAuxiliary = false } = planned;
   const { cniVersion } = list;
   const conf = runtimeConf(sandbox, planned, ctx.config.delegateTimeoutMs);
   const nothing = { cniVersion, interfaces: [], ips: [], routes: [] };
   const rt = isAuxiliary ? { ...conf, prevResult: formatResult(nothing, cniVersion) } : conf;
-  const { raw, result } = await addNetwork(list, rt, run);
+  const { raw, result } = await addNetwork(list, rt, options);
   return { planned, raw, result, ignoredRequests: acceptIgnoredRequests(ctx, planned, result) };
 }
 

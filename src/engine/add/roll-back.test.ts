@@ -177,6 +177,73 @@ test("add() passes the attachments' results to the DELs of the rollback [R-0.4-1
   ]);
 });
 
+/** A pod with a network whose plugin `firewall` finds its rules by the result. */
+const withFirewall = (...more: string[]): EngineLab =>
+  podLab("a", { a: ["bridge", "firewall", "tuning", ...more] });
+
+/** The plugins whose DEL got the result of `bridge`, and those whose DEL got none, in order. */
+const delsOfNetwork = ({ plugins }: EngineLab): string[] =>
+  plugins.calls
+    .filter(({ command, ifName }) => command === "DEL" && ifName === "net1")
+    .map(({ type, stdin }) => `${type}${stdin.includes("10.0.0.2/24") ? " with result" : ""}`);
+
+const withResult = ["tuning with result", "firewall with result", "bridge with result"];
+
+test.each([
+  { title: "fails", outcome: failed(999, "no such sysctl") },
+  { title: "is killed", outcome: ended("timeout") },
+  { title: "prints an invalid result", outcome: exited(0, "{") },
+])(
+  "add() passes the last result of a chain to its DELs if a later plugin $title",
+  async ({ outcome }) => {
+    const lab = withFirewall();
+    lab.plugins.script("tuning ADD", outcome);
+    expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
+    expect(delsOfNetwork(lab)).toEqual(withResult);
+  },
+);
+
+test("add() passes the last result that the record can hold to the DELs of a chain", async () => {
+  const more = Array.from({ length: 16 }, () => "tuning");
+  const lab = withFirewall(...more);
+  lab.plugins.script("firewall ADD", ({ conf }) =>
+    exited(0, { ...(conf.prevResult as object), filler: "x".repeat(250_000) }),
+  );
+  expect((await lab.add(web)).json.msg).toContain("with the results so far");
+  expect(lab.plugins.log("ADD").at(-1)).toBe("firewall ADD net1");
+  expect(new Set(delsOfNetwork(lab))).toEqual(new Set(withResult));
+});
+
+test("add() keeps the last result of a chain for a later DEL if the rollback fails, and says that nothing is attached", async () => {
+  const lab = withFirewall();
+  lab.plugins.script("tuning ADD", failed(999, "no such sysctl"));
+  lab.plugins.script("firewall DEL", failed(5, "busy"));
+  await lab.add(web);
+  const { attachments } = lab.records.writes.at(-1)!.record;
+  expect(attachments.map(({ state, result }) => [state, result])).toEqual([
+    ["attempted", undefined],
+  ]);
+  lab.plugins.unscript("firewall DEL");
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(delsOfNetwork(lab)).toEqual(withResult.slice(1));
+});
+
+test.each([
+  { goesAt: 2, title: "firewall" },
+  { goesAt: 3, title: "tuning" },
+])(
+  "add() has recorded the last result of a chain if the shim disconnects while $title runs",
+  async ({ goesAt }) => {
+    const lab = withFirewall();
+    const host = lab.host();
+    host.goesAt = goesAt;
+    await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(delsOfNetwork(lab)).toEqual(withResult);
+  },
+);
+
 test("add() keeps the results for a later DEL if the rollback fails", async () => {
   const lab = threeNetworks();
   lab.plugins.script("bridge ADD", failed(110, "no address left"));

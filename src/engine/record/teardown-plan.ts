@@ -1,7 +1,7 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { delCalls, delCallsOfStored } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { ipamCallAfter } from "./ipam.ts";
 import type { AttachmentRecord, RecordedAttachment, RecordedSandbox } from "./record.ts";
@@ -37,16 +37,22 @@ export interface DetachableAttachment {
 
 /**
  * The DELs of an attachment that this ADD makes.
- * @param network its network configuration list, parsed
+ * @param network its network configuration list, parsed, and the last result of a plugin while the
+ *   attachment has none: plugins like `firewall` find only by it what they have to remove
  */
 export function detachable(
   sandbox: Pick<AttachmentRecord, "containerId" | "netns">,
   attachment: RecordedAttachment,
-  network: { readonly list: NetConfList; readonly timeoutMs: number },
+  network: {
+    readonly list: NetConfList;
+    readonly timeoutMs: number;
+    readonly partialResult?: JsonObject;
+  },
 ): DetachableAttachment {
-  const { list, timeoutMs } = network;
+  const { list, timeoutMs, partialResult } = network;
   const rt = runtimeConf(sandbox, attachment, timeoutMs);
-  return { attachment, dels: delCalls(list, rt, attachment.result).flatMap(withRelease) };
+  const result = attachment.result ?? partialResult;
+  return { attachment, dels: delCalls(list, rt, result).flatMap(withRelease) };
 }
 
 /** The attachments of a stored record. */

@@ -22,6 +22,8 @@ import {
   teardownPlan,
 } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** What is kept under a key, as JSON. */
 interface Entry {
@@ -258,7 +260,7 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   #write(record: AttachmentRecord, plan: TeardownPlan): void {
     const timeoutMs = plan.steps[0]?.call.timeoutMs ?? 0;
     const written = { record: JSON.stringify(record), plan: JSON.stringify(plan) };
-    const { steps, ...whole } = teardownPlan(record, timeoutMs);
+    const { steps, ...whole } = teardownPlan(withPartialResults(record, plan), timeoutMs);
     // After a DEL that failed, the plan lacks the steps that have succeeded.
     const left = steps.filter((step) => plan.steps.some((each) => isDeepStrictEqual(each, step)));
     const same = JSON.stringify({ ...whole, steps: left });
@@ -282,6 +284,16 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     this.#damagedPlans.delete(name(key));
     return this.#entries.delete(name(key));
   }
+}
+
+/** An attachment without a result has the last one of its chain in the plan alone. */
+function withPartialResults(record: AttachmentRecord, { steps }: TeardownPlan): AttachmentRecord {
+  const attachments = record.attachments.map((attachment, position) => {
+    const call = steps.find(({ group }) => group === position)?.call;
+    const conf = parsed<{ readonly prevResult?: JsonObject }>(call?.stdin);
+    return omitUndefined({ ...attachment, result: attachment.result ?? conf?.prevResult });
+  });
+  return { ...record, attachments };
 }
 
 function parsed<T>(text: string | undefined): T | undefined {

@@ -4,7 +4,7 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { checkReadable, type RecordReader } from "#engine/ports/records.ts";
 import { mayRun, type RecordedAttachment, sandboxName } from "#engine/record/record.ts";
-import { isJsonObject, type Json } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { confsOf } from "./held-device.ts";
 
@@ -46,7 +46,7 @@ async function withoutHeld(
 ): Promise<DelegateCall> {
   const conf = parseJsonText(call.stdin);
   if (!isJsonObject(conf) || !isJsonObject(conf.prevResult)) return call;
-  const plugins = pluginsOf(conf).filter((type) => !ignoringAddresses.has(type));
+  const plugins = findingByAddress(conf);
   const { ips } = conf.prevResult;
   if (plugins.length === 0 || !Array.isArray(ips)) return call;
   const left: Json[] = [];
@@ -60,6 +60,11 @@ async function withoutHeld(
   logger.info({ plugin: call.type, ips }, "a DEL gets no address that another attachment has now");
   const prevResult = { ...conf.prevResult, ips: left };
   return { ...call, stdin: JSON.stringify({ ...conf, prevResult }) };
+}
+
+/** Which of a plugin and its IPAM plugin may find by the addresses of the result what a DEL removes. */
+export function findingByAddress(conf: JsonObject): string[] {
+  return pluginsOf(conf).filter((type) => !ignoringAddresses.has(type));
 }
 
 interface Sought {
