@@ -61,17 +61,6 @@ static int open_own(const struct call *call, const char *format, mode_t *mode)
 	return -1;
 }
 
-/* Marks the record before a DEL. A runtime may kill the call and never repeat it, so plexusd detaches marked records. The
- * mark is in the mode, which needs no disk space. A power loss may remove it, but the record is then of another boot. */
-void plan_mark(const struct call *call)
-{
-	mode_t mode;
-	int fd = open_own(call, plan_record, &mode);
-	if (fd >= 0 && mode != MODE_OF_DEL)
-		(void)!fchmod(fd, MODE_OF_DEL);
-	close(fd);
-}
-
 /* Reads and checks a plan. Returns CNI_OK, or an error whose reason is in `problem`; NULL: there is no such file. */
 static enum cni_error plan_load(const struct call *call, const char *format, struct plan *plan, const char **problem)
 {
@@ -180,6 +169,34 @@ static bool plan_leads(const struct plan *plan, int pod, const char *netns)
 	return false;
 }
 
+/* True if a plan is of a sandbox in another network namespace than the call's, which exists: it may run there. */
+static bool is_elsewhere(const struct call *call, const struct plan *plan)
+{
+	struct frame step;
+	if (!*call->netns || plan_leads(plan, -1, call->netns) || !plan_step(plan, plan->first, &step))
+		return false;
+	const char *own = order_variable(&step, "CNI_NETNS");
+	int pod = netns_open(call->netns);
+	bool leads = plan_leads(plan, pod, call->netns);
+	close(pod);
+	return !leads && netns_inspect(call, own, NULL) == NETNS_OK && !netns_process(own, NULL);
+}
+
+/* Marks the record before a DEL. A runtime may kill the call and never repeat it, so plexusd detaches marked records. The
+ * mark is in the mode, which needs no disk space. A power loss may remove it, but the record is then of another boot. An
+ * earlier sandbox's DEL, which may be late, marks nothing. */
+void plan_mark(const struct call *call)
+{
+	static struct plan plan;
+	mode_t mode;
+	int fd = open_own(call, plan_record, &mode);
+	plan.bytes.len = 0;
+	bool is_known = fd >= 0 && !read_all(fd, &plan.bytes, PLAN_CAP, -1) && plan_parse(&plan, call->container_id, call->ifname);
+	if (fd >= 0 && mode != MODE_OF_DEL && !(is_known && is_elsewhere(call, &plan)))
+		(void)!fchmod(fd, MODE_OF_DEL);
+	close(fd);
+}
+
 /* True unless a record is certainly not that of a sandbox in a network namespace (see plan_leads). One that cannot be read is of
  * any, and one whose owner or mode is wrong is believed. If the DEL of another container has begun, its sandbox is over. */
 static bool may_lead(const struct call *record, const struct call *call, int pod, const char *netns)
@@ -258,6 +275,8 @@ static enum cni_error run_steps(struct call *call, const struct plan *plan, cons
 	find_other(call, own, other);
 	if (*other)
 		buf_print(failures, "the sandbox of %s/%s.record may have its network namespace", call->state_dir, other);
+	else if (call_is(call, "DEL") && own && is_elsewhere(call, own))
+		buf_print(failures, "its sandbox may run in another network namespace than CNI_NETNS=%s", call->netns);
 	else if (plan_has(call, plan_engine_only))
 		buf_print(failures, "another sandbox may have a device of this one");
 	if (failures->len) {

@@ -224,6 +224,33 @@ eachBuild("a DEL without an engine", (bench) => {
     expect(plan.ran.at(-1)).toBe(`a DEL c1 eth0 '${CNI_NETNS}' conf`);
   });
 
+  test.each([
+    { at: "another namespace", isElsewhere: true },
+    { at: "a path where nothing is", isElsewhere: true },
+    { at: "no path", isElsewhere: false },
+    { at: "a link to it", isElsewhere: false },
+    { at: "another namespace, and its own is gone", isElsewhere: false },
+  ])(
+    "at $at leaves a sandbox elsewhere to an engine: $isElsewhere",
+    async ({ at, isElsewhere }) => {
+      const own = at.endsWith("is gone") ? join(bench().dir, "gone") : bench().netns();
+      const plan = planOf("record", bench(), own);
+      const paths: Record<string, string> = {
+        "a path where nothing is": join(bench().dir, "nothing"),
+        "no path": "",
+        "a link to it": linkTo(own),
+      };
+      const CNI_NETNS = paths[at] ?? bench().netns();
+      const del = await plan.del({ CNI_NETNS });
+      expect(del.code).toBe(isElsewhere ? 1 : 0);
+      expect(plan.names).toEqual(isElsewhere ? [] : ["a"]);
+      if (!isElsewhere) return;
+      const why = `its sandbox may run in another network namespace than CNI_NETNS=${CNI_NETNS}, and only`;
+      expect(cniError(del)).toMatchObject({ code: 11, msg: expect.stringContaining(why) });
+      expect(plan.isMarked).toBe(false);
+    },
+  );
+
   test("that is repeated succeeds beside another sandbox", async () => {
     const CNI_NETNS = bench().netns();
     const plan = planOf("record", bench());

@@ -215,3 +215,24 @@ test("a DEL that waited behind another one keeps what was attached since", async
     await rm(isBegun);
   }
 });
+
+test("a DEL with the path of an earlier namespace keeps what was attached since", async ({
+  node,
+}) => {
+  node.defaultNetwork = bridge("default", 86);
+  const call = (command: "ADD" | "DEL" | "CHECK", netns: string) =>
+    node.call({ command, containerId: "moved", netns, conf: node.conf() });
+  for (const each of ["moved-a", "moved-b"]) await node.lab.addNetns(each);
+  for (const [command, netns] of [
+    ["ADD", "moved-a"],
+    ["DEL", "moved-a"],
+    ["ADD", "moved-b"],
+    ["DEL", "moved-a"],
+    ["CHECK", "moved-b"],
+  ] as const)
+    expect(await call(command, netns)).toMatchObject({ exitCode: 0 });
+  await node.lab.deleteNetns("moved-a");
+  expect(await call("DEL", "moved-a")).toMatchObject({ exitCode: 0 });
+  expect(await call("CHECK", "moved-b")).toMatchObject({ exitCode: 0 });
+  expect(await call("DEL", "moved-b")).toMatchObject({ exitCode: 0 });
+});

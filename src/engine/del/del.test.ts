@@ -184,7 +184,6 @@ test("del() without a record succeeds with a warning if it finds no default netw
 
 test.each([
   { found: "ok", at: netns, given: netns },
-  { found: "ok", at: "/run/netns/moved", given: "/run/netns/moved" },
   { found: "unknown", at: netns, given: netns },
   { found: "gone", at: netns, given: "" },
   { found: "own", at: netns, given: "" },
@@ -194,7 +193,6 @@ test.each([
   "del() with a namespace that the shim finds to be '$found' at '$at' passes '$given' to delegates, without lookups [R-0.4-13] [R-0.3-17]",
   async ({ found, at, given, ...override }) => {
     const lab = await attached();
-    lab.kernel.addNamespace("/run/netns/moved");
     const datagrams = lab.kernel.datagrams;
     const env = { CNI_NETNS: at, PLEXUS_NETNS: found, ...override };
     expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
@@ -203,6 +201,17 @@ test.each([
     expect(lab.records.keys).toEqual([]);
   },
 );
+
+test("del() passes another path to delegates if nothing is at that of the ADD", async () => {
+  const lab = await attached();
+  const moved = "/run/netns/moved";
+  const env = { CNI_NETNS: moved, PLEXUS_NETNS: "ok" };
+  lab.kernel.addNamespace(moved);
+  lab.kernel.removeNamespace(netns);
+  expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
+  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([moved]));
+  expect(lab.records.keys).toEqual([]);
+});
 
 test("del() searches plugins in the directories of the ADD first, then in those of the call", async () => {
   const lab = await attached();

@@ -20,7 +20,7 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<"detac
     loadStored(() => ctx.deps.records.load(request)),
   );
   const record = stored.state === "usable" ? stored.value.record : undefined;
-  if (record !== undefined && isLate(ctx, record)) {
+  if (record !== undefined && (await isLate(ctx, request, record))) {
     ctx.notes.hadNothing = true;
     ctx.logger.debug({}, "the DEL is of a sandbox that is gone: it was attached again since");
     return "late";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { EngineLab } from "#engine/testing/engine-lab.ts";
-import { failed } from "#engine/testing/fake-plugins.ts";
+import { EngineLab, netns } from "#engine/testing/engine-lab.ts";
+import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 
 /** A DEL that the engine gets 10 s after the ADD of the record with its name began. */
 interface Scene {
@@ -46,4 +46,65 @@ test.each<Scene>([
   expect(await lab.del({ ...(env && { env }) })).toMatchObject({ exitCode: 0, stdout: "" });
   expect(lab.plugins.log()).toEqual(isLate ? [] : ["ptp DEL eth0"]);
   expect(lab.records.keys).toEqual(isLate ? ["c1@eth0"] : []);
+});
+
+const other = "/run/netns/other";
+const mac = "02:00:00:00:00:0a";
+
+/** A DEL of a container that is attached, at another path than the ADD's. */
+interface Elsewhere {
+  readonly what: string;
+  /** @default {@link other} */
+  readonly path?: string;
+  /** The address in the ADD's result. @default {@link mac} */
+  readonly recorded?: string;
+  readonly change?: (lab: EngineLab) => unknown;
+  readonly isLate?: true;
+}
+
+test.each<Elsewhere>([
+  { what: "another namespace", isLate: true },
+  { what: "a path where nothing is", path: "/run/netns/gone", isLate: true },
+  { what: "no path", path: "" },
+  {
+    what: "the same namespace by another path",
+    path: "/run/netns/link",
+    change: ({ kernel }) => kernel.linkNamespace(netns, "/run/netns/link"),
+  },
+  {
+    what: "another namespace, and its own is gone",
+    change: ({ kernel }) => kernel.removeNamespace(netns),
+  },
+  {
+    what: "another namespace, and its own has no interface",
+    change: ({ kernel }) => kernel.removeLink(netns, "eth0"),
+  },
+  {
+    what: "another namespace, and its own has another interface of that name",
+    change: ({ kernel }) => kernel.setMac(netns, "eth0", "02:00:00:00:00:0b"),
+  },
+  { what: "another namespace, and its address is unknown", recorded: "" },
+  {
+    what: "another namespace, and another container may have its own",
+    change: (lab) => {
+      lab.kernel.removeLink(netns, "eth0");
+      return lab.add({ env: { CNI_CONTAINERID: "c2" } });
+    },
+  },
+])("a DEL at $what is late: $isLate", async (scene) => {
+  const { path = other, recorded = mac, change, isLate = false } = scene;
+  const lab = new EngineLab();
+  lab.kernel.addNamespace(other);
+  lab.plugins.script("ptp ADD", (call) => {
+    lab.plugins.work(call);
+    lab.kernel.setMac(call.netns, "eth0", mac);
+    return exited(0, interfaceResult(call, "10.0.0.1/24", recorded));
+  });
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  await change?.(lab);
+  lab.plugins.calls.length = 0;
+  const env = { CNI_NETNS: path, PLEXUS_NETNS: path === "/run/netns/gone" ? "gone" : "ok" };
+  expect(await lab.del({ env })).toMatchObject({ exitCode: 0, stdout: "" });
+  expect(lab.plugins.log()).toEqual(isLate ? [] : ["ptp DEL eth0"]);
+  expect(lab.records.keys.includes("c1@eth0")).toBe(isLate);
 });

@@ -1,13 +1,23 @@
+import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { type AttachmentRecord, addHasEnded } from "#engine/record/record.ts";
+import { isOfProcess } from "#engine/call/netns-path.ts";
+import { sandboxLinks } from "#engine/call/sandbox.ts";
+import { isNetnsOf } from "#engine/del/chain/netns.ts";
+import { isPresent } from "#engine/del/chain/own-interfaces.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
+import { type AttachmentRecord, addHasEnded, isSame } from "#engine/record/record.ts";
 
 /**
- * Whether a DEL is of an earlier sandbox than the record with its name: it waited, and its sandbox
- * was detached and attached again meanwhile. An ADD that did not end was perhaps the one whose end
- * the runtime did not await.
+ * Whether a DEL is of an earlier sandbox than the record with its name: its sandbox was detached and
+ * attached again since it was called, or it names another namespace. An ADD that did not end was
+ * perhaps the one whose end the runtime did not await.
  */
-export function isLate(ctx: CallContext, record: AttachmentRecord): boolean {
-  return addHasEnded(record) && isOlder(ctx, record);
+export async function isLate(
+  ctx: CallContext,
+  { netns }: Pick<DelRequest, "netns">,
+  record: AttachmentRecord,
+): Promise<boolean> {
+  return addHasEnded(record) && (isOlder(ctx, record) || (await isElsewhere(ctx, netns, record)));
 }
 
 /**
@@ -21,4 +31,26 @@ function isOlder({ deps, shimStartedUs = 0 }: CallContext, record: AttachmentRec
   const startedMs = shimStartedUs / 1000;
   const ageMs = deps.clock() - clockMs;
   return Date.parse(createdAt) > startedMs && ageMs < Date.parse(deps.now()) - startedMs;
+}
+
+/**
+ * Whether a sandbox certainly runs in another namespace than that at a path: by no path is it this
+ * one, and an interface with the recorded name and MAC address is in the recorded one.
+ */
+async function isElsewhere(
+  ctx: CallContext,
+  netns: string,
+  record: AttachmentRecord,
+): Promise<boolean> {
+  if (netns === "" || netns === record.netns || isOfProcess(record)) return false;
+  const there = await ctx.host.occupants(netns);
+  if (there.some((key) => isSame(key, record))) return false;
+  try {
+    const links = await sandboxLinks(ctx, record.netns);
+    if (!record.attachments.some((each) => isPresent(each, links))) return false;
+    return await isNetnsOf(ctx, record);
+  } catch (error) {
+    if (error instanceof HostGoneError) throw error;
+    return false;
+  }
 }

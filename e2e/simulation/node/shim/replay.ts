@@ -45,12 +45,21 @@ function ownMode(path: string): number | undefined {
 /** `plan_mark` */
 export function planMark(call: ShimCall): void {
   const path = recordPath(call);
-  if ([undefined, modeOfDel].includes(ownMode(path))) return;
+  if ([undefined, modeOfDel].includes(ownMode(path)) || isElsewhere(call, parsedPlan(path, call)))
+    return;
   try {
     world().disk.chmod(path, modeOfDel);
   } catch (error) {
     if (!call.process.isAlive) throw error;
   }
+}
+
+/** `is_elsewhere`: whether a plan's sandbox may run in another namespace than the call's. */
+function isElsewhere({ netns }: ShimCall, plan: PlanMessage | undefined): boolean {
+  const paths = (plan?.calls ?? []).map(({ env }) => env.CNI_NETNS ?? "");
+  const [own = ""] = paths;
+  if (netns === "" || own === "" || paths.includes(netns)) return false;
+  return netnsState(own) === "ok" && world().kernel.processAt(own) === undefined;
 }
 
 /** `plan_is_live`: whether a record detaches the sandbox in this namespace, and no DEL has begun. */
@@ -146,7 +155,8 @@ async function runSteps(
 ): Promise<Failure | undefined> {
   const { schedule, disk } = world();
   const deadline = schedule.nowUs + call.settingMs("PLEXUS_REPLAY_MS", 90_000) * 1000;
-  if (disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`) || findOther(call, own)) {
+  const isDoubtful = findOther(call, own) || (call.command === "DEL" && isElsewhere(call, own));
+  if (disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`) || isDoubtful) {
     const message = `another sandbox has what this one had (${call.trouble})`;
     return { code: CniErrorCode.TryAgainLater, message };
   }

@@ -113,7 +113,7 @@ test.each<{
     await lab.call(command, { env: { ...env, ...where } });
     lab.plugins.unscript("ptp DEL");
   }
-  lab.kernel.removeLink(env.CNI_NETNS, "eth0");
+  for (const each of [env.CNI_NETNS, netns]) lab.kernel.removeLink(each, "eth0");
   const another = { CNI_CONTAINERID: "second", CNI_NETNS: second ?? env.CNI_NETNS };
   expect(await lab.add({ env: another })).toMatchObject({ exitCode: 0 });
   lab.plugins.calls.length = 0;
