@@ -289,6 +289,26 @@ static void exclude_docker(struct call *call)
 	}
 }
 
+/* Notes the sandboxes on which operations run when a GC begins: its runtime may not list what these attach. */
+static void note_busy(struct call *call)
+{
+	char path[PATH_SIZE];
+	DIR *dir = opendir(call->state_dir);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		const char *end = strrchr(entry->d_name, '.');
+		if (!end || strcmp(end, ".lock"))
+			continue;
+		print(path, sizeof path, "%s/%s", call->state_dir, entry->d_name);
+		int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB))
+			buf_print(&call->busy, "%s%.*s/", call->busy.len ? "" : "PLEXUS_BUSY=", (int)(end - entry->d_name),
+				  entry->d_name);
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 /* Excludes every other operation on the sandbox, and garbage collection. On a full disk, where a DEL must work too, it
  * excludes operations on all sandboxes, also the DELs of leftovers: plexusd sees F_OFD_SETLK in a container, but no flock.
  * A call with a problem needs no lock: no attachment can have such a name. */
@@ -298,6 +318,8 @@ void lock_take(struct call *call)
 	if (call_is(call, "STATUS") || call->problem.len)
 		return;
 	make_state_dir(call->state_dir);
+	if (gc)
+		note_busy(call);
 	int node = lock(call, call->state_dir, O_RDONLY | O_DIRECTORY, gc ? LOCK_EX : LOCK_SH, "node");
 	if (gc) {
 		call->node_lock = node;

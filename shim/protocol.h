@@ -37,6 +37,7 @@
  *   PLEXUS_LINKS=NAME/NAME/   for an ADD, if the state is ok: the links of that namespace. Absent if they cannot be read
  *   PLEXUS_TRACE=...          if it is set
  *   PLEXUS_STARTED_US=NUMBER  then, and for a GC or DEL: when the shim started, in microseconds of CLOCK_REALTIME
+ *   PLEXUS_BUSY=ID/ID/        for a GC: the containers on which operations ran when it began. Absent if there were none
  *   PLEXUS_AGENT=attach       for a session of `plexus agent --attach`; `once` for `plexus agent --once`
  * The command AGENT is that of `plexus agent`. Its orders obey the rules of a DEL without a container.
  *

@@ -146,6 +146,8 @@ void session_request(struct call *call)
 		print(started, sizeof started, "PLEXUS_STARTED_US=%s", number(digits, call->started_us).data);
 		f.fields[f.count++] = text(started);
 	}
+	if (call->busy.len)
+		f.fields[f.count++] = content(&call->busy);
 	for (char **e = environ; *e; e++) {
 		bool is_kind = call->is_agent && !strncmp(*e, "PLEXUS_AGENT=", 13) && (*e)[13];
 		if (!is_kind && strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))

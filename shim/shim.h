@@ -78,6 +78,7 @@ struct call {
 	int silence_ms;            /* after which the engine counts as gone; 0: never */
 	struct buf conf;           /* stdin */
 	struct buf request;        /* the REQUEST frame */
+	struct buf busy;           /* of a GC, for the REQUEST: the containers on which operations ran when it began */
 	struct buf problem;        /* what is wrong with the variables that name the sandbox, or empty */
 	char lock_file[PATH_SIZE]; /* of the sandbox */
 	int node_lock;             /* a GC's open state directory while it excludes others, else -1 */

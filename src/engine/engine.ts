@@ -128,6 +128,7 @@ export class Engine {
       netnsProcess: call.netnsProcess,
       links: call.links,
       shimStartedUs: call.startedUs,
+      busy: call.busy,
     });
   }
 

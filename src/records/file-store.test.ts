@@ -317,33 +317,15 @@ test.each<[string, (path: string) => unknown]>([
   expect((await store.load(key))?.record).toEqual(expected);
 });
 
-test("list({ changedSinceMs }) opens only what was changed at that time or later", async () => {
-  const store = await storeWithRecord();
-  await writeFile(fileOf("c2"), "damaged");
-  for (const [id, seconds] of [
-    ["c1", 1000],
-    ["c2", 2000],
-  ] as const)
-    await utimes(fileOf(id), seconds, seconds);
-  const ids = async (changedSinceMs: number): Promise<string[]> => {
-    const { records, damaged } = await store.list({ changedSinceMs });
-    return [...records, ...damaged].map(({ containerId }) => containerId);
-  };
-  const all = await Promise.all([1_000_000, 1_000_001, 2_000_000, 2_000_001].map(ids));
-  expect(all).toEqual([["c1", "c2"], ["c2"], ["c2"], []]);
-});
-
-test.each<RecordSelection>([
-  {},
-  { containing: "web" },
-  { isDelBegun: true },
-  { changedSinceMs: 1 },
-])("list(%j) skips a record that another process removes meanwhile", async (selection) => {
-  const store = await FileRecordStore.open(dir, { forOneCall: true });
-  vi.spyOn(fs.promises, "readdir").mockResolvedValueOnce(["c1@eth0.record"] as never);
-  syncBuiltinESMExports();
-  expect(await store.list(selection)).toEqual({ records: [], damaged: [] });
-});
+test.each<RecordSelection>([{}, { containing: "web" }, { isDelBegun: true }])(
+  "list(%j) skips a record that another process removes meanwhile",
+  async (selection) => {
+    const store = await FileRecordStore.open(dir, { forOneCall: true });
+    vi.spyOn(fs.promises, "readdir").mockResolvedValueOnce(["c1@eth0.record"] as never);
+    syncBuiltinESMExports();
+    expect(await store.list(selection)).toEqual({ records: [], damaged: [] });
+  },
+);
 
 test("list() says of a file with zeros in it that it is incomplete", async () => {
   const store = await storeWithRecord();

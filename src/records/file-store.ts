@@ -245,7 +245,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     atMost = Infinity,
     containing,
     isDelBegun,
-    changedSinceMs = 0,
   }: RecordSelection): Promise<RecordKey[]> {
     const keys: RecordKey[] = [];
     const reading = readdir(this.#dir);
@@ -255,7 +254,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
       if (file?.kind !== "record") continue;
       const key = { containerId: file.containerId, ifName: file.ifName };
       if (isDelBegun && !isMarked(this.#path(name))) continue;
-      if (changedSinceMs > 0 && changedMs(this.#path(name)) < changedSinceMs) continue;
       if (containing === undefined || this.#contains(key, containing)) keys.push(key);
     }
     const first = keys.length > atMost ? Math.floor(Math.random() * keys.length) : 0;
@@ -335,11 +333,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 function isMarked(path: string): boolean {
   const status = lstatSync(path, { throwIfNoEntry: false });
   return status !== undefined && delBegunAt(status) !== undefined;
-}
-
-/** 0 for a file that is gone. */
-function changedMs(path: string): number {
-  return lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
 function containsText(path: string, text: string): boolean {

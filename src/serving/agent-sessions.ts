@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { CniError } from "#cni/error.ts";
-import { type Call, linkNames } from "#engine/call/call.ts";
+import { type Call, namesIn } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import {
@@ -61,7 +61,7 @@ export class AgentSessions implements SandboxHosts {
       if (outcome === "refused") throw new CniError("IoFailure", message);
       if (outcome !== "ok") throw new SandboxUnavailableError(outcome, message);
       const dispose = async (): Promise<void> => release();
-      return { host: session, links: linkNames(links), path, [Symbol.asyncDispose]: dispose };
+      return { host: session, links: namesIn(links), path, [Symbol.asyncDispose]: dispose };
     } catch (error) {
       release();
       throw error;

@@ -30,6 +30,8 @@ export interface CallContext {
   readonly links?: ReadonlySet<string> | undefined;
   /** As {@link Call.startedUs}. */
   readonly shimStartedUs?: number;
+  /** As {@link Call.busy}. */
+  readonly busy?: ReadonlySet<string> | undefined;
   readonly delegateRunner: (network: string) => RunDelegate;
   readonly logger: Logger;
   readonly trace: Trace;
@@ -75,7 +77,7 @@ export function callContext(
   tools: CallTools,
   call: Pick<
     CallContext,
-    "config" | "logger" | "netnsState" | "netnsProcess" | "links" | "shimStartedUs"
+    "config" | "logger" | "netnsState" | "netnsProcess" | "links" | "shimStartedUs" | "busy"
   >,
 ): CallContext {
   const { delegates, noteAnswered: _, ...others } = tools;

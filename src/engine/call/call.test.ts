@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { linkNames, readCall } from "./call.ts";
+import { namesIn, readCall } from "./call.ts";
 
 test("readCall() leaves out empty directories of CNI_PATH", () => {
   const path = (CNI_PATH?: string) =>
@@ -8,7 +8,7 @@ test("readCall() leaves out empty directories of CNI_PATH", () => {
   expect([path(""), path()]).toEqual([[], []]);
 });
 
-test("linkNames() reads the shim's list, in which each name ends with a slash", () => {
-  expect(linkNames("lo/eth0/")).toEqual(new Set(["lo", "eth0"]));
-  expect(linkNames("")).toEqual(new Set());
+test("namesIn() reads the shim's list, in which each name ends with a slash", () => {
+  expect(namesIn("lo/eth0/")).toEqual(new Set(["lo", "eth0"]));
+  expect(namesIn("")).toEqual(new Set());
 });

@@ -28,6 +28,8 @@ export interface Call extends ShimRequest {
   readonly netnsProcess?: string;
   /** The interfaces of that namespace; undefined when the shim did not list them. */
   readonly links?: ReadonlySet<string>;
+  /** Of a GC: the containers on which operations ran when it was called; undefined if there were none. */
+  readonly busy?: ReadonlySet<string>;
   /** When the shim started, in microseconds since 1970; NaN when unknown. */
   readonly startedUs: number;
   /** Whether the shim prints how long each phase took (PLEXUS_TRACE=1). */
@@ -46,14 +48,15 @@ export function readCall(request: ShimRequest): Call {
     path: (env.CNI_PATH ?? "").split(":").filter((dir) => dir !== ""),
     netnsState: env.PLEXUS_NETNS ?? "",
     netnsProcess: env.PLEXUS_NETNS_PROCESS,
-    links: env.PLEXUS_LINKS === undefined ? undefined : linkNames(env.PLEXUS_LINKS),
+    links: env.PLEXUS_LINKS === undefined ? undefined : namesIn(env.PLEXUS_LINKS),
+    busy: env.PLEXUS_BUSY === undefined ? undefined : namesIn(env.PLEXUS_BUSY),
     startedUs: Number(env.PLEXUS_STARTED_US),
     isTraced: env.PLEXUS_TRACE === "1",
   });
 }
 
 /** The names of a list that the shim made. */
-export function linkNames(links: string): ReadonlySet<string> {
+export function namesIn(links: string): ReadonlySet<string> {
   return new Set(links.split("/").filter((name) => name !== ""));
 }
 

@@ -6,12 +6,6 @@ import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
-/** When the shim says that it started, and when the record's content changed, from the call's arrival on. */
-interface Since {
-  readonly startedAgoMs?: number;
-  readonly changesInMs?: number;
-}
-
 const eth0 = (containerId: string): { containerId: string; ifName: string } => ({
   containerId,
   ifName: "eth0",
@@ -704,30 +698,33 @@ test("gc() stops if the shim disconnects", async () => {
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test.each([
-  ["keeps what was attached while its shim waited", { startedAgoMs: 60_000 }, true],
-  ["detaches what was attached before its shim started", { startedAgoMs: 10_000 }, false],
-  ["of an earlier shim keeps what was attached since it arrived", { changesInMs: 20_000 }, true],
+test.each<[string, since: { startedAgoMs?: number; agoMs?: number; busy?: string }, boolean]>([
+  ["keeps what was attached since its shim started", { startedAgoMs: 60_000, agoMs: 60_000 }, true],
+  ["detaches what was attached before", { startedAgoMs: 60_000, agoMs: 60_001 }, false],
+  ["keeps what an ADD attached that ran then", { startedAgoMs: 10, busy: "c2/c9/" }, true],
+  ["of an earlier shim keeps what was attached since it arrived", { agoMs: -20_000 }, true],
   ["of an earlier shim detaches what was attached before", {}, false],
-])("gc() %s", async (_, { startedAgoMs, changesInMs = -30_000 }: Since, isKept) => {
+])("gc() %s", async (_, { startedAgoMs, agoMs = 90_000, busy }, isKept) => {
   const lab = await pods("c1", "c2");
   const { record, plan } = lab.records.writes.findLast((each) => each.record.containerId === "c2")!;
   const arrivedMs = Date.parse(lab.now());
-  lab.records.put(record, plan, arrivedMs + changesInMs);
+  lab.records.put({ ...record, createdAt: new Date(arrivedMs - agoMs).toISOString() }, plan);
   const startedUs = startedAgoMs && (arrivedMs - startedAgoMs) * 1000;
-  const env = startedUs && { PLEXUS_STARTED_US: String(startedUs) };
-  expect(await lab.gc(["c1"], { ...(env && { env }) })).toMatchObject({ exitCode: 0 });
+  const env = {
+    ...(startedUs && { PLEXUS_STARTED_US: String(startedUs) }),
+    ...(busy && { PLEXUS_BUSY: busy }),
+  };
+  expect(await lab.gc(["c1"], { env })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log("DEL")).toHaveLength(isKept ? 0 : 3);
   const kept = isKept ? ["c1/net1", "c2/net1"] : ["c1/net1"];
   expect(passedAsValid(lab)).toMatchObject({ bridge: kept });
 });
 
-test("gc() keeps a sandbox whose record was damaged while its shim waited", async () => {
+test("gc() keeps a sandbox whose record was damaged by the operation that ran when it began", async () => {
   const lab = await pods("c1", "c2");
   lab.kernel.removeNamespace("/run/netns/c2");
-  lab.records.cutOff(eth0("c2"), Date.parse(lab.now()));
-  const env = { PLEXUS_STARTED_US: String(Date.parse(lab.now()) * 1000) };
-  await lab.gc(["c1"], { env });
+  lab.records.damage(eth0("c2"), "record");
+  await lab.gc(["c1"], { env: { PLEXUS_BUSY: "c2/" } });
   expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
 });
 

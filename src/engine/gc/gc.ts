@@ -10,7 +10,7 @@ import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import type { DamagedRecord, RecordReader } from "#engine/ports/records.ts";
-import { byAge } from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -68,21 +68,16 @@ async function collect(
   request: GcRequest,
   { locks, staleLocks }: CollectOptions,
 ): Promise<{ stale: Sandboxes; errors: CniError[] }> {
-  const { clock, now, records: store } = ctx.deps;
+  const { clock, now } = ctx.deps;
   const [begunMs, arrivedMs] = [clock(), Date.parse(now())];
   using _collection = await ctx.trace.phase("lock", () => excludeOthers(ctx, locks));
   const pluginsMaxMs = exclusiveMaxMs - (clock() - begunMs);
   const { validAttachments, conf } = request;
   const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
   const listed = new Set(fromRuntime?.map((attachment) => attachment.containerID));
-  const { records, damaged } = await store.list();
-  // The runtime attaches nothing during GC, but another one may have while the shim waited for the
-  // node, or this process was stopped. An earlier shim does not say when it started.
-  const { shimStartedUs = 0 } = ctx;
-  const changedSinceMs = shimStartedUs > 0 ? shimStartedUs / 1000 : arrivedMs;
-  const changed = await store.list({ changedSinceMs });
+  const { records, damaged } = await ctx.deps.records.list();
   ctx.signal.throwIfAborted();
-  const attachedSince = containersOf(changed);
+  const attachedSince = attachedSinceCall(ctx, records, arrivedMs);
   const scope = { listName: conf.name, listed, attachedSince };
   const stale =
     fromRuntime === undefined
@@ -107,6 +102,21 @@ async function collect(
   await addCachedAdds(ctx, networks);
   errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime), pluginsMaxMs)));
   return { stale: lockStale(stale, { locks, staleLocks }), errors };
+}
+
+/**
+ * The containers whose ADDs ended, or began, since the runtime called: it attaches nothing during GC,
+ * but another one may have while the shim waited for the node, or this process was stopped.
+ * @param arrivedMs for an earlier shim, which does not say when it started
+ */
+function attachedSinceCall(
+  { shimStartedUs = 0, busy = new Set() }: CallContext,
+  records: readonly AttachmentRecord[],
+  arrivedMs: number,
+): ReadonlySet<string> {
+  const sinceMs = shimStartedUs > 0 ? shimStartedUs / 1000 : arrivedMs;
+  const later = records.filter(({ createdAt }) => Date.parse(createdAt) >= sinceMs);
+  return new Set([...busy, ...later.map(({ containerId }) => containerId)]);
 }
 
 /** @throws CniError 11 when operations of this process, such as an agent's, do not end in time */

@@ -142,6 +142,4 @@ export interface RecordSelection {
   readonly containing?: string;
   /** Those that the shim has marked because their DEL has begun: others are not opened. */
   readonly isDelBegun?: true;
-  /** Those whose content was changed at that time or later: milliseconds since 1970, by the machine's clock. */
-  readonly changedSinceMs?: number;
 }

@@ -171,15 +171,12 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     atMost = Infinity,
     containing = "",
     isDelBegun,
-    changedSinceMs = 0,
   }: RecordSelection = {}): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
     const entries = [...this.#entries.values()].filter(
-      ({ key, record }) =>
-        record?.includes(containing) !== false &&
-        (!isDelBegun || record?.includes('"teardown"')) &&
-        (this.#modifiedMs.get(name(key)) ?? 0) >= changedSinceMs,
+      ({ record }) =>
+        record?.includes(containing) !== false && (!isDelBegun || record?.includes('"teardown"')),
     );
     for (const { key, record: text } of entries.toReversed().slice(0, atMost).toReversed()) {
       const record = this.#damagedRecords.has(name(key))
@@ -214,11 +211,10 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     this.#modifiedMs.set(name(key), modifiedMs);
   }
 
-  /** Stores what another process left at a time, which need not fit together. */
-  put(record: AttachmentRecord, plan: TeardownPlan, modifiedMs = 0): void {
+  /** Stores what another process left, which need not fit together. */
+  put(record: AttachmentRecord, plan: TeardownPlan): void {
     const { containerId, ifName } = record;
     const key = { containerId, ifName };
-    this.#modifiedMs.set(name(key), modifiedMs);
     this.#entries.set(name(key), {
       key,
       record: JSON.stringify(record),

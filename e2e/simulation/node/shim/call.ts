@@ -54,6 +54,8 @@ export class ShimCall implements LockHolder {
   /** Why no engine has answered the call. */
   trouble = "";
   waitMs = 0;
+  /** Of a GC: the containers on which operations ran when it began. */
+  busy: readonly string[] = [];
   /** Whether a plugin was run; in an ADD, one for its ADD: the record is this ADD's only then. */
   isBegun = false;
   /** The state directory, while a GC excludes others. */

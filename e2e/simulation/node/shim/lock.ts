@@ -22,6 +22,7 @@ export async function lockTake(call: ShimCall): Promise<void> {
   const isGc = call.command === "GC";
   const { kernel } = world();
   const node = kernel.locks.file(openStateDir(call));
+  if (isGc) noteBusy(call);
   await waitFor(call, node, { kind: isGc ? "exclusive" : "shared", scope: "node" });
   if (isGc) {
     call.excluded = node;
@@ -35,6 +36,16 @@ export async function lockTake(call: ShimCall): Promise<void> {
   }
   call.lock = sandbox;
   await awaitStragglers(call, sandbox);
+}
+
+/** `note_busy` */
+function noteBusy(call: ShimCall): void {
+  const { disk, kernel } = world();
+  const isBusy = (name: string): boolean =>
+    kernel.locks.file(disk.stat(`${call.stateDir}/${name}`).ino).holders.length > 0;
+  const names = disk.list(call.stateDir).map(([name]) => name);
+  const locks = names.filter((name) => name.endsWith(".lock") && isBusy(name));
+  call.busy = locks.map((name) => name.slice(0, -".lock".length));
 }
 
 /** `lock_share`: lets other operations run beside the rest of a GC. */

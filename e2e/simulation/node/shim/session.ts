@@ -20,6 +20,7 @@ function sessionRequest({
   env,
   netns,
   startedMs,
+  busy,
   stdin,
 }: ShimCall): Connection["request"] {
   const variables: Record<string, string> = {};
@@ -33,6 +34,7 @@ function sessionRequest({
       .join("");
   if (command === "AGENT" && env.PLEXUS_AGENT !== undefined)
     variables.PLEXUS_AGENT = env.PLEXUS_AGENT;
+  if (busy.length > 0) variables.PLEXUS_BUSY = busy.map((id) => `${id}/`).join("");
   if (command === "GC" || command === "DEL") variables.PLEXUS_STARTED_US = String(startedMs * 1000);
   for (const name in env) if (name.startsWith("CNI_")) variables[name] = env[name] as string;
   return { env: variables, stdin };
