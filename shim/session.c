@@ -233,18 +233,19 @@ enum session_end session_with_daemon(struct call *call)
 	return converse(call, fd);
 }
 
-/* Starts the one-shot engine, if only root can change it, with its end of a socket pair as fd 3, and with the time, as its
- * own clock begins with it. If it does not answer, it is killed before the call continues. */
+/* Starts the one-shot engine, if only root can change it, with its end of a socket pair as fd 3, and with clock and date, as
+ * its own clock begins with it, perhaps late. If it does not answer, it is killed before the call continues. */
 enum session_end session_with_standalone(struct call *call)
 {
 	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
-	char digits[NUMBER_SIZE];
+	char times[2 * NUMBER_SIZE], clock[NUMBER_SIZE], date[NUMBER_SIZE];
 	struct stat file;
 	int pair[2];
 	pid_t pid = -1;
 	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111) || file.st_uid || file.st_mode & 022)
 		return SESSION_UNREACHABLE;
-	setenv("PLEXUS_CLOCK_US", number(digits, now_us()).data, 1);
+	print(times, sizeof times, "%s/%s", number(clock, now_us()).data, number(date, clock_us(CLOCK_REALTIME)).data);
+	setenv("PLEXUS_CLOCK_US", times, 1);
 	if (!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		pid = spawn(call, path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL);
 	unsetenv("PLEXUS_CLOCK_US"); /* delegates get the runtime's environment */

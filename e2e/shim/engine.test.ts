@@ -16,6 +16,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { bootClockMs } from "#lib/boot-clock.ts";
 import { waitForExit } from "../support/processes.ts";
 import { waitUntil } from "../support/wait.ts";
 import { encodeExec, encodeFrame, FrameType } from "./lab/frames.ts";
@@ -470,12 +471,19 @@ eachBuild("plexus-standalone", (bench) => {
 
   test("knows when the call began, and may work after its answer", async () => {
     const done = join(bench().dir, "done");
-    const script = `const us = Number(process.env.PLEXUS_CLOCK_US); ${answering}
-      setTimeout(() => fs.writeFileSync(${JSON.stringify(done)}, String(us > 0)), 500);`;
+    const script = `const readings = process.env.PLEXUS_CLOCK_US; ${answering}
+      setTimeout(() => fs.writeFileSync(${JSON.stringify(done)}, readings), 500);`;
+    const before = [bootClockMs(), Date.now()];
     const env = { PLEXUS_STANDALONE: standalone(bench(), script) };
     expect(await bench().run({ env })).toMatchObject({ code: 0, stdout: "standalone" });
     await waitUntil("it has ended its work", () => existsSync(done));
-    expect(readFileSync(done, "utf8")).toBe("true");
+    const readings = readFileSync(done, "utf8").split("/");
+    const now = [bootClockMs(), Date.now()];
+    for (const [n, us] of readings.entries()) {
+      expect(Number(us) / 1000).toBeGreaterThanOrEqual(before[n]!);
+      expect(Number(us) / 1000).toBeLessThanOrEqual(now[n]!);
+    }
+    expect(readings).toHaveLength(2);
   });
 
   test("of another release fails the call with a clear error", async () => {

@@ -38,7 +38,7 @@ async function firstFrame(kubeconfig: string, extraEnv: object = {}): Promise<Fr
     cwd,
     env: {
       PLEXUS_STATE_DIR: join(cwd, "state"),
-      PLEXUS_CLOCK_US: "1000000",
+      PLEXUS_CLOCK_US: "1000000/1000000",
       HTTPS_PROXY: proxy,
       https_proxy: proxy,
       ...extraEnv,
