@@ -14,6 +14,9 @@ export const adminFlags = {
   socket: commonFlags.socket,
 } as const;
 
+const startStep =
+  "see kubectl describe pod for plexusd's pod on this node, and the logs of its containers install and plexusd";
+
 /** plexusd does not answer on its admin socket. */
 export class PlexusdUnavailable extends Error {
   override readonly name = "PlexusdUnavailable";
@@ -27,7 +30,7 @@ export async function askAdmin<T>(
 ): Promise<T> {
   const socketPath = adminSocketPath(callSocket);
   const { status, body } = await send(socketPath, path, how).catch((cause: unknown) => {
-    const message = `plexusd does not answer at ${socketPath}: ${errorMessage(cause)}`;
+    const message = `plexusd does not answer at ${socketPath}: ${errorMessage(cause)}: ${startStep}`;
     throw new PlexusdUnavailable(message, { cause });
   });
   if (status !== 200) throw new Error(`plexusd answers: ${body}`);

@@ -17,6 +17,7 @@ test.each([
   ["doctr", "doctor"],
   ["stauts", "status"],
   ["gcc", "gc"],
+  ["cg", "gc"],
   ["config", "config check"],
   ["loglevle", "logLevel"],
   ["namespace-isolation", "namespaceIsolation"],

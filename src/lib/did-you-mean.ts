@@ -6,7 +6,7 @@ export function didYouMean(word: string, known: readonly string[]): string {
   const of = pairsOf(word);
   const similar = known
     .slice(0, comparedMax)
-    .map((name) => ({ name, likeness: likeness(of, pairsOf(name)) }))
+    .map((name) => ({ name, likeness: isSwapped(word, name) ? 1 : likeness(of, pairsOf(name)) }))
     .filter((each) => each.likeness >= 0.5)
     .toSorted((a, b) => b.likeness - a.likeness);
   return similar[0] === undefined ? "" : `; did you mean ${similar[0].name}?`;
@@ -16,6 +16,13 @@ export function didYouMean(word: string, known: readonly string[]): string {
 function pairsOf(word: string): Set<string> {
   const letters = ` ${word.toLowerCase()} `;
   return new Set(Array.from(letters.slice(1), (letter, i) => `${letters[i]}${letter}`));
+}
+
+/** Whether two neighbouring letters are the wrong way round. In a short word, few pairs stay then. */
+function isSwapped(word: string, name: string): boolean {
+  const at = Array.from(word).findIndex((letter, i) => letter !== name[i]);
+  const [first = "", second = ""] = word.slice(Math.max(at, 0));
+  return at >= 0 && `${word.slice(0, at)}${second}${first}${word.slice(at + 2)}` === name;
 }
 
 /** From 0 to 1. */

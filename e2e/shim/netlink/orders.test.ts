@@ -66,7 +66,7 @@ eachBuild("netlink", (bench) => {
 
   test.each([
     ["ADD", ["PLEXUS_NETNS=ok", "PLEXUS_LINKS=lo/inside1/inside0/"]],
-    ["DEL", ["PLEXUS_NETNS=ok"]],
+    ["DEL", ["PLEXUS_NETNS=ok", "PLEXUS_STARTED_US=N"]],
     ["CHECK", ["PLEXUS_NETNS=ok"]],
   ])("the request of %s has %j", async (CNI_COMMAND, variables) => {
     let fields: string[] = [];
@@ -75,7 +75,8 @@ eachBuild("netlink", (bench) => {
       engine.done();
     });
     await bench().run({ env: { CNI_COMMAND, CNI_NETNS: netns } });
-    expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(variables);
+    const sent = fields.filter((field) => field.startsWith("PLEXUS_"));
+    expect(sent.map((field) => field.replace(/=\d+$/, "=N"))).toEqual(variables);
   });
 
   test("the request has no interfaces if they changed while they were listed", async () => {

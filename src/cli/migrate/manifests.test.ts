@@ -100,6 +100,17 @@ test("the controller for networks of running pods is replaced by hot-plug", () =
   });
 });
 
+test("the controller may be in another file", () => {
+  const controller = JSON.stringify({
+    kind: "Deployment",
+    metadata: { name: "dynamic-networks-controller" },
+    spec: { template: { spec: { containers: [{ image: "multus-dynamic-networks-controller" }] } } },
+  });
+  const multus = manifest("upstream-thin");
+  const { configuration } = migrate({ multus, controller });
+  expect(configuration).toEqual({ ...migrate({ multus }).configuration, hotPlug: true });
+});
+
 const isolation = "--namespace-isolation=true";
 
 /** A DaemonSet of thin Multus with these arguments, and the ConfigMap of the manifest. */

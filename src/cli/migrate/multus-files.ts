@@ -48,7 +48,7 @@ export function findMultus(text: string, file: string): MultusParts {
   }
   const documents = parsed(file, () => [...parseYamlDocuments(text)]);
   const found = joinParts(documents.map((document) => inDocument(document, file)));
-  if (found.configurations.length + found.containers.length > 0) return found;
+  if (Object.values(found).some((each) => each.length > 0)) return found;
   throw new Error(
     `${file}: contains no configuration of Multus: expected a CNI configuration with "type": "multus" or "multus-shim", a daemon-config.json, or a manifest with Multus's ConfigMap and DaemonSet`,
   );

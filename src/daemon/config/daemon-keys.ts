@@ -70,7 +70,8 @@ export const daemonKeys = {
     schema: listenAddress,
     default: "127.0.0.1:19500",
     restart: true,
-    description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none.",
+    description:
+      "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none. Without Helm, change or remove the probes in `deploy/base/daemonset.yaml`, too: they ask this address.",
   },
   metricsAddress: {
     schema: metricsAddress,

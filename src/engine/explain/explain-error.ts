@@ -51,8 +51,19 @@ export const pluginErrors: readonly PluginError[] = [
     step: "request another address, or delete the pod that has this one",
   },
   {
+    // The kernel's words for ERANGE, and those of plugins for a VLAN.
+    finding: "ValueOutOfRange",
+    words: ["numerical result out of range", "VLAN … out of range"],
+    step: "correct the definition: the name of an interface has at most 15 characters, a VLAN ID is at most 4094",
+  },
+  {
     finding: "AddressOutsideRange",
-    words: ["requested IP … not in", "failed to allocate all requested IPs", "out of range"],
+    words: [
+      "requested IP … not in",
+      "failed to allocate all requested IPs",
+      "IP … out of range",
+      "address … out of range",
+    ],
     step: "request an address within the network's range",
   },
   {

@@ -381,6 +381,12 @@ const pluginFailures: readonly [finding: string, message: string, step: string, 
     "request another address",
   ],
   [
+    "ValueOutOfRange",
+    'could not add "br-production-storage": numerical result out of range',
+    "correct the definition",
+  ],
+  ["ValueOutOfRange", "VLAN ID 5000 out of range", "correct the definition"],
+  [
     "AddressOutsideRange",
     "failed to allocate all requested IPs: 10.9.9.9",
     "request an address within the network",

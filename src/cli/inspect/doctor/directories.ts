@@ -29,7 +29,11 @@ async function judged(
   try {
     return { check, ...(await judge(check)) };
   } catch (error) {
-    return { check, verdict: "problem", text: `cannot be used: ${errorMessage(error)}` };
+    return {
+      check,
+      verdict: "problem",
+      text: `cannot be used: ${errorMessage(error)}; it must be on the node, and mounted into plexusd's pod`,
+    };
   }
 }
 
@@ -61,7 +65,8 @@ async function listedDirectory(path: string): Promise<Judgement> {
   const { uid, mode } = await stat(path);
   const text = await ownerOf(path);
   if (uid === 0 && (mode & 0o022) === 0) return { verdict: "ok", text };
-  const step = "the shim executes nothing from it, as others than root may write there";
+  const step =
+    "the shim executes nothing from it, as others than root may write there; give it to root, with mode 0755";
   return { verdict: "problem", text: `${text}: ${step}` };
 }
 

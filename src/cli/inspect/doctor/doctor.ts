@@ -46,7 +46,7 @@ async function examine(socket: string): Promise<Finding[]> {
     const away: Finding = {
       check: "plexusd",
       verdict: "problem",
-      text: `${error.message}: see kubectl describe pod for plexusd's pod on this node, and the logs of its containers install and plexusd`,
+      text: error.message,
     };
     return [
       away,

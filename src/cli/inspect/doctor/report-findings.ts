@@ -19,7 +19,7 @@ export function reportFindings(report: NodeStatus): Finding[] {
       (text): Finding => ({
         check: "records",
         verdict: "problem",
-        text: `${text}: what it held may have to be released by hand`,
+        text: `${text}: what it held may have to be released by hand, as docs/operations/troubleshooting.md, "Leaked addresses", says`,
       }),
     ),
     ...ofMultus(report),

@@ -48,6 +48,6 @@ async function explain(
 }
 
 function plexusdAway({ message }: PlexusdUnavailable): Advice {
-  const sentence = `Nothing is known of the pod, as ${message}: see kubectl describe pod for plexusd's pod on this node, and the logs of its containers install and plexusd; until it runs, pods that start here wait for it.`;
+  const sentence = `Nothing is known of the pod, as ${message}; until it runs, pods that start here wait for it.`;
   return { finding: "DaemonUnavailable", sentence, ok: false };
 }

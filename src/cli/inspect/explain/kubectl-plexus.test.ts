@@ -51,7 +51,7 @@ const pods = (...lines: string[]): string => `printf '${lines.join("\\036")}\\03
 
 async function run(args: readonly string[], kubectl: Kubectl = {}) {
   const answers: readonly (readonly [pattern: string, answer: string])[] = [
-    ['*" auth can-i "*', `echo ${kubectl.mayExec ?? "yes"}`],
+    ['*" auth can-i create pods --subresource=exec"*', `echo ${kubectl.mayExec ?? "yes"}`],
     ['*"get pod "*status.phase*', `echo ${kubectl.phase ?? "Running"}`],
     ['*"get pod "*network-status*', `cat <<'END'\n${kubectl.networkStatus ?? ""}\nEND\n`],
     ['*"get pod "*/networks*', `cat <<'END'\n${kubectl.networks ?? ""}\nEND\n`],
