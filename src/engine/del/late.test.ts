@@ -5,7 +5,7 @@ import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts
 /** A DEL that the engine gets 10 s after the ADD of the record with its name began. */
 interface Scene {
   readonly what: string;
-  /** How long before the engine got it its shim had started. Absent = an earlier shim. */
+  /** How long before the engine got it its shim had started. Absent = unknown. */
   readonly waitedMs?: number;
   /** By how much the date was set since the ADD: before the DEL, or while that waited. */
   readonly steppedMs?: number;
@@ -25,7 +25,7 @@ test.each<Scene>([
     waitedMs: 61_000,
     steppedMs: 60_000,
   },
-  { what: "is a shim's that does not say when it was called" },
+  { what: "does not say when it was called" },
   { what: "reads another boot ID", waitedMs: 60_000, bootId: "another" },
   { what: "reads no boot ID", waitedMs: 60_000, bootId: "" },
   { what: "was called before an ADD that did not end", waitedMs: 60_000, isInterrupted: true },

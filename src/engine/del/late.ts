@@ -2,6 +2,7 @@ import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { isOfProcess } from "#engine/call/netns-path.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
+import { madeSinceCall } from "#engine/call/since-call.ts";
 import { isNetnsOf } from "#engine/del/chain/netns.ts";
 import { isPresent } from "#engine/del/chain/own-interfaces.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
@@ -9,28 +10,17 @@ import { type AttachmentRecord, addHasEnded, isSame } from "#engine/record/recor
 
 /**
  * Whether a DEL is of an earlier sandbox than the record with its name: its sandbox was detached and
- * attached again since it was called, or it names another namespace. An ADD that did not end was
- * perhaps the one whose end the runtime did not await.
+ * attached again since it was called, as both date and clock say, or it names another namespace. An
+ * ADD that did not end was perhaps the one whose end the runtime did not await.
  */
 export async function isLate(
   ctx: CallContext,
   { netns }: Pick<DelRequest, "netns">,
   record: AttachmentRecord,
 ): Promise<boolean> {
-  return addHasEnded(record) && (isOlder(ctx, record) || (await isElsewhere(ctx, netns, record)));
-}
-
-/**
- * Whether a call's shim had started when the record was made. Date and clock have to say so: a date
- * that was set back makes the call look older than it is, and one that was set forward while it
- * waited makes the record look younger. Without waiting, a DEL is never older.
- */
-function isOlder({ deps, shimStartedUs = 0 }: CallContext, record: AttachmentRecord): boolean {
-  const { bootId, clockMs, createdAt } = record;
-  if (!(shimStartedUs > 0) || bootId === "" || bootId !== deps.bootId()) return false;
-  const startedMs = shimStartedUs / 1000;
-  const ageMs = deps.clock() - clockMs;
-  return Date.parse(createdAt) > startedMs && ageMs < Date.parse(deps.now()) - startedMs;
+  if (!addHasEnded(record)) return false;
+  const { byDate, byClock } = madeSinceCall(ctx, record);
+  return (byDate && byClock) || isElsewhere(ctx, netns, record);
 }
 
 /**

@@ -698,18 +698,35 @@ test("gc() stops if the shim disconnects", async () => {
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test.each<[string, since: { startedAgoMs?: number; agoMs?: number; busy?: string }, boolean]>([
-  ["keeps what was attached since its shim started", { startedAgoMs: 60_000, agoMs: 60_000 }, true],
-  ["detaches what was attached before", { startedAgoMs: 60_000, agoMs: 60_001 }, false],
+/** 90 s after the sandbox was attached, if nothing else is said. */
+interface Since {
+  /** How long before the engine gets the call its shim has started. */
+  readonly startedAgoMs?: number;
+  readonly agoByDateMs?: number;
+  readonly agoByClockMs?: number;
+  readonly bootId?: string;
+  readonly busy?: string;
+}
+
+const waited = { startedAgoMs: 60_000 };
+
+test.each<[string, Since, isKept: boolean]>([
+  ["keeps what was attached since its shim started", { ...waited, agoByDateMs: 59_999 }, true],
+  ["keeps it if the date was set meanwhile", { ...waited, agoByClockMs: 59_000 }, true],
+  ["detaches what was attached before", { ...waited, agoByDateMs: 60_000 }, false],
+  ["takes no clock of another boot", { ...waited, agoByClockMs: 0, bootId: "another" }, false],
   ["keeps what an ADD attached that ran then", { startedAgoMs: 10, busy: "c2/c9/" }, true],
-  ["of an earlier shim keeps what was attached since it arrived", { agoMs: -20_000 }, true],
-  ["of an earlier shim detaches what was attached before", {}, false],
-])("gc() %s", async (_, { startedAgoMs, agoMs = 90_000, busy }, isKept) => {
+  ["detaches if the start is unknown", { agoByDateMs: 0, agoByClockMs: 0 }, false],
+])("gc() %s", async (_, since, isKept) => {
+  const { startedAgoMs, agoByDateMs = 90_000, agoByClockMs = 90_000, bootId, busy } = since;
   const lab = await pods("c1", "c2");
   const { record, plan } = lab.records.writes.findLast((each) => each.record.containerId === "c2")!;
-  const arrivedMs = Date.parse(lab.now());
-  lab.records.put({ ...record, createdAt: new Date(arrivedMs - agoMs).toISOString() }, plan);
-  const startedUs = startedAgoMs && (arrivedMs - startedAgoMs) * 1000;
+  lab.advance(90_000);
+  const nowMs = Date.parse(lab.now());
+  const createdAt = new Date(nowMs - agoByDateMs).toISOString();
+  const clockMs = record.clockMs + 90_000 - agoByClockMs;
+  lab.records.put({ ...record, ...(bootId && { bootId }), createdAt, clockMs }, plan);
+  const startedUs = startedAgoMs && (nowMs - startedAgoMs) * 1000;
   const env = {
     ...(startedUs && { PLEXUS_STARTED_US: String(startedUs) }),
     ...(busy && { PLEXUS_BUSY: busy }),

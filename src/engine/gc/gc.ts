@@ -5,6 +5,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { collectErrors, combineErrors } from "#engine/call/failures.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import { madeSinceCall } from "#engine/call/since-call.ts";
 import { configForCall, namesDefaultNetwork } from "#engine/config.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
@@ -68,8 +69,8 @@ async function collect(
   request: GcRequest,
   { locks, staleLocks }: CollectOptions,
 ): Promise<{ stale: Sandboxes; errors: CniError[] }> {
-  const { clock, now } = ctx.deps;
-  const [begunMs, arrivedMs] = [clock(), Date.parse(now())];
+  const { clock } = ctx.deps;
+  const begunMs = clock();
   using _collection = await ctx.trace.phase("lock", () => excludeOthers(ctx, locks));
   const pluginsMaxMs = exclusiveMaxMs - (clock() - begunMs);
   const { validAttachments, conf } = request;
@@ -77,7 +78,7 @@ async function collect(
   const listed = new Set(fromRuntime?.map((attachment) => attachment.containerID));
   const { records, damaged } = await ctx.deps.records.list();
   ctx.signal.throwIfAborted();
-  const attachedSince = attachedSinceCall(ctx, records, arrivedMs);
+  const attachedSince = attachedSinceCall(ctx, records);
   const scope = { listName: conf.name, listed, attachedSince };
   const stale =
     fromRuntime === undefined
@@ -107,16 +108,17 @@ async function collect(
 /**
  * The containers whose ADDs ended, or began, since the runtime called: it attaches nothing during GC,
  * but another one may have while the shim waited for the node, or this process was stopped.
- * @param arrivedMs for an earlier shim, which does not say when it started
  */
 function attachedSinceCall(
-  { shimStartedUs = 0, busy = new Set() }: CallContext,
+  ctx: CallContext,
   records: readonly AttachmentRecord[],
-  arrivedMs: number,
 ): ReadonlySet<string> {
-  const sinceMs = shimStartedUs > 0 ? shimStartedUs / 1000 : arrivedMs;
-  const later = records.filter(({ createdAt }) => Date.parse(createdAt) >= sinceMs);
-  return new Set([...busy, ...later.map(({ containerId }) => containerId)]);
+  const isLater = (record: AttachmentRecord): boolean => {
+    const { byDate, byClock } = madeSinceCall(ctx, record);
+    return byDate || byClock;
+  };
+  const later = records.filter(isLater).map(({ containerId }) => containerId);
+  return new Set([...(ctx.busy ?? []), ...later]);
 }
 
 /** @throws CniError 11 when operations of this process, such as an agent's, do not end in time */
