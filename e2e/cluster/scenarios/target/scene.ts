@@ -63,9 +63,15 @@ export class Scene {
     await this.remember();
   }
 
-  /** Remembers what is on the node: the state to return to when all pods of the tests are gone. */
+  /**
+   * Remembers what is on the node: the state to return to when all pods of the tests are gone. A call that runs at that
+   * moment, such as a repeated DEL, holds a lock that ends with it.
+   */
   async remember(): Promise<void> {
-    this.#before = await nodeState(this.target);
+    this.#before = await eventually("no call runs on the node", async () => {
+      const state = await nodeState(this.target);
+      return state.locks?.length === 0 && state;
+    });
   }
 
   /** What of one kind has come to the node since. */
@@ -151,11 +157,13 @@ export class Scene {
     return items;
   }
 
-  /** Waits until there is an event of this reason about an object. */
-  async waitForEvent(name: string, reason: string): Promise<EventObject> {
+  /** Waits until there is an event of this reason about an object, with these words in its message. */
+  async waitForEvent(name: string, reason: string, words = ""): Promise<EventObject> {
     const find = async (): Promise<EventObject | undefined> =>
-      (await this.events(name)).find((event) => event.reason === reason);
-    return eventually(`event ${reason} about ${name}`, find);
+      (await this.events(name)).find(
+        (event) => event.reason === reason && event.message.includes(words),
+      );
+    return eventually(`event ${reason} about ${name} ${words}`, find);
   }
 
   async kubectl(...args: string[]): Promise<string> {
