@@ -7,7 +7,13 @@ import type { Contender, Sandbox } from "./contenders/contender.ts";
 import { editPod } from "./edits/pod-edit.ts";
 import type { Operation } from "./fault.ts";
 import { Injector, type Parts, repair } from "./injector.ts";
-import { type HostState, readHostState, readPods, withPods } from "./lab/host-state.ts";
+import {
+  ageTemporaryFiles,
+  type HostState,
+  readHostState,
+  readPods,
+  withPods,
+} from "./lab/host-state.ts";
 import { type RunningCall, startCall } from "./lab/runtime-call.ts";
 import { networks } from "./lab/topology.ts";
 import type { Scenario } from "./scenario.ts";
@@ -182,25 +188,37 @@ class Run {
     this.#hasNetns = false;
   }
 
-  /** What is left. Nothing counts that a daemon only holds on to, as Multus's does with namespaces. */
+  /**
+   * What is left. Nothing counts that a daemon only holds on to, as Multus's does with namespaces, or that plexusd was
+   * writing when it was killed, and the next one removes later.
+   */
   async leaks(): Promise<string[]> {
-    const found = await this.#differences();
-    const { daemon, emptiesNetns } = this.#node.contender;
-    if (found.length === 0 || emptiesNetns || daemon === undefined) return found;
+    const { contender, place } = this.#node;
+    const { daemon, emptiesNetns } = contender;
+    const found = await this.#differences(emptiesNetns ? quietMs : settleMs);
+    const isForNext = emptiesNetns ? this.#isKilled && (await ageTemporaryFiles(place)) : true;
+    if (found.length === 0 || !isForNext || daemon === undefined) return found;
     await daemon.kill();
     await daemon.start();
-    return await this.#differences();
+    return await this.#differences(settleMs);
   }
 
-  /** What is there that was not before; what is about to end gets a moment to do so. */
-  async #differences(): Promise<string[]> {
+  get #isKilled(): boolean {
+    const { faults, edit } = this.#scenario;
+    return [...faults, edit?.fault].some(
+      (fault) => fault?.target === "plexusd" && fault.action === "kill",
+    );
+  }
+
+  /** What is there that was not before; what is about to end gets so long to do so. */
+  async #differences(settledMs: number): Promise<string[]> {
     const { place, contender, reference } = this.#node;
     const expected = this.#hasNetns ? withPods(reference, this.#untouched) : reference;
     const wasStopped = this.#scenario.faults.some(
       ({ target, action }) => target === "plexusd" && action === "stop",
     );
     if (wasStopped) await sleep(resumedMs);
-    const quiet = performance.now() + (contender.emptiesNetns ? quietMs : settleMs);
+    const quiet = performance.now() + settledMs;
     let found: string[] = [];
     const isSettled = async (): Promise<boolean> => {
       const known = await pidsOf(contender);

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
+import { utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import * as host from "../../support/host-state.ts";
@@ -62,6 +63,13 @@ function filesBelow(dir: string, place: Place): string[] {
     const isMark = path.endsWith(".detached") && statSync(path).size === 0;
     return isMark ? [] : [path];
   });
+}
+
+/** Makes the temporary files of records so old that plexusd removes them at its start. Returns whether there are any. */
+export async function ageTemporaryFiles({ stateDir }: Place): Promise<boolean> {
+  const names = readdirSync(stateDir).filter((name) => name.endsWith(".tmp"));
+  await Promise.all(names.map((name) => utimes(join(stateDir, name), 0, 0)));
+  return names.length > 0;
 }
 
 /** Kernel file locks on the state directory's file system. */
