@@ -156,7 +156,7 @@ async function restart(): Promise<void> {
 
 function expect(isTrue: boolean, story: string): void {
   if (isTrue) return;
-  process.stderr.write(`not as expected: ${story}\n`);
+  process.stderr.write(`FAILED scale: ${story}\n`);
   process.exitCode = 1;
 }
 
