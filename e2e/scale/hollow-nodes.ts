@@ -10,7 +10,7 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { waitUntil } from "../support/wait.ts";
 
 /** Nodes without a kubelet, but with the API adapter of plexusd. An answer to an order is what has happened. */
-export type Order = "start" | "attach" | "count";
+export type Order = "start" | "attach" | "serial" | "count";
 
 type Pod = Readonly<{ metadata: ObjectName & { uid: string }; spec: { nodeName: string } }>;
 
@@ -29,7 +29,12 @@ const adapters = new Map<string, KubeAdapter>();
 let pods: readonly Pod[] = [];
 let round = 0;
 
-const orders: Readonly<Record<Order, () => unknown>> = { start, attach, count: () => undefined };
+const orders: Readonly<Record<Order, () => unknown>> = {
+  start,
+  attach,
+  serial,
+  count: () => undefined,
+};
 process.on("message", async (order: Order) => {
   await orders[order]();
   process.send?.({ ...writes, ...lists });
@@ -66,6 +71,18 @@ async function attach(): Promise<void> {
     await publisher.publish(metadata, annotations, { waitsForEnd: true });
   };
   await Promise.all(pods.map(attachPod));
+}
+
+/** The administrator writes annotations for ten seconds, one after another. */
+async function serial(): Promise<void> {
+  const until = Date.now() + 10_000;
+  for (let n = 0; Date.now() < until; n++) {
+    const { metadata } = pods[n % pods.length] as Pod;
+    const body = { metadata: { annotations: { serial: `${n}` } } };
+    const path = `${apiPaths.pod(metadata)}/status`;
+    const contentType = "application/merge-patch+json";
+    await admin.write({ method: "PATCH", path, contentType, body, timeoutMs });
+  }
 }
 
 async function startNode({ metadata, spec: { nodeName } }: Pod): Promise<void> {

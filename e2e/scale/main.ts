@@ -47,6 +47,8 @@ const all = [await measurePlexus()];
 await restart();
 // It refuses what waits for 15 s, and each of its stops takes 80 ms.
 await attach("The API server is five times slower", (run) => whileSlow(cluster, run), true);
+const least = await canaryDuring(cluster, () => ask("serial"));
+fact(`One client writes statuses one after another: requests of kube-scheduler take ${least} ms.`);
 worker.kill();
 const haveEnded = async () => (await metricsOf(cluster))(openWatches, definitions) <= otherLists;
 await waitUntil("its watches have ended", haveEnded);
@@ -84,7 +86,7 @@ async function measurePlexus(): Promise<Measured> {
     expect(mib <= 6 * nodes.length, `memory of the API server: ${mib} MiB`);
     fact(`${nodes.length} nodes start at once: the API server needs ${mib} MiB more memory.`);
   };
-  const idle = await canaryDuring(cluster, () => sleep(5000));
+  const idle = await canaryDuring(cluster, () => sleep(10_000));
   const storm: Around = async (run) => {
     const busy = await canaryDuring(cluster, run);
     fact(`Requests of kube-scheduler: ${idle} ms (p99); while all pods are attached, ${busy} ms.`);
