@@ -20,9 +20,8 @@ const head = `<!-- Made by make docs from config-keys.ts in src/engine and daemo
 
 # Configuration
 
-Your settings are the file \`config.yaml\` in the ConfigMap \`plexus-config\`. Every key is optional,
-and so is the ConfigMap. No manifest contains it, so an upgrade keeps it. Switches are \`true\` or
-\`false\`. For example, write this \`config.yaml\`:
+Your settings are the file \`config.yaml\` in the ConfigMap \`plexus-config\`. The ConfigMap and every
+key are optional. An upgrade keeps it. For example, write this \`config.yaml\`:
 
 \`\`\`yaml
 namespaceIsolation: true
@@ -41,21 +40,19 @@ With Helm, set \`config\` in the [chart's values](../operations/helm.md) instead
 The kubelet takes about a minute to bring a change to plexusd, as \`${defaultPaths.configFile}\`
 (\`--config FILE\`). plexusd then applies it without a restart, except keys marked *start*: for these,
 run \`kubectl -n kube-system rollout restart daemonset/plexus\`, which the chart does by itself.
-plexusd rejects unknown keys and wrong values with line, key and value. If a changed file is
-invalid, the previous configuration stays in effect, and the log and an event on the Node give the
-reason.
+plexusd rejects unknown keys and wrong values. If a changed file is invalid, the previous
+configuration stays in effect, and the log and an event on the Node give line, key and value.
 
-The ConfigMap \`plexus-platform\` belongs to the installation, and has the directories of the
-distribution. Your keys override it. Do not edit it, because an upgrade replaces it.
+The ConfigMap \`plexus-platform\` has the directories of the distribution. Your keys override it. Do
+not edit it, because an upgrade replaces it.
 
-Keys shared with Multus mean the same. The configuration that the container runtime passes
-(\`"type": "plexus"\`) may also have the keys from \`${names[0]}\` to \`${names.at(-1)}\`; this file
-overrides them. If this file has \`clusterNetwork\` or \`delegates\`, it overrides both. Set only one of
-\`clusterNetwork\` and \`delegates\`, and only one of \`plexusNamespace\` and \`multusNamespace\`.
+Keys shared with Multus mean the same. The runtime's configuration (\`"type": "plexus"\`) may have the
+keys from \`${names[0]}\` to \`${names.at(-1)}\` too; this file overrides them. If this file has
+\`clusterNetwork\` or \`delegates\`, it overrides both. Set only one of \`clusterNetwork\` and
+\`delegates\`, and only one of \`plexusNamespace\` and \`multusNamespace\`.
 
-A list that plexusd did not write, such as podman's, keeps its own \`clusterNetwork\` or \`delegates\`.
-For its containers, \`auxiliaryCNIChainName\` and \`readinessindicatorfile\` of this file then do not
-apply.
+A list that plexusd did not write, such as podman's, keeps its own \`clusterNetwork\` or \`delegates\`,
+and then ignores \`auxiliaryCNIChainName\` and \`readinessindicatorfile\` of this file.
 
 For \`undeclaredRequests\`, \`ignoredRequests\` and \`missingDevice\`, the first of these counts: the key
 in this file, \`strictness\` in this file, the key in the runtime's configuration, \`strictness\` there.
@@ -68,8 +65,8 @@ const limitsHead = `
 ## Limits
 
 Plexus rejects longer input with code 100, before it attaches anything. The message has the field,
-its value and the limit. The limits cannot be configured: they prevent one pod from delaying the
-calls of others. They do not apply to DEL.
+its value and the limit. The limits are fixed, so that no pod delays the calls of others. They do
+not apply to DEL.
 
 | input | maximum |
 |---|---|
