@@ -65,8 +65,10 @@ test("in Chromium, the search finds a page, whose edit link names its file; diag
   await using directory = await mkdtempDisposable(join(tmpdir(), "plexus-chromium-"));
   await using browser = await Browser.start(directory.path);
   await browser.open(server.url);
-  await browser.value(`document.querySelector(".DocSearch-Button").click()`);
-  await browser.waitFor(`document.activeElement?.id === "localsearch-input"`);
+  // The button is on the page before the script that listens to it.
+  await browser.waitFor(`
+    document.querySelector("#localsearch-input") ?? document.querySelector(".DocSearch-Button").click();
+    document.activeElement?.id === "localsearch-input"`);
   await browser.send("Input.insertText", { text: "Networks for running pods" });
   const first = `document.querySelector(".result[href*='user/hot-plug.html']")`;
   await browser.waitFor(`${first} !== null`);
