@@ -21,7 +21,7 @@ const head = `<!-- Made by make docs from config-keys.ts in src/engine and daemo
 # Configuration
 
 Your settings are the file \`config.yaml\` in the ConfigMap \`plexus-config\`. The ConfigMap and every
-key are optional. An upgrade keeps it. For example, write this \`config.yaml\`:
+key are optional. Upgrades keep your keys. For example, write this \`config.yaml\`:
 
 \`\`\`yaml
 namespaceIsolation: true
