@@ -34,7 +34,7 @@ function planFile(parts: { head?: string[]; end?: string[]; body?: Buffer[] }): 
 
 test("decodePlan() and decodePlanWithRecord() return what encodePlan() encoded", () => {
   expect(decodePlan(file)).toEqual(plan);
-  expect(decodePlanWithRecord(file)).toEqual({ plan, record });
+  expect(decodePlanWithRecord(file)).toEqual({ plan, record, isOutdated: false });
   const empty = { ...plan, calls: [] };
   expect(decodePlan(encodePlan(empty, record))).toEqual(empty);
   expect(planFile({})).toEqual(file);
@@ -53,7 +53,7 @@ test("decodePlan() skips a truncated last plan, and the one before it has an unk
   for (let length = 1; length < newer.length; length++) {
     const bytes = Buffer.concat([file, newer.subarray(0, length)]);
     expect(decodePlan(bytes), `at ${length}`).toEqual({ ...plan, bootId: "" });
-    expect(decodePlanWithRecord(bytes).record).toEqual(record);
+    expect(decodePlanWithRecord(bytes)).toMatchObject({ record, isOutdated: true });
   }
 });
 

@@ -122,17 +122,25 @@ export function decodePlan(file: Buffer): PlanMessage {
   return decodeNewest(file).plan;
 }
 
-/** The same with the plan's record. @throws ProtocolError also when it has none */
-export function decodePlanWithRecord(file: Buffer): { plan: PlanMessage; record: RecordMessage } {
-  const { plan, record } = decodeNewest(file);
+/**
+ * The same with the plan's record, and whether something follows.
+ * @throws ProtocolError also when it has no record
+ */
+export function decodePlanWithRecord(file: Buffer): {
+  readonly plan: PlanMessage;
+  readonly record: RecordMessage;
+  readonly isOutdated: boolean;
+} {
+  const { plan, record, isOutdated } = decodeNewest(file);
   if (record === undefined) throw new ProtocolError("it has a teardown plan, but no record");
   return {
     plan,
     record: { schema: field(record, 0).toString(), text: field(record, 1).toString() },
+    isOutdated,
   };
 }
 
-function decodeNewest(file: Buffer): { plan: PlanMessage; record: Frame | undefined } {
+function decodeNewest(file: Buffer) {
   const { bytes, isOutdated } = findNewestPlan(file);
   const [head, ...frames] = decodeFrames(bytes);
   if (head === undefined) throw new ProtocolError("there is no plan");
@@ -141,13 +149,13 @@ function decodeNewest(file: Buffer): { plan: PlanMessage; record: Frame | undefi
   if (version !== planVersion) throw new PlanVersionError(version);
   // The last frames are the record and the end.
   const last = frames.at(-2);
-  const record = last?.type === FrameType.Record ? last : undefined;
-  const plan = {
+  const record: Frame | undefined = last?.type === FrameType.Record ? last : undefined;
+  const plan: PlanMessage = {
     containerId: field(head, 1).toString(),
     ifName: field(head, 2).toString(),
     bootId: isOutdated ? "" : field(head, 3).toString(),
     attempted: number(head, 4),
     calls: frames.slice(0, record === undefined ? -1 : -2).map(decodeExec),
   };
-  return { plan, record };
+  return { plan, record, isOutdated };
 }

@@ -757,7 +757,7 @@ test("update() appends to the durable content, even in a process that did not cr
   expect(await store.loadPlan(key)).toEqual(plan);
 });
 
-test("load() returns the durable record and its boot, with all of it attempted, after a power loss truncated an update at any byte", async () => {
+test("load() returns the durable record and its boot, with all of it attempted and a lost update, after a power loss truncated an update at any byte", async () => {
   const store = await FileRecordStore.open(dir);
   const inState = (state: RecordedAttachment["state"]) => ({ ...attachment, state });
   const begun = { ...recordOf("c1"), attachments: [inState("attached"), inState("planned")] };
@@ -770,6 +770,7 @@ test("load() returns the durable record and its boot, with all of it attempted, 
     expect((await store.load(key))?.record, `at ${length}`).toEqual({
       ...begun,
       attachments: [inState("attached"), inState("attempted")],
+      hasLostUpdate: true,
     });
     expect(await store.loadPlan(key), `at ${length}`).toEqual({ ...plan, bootId: "" });
   }

@@ -69,6 +69,7 @@ const full: AttachmentRecord = {
     { ...attachment, state: "detached" },
   ],
   addEnded: true,
+  hasLostUpdate: true,
   pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
   statusPause: { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false },
   teardown: {

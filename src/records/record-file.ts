@@ -1,6 +1,10 @@
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  addHasEnded,
+  type RecordedAttachment,
+} from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
@@ -40,18 +44,21 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
 }
 
 /**
- * The newest record of a file. After an incomplete update, all that was planned may have run. Its
- * boot stays known: once that is over, nothing else may say that the sandbox is.
+ * The newest record of a file. After an incomplete update, all that was planned may have run, or
+ * the ADD has ended since. Its boot stays known: once that is over, nothing else may say that the
+ * sandbox is.
  * @throws CniError 6 naming a file without a whole record, or of another schema or sandbox; 5 for a
  * plan of another version
  */
 export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
   return usable("attachment record", place, () => {
-    const { plan, record: message } = decodePlanWithRecord(bytes);
+    const { plan, record: message, isOutdated } = decodePlanWithRecord(bytes);
     const record = readRecord(message.schema, parseExactly(message.text));
     checkOwner(record, place.key);
+    const newest = plan.bootId === "" ? allAttempted(record) : record;
+    const isDoubtful = isOutdated && !addHasEnded(newest);
     return {
-      record: plan.bootId === "" ? allAttempted(record) : record,
+      record: isDoubtful ? { ...newest, hasLostUpdate: true } : newest,
       plan: teardownPlan(plan, place),
     };
   });

@@ -30,8 +30,9 @@ function withoutMarks(record: AttachmentRecord): AttachmentRecord {
 
 function checkRecord(record: FieldReader): void {
   const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
+  const marks = ["addEnded", "hasLostUpdate"];
   const ofStatus = ["pendingStatus", "statusPause"];
-  const optional = ["listName", "netnsProcess", "pod", "addEnded", ...ofStatus, "teardown"];
+  const optional = ["listName", "netnsProcess", "pod", ...marks, ...ofStatus, "teardown"];
   checkKeys(record, { required: [...required, "clockMs", "attachments"], optional });
   for (const key of [...required, "listName", "netnsProcess"]) record.string(key);
   record.integer("clockMs");
@@ -39,8 +40,8 @@ function checkRecord(record: FieldReader): void {
   const pod = record.object("pod");
   if (pod !== undefined) checkTexts(pod, ["namespace", "name", "uid"]);
   for (const attachment of record.objects("attachments")) checkAttachment(attachment);
-  if (record.has("addEnded") && record.value("addEnded") !== true) {
-    record.mismatch("addEnded", "true, or absent");
+  for (const key of marks) {
+    if (record.has(key) && record.value(key) !== true) record.mismatch(key, "true, or absent");
   }
   record.stringMap("pendingStatus");
   const pause = record.object("statusPause");

@@ -93,7 +93,7 @@ async function addState(
   { records, clock }: EngineDeps,
   record: AttachmentRecord,
 ): Promise<ExplainedRecord["add"]> {
-  if (!mayRun(record) || addHasEnded(record)) return undefined;
+  if (!mayRun(record) || record.hasLostUpdate || addHasEnded(record)) return undefined;
   const isLocked = await records.isLocked(record.containerId);
   return isLocked || !isInterruptedAdd(record, clock()) ? "running" : "interrupted";
 }

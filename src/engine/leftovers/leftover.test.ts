@@ -31,6 +31,11 @@ test.each<Case>([
     isAttempted: true,
     reason: "its ADD at CREATED did not end",
   },
+  {
+    what: "began 30 s ago, of whose record an update is lost",
+    keys: { clockMs: 70_000, hasLostUpdate: true },
+    isAttempted: true,
+  },
   { what: "was to be detached", keys: attempts(0), reason: `busy, since ${failedAt}` },
   {
     what: "failed once",

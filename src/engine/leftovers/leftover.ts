@@ -7,11 +7,12 @@ const maxBackoffMs = 600_000;
 
 /**
  * Whether an ADD was interrupted: the runtime got no result, so it uses nothing of it, and a runtime
- * that was killed may have forgotten it. While its shim lives, the sandbox is locked.
+ * that was killed may have forgotten it. While its shim lives, the sandbox is locked. A record whose
+ * last update is lost does not tell.
  * @param nowMs by `EngineDeps.clock`
  */
 export function isInterruptedAdd(record: AttachmentRecord, nowMs: number): boolean {
-  if (addHasEnded(record)) return false;
+  if (record.hasLostUpdate || addHasEnded(record)) return false;
   // Negative after a restart of the machine, which is another sign.
   return nowMs - record.clockMs >= firstBackoffMs;
 }

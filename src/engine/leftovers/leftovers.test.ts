@@ -110,6 +110,25 @@ test.each(["oneCall", "daemon"] as const)(
   },
 );
 
+test("a sandbox of whose record an update is lost is detached when its pod and its namespace are gone", async () => {
+  const lab = await pods(["c1", "c2"]);
+  const { record, plan } = lab.records.writes.findLast((each) => each.record.containerId === "c1")!;
+  const attachments = record.attachments.map((each) => ({ ...each, state: "attempted" as const }));
+  lab.records.put({ ...record, attachments, hasLostUpdate: true }, plan);
+  const pass = async (ms: number): Promise<void> => {
+    lab.advance(ms);
+    await lab.status();
+  };
+  const isKept = (): boolean => lab.records.keys.includes("c1@eth0");
+  await pass(minute);
+  lab.source.removePod("default/c1");
+  for (let i = 0; i < 30; i++) await pass(minute);
+  expect(isKept()).toBe(true);
+  lab.kernel.removeNamespace("/run/netns/c1");
+  for (let i = 0; i < 15; i++) await pass(minute);
+  expect(isKept()).toBe(false);
+});
+
 test("an ADD that runs is not interrupted when the clock is set forward, even if its lock cannot be seen", async () => {
   const lab = await pods(["c1"]);
   const { record, plan } = lab.records.writes.at(-1)!;

@@ -44,6 +44,11 @@ export interface RecordedSandbox extends RecordKey {
    * changes the networks. Absent when all are attached.
    */
   readonly addEnded?: true;
+  /**
+   * A newer version cannot be read, for example as the file was cut off: although this one says that
+   * the ADD has not ended, it may have. Absent otherwise.
+   */
+  readonly hasLostUpdate?: true;
   /** Annotations by name that are still to be written. */
   readonly pendingStatus?: Readonly<Record<string, string>>;
   /** Until when that would be in vain; absent when it is not known to be. */
