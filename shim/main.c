@@ -76,14 +76,15 @@ int main(int argc, char **argv)
 		    "CNI protocol versions supported: " VERSIONS(", ") "\n", PLEXUS_VERSION);
 		return 0;
 	}
+	call_check(&call);
+	bool is_del = call_is(&call, "DEL") && !call.problem.len;
+	/* Before stdin, which may come late: until then, another DEL may end the sandbox, and an ADD make a later one. */
+	if (is_del)
+		plan_mark(&call);
 	read_conf(&call);
 	if (call_is(&call, "VERSION"))
 		return say(1, "{\"cniVersion\":\"%s\",\"supportedVersions\":[\"" VERSIONS("\",\"") "\"]}\n",
 			   call.cni_version) ? 1 : 0;
-	call_check(&call);
-	bool is_del = call_is(&call, "DEL") && !call.problem.len;
-	if (is_del)
-		plan_mark(&call);
 	lock_take(&call);
 	enum session_end end = find_engine(&call);
 	if (end != SESSION_ANSWERED)

@@ -363,6 +363,20 @@ eachBuild("the mark of a started DEL", (bench) => {
     expect([mark, plan.isMarked]).toEqual([true, true]);
   });
 
+  test("is not set on a record that was made while stdin was awaited", async () => {
+    const plan = new PlanFile(bench());
+    plan.write([{}]);
+    const late = bench().start({ env: { CNI_COMMAND: "DEL" }, holdStdin: true });
+    await waitUntil("the first record is marked", () => plan.isMarked);
+    // What another DEL and ADD of the container do.
+    rmSync(plan.path);
+    plan.write([{}]);
+    await bench().engine((engine) => engine.done());
+    late.child.stdin?.end();
+    expect(await late.ended).toMatchObject({ code: 0 });
+    expect(plan.isMarked).toBe(false);
+  });
+
   test("is set if a step fails in the rollback of an ADD", async () => {
     const plan = new PlanFile(bench());
     plan.step("b", "exit 1");
