@@ -714,6 +714,21 @@ test.each<[string, Since, isKept: boolean]>([
   ["keeps what was attached since its shim started", { ...waited, agoByDateMs: 59_999 }, true],
   ["keeps it if the date was set meanwhile", { ...waited, agoByClockMs: 59_000 }, true],
   ["detaches what was attached before", { ...waited, agoByDateMs: 60_000 }, false],
+  [
+    "keeps it if only its date is later, until its age says that no GC waits so long",
+    { ...waited, agoByDateMs: -3600_000, agoByClockMs: 599_000 },
+    true,
+  ],
+  [
+    "detaches what is older, although the date was set back since",
+    { ...waited, agoByDateMs: -3600_000, agoByClockMs: 601_000 },
+    false,
+  ],
+  [
+    "keeps it if its age is not known: its date alone is later, and it is of another boot",
+    { ...waited, agoByDateMs: -3600_000, agoByClockMs: 601_000, bootId: "another" },
+    true,
+  ],
   ["takes no clock of another boot", { ...waited, agoByClockMs: 0, bootId: "another" }, false],
   ["keeps what an ADD attached that ran then", { startedAgoMs: 10, busy: "c2/c9/" }, true],
   ["detaches if the start is unknown", { agoByDateMs: 0, agoByClockMs: 0 }, false],

@@ -27,6 +27,9 @@ import { type Sandboxes, staleSandboxes } from "./stale-sandboxes.ts";
  */
 const [exclusiveMaxMs, stepMaxMs] = [10_000, 5000];
 
+/** Longer than any GC waits before it begins. */
+const waitMaxMs = 600_000;
+
 /**
  * GC (CNI 1.1.0 §4 "GC"): the plugins collect while no other operation runs. The DELs of stale
  * sandboxes, which may hang, run concurrently with operations on other sandboxes: the shim shares
@@ -107,15 +110,16 @@ async function collect(
 
 /**
  * The containers whose ADDs ended, or began, since the runtime called: it attaches nothing during GC,
- * but another one may have while the shim waited for the node, or this process was stopped.
+ * but another one may have while the shim waited for the node, or this process was stopped. Of an
+ * older record, a later date says nothing: the date was set back since.
  */
 function attachedSinceCall(
   ctx: CallContext,
   records: readonly AttachmentRecord[],
 ): ReadonlySet<string> {
   const isLater = (record: AttachmentRecord): boolean => {
-    const { byDate, byClock } = madeSinceCall(ctx, record);
-    return byDate || byClock;
+    const { byDate, byClock, ageMs = 0 } = madeSinceCall(ctx, record);
+    return byClock || (byDate && ageMs <= waitMaxMs);
   };
   const later = records.filter(isLater).map(({ containerId }) => containerId);
   return new Set([...(ctx.busy ?? []), ...later]);
