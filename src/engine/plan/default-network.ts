@@ -56,6 +56,13 @@ function furtherNetworks(
   }));
 }
 
+/** The `delegates` besides the default network, for a DEL. @throws CniError 7 when one cannot be used */
+export function furtherDelegates(ctx: LookupContext): ResolvedNetwork[] {
+  const { clusterNetwork, delegates } = ctx.config;
+  if (clusterNetwork !== undefined) return [];
+  return delegates.slice(1).map((conf, i) => inlineNetwork(ctx, conf, i + 1));
+}
+
 /** What networks are looked up with; see {@link ConfOptions.unlimited}. */
 type LookupContext = CallContext & Pick<ConfOptions, "unlimited">;
 

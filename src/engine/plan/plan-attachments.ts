@@ -159,7 +159,11 @@ function defaultRouteProblems(attachments: readonly PlannedAttachment[]): PlanPr
 /** CNI_ARGS with an address, for the interface that the runtime requests: the default network's. */
 const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
 
-function delegateArgs(args: CniArgs, { isDefault, selection, list }: ResolvedNetwork): CniArgs {
+/** The CNI_ARGS for a network, of those of the runtime's call. */
+export function delegateArgs(
+  args: CniArgs,
+  { isDefault, selection, list }: ResolvedNetwork,
+): CniArgs {
   const own = isDefault ? args : args.filter(([key]) => !addressArgs.has(key));
   return mergeCniArgs(own, selection === undefined ? [] : requestedCniArgs(selection, list));
 }

@@ -27,7 +27,10 @@ export const insistingOnInterface: ReadonlySet<string> = new Set(["host-device",
 export const leavingNothingOutside: ReadonlySet<string> = new Set(["sbr"]);
 
 type SandboxInterface = Pick<AttachmentRecord, "netns" | "ifName">;
-type SandboxAtPath = Pick<AttachmentRecord, "containerId" | "netns" | "ifName">;
+interface SandboxAtPath extends Pick<AttachmentRecord, "containerId" | "netns" | "ifName"> {
+  /** Its other interfaces, without a record that names them. @default none */
+  readonly furtherNames?: readonly string[];
+}
 
 /**
  * The CNI_NETNS for the delegates of a DEL: "" when the runtime gave none, or the sandbox's
@@ -63,12 +66,13 @@ export async function netnsForDel(
  */
 async function isOfAnother(
   ctx: CallContext,
-  { containerId, ifName, netns }: SandboxAtPath,
+  { containerId, ifName, netns, furtherNames = [] }: SandboxAtPath,
   record: AttachmentRecord | undefined,
 ): Promise<boolean> {
   const bootId = ctx.deps.bootId();
   const compare = byAge(bootId);
-  const names = [ifName, ...(record?.attachments ?? []).map((each) => each.ifName)];
+  const recordedNames = (record?.attachments ?? []).map((each) => each.ifName);
+  const names = [ifName, ...furtherNames, ...recordedNames];
   const { records, unusable } = await recordsAt(ctx, netns);
   const isOwn = record?.netns === netns || records.some((each) => isSame(each, record));
   const earlier = isOwn ? record : undefined;

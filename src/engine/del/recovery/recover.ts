@@ -1,6 +1,4 @@
-import { mergeCniArgs } from "#cni/args.ts";
-import { CniError, CniErrorCode } from "#cni/error.ts";
-import { delCallsOfStored } from "#cni/runtime/chain.ts";
+import { type CniError, CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { collectErrors } from "#engine/call/failures.ts";
@@ -8,10 +6,7 @@ import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { delBudget, withPath } from "#engine/del/detach.ts";
 import { notDetached } from "#engine/del/detach-record.ts";
 import { loadStored, type Stored } from "#engine/del/stored.ts";
-import { defaultNetwork } from "#engine/plan/default-network.ts";
-import { type ResolvedNetwork, withNetworkContext } from "#engine/plan/planned-attachment.ts";
-import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
-import { runtimeConf } from "#engine/record/recorded-conf.ts";
+import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import {
   plannedNetwork,
   type StoredRecord,
@@ -21,6 +16,7 @@ import {
 import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import { detachByAnnotation } from "./annotation.ts";
+import { detachConfigured } from "./configured.ts";
 import { detachByMultusFiles } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
@@ -32,7 +28,8 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
  * 4. the current default network, with what the runtime passes, for a pod that was attached before
  *   Plexus was installed: its address must not leak. Our list has the primary network's name, so
  *   libcni passes the cached result. For a sandbox that was detached before, plugins accept the DEL
- *   (CNI 1.1.0 §4 "DEL"), or refuse their configuration as in the ADD that was rolled back.
+ *   (CNI 1.1.0 §4 "DEL"), or refuse their configuration as in the ADD that was rolled back. Others
+ *   get the DELs of the further `delegates` first.
  *
  * Damaged files are renamed, because otherwise the sandbox could never be deleted. Files that
  * cannot be read now are an error, because they may be readable later.
@@ -60,7 +57,7 @@ export async function detachUnrecorded(
   const wasDetached = !wasDamaged && (await ctx.deps.records.hasTombstone(sandbox));
   if (!wasDetached && (await detachByMultusFiles(ctx, sandbox))) return true;
   if (!wasDetached && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return true;
-  await delDefaultNetwork(ctx, sandbox, wasDetached);
+  await detachConfigured(ctx, sandbox, wasDetached);
   return !wasDetached && (wasDamaged || sandbox.prevResult !== undefined);
 }
 
@@ -104,38 +101,4 @@ async function replay(
     }
   });
   if (errors.length > 0) throw notDetached(errors);
-}
-
-async function delDefaultNetwork(
-  ctx: CallContext,
-  sandbox: UnrecordedSandbox,
-  wasDetached: boolean,
-): Promise<void> {
-  const network = await configuredDefaultNetwork(ctx, sandbox);
-  if (network === undefined) return;
-  const { displayName, list, capabilityArgs } = network;
-  const { ifName, netns, prevResult } = sandbox;
-  const cniArgs = mergeCniArgs(sandbox.cniArgs);
-  const searchPath = delegateSearchPath(ctx.config, sandbox.path);
-  const attachment = { ifName, cniArgs, capabilityArgs, searchPath };
-  const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
-  const calls = delCallsOfStored(list, rt, prevResult);
-  const chain = { network: displayName, ifName, netns, calls, budget: delBudget(ctx) };
-  await detachChain(ctx, { ...chain, wasDetached });
-}
-
-/** None for a sandbox that was detached before. @throws CniError when the API is unavailable */
-async function configuredDefaultNetwork(
-  ctx: CallContext,
-  key: UnrecordedSandbox,
-): Promise<ResolvedNetwork | undefined> {
-  const { runtimeConfig = {} } = key;
-  try {
-    return await defaultNetwork({ ...ctx, unlimited: true }, runtimeConfig);
-  } catch (error) {
-    const isUnknown = !(error instanceof CniError) || error.transient;
-    if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
-    ctx.logger.warn({ err: error }, "no record, and no default network to detach from");
-    return undefined;
-  }
 }

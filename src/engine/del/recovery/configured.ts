@@ -1,0 +1,127 @@
+import { CniError } from "#cni/error.ts";
+import { delCallsOfStored } from "#cni/runtime/chain.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import { collectErrors, combineErrors } from "#engine/call/failures.ts";
+import { detachChain } from "#engine/del/chain/chain-teardown.ts";
+import { interfaceIsPresent, netnsForDel } from "#engine/del/chain/netns.ts";
+import { delBudget } from "#engine/del/detach.ts";
+import { defaultNetwork, furtherDelegates } from "#engine/plan/default-network.ts";
+import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
+import { delegateArgs } from "#engine/plan/plan-attachments.ts";
+import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
+import { runtimeConf } from "#engine/record/recorded-conf.ts";
+import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
+
+/** A configured network, with the interface that an ADD gives it. */
+interface ConfiguredNetwork extends ResolvedNetwork {
+  readonly ifName: string;
+}
+
+/**
+ * Detaches a sandbox from the default network and the further `delegates` of the configuration,
+ * last first, even if others fail. One that was detached before gets the default network's DEL only.
+ * Without the default network's interface, perhaps nothing was attached, as after a refused ADD in
+ * the namespace of a container that runs. Its `net1` may be anybody's, so only leases are released.
+ * @throws CniError when something could not be detached; the call can be repeated
+ */
+export async function detachConfigured(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+  wasDetached: boolean,
+): Promise<void> {
+  const first = await configuredDefaultNetwork(ctx, sandbox);
+  if (first === undefined) return;
+  const further = wasDetached ? [] : await furtherNetworks(ctx, sandbox, first);
+  const networks = [{ ...first, ifName: sandbox.ifName }, ...further];
+  const netns = await netnsFor(ctx, sandbox, further);
+  const isThere =
+    further.length > 0 && (await interfaceIsPresent(ctx, { netns, ifName: sandbox.ifName }));
+  const budget = delBudget(ctx);
+  let left = networks.length;
+  const errors = await collectErrors(networks.toReversed(), async (network) => {
+    const { displayName, ifName, isDefault } = network;
+    const calls = delCallsOf(ctx, sandbox, network);
+    const chain = { network: displayName, ifName, calls, budget: budget.share(left--) };
+    const own = isDefault || isThere ? netns : "";
+    await detachChain(ctx, { ...chain, netns: own, wasDetached });
+  });
+  if (errors.length === 0) return;
+  throw combineErrors(errors, `${errors.length} networks could not be detached`);
+}
+
+/** None if another sandbox may have one of the interfaces there. */
+async function netnsFor(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+  further: readonly ConfiguredNetwork[],
+): Promise<string> {
+  if (sandbox.netns === "" || further.length === 0) return sandbox.netns;
+  return netnsForDel(ctx, { ...sandbox, furtherNames: further.map(({ ifName }) => ifName) });
+}
+
+/** The runtime's result is of the default network. */
+function delCallsOf(ctx: CallContext, sandbox: UnrecordedSandbox, network: ConfiguredNetwork) {
+  const cniArgs = delegateArgs(sandbox.cniArgs, network);
+  const searchPath = delegateSearchPath(ctx.config, sandbox.path);
+  const attachment = { ...network, cniArgs, searchPath };
+  const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
+  return delCallsOfStored(network.list, rt, network.isDefault ? sandbox.prevResult : undefined);
+}
+
+/** None for a sandbox that was detached before. @throws CniError when the API is unavailable */
+async function configuredDefaultNetwork(
+  ctx: CallContext,
+  key: UnrecordedSandbox,
+): Promise<ResolvedNetwork | undefined> {
+  const { runtimeConfig = {} } = key;
+  try {
+    return await defaultNetwork({ ...ctx, unlimited: true }, runtimeConfig);
+  } catch (error) {
+    const isUnknown = !(error instanceof CniError) || error.transient;
+    if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
+    ctx.logger.warn({ err: error }, "no record, and no default network to detach from");
+    return undefined;
+  }
+}
+
+/** The further `delegates`; none if damaged records of the container may have their interfaces. */
+async function furtherNetworks(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+  first: ResolvedNetwork,
+): Promise<ConfiguredNetwork[]> {
+  const further = usableDelegates(ctx);
+  const existing = further.length === 0 ? undefined : await namesOfOthers(ctx, sandbox);
+  if (existing === undefined) return [];
+  const options = { runtimeIfName: sandbox.ifName, existing, problems: [] };
+  const names = assignInterfaceNames([first, ...further], options);
+  return further.map((network, i) => ({ ...network, ifName: names[i + 1] as string }));
+}
+
+/** None if one cannot be used: no ADD would have attached any. */
+function usableDelegates(ctx: CallContext): ResolvedNetwork[] {
+  try {
+    return furtherDelegates({ ...ctx, unlimited: true });
+  } catch (error) {
+    const message = "no record, and the further delegates cannot be used to detach from them";
+    ctx.logger.warn({ err: error }, message);
+    return [];
+  }
+}
+
+/**
+ * The interfaces of the container's other attachments, by another list, which an ADD never gives
+ * again; undefined if they are not known.
+ */
+async function namesOfOthers(
+  { deps }: CallContext,
+  { containerId, ifName }: UnrecordedSandbox,
+): Promise<Set<string> | undefined> {
+  const { records, damaged } = await deps.records.list();
+  const isOther = (each: { readonly containerId: string; readonly ifName: string }): boolean =>
+    each.containerId === containerId && each.ifName !== ifName;
+  if (damaged.some(isOther)) return undefined;
+  const attachments = records.filter(isOther).flatMap((record) => record.attachments);
+  return new Set(attachments.map((each) => each.ifName));
+}
