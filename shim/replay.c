@@ -8,6 +8,7 @@
 #define PLAN_CAP (64u << 20)
 #define RESULT_CAP (4u << 20)
 #define FAILURE_MAX 300  /* bytes of a delegate's output that an error repeats */
+#define DECISION_US 1000000 /* after this time, another sandbox may have got what this one had */
 #define MODE 0600
 #define MODE_OF_DEL 01600 /* of a record whose DEL has begun: no chmod -R of a directory makes it */
 #define MODE_OF_USER 0700 /* by chmod -R, or of a DEL of an earlier release */
@@ -263,26 +264,37 @@ static void find_other(const struct call *call, const struct plan *own, char nam
 	buf_free(&names);
 }
 
-/* Runs the steps of a checked plan and collects their failures, unless that could take what another sandbox has. A failure
- * skips the remaining steps of its group. Each step gets its share of the call's time. */
+/* True if a plan could take what another sandbox has; then appends why. */
+static bool is_doubtful(const struct call *call, const struct plan *own, struct buf *failures)
+{
+	size_t before = failures->len;
+	const char *separator = before ? "; " : "";
+	char other[NAME_MAX + 1] = "";
+	find_other(call, own, other);
+	if (*other)
+		buf_print(failures, "%sthe sandbox of %s/%s.record may have its network namespace", separator, call->state_dir, other);
+	else if (call_is(call, "DEL") && own && is_elsewhere(call, own))
+		buf_print(failures, "%sits sandbox may run in another network namespace than CNI_NETNS=%s", separator, call->netns);
+	else if (plan_has(call, plan_engine_only))
+		buf_print(failures, "%sanother sandbox may have a device of this one", separator);
+	if (failures->len == before)
+		return false;
+	buf_print(failures, ", and only plexusd can tell what to leave (%s)", call->trouble);
+	return true;
+}
+
+/* Runs the steps of a checked plan and collects their failures, unless that could take what another sandbox has; after a slow
+ * step, it may have got that meanwhile. A failure skips the remaining steps of its group. Each step gets its share of the
+ * call's time. */
 static enum cni_error run_steps(struct call *call, const struct plan *plan, const struct plan *own, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
 	int failed = -1, left = plan->steps;
 	size_t size, at = plan->first;
 	struct frame step;
-	char other[NAME_MAX + 1] = "";
-	find_other(call, own, other);
-	if (*other)
-		buf_print(failures, "the sandbox of %s/%s.record may have its network namespace", call->state_dir, other);
-	else if (call_is(call, "DEL") && own && is_elsewhere(call, own))
-		buf_print(failures, "its sandbox may run in another network namespace than CNI_NETNS=%s", call->netns);
-	else if (plan_has(call, plan_engine_only))
-		buf_print(failures, "another sandbox may have a device of this one");
-	if (failures->len) {
-		buf_print(failures, ", and only plexusd can tell what to leave (%s)", call->trouble);
+	int64_t decided = now_us();
+	if (is_doubtful(call, own, failures))
 		return CNI_TRY_AGAIN_LATER;
-	}
 	plan_mark(call); /* for an ADD; a DEL has already done so */
 	if (!has_netns(call))
 		putenv("CNI_NETNS=");
@@ -292,6 +304,11 @@ static enum cni_error run_steps(struct call *call, const struct plan *plan, cons
 
 		if (group >= plan->attempted || group == failed)
 			continue;
+		if (now_us() - decided > DECISION_US) {
+			if (is_doubtful(call, own, failures))
+				return CNI_TRY_AGAIN_LATER;
+			decided = now_us();
+		}
 		if (!run_step(call, &step, timeout_ms < share_ms ? timeout_ms : share_ms, failures))
 			failed = group;
 	}

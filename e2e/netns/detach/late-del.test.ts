@@ -140,6 +140,54 @@ needsPlexusd("it is stopped", () => {
   });
 });
 
+needsPlexusd("it is stopped, or not", () => {
+  test.for(["plexusd", "the shim alone"])(
+    "a DEL by %s that hangs keeps the interface of a container that gets the path meanwhile",
+    async (by, { node }) => {
+      const [hanging, begun] = [join(node.lab.dir, "hanging"), join(node.lab.dir, "begun")];
+      // The namespace is gone when it ends.
+      const script = `#!/bin/sh
+[ "$CNI_COMMAND" = DEL ] || exec ${node.cniPath.at(-1)}/bridge
+touch ${begun}; while [ -e ${hanging} ]; do sleep 0.05; done
+CNI_NETNS= exec ${node.cniPath.at(-1)}/bridge
+`;
+      await writeFile(join(node.lab.dir, "slow"), script, { mode: 0o755 });
+      const networks = [bridge("front", 91), bridge("back", 92, { type: "slow" })];
+      const [first, second] = networks.map((_, i) =>
+        node.conf({ delegates: networks.slice(0, 2 - i) }),
+      );
+      const netns = "ns-hung";
+      const call = (command: "ADD" | "DEL" | "CHECK", containerId: string) =>
+        node.start({
+          command,
+          containerId,
+          netns,
+          conf: (containerId === "first" ? first : second) ?? "",
+        });
+      await node.lab.addNetns(netns);
+      expect(await call("ADD", "first").outcome).toMatchObject({ exitCode: 0 });
+      await writeFile(hanging, "");
+      const isAlone = by !== "plexusd";
+      if (isAlone) await node.stopDaemon();
+      const del = call("DEL", "first");
+      await waitUntil("its plugin hangs", () => existsSync(begun) || undefined);
+      await node.lab.deleteNetns(netns);
+      await node.lab.addNetns(netns);
+      if (isAlone) await node.startDaemon();
+      expect(await call("ADD", "second").outcome).toMatchObject({ exitCode: 0 });
+      await setTimeout(1000);
+      await rm(hanging);
+      expect(await del.outcome).toMatchObject({ exitCode: isAlone ? 1 : 0 });
+      expect(await call("CHECK", "second").outcome).toMatchObject({ exitCode: 0 });
+      for (const containerId of ["first", "second"])
+        expect(await call("DEL", containerId).outcome).toMatchObject({ exitCode: 0 });
+      expect(await node.lab.run("ls", node.stateDir)).not.toContain(".record");
+      await node.lab.deleteNetns(netns);
+      await rm(begun);
+    },
+  );
+});
+
 test.for(["bridge", "firewall"])(
   "a DEL that is repeated because %s failed keeps the rules of a container that has the address now",
   async (failing, { node }) => {

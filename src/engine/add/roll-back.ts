@@ -16,7 +16,9 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<rea
   const { deps, logger } = ctx;
   record.keepOnly(attempted);
   await recordFailedAdd(ctx, record, attempted);
-  const failures = await (isRunning ? detachRunning : detachAll)(ctx, sandbox, attempted);
+  const attachments = attempted.map(({ attachment }) => attachment);
+  const toDetach = { record: { ...sandbox, attachments }, netns: sandbox.netns };
+  const failures = await (isRunning ? detachRunning : detachAll)(ctx, toDetach, attempted);
   const errors = failures.map(({ error }) => error);
   try {
     if (errors.length === 0 && !isRunning) {

@@ -20,7 +20,7 @@ export function isOfProcess({
 }
 
 /** A record that cannot be used, and why; it names the file. */
-interface UnusableRecord extends RecordKey {
+export interface UnusableRecord extends RecordKey {
   readonly reason: string;
 }
 

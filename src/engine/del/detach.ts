@@ -16,7 +16,8 @@ import {
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** A sandbox with attachments to detach. */
-export interface SandboxToDetach extends Pick<AttachmentRecord, "containerId" | "pod"> {
+export interface SandboxToDetach {
+  readonly record: AttachmentRecord;
   /** CNI_NETNS for the delegates; "" when the namespace is gone. */
   readonly netns: string;
   /** The call's CNI_PATH, searched after recorded directories: plugins may move. @default none */
@@ -60,7 +61,7 @@ export async function detachAll(
     } catch (error) {
       throw withNetworkContext(error, each.attachment);
     }
-    await removeDeviceInfo(ctx, sandbox.containerId, each.attachment);
+    await removeDeviceInfo(ctx, sandbox.record.containerId, each.attachment);
     sandbox.onDetached?.(each);
   });
   return failures.map(({ item, error }) => ({ error, item: shortened.get(item) ?? item }));
@@ -104,13 +105,14 @@ async function detach(
     network: attachment.displayName,
     ifName: attachment.ifName,
     netns: sandbox.netns,
+    record: sandbox.record,
     calls: withoutReleases(dels).map((del) => ({ ...withPath(del, sandbox.path), timeoutMs })),
     budget: sandbox.budget,
     failedAdd: attachment.failedAdd,
     failingMs,
     noteMissing,
     onPluginDone: sandbox.onPluginDone,
-    pod: sandbox.pod,
+    pod: sandbox.record.pod,
   });
 }
 

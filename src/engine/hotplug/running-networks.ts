@@ -115,7 +115,8 @@ export class RunningNetworks {
     if (isDone && isReplaced) return;
     const all = detachables({ record, ...stored });
     const own = all.filter(({ attachment }) => attachment.ifName === ifName);
-    const [failure] = isDone ? [] : await detachRunning(this.#ctx, { ...record, path }, own);
+    const sandbox = { record, netns: record.netns, path };
+    const [failure] = isDone ? [] : await detachRunning(this.#ctx, sandbox, own);
     if (failure !== undefined) {
       const { item, error } = failure;
       const owed = all.map((each) => (own.includes(each) ? item : each));

@@ -148,18 +148,24 @@ function reasonOf({ message, stdout, stderr }: DelegateOutcome): string {
   return message || stdout || stderr || "it failed without a message";
 }
 
+/** `is_doubtful`: whether a plan could take what another sandbox has. */
+function isDoubtful(call: ShimCall, own: PlanMessage | undefined): boolean {
+  if (findOther(call, own) !== undefined) return true;
+  if (call.command === "DEL" && isElsewhere(call, own)) return true;
+  return world().disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`);
+}
+
 /** `run_steps`: a failure skips the rest of its group. */
 async function runSteps(
   call: ShimCall,
   { plan, own, attempted }: { plan: PlanMessage; own?: PlanMessage; attempted: number },
 ): Promise<Failure | undefined> {
-  const { schedule, disk } = world();
+  const { schedule } = world();
   const deadline = schedule.nowUs + call.settingMs("PLEXUS_REPLAY_MS", 90_000) * 1000;
-  const isDoubtful = findOther(call, own) || (call.command === "DEL" && isElsewhere(call, own));
-  if (disk.exists(`${call.stateDir}/${engineOnlyFileName(call)}`) || isDoubtful) {
-    const message = `another sandbox has what this one had (${call.trouble})`;
-    return { code: CniErrorCode.TryAgainLater, message };
-  }
+  const message = `another sandbox has what this one had (${call.trouble})`;
+  const doubt = { code: CniErrorCode.TryAgainLater, message };
+  let decidedUs = schedule.nowUs;
+  if (isDoubtful(call, own)) return doubt;
   // An ADD has not marked it yet.
   planMark(call);
   if (!hasNetns(call)) call.env = { ...call.env, CNI_NETNS: "" };
@@ -169,6 +175,10 @@ async function runSteps(
     const leftMs = Math.max(0, Math.ceil((deadline - schedule.nowUs) / 1000));
     const shareMs = Math.floor(leftMs / (plan.calls.length - index));
     if (step.group >= attempted || step.group === failed) continue;
+    if (schedule.nowUs - decidedUs > 1_000_000) {
+      if (isDoubtful(call, own)) return doubt;
+      decidedUs = schedule.nowUs;
+    }
     const failure = await runStep(call, step, Math.min(step.timeoutMs, shareMs));
     if (failure === undefined) continue;
     failed = step.group;

@@ -5,13 +5,14 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { forgottenText, isRefusal, refusesConfiguration } from "#engine/del/failed-add.ts";
 import { ipamCall, ipamCallAfter } from "#engine/record/ipam.ts";
 import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
-import { withoutHeldAddresses } from "./held-address.ts";
+import { type Listed, withoutHeldAddresses } from "./held-address.ts";
 import { type HeldDevice, heldDevice, mayChange } from "./held-device.ts";
 import {
   insistingOnInterface,
   interfaceIsGone,
   leavingNothingOutside,
   namespaceIsGone,
+  othersAt,
 } from "./netns.ts";
 
 /**
@@ -33,15 +34,19 @@ import {
  *   is being attached, the teardown fails.
  * - A plugin that may work by address does not get one that another attachment has now, whose rules
  *   it would remove.
+ * - What others have is asked again after a plugin that was slow; also whether they have the path of
+ *   the namespace, which plugins then do not get.
  * - If all of it was detached before, a plugin that refuses its configuration has nothing left.
  * - After a plugin that succeeds without a namespace but keeps its address (`host-device`), its
  *   IPAM plugin is executed.
  * @throws CniError when something is left, HostGoneError when the shim has gone
  */
 export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {
-  const calls = await withoutHeldAddresses(ctx, chain.calls);
-  await new ChainTeardown(ctx, { ...chain, calls }).run();
+  await new ChainTeardown(ctx, chain).run();
 }
+
+/** After this time, others may have got what a decision was about: a plugin or its lock has hung. */
+const decisionMs = 1000;
 
 /** A DEL that did not succeed. */
 interface FailedDel {
@@ -52,8 +57,12 @@ interface FailedDel {
 class ChainTeardown {
   readonly #ctx: CallContext;
   readonly #chain: ChainToDetach;
-  /** "" once the namespace is known to be gone. */
+  /** "" once the namespace is known to be gone, or may be another sandbox's. */
   #netns: string;
+  #held: HeldDevice | undefined;
+  #listed: Listed | undefined;
+  /** When it was decided whose the namespace, the device and the addresses are. */
+  #decidedAt: number;
   readonly #missing: FailedDel[] = [];
   /** The position of the DEL of the plugin that ended the ADD: those before it never ran. */
   readonly #endedAdd: number;
@@ -69,14 +78,15 @@ class ChainTeardown {
     this.#ctx = ctx;
     this.#chain = chain;
     this.#netns = netns;
+    this.#decidedAt = ctx.startedAt;
     this.#endedAdd = failedAdd === undefined ? -1 : calls.length - 1 - failedAdd.position;
     this.#failedAddGraceIsOver = failingMs !== undefined && failingMs >= ctx.config.delGraceMs;
   }
 
   async run(): Promise<void> {
-    const held = await heldDevice(this.#ctx, this.#chain);
     for (const [position, call] of this.#chain.calls.entries()) {
-      if (held !== undefined && mayChange(call, held)) {
+      const held = await this.#heldOf(call);
+      if (held !== undefined) {
         await this.#leaveDevice(call, held);
         continue;
       }
@@ -88,6 +98,30 @@ class ChainTeardown {
     }
     await this.#forget();
     await this.#acceptMissing();
+  }
+
+  /** The device of a plugin if another sandbox has it now. */
+  async #heldOf(call: DelegateCall): Promise<HeldDevice | undefined> {
+    await this.#decide();
+    return this.#held !== undefined && mayChange(call, this.#held) ? this.#held : undefined;
+  }
+
+  /** Decides what others have, unless that was just decided. @returns records by their addresses */
+  async #decide(): Promise<Listed> {
+    const now = this.#ctx.deps.clock();
+    const isOld = now - this.#decidedAt > decisionMs;
+    if (this.#listed !== undefined && !isOld) return this.#listed;
+    if (isOld && this.#netns !== "") await this.#decideNetns();
+    this.#held = await heldDevice(this.#ctx, { ...this.#chain, netns: this.#netns });
+    this.#decidedAt = now;
+    this.#listed = new Map();
+    return this.#listed;
+  }
+
+  async #decideNetns(): Promise<void> {
+    const { ifName, record } = this.#chain;
+    const { isAnothers } = await othersAt(this.#ctx, { ifName, netns: this.#netns }, record);
+    if (isAnothers) this.#netns = "";
   }
 
   #noteDone(position: number): void {
@@ -116,7 +150,8 @@ class ChainTeardown {
   async #handle(failed: FailedDel): Promise<void> {
     const { call } = failed;
     if (isMissing(failed)) return this.#releaseAddress(failed);
-    const isRepeated = await this.#needsNoNamespace(failed);
+    const isRepeated =
+      (await this.#needsNoNamespace(failed)) && (await this.#heldOf(call)) === undefined;
     const last = isRepeated ? await this.#execute(call, "") : failed;
     if (last !== undefined) return this.#acceptFailure(last);
     await this.#releaseLeftAddress(call, "");
@@ -238,11 +273,10 @@ class ChainTeardown {
   }
 
   /** Executes a DEL, if there is one. @returns undefined when it succeeded */
-  async #execute(
-    call: DelegateCall | undefined,
-    netns = this.#netns,
-  ): Promise<FailedDel | undefined> {
+  async #execute(call: DelegateCall | undefined, netns?: string): Promise<FailedDel | undefined> {
     if (call === undefined) return undefined;
+    const listed = await this.#decide();
+    const order = await withoutHeldAddresses(this.#ctx, call, listed);
     const { network, budget, calls } = this.#chain;
     // A plugin that hangs must leave time for its IPAM plugin, without which it is not forgotten.
     const parts = this.#failedAddGraceIsOver && call === calls[this.#endedAdd] ? 2 : 1;
@@ -253,8 +287,8 @@ class ChainTeardown {
         `plugin ${quoted(call)} was not executed: the time for detaching its network is used up`,
       );
     }
-    const env = { ...call.env, CNI_NETNS: netns };
-    const outcome = await this.#ctx.delegateRunner(network)({ ...call, env, timeoutMs });
+    const env = { ...call.env, CNI_NETNS: netns ?? this.#netns };
+    const outcome = await this.#ctx.delegateRunner(network)({ ...order, env, timeoutMs });
     return outcome.outcome === "exited" && outcome.code === 0 ? undefined : { call, outcome };
   }
 

@@ -1,15 +1,17 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { EventReason, PodIdentity } from "#engine/ports/cluster.ts";
-import type { FailedAdd } from "#engine/record/record.ts";
+import type { AttachmentRecord, FailedAdd } from "#engine/record/record.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** An attachment to detach. */
 export interface ChainToDetach {
   readonly network: string;
   readonly ifName: string;
-  /** CNI_NETNS; "" = the namespace is gone. */
+  /** CNI_NETNS when the call began; "" = the namespace is gone. */
   readonly netns: string;
+  /** Its sandbox; absent without a record. */
+  readonly record?: AttachmentRecord;
   /** The DELs of its chain, last plugin first; their CNI_NETNS is replaced. */
   readonly calls: readonly DelegateCall[];
   readonly budget: TimeBudget;

@@ -76,6 +76,17 @@ test("del() that is repeated passes no address that another sandbox has now", as
   ]);
 });
 
+test("del() passes no address that another sandbox got while a plugin hung", async () => {
+  const { lab, attachOther } = await twoSandboxes(["bridge", "firewall", "vendor"]);
+  lab.plugins.script("vendor DEL", async () => {
+    lab.advance(2000);
+    await attachOther();
+    return undefined;
+  });
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(addressesFor(lab, "firewall")).toEqual([[own]]);
+});
+
 interface Other {
   readonly what: string;
   readonly types?: string[];

@@ -19,10 +19,10 @@ const ignoringAddresses: ReadonlySet<string> = new Set([
 ]);
 
 /** The records with an address, by the beginning of the address as JSON. */
-type Listed = Map<string, ReturnType<RecordReader["list"]>>;
+export type Listed = Map<string, ReturnType<RecordReader["list"]>>;
 
 /**
- * The DELs of a chain without the addresses that another attachment has now: one that is late or
+ * A DEL without the addresses that another attachment has now: one that is late or
  * repeated would remove its rules. The other one must have the same plugin, whose DEL removes them
  * later. Its network does not matter, because such rules are the node's. `prevResult` may lack
  * addresses (CNI 1.1.0 §4 "DEL").
@@ -30,16 +30,6 @@ type Listed = Map<string, ReturnType<RecordReader["list"]>>;
  *   also when a record cannot be read. Error when they cannot be listed
  */
 export async function withoutHeldAddresses(
-  ctx: CallContext,
-  calls: readonly DelegateCall[],
-): Promise<readonly DelegateCall[]> {
-  const listed: Listed = new Map();
-  const changed: DelegateCall[] = [];
-  for (const call of calls) changed.push(await withoutHeld(ctx, call, listed));
-  return changed;
-}
-
-async function withoutHeld(
   { deps, logger }: CallContext,
   call: DelegateCall,
   listed: Listed,

@@ -62,6 +62,18 @@ test("del() that is repeated releases addresses and rules, but not a device that
   expect(lab.plugins.log()).toEqual(everything);
 });
 
+test("del() leaves a device that another pod got while a plugin hung", async () => {
+  const lab = labWithVf();
+  await lab.add(callOf("c1"));
+  lab.plugins.script("portmap DEL", async () => {
+    lab.advance(2000);
+    await moved(lab);
+    return undefined;
+  });
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(released.slice(1));
+});
+
 test("del() that is late leaves a device that another pod has now, also without a namespace or a record", async () => {
   const lab = labWithVf();
   await lab.add(callOf("c1"));

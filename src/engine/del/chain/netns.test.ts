@@ -289,3 +289,37 @@ test("a leftover of two networks is detached in the namespace that has one of it
   const dels = ["bridge", "ptp"].flatMap((type) => lab.plugins.of(type, "DEL"));
   expect(dels.map((del) => del.netns)).toEqual([link, link]);
 });
+
+/** A DEL of `slow`, `bridge` and `ptp`, the first of which hangs. */
+test.each<{ by: "ADD" | "DEL" | "GC"; at: string; ms?: number; rest: string }>([
+  { by: "DEL", at: link, rest: "" },
+  { by: "DEL", at: path, rest: "" },
+  { by: "DEL", at: uuid, rest: uuid },
+  { by: "DEL", at: link, ms: 100, rest: link },
+  { by: "GC", at: link, rest: "" },
+  { by: "ADD", at: link, rest: "" },
+])("a slow $by passes '$rest' when another sandbox has got its path $at", async (scene) => {
+  const { by, at, ms = 2000, rest } = scene;
+  const lab = podLab("a", { a: ["bridge", "slow"] });
+  const environmentOf = (found: Found) => (at === path ? environment(found) : { CNI_NETNS: at });
+  const call = { ...web, env: environmentOf(one) };
+  const second = { env: { ...environmentOf(another), CNI_CONTAINERID: "c2" } };
+  lab.kernel.addNamespace(at);
+  lab.plugins.script("slow DEL", async () => {
+    lab.advance(ms);
+    lab.kernel.addNamespace(at);
+    expect(await lab.add(second)).toMatchObject({ exitCode: 0 });
+    return undefined;
+  });
+  if (by === "ADD") lab.plugins.script("slow ADD", failed(7, "no"));
+  expect(await lab.add(call)).toMatchObject({ exitCode: by === "ADD" ? 1 : 0 });
+  if (by === "DEL") expect(await lab.del(call)).toMatchObject({ exitCode: 0 });
+  if (by === "GC") {
+    lab.source.addPod({ name: "listed" });
+    await lab.add({ pod: "default/listed", env: { CNI_CONTAINERID: "listed" } });
+    expect(await lab.gc(["listed"])).toMatchObject({ exitCode: 0 });
+  }
+  const dels = ["slow", "bridge", "ptp"].flatMap((type) => lab.plugins.of(type, "DEL"));
+  expect(dels.map((del) => del.netns)).toEqual([at, rest, rest]);
+  expect(lab.records.keys).not.toContain("c1@eth0");
+});

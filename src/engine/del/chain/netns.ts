@@ -1,5 +1,10 @@
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isMadeOnce, isOfProcess, recordsAt } from "#engine/call/netns-path.ts";
+import {
+  isMadeOnce,
+  isOfProcess,
+  recordsAt,
+  type UnusableRecord,
+} from "#engine/call/netns-path.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import {
@@ -54,21 +59,40 @@ export async function netnsForDel(
     return netnsProcess !== "" && netnsProcess === record?.netnsProcess ? netns : "";
   const own = record?.netns === netns ? record : undefined;
   if (own?.netnsProcess !== undefined) return "";
-  if (own !== undefined && isMadeOnce(netns)) return netns;
   return (await isOfAnother(ctx, sandbox, record)) ? "" : netns;
+}
+
+/**
+ * Whether another sandbox has the namespace at the path, see {@link othersAt}. In doubt it has, if its
+ * record cannot be used. The interface then goes with the namespace.
+ */
+async function isOfAnother(
+  ctx: CallContext,
+  sandbox: SandboxAtPath,
+  record: AttachmentRecord | undefined,
+): Promise<boolean> {
+  const { containerId, netns } = sandbox;
+  const { isAnothers, unusable } = await othersAt(ctx, sandbox, record);
+  if (isAnothers) return true;
+  const doubt = unusable.find((each) => each.containerId !== containerId);
+  if (doubt === undefined) return false;
+  const problem = "plugins get no namespace in a DEL, as it may be that of an unusable record";
+  ctx.logger.warn({ containerId, netns, reason: doubt.reason }, problem);
+  return true;
 }
 
 /**
  * Whether another sandbox that may run is recorded with the namespace at the path, and with an
  * interface of the same name: one that was attached later, or any if nothing says that the namespace
- * was ever this sandbox's. In doubt it is: if its record cannot be used, or only it is of the
- * present boot, as after a reboot with a wrong date. The interface then goes with the namespace.
+ * was ever this sandbox's. In doubt it was: if only the other record is of the present boot, as after
+ * a reboot with a wrong date. Also returns the records at the path that cannot be used.
  */
-async function isOfAnother(
+export async function othersAt(
   ctx: CallContext,
-  { containerId, ifName, netns, furtherNames = [] }: SandboxAtPath,
+  { ifName, netns, furtherNames = [] }: Omit<SandboxAtPath, "containerId">,
   record: AttachmentRecord | undefined,
-): Promise<boolean> {
+): Promise<{ isAnothers: boolean; unusable: readonly UnusableRecord[] }> {
+  if (record?.netns === netns && isMadeOnce(netns)) return { isAnothers: false, unusable: [] };
   const bootId = ctx.deps.bootId();
   const compare = byAge(bootId);
   const recordedNames = (record?.attachments ?? []).map((each) => each.ifName);
@@ -82,12 +106,7 @@ async function isOfAnother(
     (each.bootId === bootId && earlier.bootId !== bootId);
   const mayHave = (each: AttachmentRecord): boolean =>
     mayRun(each) && each.attachments.some((attachment) => names.includes(attachment.ifName));
-  if (records.some((each) => mayHave(each) && isLater(each))) return true;
-  const doubt = unusable.find((each) => each.containerId !== containerId);
-  if (doubt === undefined) return false;
-  const problem = "plugins get no namespace in a DEL, as it may be that of an unusable record";
-  ctx.logger.warn({ containerId, netns, reason: doubt.reason }, problem);
-  return true;
+  return { isAnothers: records.some((each) => mayHave(each) && isLater(each)), unusable };
 }
 
 /**
