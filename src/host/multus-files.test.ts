@@ -41,6 +41,20 @@ test("HostMultusFiles reads a container's networks, and prefers Multus's cached 
   expect(await files.cachedAdd(key)).toBe("results");
 });
 
+test("HostMultusFiles lists the interfaces in Multus's own cache of a container in a network", async () => {
+  const files = new HostMultusFiles(dir);
+  const of = { network: "main", containerId: "c1" };
+  expect(await files.cachedInterfaces(of)).toEqual([]);
+  for (const results of ["multus/results", "results"]) {
+    await mkdir(join(dir, results), { recursive: true });
+  }
+  for (const name of ["main-c1-eth0", "main-c1-net-1", "main-c12-eth2", "other-c1-eth3"]) {
+    await writeFile(join(dir, "multus/results", name), "");
+  }
+  await writeFile(join(dir, "results/main-c1-eth4"), "");
+  expect((await files.cachedInterfaces(of)).toSorted()).toEqual(["eth0", "net-1"]);
+});
+
 test("HostMultusFiles says whether libcni has an ADD of a container, unless that is unknown", async () => {
   const files = new HostMultusFiles(dir);
   expect(await files.mayHaveCachedAdd("c1")).toBe(true);

@@ -36,6 +36,12 @@ export class HostMultusFiles implements MultusFiles {
     return undefined;
   }
 
+  async cachedInterfaces(of: Omit<CachedAddKey, "ifName">): Promise<string[]> {
+    const start = cachedAddFileName({ ...of, ifName: "" });
+    const names = await fileNames(this.#resultDirs[0]);
+    return names.filter((name) => name.startsWith(start)).map((name) => name.slice(start.length));
+  }
+
   async cachedAdds(network: string): Promise<string[]> {
     const dir = this.#resultDirs[1];
     const names = (await fileNames(dir)).filter((name) => name.startsWith(`${network}-`));

@@ -317,6 +317,16 @@ test.each<[string, (path: string) => unknown]>([
   expect((await store.load(key))?.record).toEqual(expected);
 });
 
+test("list() of a container opens no record of another one, and names its damaged ones", async () => {
+  const store = await storeWithRecord();
+  await store.create(recordOf("c12"), emptyPlan);
+  await writeFile(join(dir, "c1@eth1.record"), "");
+  await writeFile(join(dir, "c12@eth1.record"), "");
+  const { records, damaged } = await store.list({ containerId: "c1" });
+  expect(records).toEqual([recordOf("c1")]);
+  expect(damaged).toMatchObject([{ containerId: "c1", ifName: "eth1" }]);
+});
+
 test.each<RecordSelection>([{}, { containing: "web" }, { isDelBegun: true }])(
   "list(%j) skips a record that another process removes meanwhile",
   async (selection) => {

@@ -245,6 +245,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     atMost = Infinity,
     containing,
     isDelBegun,
+    containerId,
   }: RecordSelection): Promise<RecordKey[]> {
     const keys: RecordKey[] = [];
     const reading = readdir(this.#dir);
@@ -252,6 +253,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     for (const name of names.toSorted()) {
       const file = parseStateFileName(name);
       if (file?.kind !== "record") continue;
+      if (containerId !== undefined && file.containerId !== containerId) continue;
       const key = { containerId: file.containerId, ifName: file.ifName };
       if (isDelBegun && !isMarked(this.#path(name))) continue;
       if (containing === undefined || this.#contains(key, containing)) keys.push(key);

@@ -17,6 +17,7 @@ export const emptyPorts = {
     containers: async () => [],
     networks: async () => undefined,
     cachedAdd: async () => undefined,
+    cachedInterfaces: async () => [],
     cachedAdds: async () => [],
     mayHaveCachedAdd: async () => true,
   },

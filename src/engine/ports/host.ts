@@ -88,6 +88,8 @@ export interface MultusFiles {
   networks(containerId: string): Promise<string | undefined>;
   /** libcni's cache file of an attachment; undefined when there is none. @throws CniError 5, 6 */
   cachedAdd(key: CachedAddKey): Promise<string | undefined>;
+  /** The interfaces with a file in Multus's own cache of a container in a network. @throws CniError 5 */
+  cachedInterfaces(of: Omit<CachedAddKey, "ifName">): Promise<string[]>;
   /** libcni's cache files of a network, which other users of libcni share. @throws CniError 5, 6 */
   cachedAdds(network: string): Promise<string[]>;
   /**

@@ -142,4 +142,6 @@ export interface RecordSelection {
   readonly containing?: string;
   /** Those that the shim has marked because their DEL has begun: others are not opened. */
   readonly isDelBegun?: true;
+  /** Those of this container, by their names: others are not opened. */
+  readonly containerId?: string;
 }

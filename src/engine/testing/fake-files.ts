@@ -87,6 +87,12 @@ export class FakeMultusFiles implements MultusFiles {
     return this.cached.get(cachedAddFileName(key));
   }
 
+  async cachedInterfaces(of: Omit<CachedAddKey, "ifName">): Promise<string[]> {
+    const start = cachedAddFileName({ ...of, ifName: "" });
+    const names = [...this.cached.keys()].filter((name) => name.startsWith(start));
+    return names.map((name) => name.slice(start.length));
+  }
+
   async cachedAdds(network: string): Promise<string[]> {
     const named = [...this.cached].filter(([name]) => name.startsWith(`${network}-`));
     return named.map(([, text]) => text);

@@ -171,12 +171,15 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     atMost = Infinity,
     containing = "",
     isDelBegun,
+    containerId,
   }: RecordSelection = {}): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
     const entries = [...this.#entries.values()].filter(
-      ({ record }) =>
-        record?.includes(containing) !== false && (!isDelBegun || record?.includes('"teardown"')),
+      ({ key, record }) =>
+        (containerId === undefined || key.containerId === containerId) &&
+        record?.includes(containing) !== false &&
+        (!isDelBegun || record?.includes('"teardown"')),
     );
     for (const { key, record: text } of entries.toReversed().slice(0, atMost).toReversed()) {
       const record = this.#damagedRecords.has(name(key))

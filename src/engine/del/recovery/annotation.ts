@@ -11,13 +11,16 @@ import { requestedNetworksForDel, withoutRequested } from "#engine/plan/requeste
 import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
+import { containerInterfaces, interfacesOfOthers } from "./held-interfaces.ts";
+import { multusInterfacesOfAnother } from "./multus.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
  * Detaches a sandbox without record and plan by its pod's annotation, with a warning and an event.
  * Annotation and definitions may have changed since the ADD. They are used only if record files
  * were damaged, or the namespace has an interface besides the default network's: not so after a
- * failed ADD.
+ * failed ADD. What belongs to another record, or to Multus's attachment of another interface, stays
+ * and says nothing.
  * @returns whether the annotation names further networks
  * @throws CniError as {@link recordAndDetach}
  */
@@ -28,16 +31,30 @@ export async function detachByAnnotation(
 ): Promise<boolean> {
   const identity = podIdentity(sandbox.cniArgs, ctx.deps.source);
   if (identity === undefined || ctx.deps.source === undefined) return false;
-  const names = await furtherInterfaces(ctx, sandbox);
-  if (!wasDamaged && names.size === 0) return false;
-  const lost = await lookUp(ctx, sandbox, identity);
+  const further = await furtherInterfaces(ctx, sandbox);
+  if (!wasDamaged && further.size === 0) return false;
+  const { names, isRecorded, inDoubt } = await containerInterfaces(ctx, sandbox);
+  const held = new Set([...names, ...(await multusInterfacesOfAnother(ctx, sandbox))]);
+  const ofOthers = await interfacesOfOthers(ctx, sandbox);
+  const own = new Set([...further].filter((name) => !held.has(name) && !ofOthers.has(name)));
+  if (!wasDamaged && own.size === 0) return false;
+  if (inDoubt) {
+    const problem =
+      "further networks are not detached: another record of the container is unusable";
+    ctx.logger.warn({}, problem);
+    return false;
+  }
+  const lost = await lookUp(ctx, { ...sandbox, identity, held });
   const attachments = (lost?.attachments ?? []).filter(
-    ({ isDefault, ifName }) => isDefault || wasDamaged || names.has(ifName),
+    ({ isDefault, ifName }) => !held.has(ifName) && (isDefault || wasDamaged || own.has(ifName)),
   );
   if (lost === undefined || attachments.every(({ isDefault }) => isDefault)) return false;
   const networks = attachments.map(({ displayName, ifName }) => `${displayName} (${ifName})`);
+  const problem = isRecorded
+    ? `there is no usable record of interface ${sandbox.ifName}`
+    : "record and teardown plan are lost";
   const message =
-    "record and teardown plan are lost: detaching the sandbox by the pod's current annotation and the current " +
+    `${problem}: detaching the sandbox by the pod's current annotation and the current ` +
     `definitions, from ${networks.join(", ")}`;
   ctx.logger.warn({}, message);
   ctx.deps.events.record(lost.pod, { type: "Warning", reason: "DetachedByAnnotation", message });
@@ -45,14 +62,19 @@ export async function detachByAnnotation(
   return true;
 }
 
+interface LostSandbox extends UnrecordedSandbox {
+  readonly identity: CalledPod;
+  /** The interfaces that others have: the ADD generated other names. */
+  readonly held: ReadonlySet<string>;
+}
+
 /** The pod, with the attachments that it asks for; undefined when they are not known. */
 async function lookUp(
   ctx: CallContext,
-  sandbox: UnrecordedSandbox,
-  identity: CalledPod,
+  sandbox: LostSandbox,
 ): Promise<{ pod: Pod; attachments: readonly RecordedAttachment[] } | undefined> {
   try {
-    const pod = await ctx.deps.source?.getPod(identity, { signal: ctx.signal });
+    const pod = await ctx.deps.source?.getPod(sandbox.identity, { signal: ctx.signal });
     return pod && { pod, attachments: await attachmentsOf(ctx, sandbox, pod) };
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
@@ -78,7 +100,7 @@ async function furtherInterfaces(
 
 async function attachmentsOf(
   ctx: CallContext,
-  sandbox: UnrecordedSandbox,
+  sandbox: LostSandbox,
   pod: Pod,
 ): Promise<RecordedAttachment[]> {
   const { namespace: podNamespace } = pod;
@@ -87,7 +109,8 @@ async function attachmentsOf(
   const networks = [...withoutRequested(configured, requested), ...requested];
   const names = assignInterfaceNames(networks, {
     runtimeIfName: sandbox.ifName,
-    existing: new Set(),
+    existing: sandbox.held,
+    problems: [],
   });
   const searchPath = delegateSearchPath(ctx.config, sandbox.path);
   return networks.map((network: ResolvedNetwork, i) => ({

@@ -11,6 +11,8 @@ import { delegateArgs } from "#engine/plan/plan-attachments.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { runtimeConf } from "#engine/record/recorded-conf.ts";
+import { containerInterfaces } from "./held-interfaces.ts";
+import { multusInterfacesOfAnother } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /** A configured network, with the interface that an ADD gives it. */
@@ -111,17 +113,14 @@ function usableDelegates(ctx: CallContext): ResolvedNetwork[] {
 }
 
 /**
- * The interfaces of the container's other attachments, by another list, which an ADD never gives
- * again; undefined if they are not known.
+ * The interfaces of the container's other attachments, by another list or by Multus, which an ADD
+ * never gives again; undefined if they are not known.
  */
 async function namesOfOthers(
-  { deps }: CallContext,
-  { containerId, ifName }: UnrecordedSandbox,
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
 ): Promise<Set<string> | undefined> {
-  const { records, damaged } = await deps.records.list();
-  const isOther = (each: { readonly containerId: string; readonly ifName: string }): boolean =>
-    each.containerId === containerId && each.ifName !== ifName;
-  if (damaged.some(isOther)) return undefined;
-  const attachments = records.filter(isOther).flatMap((record) => record.attachments);
-  return new Set(attachments.map((each) => each.ifName));
+  const { names, inDoubt } = await containerInterfaces(ctx, sandbox);
+  if (inDoubt) return undefined;
+  return new Set([...names, ...(await multusInterfacesOfAnother(ctx, sandbox))]);
 }

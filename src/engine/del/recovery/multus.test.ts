@@ -100,7 +100,7 @@ test("DEL records what it cannot detach, and the next DEL continues with the rec
 test("DEL whose shim disconnects before the first plugin leaves a record for the next DEL", async () => {
   const lab = labAfterMultus();
   const host = lab.host();
-  host.goesAt = 1;
+  host.goesAt = 2;
   await expect(lab.del({ ...web, host })).rejects.toThrow("the shim has gone");
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -169,6 +169,75 @@ test("GC keeps the attachments of sandboxes that Multus attached, also if anothe
   lab.plugins.calls.length = 0;
   await lab.gc(["c1", "c2"]);
   expect(lab.plugins.log("GC")).toEqual([]);
+});
+
+/** A DEL of another interface of the container. */
+const other = { ...web, env: { CNI_IFNAME: "eth1" } };
+
+test("DEL of another interface leaves what Multus attached, by its files and by the annotation", async () => {
+  const lab = labAfterMultus();
+  lab.source.addNad("default/storage", network("storage", "macvlan"));
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "storage@data0" };
+  lab.source.addPod({ name: "web", uid: "u1", annotations });
+  expect(await lab.del(other)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth1"]);
+  expect(lab.events.reasons).toEqual([]);
+  // The shim removes Multus's files once there is a record.
+  expect(lab.records.writes).toEqual([]);
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+});
+
+test("DEL of another interface gives further delegates no name that Multus has given", async () => {
+  const lab = labAfterMultus();
+  lab.conf = { delegates: [network("main", "ptp"), network("x", "bridge"), network("y", "vlan")] };
+  expect(await lab.del(other)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["vlan DEL net3", "bridge DEL net1", "ptp DEL eth1"]);
+});
+
+test("DEL of another interface leaves what a record of Multus's files still has, if no result is cached", async () => {
+  const lab = labAfterMultus();
+  lab.multusFiles.cached.clear();
+  lab.plugins.script("macvlan DEL", failed(5, "busy"));
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(other)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(
+    everything
+      .filter((each) => !each.endsWith("data0"))
+      .map((each) => each.replace("eth0", "eth1")),
+  );
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+});
+
+test("DEL continues one of Multus that has detached the first network", async () => {
+  const lab = labAfterMultus();
+  const containerId = sandbox.containerId;
+  lab.multusFiles.cached.delete(`main-${containerId}-eth0`);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+  const twice = labWithPart(stored);
+  const part = { ConfList: { plugins: [{}] }, Bytes: bytes(stored) };
+  twice.multusFiles.sandboxes.set(containerId, JSON.stringify([part, part]));
+  twice.multusFiles.cached.clear();
+  twice.multusFiles.cached.set(`n-${containerId}-net1`, "{}");
+  expect(await twice.del(web)).toMatchObject({ exitCode: 0 });
+  expect(twice.plugins.log()).toEqual(["vlan DEL net1", "vlan DEL eth0"]);
+});
+
+test("DEL by Multus's files passes no namespace in which another container has one of the interfaces", async () => {
+  const lab = labAfterMultus();
+  for (const name of ["data0", "net2", "eth0"]) lab.kernel.removeLink(netns, name);
+  lab.source.addNad("default/storage", network("storage", "macvlan"));
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "storage@data0" };
+  lab.source.addPod({ name: "later", uid: "u2", annotations });
+  const env = { CNI_CONTAINERID: "c2", CNI_IFNAME: "eth1" };
+  expect(await lab.add({ pod: "default/later/u2", env })).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(everything);
+  expect(new Set(lab.plugins.calls.map((call) => call.netns))).toEqual(new Set([""]));
 });
 
 test.each([

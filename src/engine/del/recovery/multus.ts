@@ -12,12 +12,13 @@ import {
   multusIfName,
   parseMultusNetworks,
 } from "#npwg/multus/networks-file.ts";
+import { containerInterfaces } from "./held-interfaces.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
  * Detaches a sandbox that Multus attached, by Multus's files. The shim removes these once there is
  * a record.
- * @returns whether there were usable files
+ * @returns whether there were usable files of this interface's attachment
  * @throws CniError 5 when they cannot be read, and as {@link recordAndDetach}
  */
 export async function detachByMultusFiles(
@@ -39,21 +40,72 @@ export async function detachByMultusFiles(
 }
 
 /**
- * The attachments in Multus's files for its DEL; undefined when there are none for the container.
+ * The interfaces in Multus's files of the container if Multus attached it for another interface of
+ * the runtime; none in doubt.
+ * @throws CniError 5 when they cannot be read
+ */
+export async function multusInterfacesOfAnother(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+): Promise<string[]> {
+  try {
+    const networks = await multusNetworks(ctx, sandbox);
+    return networks === undefined ? [] : await interfacesOfAnother(ctx, sandbox, networks);
+  } catch (error) {
+    if (!(error instanceof CniError) || error.code === CniErrorCode.IoFailure) throw error;
+    return [];
+  }
+}
+
+/**
+ * Only the name of libcni's cache file says for which interface Multus attached its first network,
+ * unless another network has that name. A DEL of Multus that failed may have removed the file.
+ */
+async function interfacesOfAnother(
+  ctx: CallContext,
+  { containerId, ifName }: UnrecordedSandbox,
+  networks: readonly MultusNetwork[],
+): Promise<string[]> {
+  const names = interfaceNames(networks, ifName);
+  const network = networks[0]?.list.name ?? "";
+  const cached = await ctx.deps.multusFiles.cachedInterfaces({ network, containerId });
+  const firsts = cached.filter((name) => !names.includes(name));
+  return cached.includes(ifName) || firsts.length === 0 ? [] : [...firsts, ...names.slice(1)];
+}
+
+function interfaceNames(networks: readonly MultusNetwork[], first: string): string[] {
+  return networks.map((network, index) => multusIfName(network, { index, first }));
+}
+
+/** @throws CniError 5 when they cannot be read, 6 or 7 when they cannot be used */
+async function multusNetworks(
+  ctx: CallContext,
+  { containerId, cniVersion }: UnrecordedSandbox,
+): Promise<MultusNetwork[] | undefined> {
+  const text = await ctx.deps.multusFiles.networks(containerId);
+  const source = `Multus's file of container ${containerId}`;
+  return text === undefined ? undefined : parseMultusNetworks(text, { source, cniVersion });
+}
+
+/**
+ * The attachments in Multus's files for its DEL; undefined without files, or if they are of another
+ * interface of the container.
  * @throws CniError 5 when they cannot be read, 6 or 7 when they cannot be used
  */
 async function multusAttachments(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
 ): Promise<RecordedAttachment[] | undefined> {
-  const { containerId, cniVersion } = sandbox;
-  const text = await ctx.deps.multusFiles.networks(containerId);
-  if (text === undefined) return undefined;
-  const source = `Multus's file of container ${containerId}`;
+  const networks = await multusNetworks(ctx, sandbox);
+  if (networks === undefined) return undefined;
+  if ((await interfacesOfAnother(ctx, sandbox, networks)).length > 0) return undefined;
+  // Such as the record of the same files, if the shim was interrupted before it removed them.
+  const { names: held } = await containerInterfaces(ctx, sandbox);
   const attachments: RecordedAttachment[] = [];
-  for (const [index, network] of parseMultusNetworks(text, { source, cniVersion }).entries()) {
+  for (const [index, network] of networks.entries()) {
     checkNotMetaPlugin(network.list, network.displayName);
-    attachments.push(await attachment(ctx, sandbox, { network, index }));
+    const made = await attachment(ctx, sandbox, { network, index });
+    if (!held.has(made.ifName)) attachments.push(made);
   }
   return attachments;
 }

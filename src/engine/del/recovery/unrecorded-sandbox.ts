@@ -1,6 +1,7 @@
 import type { CniArgs } from "#cni/args.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
+import { netnsForDel } from "#engine/del/chain/netns.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import {
   type AttachmentRecord,
@@ -28,7 +29,7 @@ export interface UnrecordedSandbox extends RecordKey {
 
 /**
  * Creates the missing record, and detaches it. What cannot be detached now stays recorded and is
- * retried.
+ * retried. Plugins get no namespace in which another container has one of the interfaces.
  * @throws CniError when something could not be detached, 102 for several networks
  */
 export async function recordAndDetach(
@@ -36,7 +37,10 @@ export async function recordAndDetach(
   sandbox: UnrecordedSandbox,
   attachments: readonly RecordedAttachment[],
 ): Promise<void> {
-  const record = newRecord(ctx, sandbox, attachments);
+  const furtherNames = attachments.map(({ ifName }) => ifName);
+  const isGone = sandbox.netns === "";
+  const netns = isGone ? "" : await netnsForDel(ctx, { ...sandbox, furtherNames });
+  const record = newRecord(ctx, { ...sandbox, netns }, attachments);
   const plan = teardownPlan(record, ctx.config.delegateTimeoutMs);
   try {
     await ctx.deps.records.create(record, plan);
@@ -44,7 +48,7 @@ export async function recordAndDetach(
     // On a full disk. The sandbox's files are kept for a retry.
     ctx.logger.warn({ err: error }, "cannot create a record; detaching the sandbox without one");
   }
-  await detachRecord(ctx, { record, plan }, { netns: sandbox.netns, path: sandbox.path });
+  await detachRecord(ctx, { record, plan }, { netns, path: sandbox.path });
 }
 
 /** Without a boot ID, so every attachment is detached. The teardown has begun, as by the shim. */

@@ -1,0 +1,71 @@
+import { expect, test } from "vitest";
+import { type EngineLab, sandbox } from "#engine/testing/engine-lab.ts";
+import { attachedPod, web } from "#engine/testing/pod-lab.ts";
+
+/* A DEL without a record in a namespace where other records have interfaces. */
+
+const second = { containerId: "c1", ifName: "eth1" };
+const ofSecond = { ...web, env: { CNI_IFNAME: "eth1" } };
+
+/** A pod in ptp on eth0 and bridge on net1. */
+const attached = (): Promise<EngineLab> => attachedPod("a", { a: ["bridge"] });
+
+/** The same, attached by a second list to ptp on eth1 and again to bridge, on net2. */
+async function attachedTwice(): Promise<EngineLab> {
+  const lab = await attached();
+  expect(await lab.add(ofSecond)).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
+test.each<["the same" | "another", record: "usable" | "damaged" | "damaged with its plan"]>([
+  ["the same", "usable"],
+  ["the same", "damaged"],
+  ["the same", "damaged with its plan"],
+  ["another", "usable"],
+])(
+  "DEL of an interface without a record leaves those of %s container, whose record is %s",
+  async (container, state) => {
+    const lab = await attached();
+    if (state !== "usable") lab.records.damage(sandbox, state === "damaged" ? "record" : "both");
+    const CNI_CONTAINERID = container === "another" ? "c0" : sandbox.containerId;
+    const env = { CNI_CONTAINERID, CNI_IFNAME: "eth1" };
+    expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(["ptp DEL eth1"]);
+    expect(lab.logger.at("warn").join()).not.toContain("lost");
+    expect(lab.events.reasons).toEqual([]);
+    expect(lab.records.keys).toEqual(["c1@eth0"]);
+    lab.plugins.calls.length = 0;
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  },
+);
+
+test.each(["lost", "damaged"])(
+  "DEL of a second interface whose record is %s detaches its own networks only",
+  async (state) => {
+    const lab = await attachedTwice();
+    if (state === "damaged") lab.records.damage(second, "both");
+    else for (const part of ["record", "plan"] as const) lab.records.lose(second, part);
+    expect(await lab.del(ofSecond)).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(["bridge DEL net2", "ptp DEL eth1"]);
+    expect(lab.logger.at("warn")).toEqual([
+      expect.stringMatching(/no usable record of interface eth1: .* default\/a \(net2\)/),
+    ]);
+    expect(lab.records.keys).toEqual(["c1@eth0"]);
+  },
+);
+
+test("DEL of a damaged record passes no namespace in which another container has its interfaces", async () => {
+  const lab = await attached();
+  const later = { CNI_CONTAINERID: "c2", CNI_IFNAME: "eth9" };
+  lab.records.damage(sandbox, "both");
+  for (const name of ["eth0", "net1"]) lab.kernel.removeLink("/run/netns/c1", name);
+  expect(await lab.add({ ...web, env: later })).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.calls.map(({ env, netns }) => [env.CNI_IFNAME, netns])).toEqual([
+    ["net1", ""],
+    ["eth0", ""],
+  ]);
+});
