@@ -33,9 +33,15 @@ export class Absences {
     await this.#unknownSandboxes.lookUp(records);
   }
 
-  /** Whether a sandbox has ended; else a sign of that, which is not enough, if there is one. */
-  of(record: AttachmentRecord): typeof ended | SignOfAbsence | undefined {
-    if (record.teardown !== undefined || isInterruptedAdd(record, this.#deps.clock())) return ended;
+  /**
+   * Whether a sandbox has ended; else a sign of that, which is not enough, if there is one.
+   * @param nowMs by `EngineDeps.clock`, before the record was read
+   */
+  of(
+    record: AttachmentRecord,
+    nowMs = this.#deps.clock(),
+  ): typeof ended | SignOfAbsence | undefined {
+    if (record.teardown !== undefined || isInterruptedAdd(record, nowMs)) return ended;
     if (this.#unknownSandboxes.lists(record.containerId)) return undefined;
     if (this.#missingPods.has(record)) return "its pod is gone";
     if (this.#unknownSandboxes.has(record)) return notListed;

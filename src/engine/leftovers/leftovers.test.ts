@@ -110,6 +110,37 @@ test.each(["oneCall", "daemon"] as const)(
   },
 );
 
+test.each([
+  ["ran", true],
+  ["began", false],
+])(
+  "a process that is stopped when it has read a record detaches nothing if its ADD %s then",
+  async (_, ran) => {
+    const lab = await pods(["c1"]);
+    const { record, plan } = lab.records.writes.at(-1)!;
+    const attachments = record.attachments.map((each) => ({
+      ...each,
+      state: "attempted" as const,
+    }));
+    lab.records.put({ ...record, attachments }, plan);
+    lab.advance(31_000);
+    const { clockMs } = record;
+    const { isLocked, load } = lab.records;
+    lab.records.isLocked = async () => ran;
+    lab.records.load = async (key) => {
+      const began = { ...record, attachments, clockMs: clockMs + (ran ? 0 : 31_000) };
+      lab.records.put(began, plan);
+      const stored = await load.call(lab.records, key);
+      lab.advance(minute);
+      Object.assign(lab.records, { isLocked, load });
+      return stored;
+    };
+    await lab.status();
+    expect(lab.records.load).toBe(load);
+    expect(forC1(lab)).toEqual([]);
+  },
+);
+
 test("a sandbox of whose record an update is lost is detached when its pod and its namespace are gone", async () => {
   const lab = await pods(["c1", "c2"]);
   const { record, plan } = lab.records.writes.findLast((each) => each.record.containerId === "c1")!;

@@ -173,15 +173,18 @@ export class Leftovers {
     const backoffMs = leftoverBackoffMs((listed.teardown?.attempts ?? 0) + 1);
     this.#notBefore.set(recordFileName(listed), this.#deps.clock() + backoffMs);
     try {
-      const stored = await this.#deps.records.load(listed);
+      const { records, clock } = this.#deps;
+      const lookedAt = clock();
+      // A shim replays the plan when plexusd was killed, and the next plexusd does not know that. Before the
+      // record: if this process is stopped in between, an ADD may end, which then counts as one that has ended.
+      const isLocked = await records.isLocked(listed.containerId);
+      const stored = await records.load(listed);
       if (stored === undefined) return undefined;
       const { record } = stored;
       const isTriedSince = record.teardown?.attempts !== listed.teardown?.attempts;
-      const sign = this.#absences.of(record);
+      const sign = this.#absences.of(record, lookedAt);
       if (isTriedSince || sign === undefined) return undefined;
-      // A shim replays the plan when plexusd was killed, and the next plexusd does not know that.
-      if (await this.#deps.records.isLocked(record.containerId))
-        return { record, remainsBecause: inFlight };
+      if (isLocked) return { record, remainsBecause: inFlight };
       if (sign !== ended && !(await isCertainlyOver(ctx, record, sign)))
         return { record, remainsBecause: mayRun };
       const budget = new TimeBudget(this.#deps.clock, options.budgetMs);
