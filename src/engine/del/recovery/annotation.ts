@@ -11,8 +11,8 @@ import { requestedNetworksForDel, withoutRequested } from "#engine/plan/requeste
 import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { containerInterfaces, interfacesOfOthers } from "./held-interfaces.ts";
-import { multusInterfacesOfAnother } from "./multus.ts";
+import { interfacesOfOthers } from "./held-interfaces.ts";
+import { heldInterfaces } from "./multus.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
@@ -33,8 +33,7 @@ export async function detachByAnnotation(
   if (identity === undefined || ctx.deps.source === undefined) return false;
   const further = await furtherInterfaces(ctx, sandbox);
   if (!wasDamaged && further.size === 0) return false;
-  const { names, isRecorded, inDoubt } = await containerInterfaces(ctx, sandbox);
-  const held = new Set([...names, ...(await multusInterfacesOfAnother(ctx, sandbox))]);
+  const { names: held, isRecorded, inDoubt } = await heldInterfaces(ctx, sandbox);
   const ofOthers = await interfacesOfOthers(ctx, sandbox);
   const own = new Set([...further].filter((name) => !held.has(name) && !ofOthers.has(name)));
   if (!wasDamaged && own.size === 0) return false;

@@ -11,8 +11,7 @@ import { delegateArgs } from "#engine/plan/plan-attachments.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { runtimeConf } from "#engine/record/recorded-conf.ts";
-import { containerInterfaces } from "./held-interfaces.ts";
-import { multusInterfacesOfAnother } from "./multus.ts";
+import { heldInterfaces } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /** A configured network, with the interface that an ADD gives it. */
@@ -94,8 +93,9 @@ async function furtherNetworks(
   first: ResolvedNetwork,
 ): Promise<ConfiguredNetwork[]> {
   const further = usableDelegates(ctx);
-  const existing = further.length === 0 ? undefined : await namesOfOthers(ctx, sandbox);
-  if (existing === undefined) return [];
+  if (further.length === 0) return [];
+  const { names: existing, inDoubt } = await heldInterfaces(ctx, sandbox);
+  if (inDoubt) return [];
   const options = { runtimeIfName: sandbox.ifName, existing, problems: [] };
   const names = assignInterfaceNames([first, ...further], options);
   return further.map((network, i) => ({ ...network, ifName: names[i + 1] as string }));
@@ -110,17 +110,4 @@ function usableDelegates(ctx: CallContext): ResolvedNetwork[] {
     ctx.logger.warn({ err: error }, message);
     return [];
   }
-}
-
-/**
- * The interfaces of the container's other attachments, by another list or by Multus, which an ADD
- * never gives again; undefined if they are not known.
- */
-async function namesOfOthers(
-  ctx: CallContext,
-  sandbox: UnrecordedSandbox,
-): Promise<Set<string> | undefined> {
-  const { names, inDoubt } = await containerInterfaces(ctx, sandbox);
-  if (inDoubt) return undefined;
-  return new Set([...names, ...(await multusInterfacesOfAnother(ctx, sandbox))]);
 }

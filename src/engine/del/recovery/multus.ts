@@ -12,7 +12,7 @@ import {
   multusIfName,
   parseMultusNetworks,
 } from "#npwg/multus/networks-file.ts";
-import { containerInterfaces } from "./held-interfaces.ts";
+import { type ContainerInterfaces, containerInterfaces } from "./held-interfaces.ts";
 import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 
 /**
@@ -40,11 +40,25 @@ export async function detachByMultusFiles(
 }
 
 /**
+ * The interfaces that the container's other attachments have, by other records or by Multus: an ADD
+ * never gives them again.
+ * @throws CniError 5 when Multus's files cannot be read, Error when records cannot be listed
+ */
+export async function heldInterfaces(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+): Promise<ContainerInterfaces> {
+  const recorded = await containerInterfaces(ctx, sandbox);
+  const ofMultus = await multusInterfacesOfAnother(ctx, sandbox);
+  return { ...recorded, names: new Set([...recorded.names, ...ofMultus]) };
+}
+
+/**
  * The interfaces in Multus's files of the container if Multus attached it for another interface of
  * the runtime; none in doubt.
  * @throws CniError 5 when they cannot be read
  */
-export async function multusInterfacesOfAnother(
+async function multusInterfacesOfAnother(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
 ): Promise<string[]> {
