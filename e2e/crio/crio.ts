@@ -50,8 +50,10 @@ export class Crio implements NodeRuntime {
   }
 
   async stop(): Promise<void> {
-    await this.#daemon?.stop();
+    // From here on nothing waits for this one's log, whose end would look like a failure.
+    const daemon = this.#daemon;
     this.#daemon = undefined;
+    await daemon?.stop();
   }
 
   importCommand(): Command {
