@@ -14,6 +14,7 @@ const short = {
 } as const;
 const tasks = {
   whole: { ...short, story: second },
+  withoutContent: { story: second, survivals: ["names without content"], recoveries },
   withoutFiles: {
     story: second,
     survivals: ["names without content"],
@@ -42,6 +43,11 @@ beforeAll(async () => {
 test("after a power loss at any disk operation of ADD and DEL, everything is detached", () => {
   expect(results.whole.leaks).toEqual([]);
   expect(results.whole.recoveries).toBeGreaterThan(20 * short.recoveries.length);
+});
+
+test("the same if records have lost their content, also when the runtime only collects garbage", () => {
+  expect(results.withoutContent.leaks).toEqual([]);
+  expect(results.withoutContent.recoveries).toBeGreaterThanOrEqual(recoveries.length);
 });
 
 test("the same for edits of the annotation of a running pod", () => {

@@ -56,6 +56,7 @@ export async function recover(
   let said = await call(node, operation, number);
   if (said !== "ok") await daemon?.start();
   for (let n = 1; said !== "ok" && n < delLimit; n++) said = await call(node, operation, number);
+  if (operation === "GC" && hasLostContent(said)) said = await call(node, "later retry", number);
   const known = [daemon?.pid ?? 0];
   const state = differences(node.reference, await readHostState(node.place, known));
   await daemon?.kill();
@@ -71,6 +72,14 @@ function isSweptOrPutAside(line: string): boolean {
     kind !== undefined &&
     ["temporary", "sandbox-lock", "tombstone", "engine-only", "damaged"].includes(kind)
   );
+}
+
+/**
+ * Whether a GC kept a record whose content was lost: nothing says where its namespace is. plexusd detaches it ten minutes
+ * after its start, as a DEL without CNI_ARGS does.
+ */
+function hasLostContent(said: string): boolean {
+  return said.startsWith("code 6: teardown plan ") && said.endsWith("it is truncated or altered");
 }
 
 function restore({ place }: Node, files: Remains["files"]): void {
@@ -89,12 +98,19 @@ function restore({ place }: Node, files: Remains["files"]): void {
 }
 
 /** The runtime's call after a reboot: the sandbox's network namespace is gone, and it knows. */
-function call(node: Node, operation: "DEL" | "GC", number: number): Promise<string> {
+function call(node: Node, operation: Call, number: number): Promise<string> {
   const sandbox = { ...sandboxOf(number), netns: "" };
   const options = { cniPath: [node.place.binDir], previousRelease: false, standalone: false };
   const del = node.contender.command("DEL", sandbox, options);
-  return startCall(operation === "DEL" ? del : asGc(del), callLimitMs).outcome;
+  return startCall(asCall[operation](del), callLimitMs).outcome;
 }
+
+const asCall = {
+  DEL: (del) => del,
+  GC: asGc,
+  "later retry": (del) => ({ ...del, env: { ...del.env, CNI_ARGS: "" } }),
+} as const satisfies Record<string, (del: Command) => Command>;
+type Call = keyof typeof asCall;
 
 function asGc(del: Command): Command {
   const env = Object.entries(del.env).filter(([name]) => !/^CNI_(?!PATH)/.test(name));
