@@ -20,8 +20,8 @@ const head = `<!-- Made by make docs from config-keys.ts in src/engine and daemo
 
 # Configuration
 
-Your settings are the file \`config.yaml\` in the ConfigMap \`plexus-config\`. The ConfigMap and every
-key are optional. Upgrades keep your keys. For example, write this \`config.yaml\`:
+Your settings are the file \`config.yaml\` in the ConfigMap \`plexus-config\`. Everything is optional,
+and upgrades keep it. For example, write this \`config.yaml\`:
 
 \`\`\`yaml
 namespaceIsolation: true
@@ -37,25 +37,20 @@ kubectl -n kube-system create configmap plexus-config --from-file=config.yaml --
 
 With Helm, set \`config\` in the [chart's values](../operations/helm.md) instead.
 
-The kubelet takes about a minute to bring a change to plexusd, as \`${defaultPaths.configFile}\`
-(\`--config FILE\`). plexusd then applies it without a restart, except keys marked *start*: for these,
-run \`kubectl -n kube-system rollout restart daemonset/plexus\`, which the chart does by itself.
-plexusd rejects unknown keys and wrong values. If a changed file is invalid, the previous
-configuration stays in effect, and the log and an event on the Node give line, key and value.
+plexusd gets a change after about a minute, as \`${defaultPaths.configFile}\` (\`--config FILE\`), and
+applies it without a restart. Only keys marked *start* need
+\`kubectl -n kube-system rollout restart daemonset/plexus\`, which the chart does by itself. If a
+changed file is invalid or has unknown keys, the previous configuration stays in effect, and the log
+and an event on the Node give line, key and value.
 
-The ConfigMap \`plexus-platform\` has the directories of the distribution. Your keys override it. Do
-not edit it, because an upgrade replaces it.
+Your keys override the ConfigMap \`plexus-platform\`, which has the directories of the distribution.
+Do not edit it, because an upgrade replaces it.
 
 Keys shared with Multus mean the same. The runtime's configuration (\`"type": "plexus"\`) may have the
-keys from \`${names[0]}\` to \`${names.at(-1)}\` too; this file overrides them. If this file has
-\`clusterNetwork\` or \`delegates\`, it overrides both. Set only one of \`clusterNetwork\` and
-\`delegates\`, and only one of \`plexusNamespace\` and \`multusNamespace\`.
-
-A list that plexusd did not write, such as podman's, keeps its own \`clusterNetwork\` or \`delegates\`,
-and then ignores \`auxiliaryCNIChainName\` and \`readinessindicatorfile\` of this file.
-
-For \`undeclaredRequests\`, \`ignoredRequests\` and \`missingDevice\`, the first of these counts: the key
-in this file, \`strictness\` in this file, the key in the runtime's configuration, \`strictness\` there.
+keys from \`${names[0]}\` to \`${names.at(-1)}\` too. This file overrides them: \`clusterNetwork\` or
+\`delegates\` both, and \`strictness\` the three keys whose defaults it sets. A list that plexusd did
+not write, such as podman's, keeps its own \`clusterNetwork\` or \`delegates\`, and then ignores
+\`auxiliaryCNIChainName\` and \`readinessindicatorfile\` of this file.
 
 | key | type | default | meaning |
 |---|---|---|---|
@@ -64,9 +59,8 @@ in this file, \`strictness\` in this file, the key in the runtime's configuratio
 const limitsHead = `
 ## Limits
 
-Plexus rejects longer input with code 100, before it attaches anything. The message has the field,
-its value and the limit. The limits are fixed, so that no pod delays the calls of others. They do
-not apply to DEL.
+Plexus rejects longer input with code 100, before it attaches anything. The limits are fixed, so
+that no pod delays the calls of others. They do not apply to DEL.
 
 | input | maximum |
 |---|---|

@@ -68,7 +68,7 @@ export const networkKeys = {
     schema: nonEmptyText,
     accepts: (value) => typeof value === "string" && value !== "",
     description:
-      "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory. Plexus treats a file as the primary CNI's. Default: the primary CNI in the node's directory.",
+      "The default network: the name of a NetworkAttachmentDefinition in `plexusNamespace`, the CNI name of a network in `confDir`, or the path of a file or directory. Plexus treats a file as the primary CNI's. Default: the primary CNI.",
   },
   delegates: {
     schema: () => z.array(confObject()).readonly(),
@@ -76,13 +76,13 @@ export const networkKeys = {
     excludes: "clusterNetwork",
     default: [],
     description:
-      "Inline CNI configurations, as an alternative to `clusterNetwork`. The first is the default network, and every pod gets all of them. An empty list counts as absent.",
+      "Inline CNI configurations instead of `clusterNetwork`: every pod gets all of them, the first as the default network. An empty list counts as absent.",
   },
   defaultNetworks: {
     schema: texts,
     default: [],
     description:
-      "Networks for every pod outside `systemNamespaces`, named like `clusterNetwork`. If a pod's annotation names the definition of one, the pod gets it only as the annotation requests it.",
+      "Networks for every pod outside `systemNamespaces`, named like `clusterNetwork`. If a pod's annotation names one of them, the pod gets it only as the annotation requests it.",
   },
   systemNamespaces: {
     schema: texts,
@@ -119,7 +119,7 @@ export const networkKeys = {
   binDir: {
     schema: absolutePath,
     description:
-      "Plugin directory that is searched before the container runtime's directories. The shim rejects its plugins unless the host's `/etc/plexus/plugin-dirs` lists it. `plexusctl install` adds it when plexusd's pod is created, so restart the DaemonSet after a change (the Helm chart does). Only root may be able to write there.",
+      "Plugin directory that is searched before the container runtime's directories. The host's `/etc/plexus/plugin-dirs` must list it. A new pod of plexusd adds it there, so restart the DaemonSet after a change (the chart does). Only root may be able to write there.",
   },
   readinessindicatorfile: {
     schema: () =>
@@ -131,7 +131,7 @@ export const networkKeys = {
     schema: () => z.enum(["ignore", "fail"]),
     default: "ignore",
     description:
-      "How a pod with an invalid networks annotation is handled. `ignore`: it starts with the default network only. `fail`: it does not start.",
+      "A pod with an invalid networks annotation. `ignore`: it starts with the default network only. `fail`: it does not start.",
   },
   strictness: {
     schema: () => z.enum(["standard", "multus"]),
@@ -142,17 +142,17 @@ export const networkKeys = {
   undeclaredRequests: {
     schema: () => z.enum(["fail", "cniArgs"]),
     description:
-      "How a requested `mac` or `ips` is handled if no plugin of the network declares the capability. `fail` (`standard`): the pod does not start. `cniArgs` (`multus`): plugins get it only as `MAC` and `IP` in `CNI_ARGS`, which many of them read.",
+      "A requested `mac` or `ips` that no plugin of the network declares as a capability. `fail` (`standard`): the pod does not start. `cniArgs` (`multus`): plugins get it only in `CNI_ARGS`, which many of them read.",
   },
   ignoredRequests: {
     schema: () => z.enum(["fail", "warn"]),
     description:
-      "How a request is handled if the network ignores it: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail` (`standard`): the pod does not start. `warn` (`multus`): the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request.",
+      "A request that the network ignores: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail` (`standard`): the pod does not start. `warn` (`multus`): it starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request.",
   },
   missingDevice: {
     schema: () => z.enum(["fail", "warn"]),
     description:
-      "How a pod is handled that has no allocated device for a network with the annotation `k8s.v1.cni.cncf.io/resourceName`. `fail` (`standard`): it does not start. `warn` (`multus`): the network's plugins run without a device.",
+      "A pod without a device for a network whose definition has `k8s.v1.cni.cncf.io/resourceName`. `fail` (`standard`): it does not start. `warn` (`multus`): the plugins run without a device.",
   },
   auxiliaryCNIChainName: {
     schema: () =>
@@ -160,13 +160,13 @@ export const networkKeys = {
         .string()
         .refine(isPlainName, { error: "must be the name of a network, and of a directory" }),
     description:
-      "Name of an additional network for every pod. Its plugins are the `*.conf` files in the directory of this name, next to the file that `clusterNetwork` names. Without such files, pods do not get it. Requires a path as `clusterNetwork`.",
+      "Name of an additional network for every pod. Its plugins are the `*.conf` files in the directory of this name, next to the file whose path is `clusterNetwork`. Without such files, pods do not get it.",
   },
   checkDelegates: {
     schema: () => z.enum(["defaultNetwork", "all"]),
     default: "defaultNetwork",
     description:
-      "Networks whose plugins a CHECK calls. In any case, Plexus verifies the record, interfaces and addresses of every attachment. A failed CHECK prevents the start of the pod with CRI-O.",
+      "Networks whose plugins a CHECK calls. Plexus verifies the record, interfaces and addresses of every attachment. With CRI-O, a pod does not start if CHECK fails.",
   },
   markerResources: {
     schema: () => z.array(markerResource()).readonly(),
@@ -176,7 +176,7 @@ export const networkKeys = {
       "networks.plexus.dev/*",
     ],
     description:
-      "Resources without devices, such as those of KubeVirt's bridge-marker and ovs-cni: they only tell the scheduler which nodes have a network. A definition that names one in `k8s.v1.cni.cncf.io/resourceName` needs no device. A final `*` stands for any text. Your list replaces the default.",
+      "[Resources without devices](devices.md#resources-without-devices). A final `*` stands for any text. Your list replaces the default.",
   },
 } as const satisfies ConfigKeys;
 
@@ -202,37 +202,37 @@ export const engineKeys = {
     schema: budget,
     default: 100_000,
     description:
-      "Timeout of all plugins of one DEL together. Each network gets an equal share of the remaining time, so that a plugin that hangs does not keep other networks attached.",
+      "Timeout of all plugins of one DEL together. Each network gets an equal share of the remaining time, so that a plugin that hangs leaves some for the others.",
   },
   delGraceMs: {
     schema: () => pause().max(86_400_000),
     default: 300_000,
     description:
-      "Grace period for an attachment that a DEL cannot detach although its interface is gone. Until it ends, the DEL fails and the runtime retries. If a plugin is missing, for example during an upgrade, it may have rules or addresses to remove: the period starts with the sandbox's first DEL that finds a plugin missing, and after it the attachment counts as detached. If the attachment never succeeded and its plugin also fails in DEL, the period starts with the sandbox's first failed DEL. After it, Plexus runs the IPAM plugin, forgets the attachment, and records the event `AttachmentForgotten`. It does so at once if the plugin rejects its configuration with the error of its ADD.",
+      "Grace period for an attachment that a DEL cannot detach although its interface is gone. Until it ends, the DEL fails and the runtime retries. If a plugin is missing, which may have rules or addresses to remove, the period starts with the sandbox's first DEL that finds one missing, and after it the attachment counts as detached. If the ADD failed and the plugin fails in DEL too, the period starts with the sandbox's first failed DEL. After it, or at once if the plugin rejects its configuration with the error of its ADD, Plexus runs the IPAM plugin, forgets the attachment, and records the event `AttachmentForgotten`.",
   },
   publishStatus: {
     schema: () => z.enum(["afterReply", "beforeReply"]),
     default: "afterReply",
     description:
-      "When plexusd writes `network-status`. `afterReply`: once the container runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus: the ADD waits for the write, at most `statusWaitMs`. In both cases a failed write is retried and never fails the ADD. plexus-standalone always writes before it answers.",
+      "When plexusd writes `network-status`. `afterReply`: once the runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus and always in plexus-standalone: the ADD waits for the write, at most `statusWaitMs`. A failed write is retried and never fails the ADD.",
   },
   statusOf: {
     schema: () => z.enum(["all", "requested"]),
     default: "all",
     description:
-      "Which pods get `network-status` and the event `AddedInterface`. `all`: every pod, as with Multus. `requested`: pods whose annotations request networks or a default network, and pods with `defaultNetworks` or further `delegates`. The only addresses of other pods are in `status.podIPs`. A pod that shows a status already gets a new one with each new sandbox. Events about problems are recorded for all pods.",
+      "Which pods get `network-status` and the event `AddedInterface`. `all`: every pod, as with Multus. `requested`: pods whose annotations request networks or a default network, and pods with `defaultNetworks` or further `delegates`. A pod that already shows a status still gets a new one with each new sandbox. All pods get events about problems.",
   },
   hotPlug: {
     schema: () =>
       z.union([z.boolean(), texts()], { error: "expected true, false, or a list of namespaces" }),
     default: false,
     description:
-      "Whether an edit of a running pod's networks annotation plugs and unplugs networks: of all pods (`true`), or of those in a list of namespaces. See [hot-plug](hot-plug.md). Needs `plexus agent --attach` on the node. Releases without hot-plug cannot read the records that are written with it.",
+      "Whether an edit of a running pod's networks annotation [plugs and unplugs networks](hot-plug.md): of all pods (`true`), or in a list of namespaces. Needs `plexus agent --attach` on the node. Releases without hot-plug cannot read the records that are written with it.",
   },
   inspect: {
     schema: () => z.array(z.enum(["interfaces", "heal", "addresses"])).readonly(),
     default: [],
     description:
-      "What the agent looks at in running pods, every minute: [hot-plug](hot-plug.md#lost-interfaces). `interfaces`: a lost interface becomes an event and a metric. `heal`: it is also attached again, if the pod's annotation requests it and `hotPlug` is on for the pod. `addresses`: `network-status` shows the addresses that interfaces have now, for example by SLAAC or DHCP, instead of those of the ADD. Needs `plexus agent --attach` on the node.",
+      "What the agent looks at in running pods, every minute. `interfaces`, `heal`: [lost interfaces](hot-plug.md#lost-interfaces). `addresses`: [addresses that change](hot-plug.md#addresses-that-change). Needs `plexus agent --attach` on the node.",
   },
 } as const satisfies ConfigKeys;

@@ -17,14 +17,14 @@ export const callKeys = {
     default: 5000,
     restart: true,
     description:
-      "Timeout of a read from the API, at most 20000. A request that is unanswered after half of it is repeated on another connection, and the first answer counts. After it, the call fails with code 11 (try again later).",
+      "Timeout of a read from the API, at most 20000. After half of it, the read is repeated on another connection, and the first answer counts. After it, the call fails with code 11 (try again later).",
   },
   statusWaitMs: {
     schema: () => pause().max(...apiWaitMax),
     default: 2000,
     restart: true,
     description:
-      "How long an ADD with `publishStatus: beforeReply`, or one of plexus-standalone, waits until `network-status` is written, at most 20000. After that, the ADD succeeds, and the write is repeated in the background.",
+      "How long an ADD with `publishStatus: beforeReply`, or one of plexus-standalone, waits until `network-status` is written, at most 20000. Then the ADD succeeds, and the write is repeated in the background.",
   },
   kubeletDir: {
     schema: absolutePath,

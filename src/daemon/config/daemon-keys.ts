@@ -47,13 +47,13 @@ export const primaryKeys = {
     schema: absolutePath,
     restart: true,
     description:
-      "The directory where the primary CNI writes its configuration, if it is not `cniConfDir`. With a separate directory, the container runtime has no network until plexusd runs.",
+      "The directory where the primary CNI writes its configuration, if it is not `cniConfDir`: [fresh nodes](../operations/fresh-nodes.md).",
   },
   settleMs: {
     schema: pause,
     default: 3000,
     description:
-      "How long the directory must be unchanged before plexusd first chooses a primary CNI. On a new node, the first agent to write there may not be the right one.",
+      "How long the directory must be unchanged before plexusd first chooses a primary CNI. On a new node, another agent may write first.",
   },
 } as const satisfies ConfigKeys;
 
@@ -71,7 +71,7 @@ export const daemonKeys = {
     default: "127.0.0.1:19500",
     restart: true,
     description:
-      "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none. Without Helm, change or remove the probes in `deploy/base/daemonset.yaml`, too: they ask this address.",
+      "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none. Without Helm, adapt the probes in `deploy/base/daemonset.yaml`.",
   },
   metricsAddress: {
     schema: metricsAddress,
@@ -95,12 +95,12 @@ export const daemonKeys = {
     schema: directories,
     default: defaultPaths.cniBinDir,
     description:
-      "The container runtime's plugin directory, or a list of directories. The shim is installed in the first one. The primary CNI's plugins must be in one of them; otherwise plexusd does not write the node's CNI configuration. Owner and mode do not matter, because the container runtime trusts these directories too.",
+      "The container runtime's plugin directory, or a list. The shim is installed in the first one. plexusd writes the node's CNI configuration only if the primary CNI's plugins are in one of them. Owner and mode do not matter, because the container runtime trusts these directories too.",
   },
   startupTaint: {
     schema: taintKey,
     description:
-      "Key of a taint that plexusd removes from its Node when it serves the node, so that no pod starts earlier: [fresh nodes](../operations/fresh-nodes.md). Needs the permissions of `deploy/components/startup-taint`.",
+      "Key of a taint that plexusd removes from its Node when it first serves the node: [fresh nodes](../operations/fresh-nodes.md). Needs `deploy/components/startup-taint`.",
   },
   primary: {
     schema: () => schemaOf(primaryKeys),
