@@ -66,6 +66,14 @@ int say(int fd, const char *format, ...)
 	return result;
 }
 
+/* Opens the file of a descriptor again, however its path has changed. */
+int open_again(int fd, int flags)
+{
+	char path[64];
+	print(path, sizeof path, "/proc/self/fd/%d", fd);
+	return open(path, flags | O_CLOEXEC);
+}
+
 /* True if both paths lead to the same file. The first one starts at `fd`; if it is empty, the file is the open one. */
 bool is_same_file(int fd, const char *path, const char *other)
 {

@@ -13,7 +13,8 @@
 #include <sys/syscall.h>
 #include "shim.h"
 
-#define LOCK_FILE_FLAGS (O_RDWR | O_CREAT | O_NOFOLLOW)
+#define FILE_FLAGS (O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC)
+#define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 #define NAME_LENGTH 8      /* digits of a process group; the kernel's maximum has seven */
 #define END_MS 1000        /* for killed processes to end */
 #define CANNOT_LOCK "cannot lock %s: %s"
@@ -89,7 +90,7 @@ static bool is_marked(int fd, struct flock byte)
 /* Shares the state directory, if there is one (else -1). Returns false at once while a GC runs or has its turn. */
 static bool share_node(const struct call *call, int *node)
 {
-	*node = open(call->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	*node = open(call->state_dir, DIRECTORY_FLAGS);
 	if (*node < 0 || (!is_marked(*node, turn_byte) && !flock(*node, LOCK_SH | LOCK_NB)))
 		return true;
 	close(*node);
@@ -97,12 +98,12 @@ static bool share_node(const struct call *call, int *node)
 	return false;
 }
 
-/* Takes the lock once its holders release it. A holder that hangs or is stopped is killed if its runtime was killed. */
-static void wait_for(const struct call *call, int fd, int how, const char *path, const char *scope)
+/* Takes the lock of the state directory or of the sandbox's file once its holders release it. A holder that hangs or is
+ * stopped is killed if its runtime was killed. */
+static void wait_for(const struct call *call, int fd, const char *path, int how)
 {
-	int turn_ms = setting_ms("PLEXUS_TURN_MS", 5000);
 	bool is_node = path == call->state_dir, is_new = is_node && how == LOCK_SH && call->node_lock < 0;
-	int limit_ms = setting_ms("PLEXUS_LOCK_MS", 60000);
+	int turn_ms = setting_ms("PLEXUS_TURN_MS", 5000), limit_ms = setting_ms("PLEXUS_LOCK_MS", 60000);
 	int patience_ms = setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS);
 	int64_t begun = now_us(), deadline = begun + limit_ms * 1000LL, next = begun + patience_ms * 1000LL;
 	while (is_new && is_marked(fd, turn_byte) && ms_until(begun + turn_ms * 1000LL))
@@ -112,7 +113,7 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 			fail(call, CNI_IO_FAILURE, CANNOT_LOCK, path, errno_text(errno));
 		if (!ms_until(deadline))
 			fail(call, CNI_TRY_AGAIN_LATER, "another operation on this %s is still running: it "
-			     "has held %s for %d ms", scope, path, limit_ms);
+			     "has held %s for %d ms", is_node ? "node" : "sandbox", path, limit_ms);
 		if (!ms_until(next)) {
 			end_holders(fd, 0);
 			next = now_us() + patience_ms * 1000LL;
@@ -124,16 +125,16 @@ static void wait_for(const struct call *call, int fd, int how, const char *path,
 	mark(fd, turn_byte, false);
 }
 
-/* Opens and locks a file, again if its last holder removed it. Returns -1 if the disk is full or read-only. */
-static int lock(const struct call *call, const char *path, int flags, int how, const char *scope)
+/* Opens and locks one of both, again if its last holder removed it. Returns -1 if the disk is full or read-only. */
+static int lock(const struct call *call, const char *path, int how)
 {
 	for (;;) {
-		int fd = open(path, flags | O_CLOEXEC, 0600);
+		int fd = open(path, path == call->state_dir ? DIRECTORY_FLAGS : FILE_FLAGS, 0600);
 		if (fd < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EROFS))
 			return -1;
 		if (fd < 0)
 			fail(call, CNI_IO_FAILURE, CANNOT_LOCK, path, errno_text(errno));
-		wait_for(call, fd, how, path, scope);
+		wait_for(call, fd, path, how);
 		if (is_file(fd, path))
 			return fd;
 		close(fd);
@@ -154,34 +155,6 @@ static bool is_held(const struct call *call, int patience_ms)
 	return false;
 }
 
-/* Opens the lock file again, for delegates to inherit. */
-static void open_again(struct call *call)
-{
-	char again[64];
-	print(again, sizeof again, "/proc/self/fd/%d", call->lock);
-	call->inherited_lock = open(again, O_RDWR | O_CLOEXEC);
-}
-
-/* Waits for what earlier delegates have left running. After a while it kills the group that the lock file names, whose
- * shim was killed, but no daemon that a plugin started. The next call waits in the same way for this one's delegates. An
- * inspection does not wait. Returns false if a delegate of a killed shim may still change what it would see. */
-static bool await_stragglers(struct call *call, bool only_reads)
-{
-	char name[NUMBER_SIZE] = "";
-	open_again(call);
-	bool held = is_held(call, only_reads ? 0 : setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS));
-	int group = pread(call->lock, name, sizeof name - 1, 0) > 0 ? field_number(text(name)) : 0;
-	if (held && group && only_reads)
-		return false;
-	if (held && group > 1) {
-		end_holders(call->lock, group);
-		is_held(call, END_MS);
-	}
-	if (group)
-		straggler_note(call->lock, 0);
-	return true;
-}
-
 /* Removes the sandbox's lock file, unless processes of its delegates still hold it, and then releases the lock. */
 static void release(const struct call *call)
 {
@@ -196,6 +169,29 @@ static void release_at_exit(void)
 	release(holder);
 }
 
+/* Keeps the sandbox's lock to the end of the process, and waits for what earlier delegates have left running. After a while
+ * it kills the group that the lock file names, whose shim was killed, but no daemon that a plugin started. The next call
+ * waits in the same way for this one's delegates. An inspection does not wait. Returns false if a delegate of a killed shim
+ * may still change what it would see. */
+static bool await_stragglers(struct call *call, bool only_reads)
+{
+	char name[NUMBER_SIZE] = "";
+	holder = call;
+	atexit(release_at_exit);
+	call->inherited_lock = open_again(call->lock, O_RDWR);
+	bool held = is_held(call, only_reads ? 0 : setting_ms("PLEXUS_STRAGGLER_MS", STRAGGLER_MS));
+	int group = pread(call->lock, name, sizeof name - 1, 0) > 0 ? field_number(text(name)) : 0;
+	if (held && group && only_reads)
+		return false;
+	if (held && group > 1) {
+		end_holders(call->lock, group);
+		is_held(call, END_MS);
+	}
+	if (group)
+		straggler_note(call->lock, 0);
+	return true;
+}
+
 static void name_lock_file(struct call *call, const char *container_id)
 {
 	print(call->lock_file, PATH_SIZE, "%s/%s.lock", call->state_dir, container_id);
@@ -205,7 +201,7 @@ static void name_lock_file(struct call *call, const char *container_id)
 static bool lock_free(struct call *call, const char *container_id)
 {
 	name_lock_file(call, container_id);
-	call->lock = open(call->lock_file, LOCK_FILE_FLAGS | O_CLOEXEC, 0600);
+	call->lock = open(call->lock_file, FILE_FLAGS, 0600);
 	if (call->lock < 0 || (!flock(call->lock, LOCK_EX | LOCK_NB) && is_file(call->lock, call->lock_file)))
 		return true;
 	close(call->lock);
@@ -221,7 +217,7 @@ bool lock_other(struct call *other, const char *container_id)
 	if ((!needs_node || share_node(other, &other->node_lock)) && lock_free(other, container_id)) {
 		if (other->lock < 0)
 			return true;
-		open_again(other);
+		other->inherited_lock = open_again(other->lock, O_RDWR);
 		if (!is_held(other, 0))
 			return true;
 		release(other);
@@ -230,7 +226,6 @@ bool lock_other(struct call *other, const char *container_id)
 	return false;
 }
 
-/* Ends what lock_other began. */
 void unlock_other(const struct call *other)
 {
 	if (other->lock >= 0)
@@ -249,8 +244,6 @@ bool lock_try(struct call *call, bool only_reads)
 	}
 	if (call->lock < 0)
 		return true;
-	holder = call;
-	atexit(release_at_exit);
 	return await_stragglers(call, only_reads);
 }
 
@@ -261,9 +254,7 @@ static void make_state_dir(const char *path)
 	if (mkdir(path, 0700))
 		return;
 	print(above, sizeof above, "%s/..", path);
-	int parent = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (parent < 0)
-		return;
+	int parent = open(above, DIRECTORY_FLAGS);
 	(void)fsync(parent);
 	close(parent);
 }
@@ -277,14 +268,13 @@ static void exclude_docker(struct call *call)
 	int64_t deadline = now_us() + limit_ms * 1000LL;
 	print(path, sizeof path, "%s/docker", call->state_dir);
 	int docker = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); /* an engine may make links */
-	print(path, sizeof path, "%s/docker/records", call->state_dir);
 	if (docker >= 0)
-		call->docker_lock = openat(docker, "records", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		call->docker_lock = openat(docker, "records", DIRECTORY_FLAGS | O_NOFOLLOW);
 	close(docker);
 	while (call->docker_lock >= 0 && flock(call->docker_lock, LOCK_EX | LOCK_NB)) {
 		if (!ms_until(deadline))
 			fail(call, CNI_TRY_AGAIN_LATER, "an operation of the Docker driver is still running: it has held "
-			     "%s for %d ms", path, limit_ms);
+			     "%s/records for %d ms", path, limit_ms);
 		await_ms(call, 10);
 	}
 }
@@ -320,22 +310,20 @@ void lock_take(struct call *call)
 	make_state_dir(call->state_dir);
 	if (gc)
 		note_busy(call);
-	int node = lock(call, call->state_dir, O_RDONLY | O_DIRECTORY, gc ? LOCK_EX : LOCK_SH, "node");
+	int node = lock(call, call->state_dir, gc ? LOCK_EX : LOCK_SH);
 	if (gc) {
 		call->node_lock = node;
 		exclude_docker(call);
 		return;
 	}
 	name_lock_file(call, call->container_id);
-	call->lock = lock(call, call->lock_file, LOCK_FILE_FLAGS, LOCK_EX, "sandbox");
+	call->lock = lock(call, call->lock_file, LOCK_EX);
 	if (call->lock < 0) {
-		wait_for(call, node, LOCK_EX, call->state_dir, "node");
+		wait_for(call, node, call->state_dir, LOCK_EX);
 		mark(node, first_byte, true);
 		return;
 	}
 	(void)fcntl(call->lock, F_DUPFD_CLOEXEC, HOLDER_LOCK); /* by which other shims recognize the holder */
-	holder = call;
-	atexit(release_at_exit);
 	await_stragglers(call, false);
 }
 
@@ -345,6 +333,6 @@ void lock_share(struct call *call)
 	if (call->node_lock < 0)
 		return;
 	close(call->docker_lock);
-	wait_for(call, call->node_lock, LOCK_SH, call->state_dir, "node");
+	wait_for(call, call->node_lock, call->state_dir, LOCK_SH);
 	call->node_lock = -1;
 }

@@ -30,16 +30,14 @@ static const struct { uint16_t type, fixed; uint32_t attributes; } messages[] = 
  * device or a FIFO has effects, so O_PATH comes first. */
 int netns_open(const char *path)
 {
-	char again[64];
 	struct statfs fs;
 	struct stat s = { 0 };
 	int fd = -1, error = EINVAL, file = open(path, O_PATH | O_CLOEXEC);
-	print(again, sizeof again, "/proc/self/fd/%d", file);
 	if (file < 0) /* ENAMETOOLONG tells that the path's directory exists */
 		error = errno == ENOTDIR || errno == ELOOP || errno == ESRCH || errno == ENAMETOOLONG ? ENOENT : errno;
 	else if (fstat(file, &s) || !S_ISREG(s.st_mode) || s.st_size)
 		error = ENOENT;
-	else if (!fstatfs(file, &fs) && fs.f_type == NSFS_MAGIC && (fd = open(again, O_RDONLY | O_CLOEXEC)) < 0)
+	else if (!fstatfs(file, &fs) && fs.f_type == NSFS_MAGIC && (fd = open_again(file, O_RDONLY)) < 0)
 		error = errno;
 	close(file);
 	if (fd >= 0 && ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET)

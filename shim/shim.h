@@ -129,6 +129,7 @@ int read_all(int fd, struct buf *b, size_t cap, int patience_ms);
 int read_file(const char *path, struct buf *b, size_t cap);
 int write_all(int fd, const void *data, size_t len);
 int say(int fd, const char *format, ...) FORMAT(2, 3);
+int open_again(int fd, int flags);
 bool is_same_file(int fd, const char *path, const char *other);
 static inline bool is_file(int fd, const char *path) { return is_same_file(fd, "", path); }
 
