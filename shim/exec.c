@@ -13,7 +13,6 @@
 
 enum { IN = STDIN_FILENO, OUT = STDOUT_FILENO, ERR = STDERR_FILENO, PIPES, SIGNALS = PIPES, CALLER, WATCHED };
 
-/* A delegate that is running. */
 struct delegate {
 	pid_t pid;
 	struct pollfd fds[WATCHED]; /* our ends of its pipes, our signals, and our end of the runtime's pipe */
@@ -26,15 +25,14 @@ struct delegate {
 
 /* What a child has to become. */
 struct child {
+	struct call *call; /* of the shim: the child notes there why it could not */
 	const char *path;
 	char **env;
-	const int *fds; /* its descriptors from 0 on */
+	const int *fds;    /* its descriptors from 0 on */
 	int count;
-	bool is_delegate, has_lock;
-	bool attaches;  /* it does not start without its note in the lock file */
+	bool is_delegate;
+	bool attaches;     /* it does not start without its note in the lock file */
 	pid_t shim;
-	int error;      /* why it could not */
-	bool is_unnoted;
 };
 
 static const sigset_t no_signals;
@@ -80,22 +78,20 @@ static void delegate_environment(const struct call *call, const struct frame *or
 }
 
 /* Gives a delegate a process group, and has it die with the shim. Nothing could end what an ADD leaves without a note. */
-static int confine(struct child *child)
+static int confine(const struct child *child)
 {
 	if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return -1;
 	errno = ENOSPC; /* there was no room for the lock file, or the disk is read-only */
-	bool is_noted = child->has_lock && straggler_note(DELEGATE_LOCK, getpid());
-	child->is_unnoted = child->attaches && !is_noted;
-	if (child->is_unnoted)
-		return -1;
-	return getppid() == child->shim ? 0 : -1;
+	bool is_noted = child->call->inherited_lock >= 0 && straggler_note(DELEGATE_LOCK, getpid());
+	child->call->is_unnoted = child->attaches && !is_noted;
+	return child->call->is_unnoted || getppid() != child->shim ? -1 : 0;
 }
 
 /* Becomes the executable. It shares the shim's memory until then, and the shim waits: it may only make system calls. */
 __attribute__((no_sanitize("address"))) static int become(void *argument)
 {
-	struct child *child = argument;
+	const struct child *child = argument;
 	for (int i = 0; i < child->count; i++)
 		if (dup2(child->fds[i], i) < 0)
 			_exit(126);
@@ -104,7 +100,7 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 	sigprocmask(SIG_SETMASK, &no_signals, NULL);
 	if (!child->is_delegate || !confine(child))
 		execve(child->path, (char *[]){ (char *)child->path, NULL }, child->env);
-	child->error = errno;
+	child->call->exec_errno = errno;
 	_exit(127);
 }
 
@@ -114,7 +110,7 @@ pid_t spawn(struct call *call, const char *path, const int *fds, int count, cons
 {
 	static _Alignas(16) char stack[16384];
 	bool attaches = order && !strcmp(order_variable(order, "CNI_COMMAND"), "ADD");
-	struct child child = { path, environ, fds, count, order, call->inherited_lock >= 0, attaches, getpid(), 0, false };
+	struct child child = { call, path, environ, fds, count, order, attaches, getpid() };
 	int64_t deadline = now_us() + BUSY_US;
 	struct buf search = { 0 }, env = { 0 };
 	pid_t pid;
@@ -123,17 +119,15 @@ pid_t spawn(struct call *call, const char *path, const int *fds, int count, cons
 		child.env = (char **)env.data;
 	}
 	for (;;) {
-		child.error = 0;
+		call->exec_errno = 0;
 		pid = clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
 		if (pid < 0)
-			child.error = errno;
-		if (pid < 0 || child.error != ETXTBSY || !ms_until(deadline))
+			call->exec_errno = errno;
+		if (pid < 0 || call->exec_errno != ETXTBSY || !ms_until(deadline))
 			break;
 		waitpid(pid, NULL, 0);
 		await_ms(call, 20);
 	}
-	call->exec_errno = child.error;
-	call->is_unnoted = child.is_unnoted;
 	buf_free(&search);
 	buf_free(&env);
 	return pid;
@@ -208,7 +202,6 @@ static void check_end(struct delegate *d)
 		kill_group(d);
 }
 
-/* Kills a delegate that exceeds a limit. */
 static void enforce_limits(struct delegate *d, bool late)
 {
 	if (late)
@@ -260,7 +253,6 @@ static int make_pipes(struct delegate *d, int far[PIPES], const sigset_t *watche
 	return d->fds[SIGNALS].fd < 0 ? -1 : 0;
 }
 
-/* Runs the executable and notes how it ended. */
 static void run(struct call *call, const char *path, const struct frame *f, struct delegate *d)
 {
 	struct exec_result *r = d->result;
@@ -269,7 +261,6 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 	sigaddset(&watched, SIGCHLD);
 	sigaddset(&watched, SIGTERM);
 	sigprocmask(SIG_BLOCK, &watched, &before);
-	d->pid = -1;
 	call->is_unnoted = false;
 	if (make_pipes(d, far, &watched))
 		call->exec_errno = errno;
@@ -319,23 +310,20 @@ void exec_order(struct call *call, const struct frame *f, int timeout_ms)
 	struct exec_result *r = &call->result;
 	int64_t begun = now_us();
 	char path[PATH_SIZE];
-	const char *outcome = "refused";
-	struct delegate d = { .result = r, .input = f->fields[EXEC_STDIN], .timeout_ms = timeout_ms,
+	struct delegate d = { .pid = -1, .result = r, .input = f->fields[EXEC_STDIN], .timeout_ms = timeout_ms,
 			      .deadline = begun + timeout_ms * 1000LL,
 			      .fds = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, caller_end(call) } };
-	set_outcome(r, NULL, 0);
-	r->output.len = r->errors.len = 0;
-	if (call->unmet) {
-		outcome = call->unmet;
-		buf_print(&r->message, "%s", call->unmet_message.data);
-	} else if (order_allowed(call, f, &r->message)) {
-		outcome = plugin_find(call, f->fields[EXEC_TYPE], f->fields[EXEC_PATH].data, path, &r->message);
-	}
+	set_outcome(r, call->unmet, 0);
 	call->unmet = NULL;
-	if (!strcmp(outcome, "found"))
-		run_locked(call, path, f, &d);
+	r->output.len = r->errors.len = 0;
+	if (r->outcome)
+		buf_print(&r->message, "%s", call->unmet_message.data);
+	else if (!order_allowed(call, f, &r->message))
+		r->outcome = "refused";
 	else
-		r->outcome = outcome;
+		r->outcome = plugin_find(call, f->fields[EXEC_TYPE], f->fields[EXEC_PATH].data, path, &r->message);
+	if (!r->outcome)
+		run_locked(call, path, f, &d);
 	if (r->output.len > OUTPUT_CAP)
 		r->output.len = OUTPUT_CAP;
 	if (r->errors.len > ERRORS_CAP) {

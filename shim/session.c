@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include "shim.h"
 
-/* Prints the engine's answer: exit status, stdout and stderr of the call. */
+/* Prints the engine's answer to the call. */
 static enum session_end finish(struct call *call, const struct frame *f)
 {
 	int status = f->count == 3 ? field_number(f->fields[0]) : -1;
@@ -57,8 +57,9 @@ static void answer_find(const struct call *call, const struct frame *f, struct b
 	char path[PATH_SIZE];
 	int types = f->count - 1;
 	for (int i = 0; i < types; i++) {
-		results[2 * i] = text(plugin_find(call, f->fields[i + 1], f->fields[0].data, path, &messages[i]));
-		if (!field_is(results[2 * i], "found"))
+		const char *outcome = plugin_find(call, f->fields[i + 1], f->fields[0].data, path, &messages[i]);
+		results[2 * i] = text(outcome ? outcome : "found");
+		if (outcome)
 			results[2 * i + 1] = content(&messages[i]);
 	}
 	frame_write(answer, FRAME_FIND_RESULT, results, 2 * types);
@@ -73,8 +74,6 @@ static void require(struct call *call, const struct frame *f)
 	for (int i = 1; i < f->count && !call->unmet; i++) {
 		call->unmet_message.len = 0;
 		call->unmet = plugin_find(call, f->fields[i], f->fields[0].data, path, &call->unmet_message);
-		if (!strcmp(call->unmet, "found"))
-			call->unmet = NULL;
 	}
 }
 
@@ -123,7 +122,6 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 	return ended ? SESSION_ANSWERED : SESSION_OPEN;
 }
 
-/* Makes the REQUEST: the input and the CNI variables. */
 void session_request(struct call *call)
 {
 	static const char *const netns[] = {
@@ -164,22 +162,20 @@ void session_request(struct call *call)
 /* Waits for more of the session. Returns how it ended, if it did. The wait is bounded, as an engine may hang. */
 static enum session_end read_more(struct call *call, int fd, struct buf *in, int patience_ms)
 {
+	static const char *const troubles[2][2] = {
+		{ "it closed the connection early", "it did not answer in time" },
+		{ "plexusd closed the connection during the call", "plexusd stopped answering during the call" },
+	};
 	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, caller_end(call) };
 	bool is_silent = !poll(p, 2, patience_ms);
 	if (p[1].revents)
 		end_by_signal(SIGTERM);
 	if (!is_silent && read_some(fd, in) > 0)
 		return SESSION_OPEN;
-	if (call->is_begun)
-		call->trouble = is_silent ? "plexusd stopped answering during the call"
-					  : "plexusd closed the connection during the call";
-	else
-		call->trouble = is_silent ? "it did not answer in time"
-					  : "it closed the connection early";
+	call->trouble = troubles[call->is_begun][is_silent];
 	return call->is_begun ? SESSION_LOST : SESSION_UNREACHABLE;
 }
 
-/* Sends the request and serves orders until the end. */
 static enum session_end converse(struct call *call, int fd)
 {
 	enum session_end end = SESSION_OPEN;

@@ -67,7 +67,6 @@ static size_t trimmed(const char *name, size_t len)
 	return len;
 }
 
-/* True if the list has that directory as an entry. */
 static bool list_has(const char *list, const char *separators, const char *dir, size_t len)
 {
 	len = trimmed(dir, len);
@@ -90,7 +89,6 @@ static bool is_listed(const char *dir, size_t len)
 	return listed;
 }
 
-/* True if the directory is one that may be trusted. */
 static bool is_known(const struct call *call, const char *dir, size_t len)
 {
 	return list_has(call->path, ":", dir, len) || is_listed(dir, len);
@@ -130,8 +128,8 @@ void trusted_path(const struct call *call, const char *order, struct buf *list)
 
 /* Finds a plugin as libcni does: the first regular file of that name in the order's search path that may be run. Calls
  * that attach nothing search the call's directories too, as plugins may have been moved since the ADD. Looks into no other
- * directory than the call's and those that are listed, so that an engine does not learn which files exist. Returns the
- * outcome as in FIND_RESULT, with the plugin's path, or with a message. */
+ * directory than the call's and those that are listed, so that an engine does not learn which files exist. Returns NULL, with
+ * the plugin's path, or the outcome of FIND_RESULT, with a message. */
 const char *plugin_find(const struct call *call, struct field type, const char *search, char path[PATH_SIZE],
 			struct buf *message)
 {
@@ -146,23 +144,25 @@ const char *plugin_find(const struct call *call, struct field type, const char *
 	if (!call_attaches(call))
 		append(call, call->path, true, &list);
 	size_t len;
-	for (const char *dir = list.data; *dir && strcmp(outcome, "found"); dir += len + (dir[len] == ':')) {
+	for (const char *dir = list.data; *dir && outcome; dir += len + (dir[len] == ':')) {
 		len = strcspn(dir, ":");
 		print(path, PATH_SIZE, "%.*s/%s", (int)len, dir, name);
-		bool may_be = is_known(call, dir, len), is_first = !strcmp(outcome, "missing");
+		bool may_be = is_known(call, dir, len);
 		if (may_be && (stat(path, &file) || !S_ISREG(file.st_mode)))
 			continue;
-		outcome = is_trusted(call, path, len, S_IFREG) ? "found" : "refused";
-		if (is_first && *outcome == 'r' && may_be)
+		outcome = is_trusted(call, path, len, S_IFREG) ? NULL : "refused";
+		if (!outcome || message->len)
+			continue;
+		if (may_be)
 			buf_print(message, "plugin \"%s\" in %.*s is not trusted: make every component of its path root's and "
 				  "writable by root alone%s", name, (int)len, dir,
 				  list_has(call->path, ":", dir, len) ? ", or start plexus agent with --any-owner" : "");
-		else if (is_first && *outcome == 'r')
+		else
 			buf_print(message, "directory %.*s of plugin \"%s\" is not trusted: add it to the %s's CNI_PATH, or list "
 				  "it in %s", (int)len, dir, name, call->is_agent ? "agent" : "runtime",
 				  setting("PLEXUS_PLUGIN_DIRS", PLUGIN_DIRS));
 	}
-	if (!strcmp(outcome, "missing"))
+	if (outcome && !message->len)
 		buf_print(message, "no plugin \"%s\" in \"%s\"", name, list.data);
 	buf_free(&list);
 	return outcome;
