@@ -15,8 +15,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "a network that cannot be unplugged stays recorded",
     file: "src/engine/hotplug/running-networks.ts",
-    find: "await saveAttachments(this.#ctx, record, owed);\n      throw error;",
-    replace: "void [owed, error];",
+    find: "await record.update();\n        throw failure.error;",
+    replace: "",
     properties: ["detached at once", "as requested"],
     isSlow: true,
   },
@@ -39,7 +39,7 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "plugins are looked up before a running pod's networks change",
     file: "src/engine/hotplug/plan-changes.ts",
-    find: "throwProblems(await pluginProblems(this.#ctx, planned, attachment.searchPath));",
+    find: "throwProblems(await pluginProblems(this.#ctx, all, planned.searchPath));",
     replace: "",
     properties: ["as requested"],
     isSlow: true,
@@ -55,8 +55,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "a network that could not be replaced comes back",
     file: "src/engine/hotplug/change-networks.ts",
-    find: "const former = await this.#bringBack(addition);",
-    replace: "const former = undefined;",
+    find: "const isGone = former === undefined ||",
+    replace: "const isGone = former !== null || former === undefined ||",
     properties: ["as requested"],
     isSlow: true,
   },
@@ -71,8 +71,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "an unplugged network gives back the default route that it took",
     file: "src/engine/hotplug/running-networks.ts",
-    find: "await giveBackRoutes(this.#ctx, record.netns, { attached, recorded });",
-    replace: "[attached].slice(1).flat();",
+    find: "await giveBackRoutes(ctx, netns, { attached, recorded })",
+    replace: "[attached].slice(1).flat()",
     properties: ["default routes"],
   },
   {

@@ -6,7 +6,7 @@ import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
-import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
+import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/reports/outcome.ts";
 import { problemText } from "#engine/hotplug/reports/problem-texts.ts";
 import type { Pod, PodIdentity } from "#engine/ports/cluster.ts";
 import { type RecordReader, recordsOf } from "#engine/ports/records.ts";

@@ -1,4 +1,4 @@
-import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
+import type { HotPlugOutcome } from "#engine/hotplug/reports/outcome.ts";
 import { problemsText } from "#engine/hotplug/reports/problem-texts.ts";
 
 export const refreshPage = "refresh";

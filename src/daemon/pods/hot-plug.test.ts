@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { asCniError } from "#cni/error.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
-import type { HotPlugOutcome } from "#engine/hotplug/hot-plug.ts";
+import type { HotPlugOutcome } from "#engine/hotplug/reports/outcome.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Inspection } from "#engine/hotplug/inspection/inspector.ts";
+import type { Inspection } from "#engine/hotplug/inspection/heal.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";

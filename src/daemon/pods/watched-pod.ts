@@ -1,4 +1,8 @@
-import { type HotPlugOutcome, type LastAttempt, problemsOf } from "#engine/hotplug/hot-plug.ts";
+import {
+  type HotPlugOutcome,
+  type LastAttempt,
+  problemsOf,
+} from "#engine/hotplug/reports/outcome.ts";
 import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";

@@ -17,6 +17,7 @@ import {
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
+import { type KernelInterfaces, missingInterfaces } from "./kernel-interfaces.ts";
 
 type RecordChanges = Pick<AttachmentRecord, "teardown" | "pendingStatus" | "statusPause">;
 
@@ -42,7 +43,7 @@ export function sandboxToAdd(
 
 /**
  * The record of an ADD with its teardown plan, from the planned attachments and their progress. In
- * a running sandbox, further networks are attached.
+ * a running sandbox, further networks are attached, or earlier ones detached.
  */
 export class AddRecord {
   readonly sandbox: RecordedSandbox;
@@ -78,9 +79,10 @@ export class AddRecord {
     );
   }
 
-  /** All attachments of the sandbox with their progress, in order. */
-  get attachments(): RecordedAttachment[] {
-    return [...this.#earlier, ...this.#attachments].map(({ attachment }) => attachment);
+  /** The sandbox with all its attachments and their progress, in order. */
+  get current(): AttachmentRecord {
+    const all = [...this.#earlier, ...this.#attachments];
+    return { ...this.sandbox, attachments: all.map(({ attachment }) => attachment) };
   }
 
   /** The attachments for which a delegate may have been executed, in order. */
@@ -102,15 +104,12 @@ export class AddRecord {
         : this.#detachable(planned, attachment);
   }
 
-  noteAttached(position: number, attached: Attached): void {
-    const { raw: result, ignoredRequests, userSpaceInterfaces = [], yieldedRoutes = [] } = attached;
-    this.note(position, {
-      state: "attached",
-      result,
-      ...(ignoredRequests.length === 0 ? {} : { ignoredRequests }),
-      ...(userSpaceInterfaces.length === 0 ? {} : { userSpaceInterfaces }),
-      ...(yieldedRoutes.length === 0 ? {} : { yieldedRoutes }),
-    });
+  /** @param kernel the interfaces that the sandbox has then. @default they are not known yet */
+  noteAttached(position: number, attached: Attached, kernel?: KernelInterfaces): void {
+    const { raw, result, ignoredRequests, yieldedRoutes = [] } = attached;
+    const userSpaceInterfaces = missingInterfaces(result, kernel);
+    const lists = nonEmpty({ ignoredRequests, userSpaceInterfaces, yieldedRoutes });
+    this.note(position, { state: "attached", result: raw, ...lists });
   }
 
   /**
@@ -125,8 +124,22 @@ export class AddRecord {
 
   /** Notes that the routes of earlier attachments are others now; nothing is written. */
   noteRoutes(changed: readonly Attached[]): void {
-    const routes = { changed, timeoutMs: this.#ctx.config.delegateTimeoutMs };
-    this.#earlier = this.#earlier.map((each) => withRoutes(this.sandbox, each, routes));
+    for (const { planned, raw: result, yieldedRoutes = [] } of changed) {
+      this.noteEarlier(planned.ifName, ({ attachment }) => {
+        const { yieldedRoutes: _, ...own } = attachment;
+        return [this.#detachable(planned, { ...own, result, ...nonEmpty({ yieldedRoutes }) })];
+      });
+    }
+  }
+
+  /** Notes what an earlier attachment is now: nothing when it is gone. Nothing is written. */
+  noteEarlier(
+    ifName: string,
+    change: (before: DetachableAttachment) => readonly DetachableAttachment[],
+  ): void {
+    this.#earlier = this.#earlier.flatMap((each) =>
+      each.attachment.ifName === ifName ? change(each) : [each],
+    );
   }
 
   /**
@@ -192,19 +205,10 @@ export class AddRecord {
   }
 }
 
-/** An attachment with the result and the routes that it has now, if they have changed. */
-export function withRoutes(
-  sandbox: RecordedSandbox,
-  before: DetachableAttachment,
-  { changed, timeoutMs }: { readonly changed: readonly Attached[]; readonly timeoutMs: number },
-): DetachableAttachment {
-  const { yieldedRoutes: _, ...own } = before.attachment;
-  const found = changed.find(({ planned }) => planned.ifName === own.ifName);
-  if (found === undefined) return before;
-  const { raw: result, planned, yieldedRoutes = [] } = found;
-  const routes = yieldedRoutes.length === 0 ? {} : { yieldedRoutes };
-  const { list } = planned;
-  return detachable(sandbox, { ...own, result, ...routes }, { list, timeoutMs });
+/** Those lists that are not empty. */
+function nonEmpty<T extends Readonly<Record<string, readonly unknown[]>>>(lists: T): Partial<T> {
+  const filled = Object.entries(lists).filter(([, list]) => list.length > 0);
+  return Object.fromEntries(filled) as Partial<T>;
 }
 
 function recordedAttachment(

@@ -12,7 +12,6 @@ import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { AddRecord, sandboxToAdd } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
-import { claimDevices } from "./claim-devices.ts";
 import { detachEarlier } from "./earlier-sandbox.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
@@ -42,7 +41,6 @@ export async function add(
   const record = new AddRecord(ctx, sandboxToAdd(ctx, request, pod), { attachments });
   const { durable } = await ctx.trace.phase("record", () => record.create());
   try {
-    await claimDevices(ctx, record.sandbox, attachments);
     const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });
     const sandbox = { record, durable, pod, attached, kernel, annotationError };
     return await finishAdd(ctx, sandbox, locks);

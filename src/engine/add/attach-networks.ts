@@ -21,6 +21,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 import type { AddRecord } from "./add-record.ts";
+import { claimDevices } from "./claim-devices.ts";
 import { type KernelInterfaces, kernelInterfaces } from "./kernel-interfaces.ts";
 import { namingLinks } from "./named-links.ts";
 import { refuseMissingPlugins, requiringAll } from "./required-plugins.ts";
@@ -37,7 +38,8 @@ interface AttachedNetworks {
  * next attempt, so that a teardown after a crash knows everything that may have run. It is written
  * also while each further plugin runs whose DEL, or an earlier one's, needs the result so far.
  * A network whose first plugin could not be executed was not attempted: its DEL would fail for the
- * same reason. A network whose result makes the record too long has failed.
+ * same reason. A network whose result makes the record too long has failed. First, their devices
+ * are claimed.
  * @throws CniError with the failing delegate's code, naming its network
  */
 export async function attachNetworks(
@@ -48,6 +50,7 @@ export async function attachNetworks(
   const attached: Attached[] = [];
   let kernel: AttachedNetworks["kernel"] = Promise.resolve(undefined);
   let recorded = Promise.resolve();
+  await claimDevices(ctx, record.sandbox, attachments);
   for (const [position, planned] of attachments.entries()) {
     await recorded;
     record.checkSync();

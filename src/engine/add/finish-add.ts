@@ -15,7 +15,7 @@ import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { AddRecord } from "./add-record.ts";
 import { emitAttached } from "./events.ts";
-import { type KernelInterfaces, missingInterfaces } from "./kernel-interfaces.ts";
+import type { KernelInterfaces } from "./kernel-interfaces.ts";
 
 interface SandboxToFinish {
   readonly record: AddRecord;
@@ -59,7 +59,7 @@ async function recordAndPublish(
   const { trace, deps, config, signal } = ctx;
   const isFirst = config.publishStatus === "beforeReply";
   noteResults(sandbox, undefined);
-  const owing = owe(ctx, { ...record.sandbox, attachments: record.attachments }, sandbox);
+  const owing = owe(ctx, record.current, sandbox);
   const pays = async (): Promise<OwedStatus> => {
     const unrecorded = await owing;
     // Without its shim the ADD has failed, and the pod may have a newer sandbox by now. A process
@@ -88,8 +88,7 @@ async function recordAndPublish(
 
 function noteResults({ record, attached }: SandboxToFinish, present: KernelInterfaces): void {
   for (const [position, each] of attached.entries()) {
-    const userSpaceInterfaces = missingInterfaces(each.result, present);
-    record.noteAttached(position, { ...each, userSpaceInterfaces });
+    record.noteAttached(position, each, present);
   }
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/hot-plug.ts";
+import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/reports/outcome.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import { begunTeardown } from "#engine/record/record.ts";

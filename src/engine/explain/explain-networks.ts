@@ -1,8 +1,8 @@
 import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { changesOf, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
-import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
+import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";

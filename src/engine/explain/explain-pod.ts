@@ -3,7 +3,7 @@ import { missingNetworks, type PodState, statusEntries } from "#engine/check/not
 import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
 import { advise } from "#engine/explain/advice/advice.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
-import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
+import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";

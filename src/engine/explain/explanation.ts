@@ -1,6 +1,6 @@
 import type { CniArgs } from "#cni/args.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
-import type { LastAttempt } from "#engine/hotplug/hot-plug.ts";
+import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";

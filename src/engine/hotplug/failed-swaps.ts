@@ -4,6 +4,7 @@ import type { Pod } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
+import { type NamedAttachment, nameOf } from "./reports/problem-texts.ts";
 
 /** Far more than have failed swaps at a time. */
 const maxPods = 1000;
@@ -21,9 +22,11 @@ interface FailedSwap {
 export class FailedSwapError extends CniError {
   override readonly name = "FailedSwapError";
 
-  constructor(error: CniError, message: string) {
+  /** @param former what came back */
+  constructor(error: CniError, former: NamedAttachment) {
     const { code, reason, details, subject } = error;
-    super(code, message, { reason, details, subject, cause: error });
+    const options = { reason, details, subject, cause: error };
+    super(code, `${error.message}; ${nameOf(former)} is attached again as before`, options);
   }
 }
 

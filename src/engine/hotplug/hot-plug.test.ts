@@ -12,7 +12,7 @@ import {
   networkStatusAnnotation,
   networksAnnotation,
 } from "#npwg/selection/selection.ts";
-import { problemsOf } from "./hot-plug.ts";
+import { problemsOf } from "./reports/outcome.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 const cannotChange = "cannot change the networks of a running pod";

@@ -12,7 +12,7 @@ import { LruMap } from "#lib/lru-map.ts";
 import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
 import { FailedSwapError, FailedSwaps } from "./failed-swaps.ts";
-import type { HotPlugOperation } from "./reports/operation-log.ts";
+import type { HotPlugOutcome } from "./reports/outcome.ts";
 import type { PodReports } from "./reports/pod-reports.ts";
 import {
   type HotPlugProblem,
@@ -21,35 +21,6 @@ import {
   unknownText,
 } from "./reports/problem-texts.ts";
 import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
-
-/** The last attempt for a pod. */
-export interface LastAttempt extends Pick<HotPlugOutcome, "state"> {
-  /** ISO 8601. */
-  readonly at: string;
-  readonly problems: readonly HotPlugProblem[];
-  /** In how many milliseconds the next one is due: 0 while it runs; absent when none is. */
-  readonly nextMs?: number;
-}
-
-/** How an attempt ended to give a pod the networks of its annotation. */
-export interface HotPlugOutcome {
-  /**
-   * `settled`: nothing to do until the annotation changes. `waiting`: for a change of the pod.
-   * `busy`: another operation on its sandbox runs. `failed`: something is still to be done.
-   */
-  readonly state: "settled" | "waiting" | "busy" | "failed";
-  readonly operations: readonly HotPlugOperation[];
-  /** Why nothing was done, or not everything, besides the errors of operations. */
-  readonly problems?: readonly HotPlugProblem[];
-}
-
-/** All problems of an attempt, those of its operations included. */
-export function problemsOf({ operations, problems = [] }: HotPlugOutcome): HotPlugProblem[] {
-  const failures = operations.flatMap(({ op, error, network, ifName }) =>
-    error === undefined ? [] : { error, network, ifName, isRemoval: op === "remove" },
-  );
-  return [...problems, ...failures];
-}
 
 /** What an attempt needs beside the engine's own dependencies. */
 export interface HotPlugOptions {
@@ -102,10 +73,9 @@ export class HotPlug {
     if (!mayHotPlug(configForCall(this.#deps.config(), {}), watched.namespace)) return settled;
     const config = configForCall(this.#deps.config(), await options.conf());
     const record = await this.#sandboxes.recordOf(watched);
-    const { hosts, refreshed, isStopping } = options;
-    const isCompared = record !== undefined && refreshed === undefined;
-    if (isCompared && isUnchanged(config, record, watched)) return this.#settle(watched);
-    if (refreshed !== undefined) this.#failedSwaps.forget(watched);
+    if (options.refreshed !== undefined) this.#failedSwaps.forget(watched);
+    else if (record !== undefined && isUnchanged(config, record, watched))
+      return this.#settle(watched);
     // A starting pod, or one that Plexus did not attach.
     if (record === undefined && !options.isEdit) return waiting;
     const pod = await options.read(watched);
@@ -115,7 +85,7 @@ export class HotPlug {
     if (record === undefined) return this.#reportUnrecorded(pod);
     this.#unrecorded.delete(pod.uid);
     try {
-      return await this.#compare(config, { pod, record, hosts, refreshed, isStopping });
+      return await this.#compare(config, { ...options, pod, record });
     } catch (error) {
       return this.#fail(pod, record, error);
     }
@@ -136,18 +106,16 @@ export class HotPlug {
   async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
     const { pod, refreshed, isStopping } = sandbox;
     const change = { pod, refreshed, isStopping, failedSwaps: this.#failedSwaps };
-    const { problems, isComplete, operations } = await this.#sandboxes.run(
-      config,
-      sandbox,
-      (ctx, at) => changeNetworks(ctx, { ...at, ...change }),
+    const outcome = await this.#sandboxes.run(config, sandbox, (at) =>
+      changeNetworks({ ...at, ...change }),
     );
-    const outcome = { operations, problems };
-    if (isComplete) return { ...this.#settle(pod), ...outcome };
+    const { state, problems = [] } = outcome;
     const lasting = problems.filter(
       ({ error }) => !error.transient && !(error instanceof FailedSwapError),
     );
-    if (lasting.length > 0) this.#reports.report(pod, rejectedText(lasting));
-    return { ...failed, ...outcome };
+    if (state === "settled") this.#settle(pod);
+    else if (lasting.length > 0) this.#reports.report(pod, rejectedText(lasting));
+    return outcome;
   }
 
   /** What does not end by itself becomes an event, for people to act. */
@@ -189,9 +157,7 @@ export class HotPlug {
   }
 }
 
-interface SandboxToOpen extends SandboxToRun, Pick<HotPlugOptions, "refreshed" | "isStopping"> {
-  readonly pod: Pod;
-}
+type SandboxToOpen = HotPlugOptions & SandboxToRun & { readonly pod: Pod };
 
 function isUnchanged(config: EngineConfig, record: AttachmentRecord, pod: Pod): boolean {
   if (defaultNetworkEdit(config, record, pod) !== undefined) return false;

@@ -20,7 +20,7 @@ import type { LockedSandbox } from "./running-sandboxes.ts";
 /** An element that can be attached, as far as that can be known. */
 export interface PlannedAddition extends Addition {
   /** The ways to attach it, the best first. */
-  readonly ways: readonly PlannedAttachment[];
+  readonly ways: readonly [PlannedAttachment, ...PlannedAttachment[]];
   /** What it replaces as it was, which comes back if none of them works. */
   readonly former?: PlannedAttachment | undefined;
   /** The size of the record with it, without its result. */
@@ -36,10 +36,7 @@ export interface ChangePlan {
   readonly problems: readonly HotPlugProblem[];
 }
 
-interface ToPlan {
-  readonly record: AttachmentRecord;
-  readonly changes: Pick<NetworkChanges, "removals" | "additions">;
-}
+type ToPlan = Pick<NetworkChanges, "removals" | "additions">;
 
 /**
  * Plans all changes of a running sandbox before the first of them, each element by itself, with the
@@ -47,11 +44,11 @@ interface ToPlan {
  * and if an element is wrong, those that no element requests stay, because it may have meant one.
  */
 export async function planChanges(
-  ctx: CallContext,
   sandbox: LockedSandbox,
-  { record, changes }: ToPlan,
+  record: AttachmentRecord,
+  changes: ToPlan,
 ): Promise<ChangePlan> {
-  const planner = new ChangePlanner(ctx, sandbox, { record, changes });
+  const planner = new ChangePlanner(sandbox, record, changes);
   // At the same time: the API server may be slow.
   const looked = await Promise.allSettled(changes.additions.map((each) => planner.lookUp(each)));
   const additions: PlannedAddition[] = [];
@@ -101,10 +98,11 @@ class ChangePlanner {
   readonly #ctx: CallContext;
   readonly #sandbox: LockedSandbox;
   readonly #record: AttachmentRecord;
-  readonly #changes: ToPlan["changes"];
+  readonly #changes: ToPlan;
   readonly #earlier: EarlierNetwork[];
 
-  constructor(ctx: CallContext, sandbox: LockedSandbox, { record, changes }: ToPlan) {
+  constructor(sandbox: LockedSandbox, record: AttachmentRecord, changes: ToPlan) {
+    const { ctx } = sandbox;
     // Without its device, a network would be attached to another one or to none.
     this.#ctx = { ...ctx, config: { ...ctx.config, missingDevice: "fail" } };
     this.#sandbox = sandbox;
@@ -133,17 +131,17 @@ class ChangePlanner {
     const existingInterfaces = async () => this.#namesTaken(addition);
     const request = { containerId, ifName, cniArgs, path, existingInterfaces };
     const options = { request, pod, earlier: this.#earlier, ifName: nameOf(addition) };
-    const { attachments: planned, recordBytes } = await planNetworks(this.#ctx, options, [network]);
-    const [attachment] = planned as [PlannedAttachment];
+    const { attachments: all, recordBytes } = await planNetworks(this.#ctx, options, [network]);
+    const [planned] = all as [PlannedAttachment];
     // The runtime's DEL looks in these directories, too.
-    throwProblems(await pluginProblems(this.#ctx, planned, attachment.searchPath));
-    failedSwaps.refuse(pod, attachment, replaced);
-    this.#earlier.push({ planned: attachment });
+    throwProblems(await pluginProblems(this.#ctx, all, planned.searchPath));
+    failedSwaps.refuse(pod, planned, replaced);
+    this.#earlier.push({ planned });
     const former =
       replaced !== undefined && isWhole(replaced)
         ? withAddresses(recordedNetwork(replaced, this.#ctx.config), replaced)
         : undefined;
-    return { ...addition, ways: waysOf(attachment, addition), former, recordBytes };
+    return { ...addition, ways: waysOf(planned, addition), former, recordBytes };
   }
 
   /** Those of interfaces that stay, or that other elements will have. */
@@ -166,7 +164,7 @@ class ChangePlanner {
 function waysOf(
   planned: PlannedAttachment,
   { selection, replaced }: Addition,
-): readonly PlannedAttachment[] {
+): PlannedAddition["ways"] {
   if (!isDeepStrictEqual(replaced?.selection, selectionElement(selection))) return [planned];
   const kept = withAddresses(planned, replaced as RecordedAttachment);
   return kept === planned ? [planned] : [kept, planned];

@@ -1,7 +1,6 @@
-import { asCniError, type CniError } from "#cni/error.ts";
-import { AddRecord, withRoutes } from "#engine/add/add-record.ts";
+import type { CniError } from "#cni/error.ts";
+import { AddRecord } from "#engine/add/add-record.ts";
 import { attachNetworks } from "#engine/add/attach-networks.ts";
-import { claimDevices } from "#engine/add/claim-devices.ts";
 import {
   giveBackRoutes,
   restoreRoutes,
@@ -10,9 +9,9 @@ import {
   routesOfSandbox,
 } from "#engine/add/default-route/running-routes.ts";
 import { emitAttached } from "#engine/add/events.ts";
-import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
+import type { KernelInterfaces } from "#engine/add/kernel-interfaces.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
-import type { CallContext } from "#engine/call/call-context.ts";
+import { collectErrors } from "#engine/call/failures.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { detachRunning } from "#engine/del/detach.ts";
 import { isLatest } from "#engine/network-status/latest-sandbox.ts";
@@ -34,7 +33,7 @@ import {
 import type { PlannedAddition } from "./plan-changes.ts";
 import type { OperationLog } from "./reports/operation-log.ts";
 import { notUnpluggedText } from "./reports/problem-texts.ts";
-import { type LockedSandbox, saveAttachments } from "./running-sandboxes.ts";
+import type { LockedSandbox } from "./running-sandboxes.ts";
 
 /** A network to attach, and the attachment whose place it takes. */
 interface NetworkToAttach extends Pick<PlannedAddition, "recordBytes" | "replaced"> {
@@ -48,26 +47,25 @@ interface NetworkToAttach extends Pick<PlannedAddition, "recordBytes" | "replace
  * of a DEL; the record says so before the first plugin runs, and when the last one has ended.
  */
 export class RunningNetworks {
-  readonly #ctx: CallContext;
   readonly #sandbox: LockedSandbox;
   readonly #log: OperationLog;
   /** What was read last; undefined after an operation, which has written another. */
   #stored: StoredRecord | undefined;
-  /** Whether a plugin may have made interfaces. */
-  #mayHaveMade = false;
+  /** The interfaces that it had last; undefined when a plugin may have made others. */
+  #links: KernelInterfaces;
 
-  constructor(ctx: CallContext, sandbox: LockedSandbox, log: OperationLog) {
-    this.#ctx = ctx;
+  constructor(sandbox: LockedSandbox, log: OperationLog) {
     this.#sandbox = sandbox;
+    this.#links = sandbox.links;
     this.#log = log;
   }
 
   /** @throws SandboxUnavailableError when the sandbox has no record that can be changed any more */
   async load(): Promise<StoredRecord> {
-    const { deps } = this.#ctx;
-    const stored = await deps.records.load(this.#sandbox.key);
+    const { ctx, key } = this.#sandbox;
+    const stored = await ctx.deps.records.load(key);
     const isUsable = stored !== undefined && usableRecord(stored.record);
-    if (!isUsable || !(await isLatest(deps, stored.record)))
+    if (!isUsable || !(await isLatest(ctx.deps, stored.record)))
       throw new SandboxUnavailableError("gone", "the sandbox is not attached any more");
     this.#stored = stored;
     return stored;
@@ -80,9 +78,9 @@ export class RunningNetworks {
 
   /** The interfaces in the sandbox, with those that plugins have just made. @throws CniError 5 */
   async links(): Promise<ReadonlySet<string>> {
-    if (!this.#mayHaveMade) return this.#sandbox.links;
+    if (this.#links !== undefined) return this.#links;
     const { netns } = await this.record();
-    const links = await sandboxLinks(this.#ctx, netns);
+    const links = await sandboxLinks(this.#sandbox.ctx, netns);
     return new Set(links.map(({ name }) => name));
   }
 
@@ -103,59 +101,50 @@ export class RunningNetworks {
 
   /** Attaches a network, or leaves the sandbox as it was. @returns, @throws as {@link detach} */
   attach(network: NetworkToAttach): Promise<CniError | undefined> {
-    this.#mayHaveMade = true;
+    this.#links = undefined;
     return this.#try(() => this.#attach(network));
   }
 
   async #detach(removed: RecordedAttachment, isReplaced: boolean): Promise<void> {
-    const { ifName } = removed;
-    const { path } = this.#sandbox;
-    const { record, ...stored } = await this.load();
-    const isDone = removed.state === "detached";
+    const { ctx, path, pod } = this.#sandbox;
+    const { displayName, ifName, state } = removed;
+    const stored = await this.load();
+    const { netns } = stored.record;
+    const isDone = state === "detached";
     if (isDone && isReplaced) return;
-    const all = detachables({ record, ...stored });
-    const own = all.filter(({ attachment }) => attachment.ifName === ifName);
-    const sandbox = { record, netns: record.netns, path };
-    const [failure] = isDone ? [] : await detachRunning(this.#ctx, sandbox, own);
-    if (failure !== undefined) {
-      const { item, error } = failure;
-      const owed = all.map((each) => (own.includes(each) ? item : each));
-      await saveAttachments(this.#ctx, record, owed);
-      throw error;
+    const earlier = detachables(stored);
+    const record = new AddRecord(ctx, stored.record, { attachments: [], earlier });
+    if (!isDone) {
+      const own = earlier.filter(({ attachment }) => attachment.ifName === ifName);
+      const [failure] = await detachRunning(ctx, { record: stored.record, netns, path }, own);
+      if (failure !== undefined) {
+        record.noteEarlier(ifName, () => [failure.item]);
+        await record.update();
+        throw failure.error;
+      }
     }
-    const left = all.filter((each) => !own.includes(each));
-    const recorded = left
-      .map(({ attachment }) => attachment)
-      .filter(({ state }) => state !== "detached");
-    const attached = this.#attachedOf(recorded);
-    const routed = await giveBackRoutes(this.#ctx, record.netns, { attached, recorded });
-    const routes = { changed: routed, timeoutMs: this.#ctx.config.delegateTimeoutMs };
-    const changed = all.flatMap((each) => {
-      if (own.includes(each)) return isReplaced ? detached(each) : [];
-      return withRoutes(record, each, routes);
-    });
-    const attachments = changed.map(({ attachment }) => attachment);
-    const owed = await owe(this.#ctx, { ...record, attachments }, { isShown: true });
-    await saveAttachments(this.#ctx, { ...record, ...owed }, changed);
+    record.noteEarlier(ifName, (each) => (isReplaced ? [detached(each)] : []));
+    const recorded = record.current.attachments.filter((each) => each.state !== "detached");
+    const attached = this.#attached(recorded);
+    record.noteRoutes(await giveBackRoutes(ctx, netns, { attached, recorded }));
+    await record.update(await owe(ctx, record.current, { isShown: true }));
     if (isDone) return;
     this.#log.succeeded("remove", removed);
-    const message = `Remove ${ifName} from ${removed.displayName}`;
-    const event = { type: "Normal", reason: "RemovedInterface", message } as const;
-    this.#ctx.deps.events.record(this.#sandbox.pod, event);
+    const message = `Remove ${ifName} from ${displayName}`;
+    ctx.deps.events.record(pod, { type: "Normal", reason: "RemovedInterface", message });
   }
 
   /** The record names the network, durably, before its first plugin runs. */
   async #attach({ planned, recordBytes, replaced, isMoved }: NetworkToAttach): Promise<void> {
-    const ctx = this.#ctx;
+    const { ctx, pod } = this.#sandbox;
     const stored = await this.load();
-    const { attachments, ...own } = stored.record;
-    const { netns } = own;
-    const earlier = this.#attachedOf(attachments);
+    const { netns, attachments } = stored.record;
+    const earlier = this.#attached(attachments);
     const all = detachables(stored);
     const predecessor = all.find(
       ({ attachment: { ifName, state } }) => ifName === replaced?.ifName && state === "detached",
     );
-    const record = new AddRecord(ctx, own, {
+    const record = new AddRecord(ctx, stored.record, {
       attachments: [planned],
       earlier: all.filter((each) => each !== predecessor),
       predecessor: isMoved ? undefined : predecessor,
@@ -165,50 +154,41 @@ export class RunningNetworks {
     await record.updateAhead();
     await ctx.deps.records.flush();
     try {
-      await claimDevices(ctx, own, [planned]);
       const networks = { attachments: [planned], recordBytes };
       const { attached, kernel } = await attachNetworks(ctx, record, networks);
-      const present = await kernel;
+      this.#links = await kernel;
       const [added] = attached as readonly [Attached];
-      const plugged = { before, earlier, added, replaced };
-      const routed = await routePlugged(ctx, netns, plugged);
+      const routed = await routePlugged(ctx, netns, { before, earlier, added, replaced });
       record.noteRoutes(routed.earlier);
-      const userSpaceInterfaces = missingInterfaces(added.result, present);
-      record.noteAttached(0, { ...routed.added, userSpaceInterfaces });
-      await record.update(await owe(ctx, { ...own, attachments: record.attachments }));
-      emitAttached(ctx, this.#sandbox.pod, [routed.added]);
+      record.noteAttached(0, routed.added, this.#links);
+      await record.update(await owe(ctx, record.current));
+      emitAttached(ctx, pod, [routed.added]);
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
+      this.#links = undefined;
       record.noteRoutes(earlier);
-      const owed = await rollBack(ctx, record);
-      for (const each of owed) {
-        ctx.logger.error({ err: each }, "cannot roll back the attachment, which stays recorded");
-        this.#log.warn("remove", notUnpluggedText(each));
+      for (const err of await rollBack(ctx, record)) {
+        ctx.logger.error({ err }, "cannot roll back the attachment, which stays recorded");
+        this.#log.warn("remove", notUnpluggedText(err));
       }
       await restoreRoutes(ctx, netns, before);
       throw error;
     }
   }
 
-  #attachedOf(attachments: readonly RecordedAttachment[]): Attached[] {
+  #attached(attachments: readonly RecordedAttachment[]): Attached[] {
     return attachments.flatMap((each) => {
       const { state, result } = each;
       if (state !== "attached" || result === undefined) return [];
-      return recordedAttached({ ...each, result }, this.#ctx.config);
+      return recordedAttached({ ...each, result }, this.#sandbox.ctx.config);
     });
   }
 
   /** Carries out an operation. @returns the error @throws HostGoneError when the agent has gone */
   async #try(operation: () => Promise<void>): Promise<CniError | undefined> {
-    try {
-      await operation();
-      return undefined;
-    } catch (error) {
-      if (error instanceof HostGoneError) throw error;
-      return asCniError(error);
-    } finally {
-      this.#stored = undefined;
-    }
+    const [failure] = await collectErrors([operation], (each) => each());
+    this.#stored = undefined;
+    return failure;
   }
 }
 

@@ -17,21 +17,16 @@ import {
   byAge,
   mayRun,
   type RecordedAttachment,
-  type RecordedSandbox,
   usableRecord,
 } from "#engine/record/record.ts";
-import {
-  type DetachableAttachment,
-  detachables,
-  recordWithPlan,
-  type StoredRecord,
-} from "#engine/record/teardown-plan.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { FailedSwaps } from "./failed-swaps.ts";
 
 /** A running sandbox whose shim lock the caller holds, as the engine's. */
 export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
+  readonly ctx: CallContext;
   readonly pod: Pod;
   readonly key: RecordKey;
   readonly locks: SandboxLocks;
@@ -93,7 +88,7 @@ export class RunningSandboxes {
   async run<T>(
     config: EngineConfig,
     { record, hosts, isInspection }: SandboxToRun,
-    step: (ctx: CallContext, at: Omit<LockedSandbox, "pod" | "failedSwaps">) => Promise<T>,
+    step: (at: Omit<LockedSandbox, "pod" | "failedSwaps">) => Promise<T>,
   ): Promise<T> {
     const { containerId, ifName, netns, listName = "" } = record;
     await using session = await hosts.open({ containerId, ifName, netns, isInspection });
@@ -106,48 +101,32 @@ export class RunningSandboxes {
     const call = { config, logger, netnsState: "ok", links } as const;
     const ctx = callContext(this.#deps, tools, call);
     try {
-      if (!(await isNetnsOf(ctx, record))) throw notOwn(netns);
+      if (!(await isNetnsOf(ctx, record))) {
+        const message = `nothing proves that ${netns} still is the network namespace of this sandbox`;
+        throw new SandboxUnavailableError("gone", message);
+      }
       const runtimePath = this.#paths.peek(listName) ?? [];
       const key = { containerId, ifName };
-      return await step(ctx, { key, links, path, runtimePath, locks: this.locks });
+      return await step({ ctx, key, links, path, runtimePath, locks: this.locks });
     } finally {
       tools.delegates.recordMetrics(this.#deps.metrics);
     }
   }
 }
 
-/** The error for a path that may lead to another container by now. */
-function notOwn(netns: string): SandboxUnavailableError {
-  const message = `nothing proves that ${netns} still is the network namespace of this sandbox`;
-  return new SandboxUnavailableError("gone", message);
-}
-
 /**
  * Records that attachments are about to be removed: one that was detached, but not yet taken from
- * the record, must not count as attached when plexusd starts again.
+ * the record, must not count as attached when plexusd starts again. Their DELs stay the same.
  * @throws CniError 5
  */
 export async function markDetaching(
-  ctx: CallContext,
-  stored: StoredRecord,
+  { deps }: CallContext,
+  { record, plan }: StoredRecord,
   removals: readonly RecordedAttachment[],
 ): Promise<void> {
-  const marked = detachables(stored).map(({ attachment, dels }) => {
-    const isMarked = removals.includes(attachment) && attachment.state === "attached";
-    return {
-      attachment: isMarked ? { ...attachment, state: "detaching" as const } : attachment,
-      dels,
-    };
+  const attachments = record.attachments.map((each) => {
+    const isMarked = removals.includes(each) && each.state === "attached";
+    return isMarked ? { ...each, state: "detaching" as const } : each;
   });
-  await saveAttachments(ctx, stored.record, marked);
-}
-
-/** Writes the record of a running sandbox with these attachments. @throws CniError 5 */
-export async function saveAttachments(
-  ctx: CallContext,
-  sandbox: RecordedSandbox,
-  all: readonly DetachableAttachment[],
-): Promise<void> {
-  const { record, plan } = recordWithPlan({ ...sandbox, addEnded: true }, all);
-  await ctx.deps.records.update(record, plan);
+  await deps.records.update({ ...record, addEnded: true, attachments }, plan);
 }

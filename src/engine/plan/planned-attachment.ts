@@ -37,8 +37,6 @@ export interface Attached {
   /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
   readonly raw: JsonObject;
   readonly ignoredRequests: readonly IgnoredRequest[];
-  /** See {@link RecordedAttachment.userSpaceInterfaces}. @default not known yet */
-  readonly userSpaceInterfaces?: readonly string[];
   /** As {@link RecordedAttachment.yieldedRoutes}. @default none */
   readonly yieldedRoutes?: readonly YieldedRoute[];
 }

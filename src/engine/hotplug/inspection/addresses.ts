@@ -2,11 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
-import { saveAttachments } from "#engine/hotplug/running-sandboxes.ts";
+import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
 import { owe } from "#engine/network-status/status-writer.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { listAddresses } from "#netlink/links.ts";
 import { addressesOf } from "#npwg/network-status.ts";
 
@@ -22,20 +21,14 @@ const maxAddresses = 16;
  *   be read; HostGoneError when the agent has gone
  */
 export async function updateAddresses(
-  ctx: CallContext,
-  stored: StoredRecord,
-  pod: Pod,
+  { ctx, pod }: Pick<LockedSandbox, "ctx" | "pod">,
+  { record, plan }: StoredRecord,
 ): Promise<boolean> {
-  const { record } = stored;
   const present = await presentAddresses(ctx, record.netns);
-  const all = detachables(stored).map(({ attachment, dels }) => ({
-    attachment: withAddresses(attachment, present),
-    dels,
-  }));
-  const attachments = all.map(({ attachment }) => attachment);
+  const attachments = record.attachments.map((each) => withAddresses(each, present));
   if (isDeepStrictEqual(attachments, record.attachments)) return false;
-  const owed = await owe(ctx, { ...record, attachments }, { pod });
-  await saveAttachments(ctx, { ...record, ...owed }, all);
+  const changed = { ...record, attachments };
+  await ctx.deps.records.update({ ...changed, ...(await owe(ctx, changed, { pod })) }, plan);
   return true;
 }
 

@@ -1,16 +1,15 @@
 import { parseResult } from "#cni/result/parse.ts";
 import { missingInterfaces } from "#engine/add/kernel-interfaces.ts";
-import type { CallContext } from "#engine/call/call-context.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import { type LockedSandbox, markDetaching } from "#engine/hotplug/running-sandboxes.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 
-/** What of a running sandbox has disappeared. */
-export interface LostInterfaces {
-  /** One line for each network, for people. */
-  readonly problems: readonly string[];
-  /** Whether networks will be attached again. */
+/** What was found in a running pod. */
+export interface Inspection {
+  /** One text for each network that lacks an interface. */
+  readonly lost: readonly string[];
+  /** Whether the next attempt of hot-plug attaches some of them again. */
   readonly willHeal: boolean;
 }
 
@@ -21,22 +20,21 @@ export interface LostInterfaces {
  * @throws CniError 5 when the record cannot be written, 6 or 7 when it cannot be read
  */
 export async function findLostInterfaces(
-  ctx: CallContext,
+  { ctx, links, pod }: Pick<LockedSandbox, "ctx" | "links" | "pod">,
   stored: StoredRecord,
-  { links, pod }: Pick<LockedSandbox, "links" | "pod">,
-): Promise<LostInterfaces> {
-  const lost = stored.record.attachments.filter((each) => lostOf(each, links).length > 0);
+): Promise<Inspection> {
+  const lacking = stored.record.attachments.filter((each) => lostOf(each, links).length > 0);
   const mayHeal = ctx.config.inspect.includes("heal") && mayHotPlug(ctx.config, pod.namespace);
-  const healed = mayHeal ? lost.filter(({ selection }) => selection !== undefined) : [];
+  const healed = mayHeal ? lacking.filter(({ selection }) => selection !== undefined) : [];
   if (healed.length > 0) await markDetaching(ctx, stored, healed);
-  const problems = lost.map((each) => {
+  const lost = lacking.map((each) => {
     const next = healed.includes(each)
       ? "it is attached again"
       : "delete the pod, so that it starts anew with all its networks";
     const names = lostOf(each, links).join(", ");
     return `interface ${names} of network ${each.displayName} has disappeared from the pod: ${next}`;
   });
-  return { problems, willHeal: healed.length > 0 };
+  return { lost, willHeal: healed.length > 0 };
 }
 
 /** The interfaces that an attachment should have. Those of user-space drivers are not in the kernel. */

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { parseJson } from "#cni/document.ts";
-import { type CallContext, contextWithoutCall } from "#engine/call/call-context.ts";
+import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { PodReports } from "#engine/hotplug/reports/pod-reports.ts";
-import type { LockedSandbox, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
+import type { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import {
   changeRecord,
   owe,
@@ -17,15 +17,7 @@ import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { updateAddresses } from "./addresses.ts";
-import { findLostInterfaces } from "./heal.ts";
-
-/** What was found in a running pod. */
-export interface Inspection {
-  /** One text for each network that lacks an interface. */
-  readonly lost: readonly string[];
-  /** Whether the next attempt of hot-plug attaches some of them again. */
-  readonly willHeal: boolean;
-}
+import { findLostInterfaces, type Inspection } from "./heal.ts";
 
 const intact: Inspection = { lost: [], willHeal: false };
 
@@ -57,15 +49,21 @@ export class Inspector {
     const { inspect } = config;
     if (inspect.length === 0 || record === undefined || !hosts.isAvailable()) return intact;
     const sandbox = { record, hosts, isInspection: true };
-    return this.#sandboxes.run(config, sandbox, async (ctx, at) => {
-      if (inspect.includes("addresses")) await this.#updateAddresses(ctx, { ...at, pod });
-      const stored = await this.#sandboxes.load(at.key);
+    return this.#sandboxes.run(config, sandbox, async (at) => {
+      const { ctx, key, locks } = at;
+      if (inspect.includes("addresses")) {
+        const stored = await this.#sandboxes.load(key);
+        const isChanged = stored !== undefined && (await updateAddresses({ ctx, pod }, stored));
+        // It takes the lock, which this holds.
+        if (isChanged) void payAfterAnswer(ctx, key, { locks });
+      }
+      const stored = await this.#sandboxes.load(key);
       const seeksInterfaces = inspect.includes("interfaces") || inspect.includes("heal");
       if (stored === undefined || !seeksInterfaces) return intact;
-      const { problems, willHeal } = await findLostInterfaces(ctx, stored, { ...at, pod });
-      if (problems.length > 0) this.#reports.report(pod, problems.join("; "), "lost");
+      const found = await findLostInterfaces({ ...at, pod }, stored);
+      if (found.lost.length > 0) this.#reports.report(pod, found.lost.join("; "), "lost");
       else this.#reports.forget(pod.uid, "lost");
-      return { lost: problems, willHeal };
+      return found;
     });
   }
 
@@ -90,16 +88,6 @@ export class Inspector {
     const how = { locks, change, waits: waitsForCall };
     if ((await changeRecord({ records }, found, how)) === "changed")
       void payAfterAnswer(ctx, found, { locks });
-  }
-
-  async #updateAddresses(
-    ctx: CallContext,
-    { key, locks, pod }: Pick<LockedSandbox, "key" | "locks" | "pod">,
-  ): Promise<void> {
-    const stored = await this.#sandboxes.load(key);
-    const isChanged = stored !== undefined && (await updateAddresses(ctx, stored, pod));
-    // It takes the lock, which the caller holds.
-    if (isChanged) void payAfterAnswer(ctx, key, { locks });
   }
 }
 

@@ -1,21 +1,10 @@
 import { type CniError, defectIn } from "#cni/error.ts";
-import type { CallContext } from "#engine/call/call-context.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
 import { payAfterAnswer } from "#engine/network-status/status-writer.ts";
 import type { EventReason } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { HotPlugOperation } from "./outcome.ts";
 import type { NamedAttachment } from "./problem-texts.ts";
-
-/** One network that was plugged or unplugged, or should have been. */
-export interface HotPlugOperation {
-  readonly op: "add" | "remove";
-  readonly result: "success" | "error";
-  readonly network: string;
-  readonly ifName: string;
-  readonly error?: CniError;
-  /** Resolves when the pod's status shows it, or the status is left to a later attempt. */
-  readonly published: Promise<void>;
-}
 
 const failureReasons = {
   add: "FailedAddingInterface",
@@ -25,11 +14,9 @@ const failureReasons = {
 /** Tells of each operation on a running sandbox: in the log, by an event, and in the pod's status. */
 export class OperationLog {
   readonly operations: HotPlugOperation[] = [];
-  readonly #ctx: CallContext;
   readonly #sandbox: LockedSandbox;
 
-  constructor(ctx: CallContext, sandbox: LockedSandbox) {
-    this.#ctx = ctx;
+  constructor(sandbox: LockedSandbox) {
     this.#sandbox = sandbox;
   }
 
@@ -37,7 +24,7 @@ export class OperationLog {
     const published = this.#publish();
     this.operations.push({ op, result: "success", network, ifName, published });
     const done = op === "add" ? "plugged a network" : "unplugged a network";
-    this.#ctx.logger.info({ network, ifName }, done);
+    this.#sandbox.ctx.logger.info({ network, ifName }, done);
   }
 
   failed(
@@ -49,19 +36,19 @@ export class OperationLog {
     this.operations.push({ op, result: "error", network, ifName, error, published });
     const { code, reason } = error;
     const fields = omitUndefined({ network, ifName, code, reason, err: defectIn(error) });
-    this.#ctx.logger.error(fields, `cannot ${op} the network of a running pod: ${text}`);
+    this.#sandbox.ctx.logger.error(fields, `cannot ${op} the network of a running pod: ${text}`);
     this.warn(op, text);
   }
 
   /** An event alone. */
   warn(op: HotPlugOperation["op"], message: string): void {
-    const reason = failureReasons[op];
-    this.#ctx.deps.events.record(this.#sandbox.pod, { type: "Warning", reason, message });
+    const { ctx, pod } = this.#sandbox;
+    ctx.deps.events.record(pod, { type: "Warning", reason: failureReasons[op], message });
   }
 
   /** Publishes what the record owes, if anything. */
   async #publish(): Promise<void> {
-    const { key, locks, isStopping } = this.#sandbox;
-    if (isStopping?.() !== true) await payAfterAnswer(this.#ctx, key, { locks });
+    const { ctx, key, locks, isStopping } = this.#sandbox;
+    if (isStopping?.() !== true) await payAfterAnswer(ctx, key, { locks });
   }
 }

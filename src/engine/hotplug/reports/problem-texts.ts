@@ -14,7 +14,7 @@ export interface HotPlugProblem extends PlanProblem {
 /** What an event names: `network shop/a (net1): WHY`. */
 export function problemText({ error: { message }, network, ifName }: HotPlugProblem): string {
   if (network === undefined || message.startsWith(`network ${network} (`)) return message;
-  const name = ifName === undefined ? network : nameOf(network, ifName);
+  const name = ifName === undefined ? network : nameOf({ displayName: network, ifName });
   return `${subjectPrefix(name)}${withoutSubject(message, network)}`;
 }
 
@@ -45,23 +45,14 @@ export function notPluggedText(error: CniError): string {
   return `${error.message}; ${again}`;
 }
 
-/** The network that was to be replaced is attached again. */
-export function swapFailedText(error: CniError, { displayName, ifName }: NamedAttachment): string {
-  return `${error.message}; ${nameOf(displayName, ifName)} is attached again as before`;
-}
-
-/** An event about that. */
+/** An event: the network that was to be replaced is attached again. */
 export function swapPausedText(error: CniError): string {
   return `${error.message}; Plexus tries again soon, then in about five minutes, and at once when the element or the definition changes`;
 }
 
 /** An event: neither the new network nor the one that it was to replace can be attached. */
-export function swapLostText(
-  error: CniError,
-  { displayName, ifName }: NamedAttachment,
-  former: CniError,
-): string {
-  return `${notPluggedText(error)}; ${nameOf(displayName, ifName)}, which it replaces, could not be attached again: ${former.message}`;
+export function swapLostText(error: CniError, former: NamedAttachment, lost: CniError): string {
+  return `${notPluggedText(error)}; ${nameOf(former)}, which it replaces, could not be attached again: ${lost.message}`;
 }
 
 /** An event: a network could not be unplugged, or what a failed attempt left is still there. */
@@ -71,13 +62,13 @@ export function notUnpluggedText(error: CniError): string {
 
 /** An event: it is not known who requested what the pod has. */
 export function unknownText(unknown: readonly NamedAttachment[]): string {
-  const names = unknown.map(({ displayName, ifName }) => nameOf(displayName, ifName)).join(", ");
+  const names = unknown.map(nameOf).join(", ");
   return `no element of the annotation requests ${names}, and it is not known that one did: delete the pod to detach it`;
 }
 
 /** A network of a pod, as texts name it. */
 export type NamedAttachment = Pick<RecordedAttachment, "displayName" | "ifName">;
 
-function nameOf(network: string, ifName: string): string {
-  return `${network} (${ifName})`;
+export function nameOf({ displayName, ifName }: NamedAttachment): string {
+  return `${displayName} (${ifName})`;
 }
