@@ -56,7 +56,6 @@ int write_all(int fd, const void *data, size_t len)
 	return 0;
 }
 
-/* Writes formatted text. Returns -1 if that fails. */
 int say(int fd, const char *format, ...)
 {
 	struct buf line = { 0 };
@@ -74,9 +73,9 @@ int open_again(int fd, int flags)
 	return open(path, flags | O_CLOEXEC);
 }
 
-/* True if both paths lead to the same file. The first one starts at `fd`; if it is empty, the file is the open one. */
-bool is_same_file(int fd, const char *path, const char *other)
+/* True if the path leads to the open file. */
+bool is_file(int fd, const char *path)
 {
 	struct stat a, b;
-	return !fstatat(fd, path, &a, AT_EMPTY_PATH) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }

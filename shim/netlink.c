@@ -269,15 +269,14 @@ const char *netns_doubt(const struct call *call)
 	struct buf names = { 0 };
 	const char *doubt = NULL;
 	enum netns state = netns_inspect(call, call->netns, &names);
-	char name[32];
+	char entry[32];
 	if (state == NETNS_GONE || state == NETNS_OWN)
 		return NULL;
 	if (!names.len)
 		doubt = "its network namespace cannot be inspected";
-	for (size_t len, at = 0; !doubt && at < names.len; at += len + 1) {
-		len = strcspn(names.data + at, "/");
-		print(name, sizeof name, "/%.*s/", (int)len, names.data + at);
-		if (!strstr(everywhere, name) && (len != strlen(call->ifname) || memcmp(name + 1, call->ifname, len)))
+	for (char *list = names.data, *name; !doubt && (name = strsep(&list, "/"));) {
+		print(entry, sizeof entry, "/%s/", name);
+		if (*name && !strstr(everywhere, entry) && strcmp(name, call->ifname))
 			doubt = "its network namespace has further interfaces";
 	}
 	buf_free(&names);

@@ -34,53 +34,58 @@ static bool plan_has(const struct call *call, const char *format)
 	return !lstat(path, &s);
 }
 
-/* Opens one of the attachment's files. Returns -1 with errno; ELOOP if it is no regular file. */
-static int open_regular(const struct call *call, const char *format, struct stat *s)
+/* Opens one of the attachment's files and reads the plan in it. Returns -1 with errno; ELOOP if it is no regular file. */
+static int plan_open(const struct call *call, const char *format, struct plan *plan)
 {
+	bool is_record = format == plan_record;
 	char path[PATH_SIZE];
+	struct stat s;
+	*plan = (struct plan){ .bytes = { plan->bytes.data, 0, plan->bytes.cap } };
 	plan_file(call, format, path);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0 || (!fstat(fd, s) && S_ISREG(s->st_mode)))
-		return fd;
-	close(fd);
-	errno = ELOOP;
-	return -1;
-}
-
-/* As open_regular, but ELOOP also if another user may have written the file. */
-static int open_own(const struct call *call, const char *format, mode_t *mode)
-{
-	struct stat s;
-	int fd = open_regular(call, format, &s);
 	if (fd < 0)
 		return -1;
-	*mode = s.st_mode & 07777;
-	if (!s.st_uid && s.st_nlink == 1 && (*mode == MODE || *mode == MODE_OF_DEL || *mode == MODE_OF_USER))
-		return fd;
-	close(fd);
-	errno = ELOOP;
-	return -1;
+	if (fstat(fd, &s) || !S_ISREG(s.st_mode)) {
+		close(fd);
+		errno = ELOOP;
+		return -1;
+	}
+	int error = read_all(fd, &plan->bytes, PLAN_CAP, -1) ? errno : 0;
+	plan->is_whole = !error && plan_parse(plan, is_record ? call->container_id : "", is_record ? call->ifname : "");
+	mode_t mode = s.st_mode & 07777;
+	plan->error = error;
+	plan->is_record = is_record;
+	plan->is_marked = mode == MODE_OF_DEL;
+	plan->is_roots = !s.st_uid && s.st_nlink == 1 && (mode == MODE || mode == MODE_OF_DEL || mode == MODE_OF_USER);
+	return fd;
 }
 
 /* Reads and checks a plan. Returns CNI_OK, or an error whose reason is in `problem`; NULL: there is no such file. */
 static enum cni_error plan_load(const struct call *call, const char *format, struct plan *plan, const char **problem)
 {
-	bool is_default = format == plan_default;
-	mode_t mode = 0;
-	int fd = open_own(call, format, &mode), cause = 0;
-	plan->bytes.len = 0;
-	if (fd < 0 || read_all(fd, &plan->bytes, PLAN_CAP, -1))
-		cause = errno;
+	int fd = plan_open(call, format, plan), cause = fd < 0 ? errno : plan->error;
 	close(fd);
 	*problem = cause && cause != ENOENT ? errno_text(cause) : NULL;
 	if (cause && cause != ELOOP)
 		return CNI_IO_FAILURE;
-	if (cause)
+	if (cause || !plan->is_roots)
 		*problem = "it is not a regular file of root's with mode 0600, 0700 or 1600 and one link";
-	else if (!plan_parse(plan, is_default ? "" : call->container_id, is_default ? "" : call->ifname))
+	else if (!plan->is_whole)
 		*problem = "it is truncated, altered, of another attachment, or of a plan version other than " PLAN_VERSION;
-	plan->is_marked = mode == MODE_OF_DEL;
 	return *problem ? CNI_DECODING_FAILURE : CNI_OK;
+}
+
+/* True if a plan detaches in the network namespace that is open as `pod`, or in that at this path. */
+static bool plan_leads(const struct plan *plan, int pod, const char *netns)
+{
+	size_t size, at = plan->first;
+	struct frame step;
+	for (; (size = plan_step(plan, at, &step)); at += size) {
+		const char *path = order_variable(&step, "CNI_NETNS");
+		if (!strcmp(path, netns) || (pod >= 0 && is_file(pod, path)))
+			return true;
+	}
+	return false;
 }
 
 /* True if the sandbox has a whole record that detaches it in the call's network namespace, and no DEL of it has begun. */
@@ -88,12 +93,10 @@ bool plan_is_live(const struct call *call)
 {
 	struct plan plan = { 0 };
 	const char *problem;
-	bool is_live = false;
-	size_t size, at;
-	struct frame step;
-	if (!plan_load(call, plan_record, &plan, &problem) && !plan.is_marked)
-		for (at = plan.first; !is_live && (size = plan_step(&plan, at, &step)); at += size)
-			is_live = is_same_file(AT_FDCWD, call->netns, order_variable(&step, "CNI_NETNS"));
+	int pod = netns_open(call->netns);
+	bool is_live = !plan_load(call, plan_record, &plan, &problem) && !plan.is_marked &&
+		plan_leads(&plan, pod, call->netns);
+	close(pod);
 	buf_free(&plan.bytes);
 	return is_live;
 }
@@ -132,19 +135,14 @@ static bool multus_has(const struct call *call, char path[PATH_SIZE])
 static bool run_step(struct call *call, struct frame *step, int timeout_ms, struct buf *failures)
 {
 	const struct exec_result *r = &call->result;
-	const char *why = "it failed without a message";
 	for (int i = EXEC_ENV; i < step->count; i++)
 		if (!strncmp(step->fields[i].data, "CNI_NETNS=", 10))
 			step->fields[i--] = step->fields[--step->count]; /* see run_steps */
 	exec_order(call, step, timeout_ms);
 	if (!strcmp(r->outcome, "exited") && r->code == 0)
 		return true;
-	if (r->message.len)
-		why = r->message.data;
-	else if (r->output.len)
-		why = r->output.data;
-	else if (r->errors.len)
-		why = r->errors.data;
+	const char *why = r->message.len ? r->message.data : r->output.len ? r->output.data
+		: r->errors.len ? r->errors.data : "it failed without a message";
 	buf_print(failures, "%s%s: %.*s", failures->len ? "; " : "", step->fields[EXEC_TYPE].data, FAILURE_MAX, why);
 	return false;
 }
@@ -155,19 +153,6 @@ static bool has_netns(const struct call *call)
 {
 	enum netns netns = netns_inspect(call, call->netns, NULL);
 	return netns != NETNS_OWN && netns != NETNS_GONE && !(call_is(call, "DEL") && netns_process(call->netns, NULL));
-}
-
-/* True if a plan detaches in the network namespace that is open as `pod`, or in that at this path. */
-static bool plan_leads(const struct plan *plan, int pod, const char *netns)
-{
-	size_t size, at = plan->first;
-	struct frame step;
-	for (; (size = plan_step(plan, at, &step)); at += size) {
-		const char *path = order_variable(&step, "CNI_NETNS");
-		if (!strcmp(path, netns) || (pod >= 0 && is_file(pod, path)))
-			return true;
-	}
-	return false;
 }
 
 /* True if a plan is of a sandbox in another network namespace than the call's, which exists: it may run there. */
@@ -189,11 +174,8 @@ static bool is_elsewhere(const struct call *call, const struct plan *plan)
 void plan_mark(const struct call *call)
 {
 	static struct plan plan;
-	mode_t mode;
-	int fd = open_own(call, plan_record, &mode);
-	plan.bytes.len = 0;
-	bool is_known = fd >= 0 && !read_all(fd, &plan.bytes, PLAN_CAP, -1) && plan_parse(&plan, call->container_id, call->ifname);
-	if (fd >= 0 && mode != MODE_OF_DEL && !(is_known && is_elsewhere(call, &plan)))
+	int fd = plan_open(call, plan_record, &plan);
+	if (fd >= 0 && plan.is_roots && !plan.is_marked && !(plan.is_whole && is_elsewhere(call, &plan)))
 		(void)!fchmod(fd, MODE_OF_DEL);
 	close(fd);
 }
@@ -203,15 +185,12 @@ void plan_mark(const struct call *call)
 static bool may_lead(const struct call *record, const struct call *call, int pod, const char *netns)
 {
 	static struct plan plan;
-	struct stat s = { 0 };
-	int fd = open_regular(record, plan_record, &s);
-	if (fd < 0 && errno == ENOENT)
-		return false;
-	plan.bytes.len = 0;
-	bool is_known = fd >= 0 && !read_all(fd, &plan.bytes, PLAN_CAP, -1) && plan_parse(&plan, record->container_id, record->ifname);
-	bool is_over = (s.st_mode & 07777) == MODE_OF_DEL && strcmp(record->container_id, call->container_id);
+	int fd = plan_open(record, plan_record, &plan);
+	if (fd < 0)
+		return errno != ENOENT;
 	close(fd);
-	return !is_over && (!is_known || plan_leads(&plan, pod, netns));
+	bool is_over = plan.is_marked && strcmp(record->container_id, call->container_id);
+	return !is_over && (!plan.is_whole || plan_leads(&plan, pod, netns));
 }
 
 /* Appends the names of the records whose sandbox may be in a network namespace, each with a slash, which no name contains. */
@@ -247,37 +226,36 @@ static bool is_made_once(const char *netns)
 }
 
 /* Copies the name of another sandbox's record if delegates would get its network namespace. A runtime uses a path again, and
- * repeats a DEL. Only an engine can tell which of both was attached later. `own` is the plan of the call's record, or NULL. */
-static void find_other(const struct call *call, const struct plan *own, char name[NAME_MAX + 1])
+ * repeats a DEL. Only an engine can tell which of both was attached later. */
+static void find_other(const struct call *call, const struct plan *plan, char name[NAME_MAX + 1])
 {
 	struct buf names = { 0 };
 	char prefix[NAME_MAX + 1];
-	bool is_own = own && plan_leads(own, -1, call->netns) && is_made_once(call->netns);
+	bool is_own = plan->is_record && plan_leads(plan, -1, call->netns) && is_made_once(call->netns);
 	print(prefix, sizeof prefix, "%s@", call->container_id);
-	if (call_is(call, "DEL") && has_netns(call) && !is_own)
+	if (has_netns(call) && !is_own)
 		plan_occupants(call, call->netns, &names);
-	for (size_t len, at = 0; !*name && at < names.len; at += len + 1) {
-		len = strcspn(names.data + at, "/");
-		if (strncmp(names.data + at, prefix, strlen(prefix)))
-			print(name, NAME_MAX + 1, "%.*s", (int)len, names.data + at);
-	}
+	for (char *list = names.data, *each; !*name && (each = strsep(&list, "/"));)
+		if (strncmp(each, prefix, strlen(prefix)))
+			print(name, NAME_MAX + 1, "%s", each);
 	buf_free(&names);
 }
 
 /* True if a plan could take what another sandbox has; then appends why. */
-static bool is_doubtful(const struct call *call, const struct plan *own, struct buf *failures)
+static bool is_doubtful(const struct call *call, const struct plan *plan, struct buf *failures)
 {
-	size_t before = failures->len;
-	const char *separator = before ? "; " : "";
+	const char *separator = failures->len ? "; " : "";
 	char other[NAME_MAX + 1] = "";
-	find_other(call, own, other);
+	bool is_del = call_is(call, "DEL");
+	if (is_del)
+		find_other(call, plan, other);
 	if (*other)
 		buf_print(failures, "%sthe sandbox of %s/%s.record may have its network namespace", separator, call->state_dir, other);
-	else if (call_is(call, "DEL") && own && is_elsewhere(call, own))
+	else if (is_del && plan->is_record && is_elsewhere(call, plan))
 		buf_print(failures, "%sits sandbox may run in another network namespace than CNI_NETNS=%s", separator, call->netns);
 	else if (plan_has(call, plan_engine_only))
 		buf_print(failures, "%sanother sandbox may have a device of this one", separator);
-	if (failures->len == before)
+	else
 		return false;
 	buf_print(failures, ", and only plexusd can tell what to leave (%s)", call->trouble);
 	return true;
@@ -286,14 +264,14 @@ static bool is_doubtful(const struct call *call, const struct plan *own, struct 
 /* Runs the steps of a checked plan and collects their failures, unless that could take what another sandbox has; after a slow
  * step, it may have got that meanwhile. A failure skips the remaining steps of its group. Each step gets its share of the
  * call's time. */
-static enum cni_error run_steps(struct call *call, const struct plan *plan, const struct plan *own, struct buf *failures)
+static enum cni_error run_steps(struct call *call, const struct plan *plan, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
 	int failed = -1, left = plan->steps;
 	size_t size, at = plan->first;
 	struct frame step;
 	int64_t decided = now_us();
-	if (is_doubtful(call, own, failures))
+	if (is_doubtful(call, plan, failures))
 		return CNI_TRY_AGAIN_LATER;
 	plan_mark(call); /* for an ADD; a DEL has already done so */
 	if (!has_netns(call))
@@ -301,11 +279,10 @@ static enum cni_error run_steps(struct call *call, const struct plan *plan, cons
 	for (; left && (size = plan_step(plan, at, &step)); at += size, left--) {
 		int group = field_number(step.fields[EXEC_GROUP]), share_ms = ms_until(deadline) / left;
 		int timeout_ms = field_number(step.fields[EXEC_TIMEOUT]);
-
 		if (group >= plan->attempted || group == failed)
 			continue;
 		if (now_us() - decided > DECISION_US) {
-			if (is_doubtful(call, own, failures))
+			if (is_doubtful(call, plan, failures))
 				return CNI_TRY_AGAIN_LATER;
 			decided = now_us();
 		}
@@ -320,7 +297,7 @@ static enum cni_error replay(struct call *call, struct plan *plan, struct buf *f
 {
 	if (plan_is_of_other_boot(plan))
 		plan->attempted = INT_MAX;
-	enum cni_error code = run_steps(call, plan, plan, failures);
+	enum cni_error code = run_steps(call, plan, failures);
 	if (code != CNI_OK || !plan_forget(call))
 		return code;
 	buf_print(failures, "everything is detached, but the record cannot be removed from %s: %s", call->state_dir,
@@ -345,7 +322,7 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 		return CNI_TRY_AGAIN_LATER;
 	}
 	plan->attempted = INT_MAX;
-	return run_steps(call, plan, NULL, failures);
+	return run_steps(call, plan, failures);
 }
 
 /* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. */

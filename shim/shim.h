@@ -130,8 +130,7 @@ int read_file(const char *path, struct buf *b, size_t cap);
 int write_all(int fd, const void *data, size_t len);
 int say(int fd, const char *format, ...) FORMAT(2, 3);
 int open_again(int fd, int flags);
-bool is_same_file(int fd, const char *path, const char *other);
-static inline bool is_file(int fd, const char *path) { return is_same_file(fd, "", path); }
+bool is_file(int fd, const char *path);
 
 /* call.c */
 const char *setting(const char *name, const char *fallback);
@@ -190,6 +189,10 @@ struct plan {
 	struct field boot_id;
 	size_t first;         /* where its first step is */
 	int steps, attempted; /* groups from `attempted` on were never tried; INT_MAX: all may have been */
+	int error;            /* why its file could not be read, or 0 */
+	bool is_whole;
+	bool is_record;       /* not default.plan */
+	bool is_roots;        /* no other user may have written the file */
 	bool is_marked;       /* a DEL has begun */
 };
 bool plan_parse(struct plan *plan, const char *id, const char *ifname);
