@@ -11,21 +11,20 @@ import { type Observer, world } from "./world/world.ts";
 /** What holds in every history. */
 export const properties = {
   recorded: "No delegate attaches anything that is not recorded as attempted.",
-  "detached at once": "When a DEL has succeeded, nothing of its sandbox is attached.",
-  durable: "The record of a pod whose ADD has succeeded survives any power loss.",
+  "detached at once": "After a DEL that succeeded, nothing of its sandbox is attached.",
+  durable: "The record of an ADD that succeeded survives any power loss.",
   "in the end": "A DEL succeeds once the cause of its failure is gone.",
   "ended at once":
-    "When a DEL has succeeded, no delegate of its sandbox runs, and none is started for an ADD.",
+    "After a DEL that succeeded, no delegate of its sandbox runs, and none is started for an ADD.",
   "one at a time": "No two delegates of a sandbox run at the same time.",
   "status eventually":
-    "The network-status of a pod lists exactly what is attached once the API server answers.",
-  patient: "A status is not written again before the time that the API server names.",
+    "Once the API server answers, a pod's network-status lists exactly what is attached.",
+  patient: "A status is not written again before the API server's delay is over.",
   sparing: "A busy API server gets one write of each status, and at most two more in all.",
-  "as requested":
-    "A running pod has the networks of its annotation, and no others, after each edit.",
+  "as requested": "A running pod has exactly the networks of its annotation, after each edit.",
   "default routes":
-    "A running pod has the default routes of the network that requests them, or else those of its primary network.",
-  watched: "plexusd sees the pods that the API server has, once that answers.",
+    "A running pod has the default routes of the network that requests them, or else of its primary network.",
+  watched: "Once the API server answers, plexusd sees its pods.",
   bounded: "Files, descriptors and waiting writes do not grow with what has come and gone.",
   "never what runs": "What is attached for a running sandbox stays attached.",
   "beside others":
@@ -33,8 +32,8 @@ export const properties = {
   answered:
     "The runtime does not have to end a call, unless its delegates take that long. A DEL takes less than two minutes, whatever they do.",
   independent: "A call does not wait for the delegates of another pod.",
-  asserted: "What Plexus asserts of itself holds.",
-  unexpected: "plexusd does not fail in a way that nothing handles.",
+  asserted: "No assertion of Plexus fails.",
+  unexpected: "plexusd handles every failure.",
 } as const;
 export type Property = keyof typeof properties;
 
