@@ -20,26 +20,35 @@ export function resultTables(columns: readonly Column[]): string {
     .trim();
 }
 
-/** Each failure with its reason. */
+/** Each failure with its reason. Requirements that fail in the same way share an entry. */
 export function failureList(
   columns: readonly Column[],
   decisions: Readonly<Record<string, string>>,
 ): string {
   const [first] = columns;
-  const sections = (first?.findings ?? []).flatMap(({ id }) => {
-    const reasons = columns.flatMap(({ name, findings }) => {
-      const finding = findings.find((each) => each.id === id);
-      const isFailure = finding?.verdict === "failed" || finding?.verdict === "absent";
-      return isFailure ? [{ name, reason: readable(finding.reason) }] : [];
-    });
-    if (reasons.length === 0) return [];
-    const lines = [...Map.groupBy(reasons, ({ reason }) => reason)].map(
-      ([reason, same]) => `- ${namesOf(same, columns)}: ${code(reason)}`,
-    );
+  const entries = (first?.findings ?? []).flatMap(({ id }) => {
+    const lines = reasonLines(id, columns);
+    if (lines.length === 0) return [];
     const decision = decisions[id] === undefined ? [] : [`- On purpose: ${decisions[id]}`];
-    return [`**${id}**`, [...lines, ...decision].join("\n")];
+    return [{ id, text: [...lines, ...decision].join("\n") }];
   });
+  const sections = [...Map.groupBy(entries, ({ text }) => text)].flatMap(([text, same]) => [
+    `**${same.map(({ id }) => id).join(", ")}**`,
+    text,
+  ]);
   return sections.join("\n\n");
+}
+
+/** A line for each reason, with the implementations that fail for it. */
+function reasonLines(id: string, columns: readonly Column[]): string[] {
+  const reasons = columns.flatMap(({ name, findings }) => {
+    const finding = findings.find((each) => each.id === id);
+    const isFailure = finding?.verdict === "failed" || finding?.verdict === "absent";
+    return isFailure ? [{ name, reason: readable(finding.reason) }] : [];
+  });
+  return [...Map.groupBy(reasons, ({ reason }) => reason)].map(
+    ([reason, same]) => `- ${namesOf(same, columns)}: ${code(reason)}`,
+  );
 }
 
 /** The columns' names, or only the product's if all of its columns are among them. */
@@ -75,15 +84,14 @@ const titles = {
 function table(columns: readonly Column[], kind: Finding["kind"]): string {
   const products = [...Map.groupBy(columns, ({ name }) => productOf(name))];
   const names = products.map(([product]) => product);
-  const head = ["requirement", "level", "what it says", ...names].join(" | ");
-  const rule = Array.from({ length: 3 + names.length }, () => "---").join(" | ");
   const listed = (columns[0]?.findings ?? []).filter((each) => each.kind === kind);
+  const hasLevels = listed.some(({ level }) => level !== "none");
   const rows = listed.map(({ id, level, text }) => {
     const cells = products.map(([product, own]) => verdictOf(id, product, own));
-    const isNumbered = level !== "none";
-    return [id, isNumbered ? level : "", text.replaceAll("|", "\\|"), ...cells].join(" | ");
+    return [id, ...(hasLevels ? [level] : []), text.replaceAll("|", "\\|"), ...cells];
   });
-  const lines = [head, rule, ...rows].map((row) => `| ${row} |`);
+  const head = ["requirement", ...(hasLevels ? ["level"] : []), "what it says", ...names];
+  const lines = [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`);
   return `${titles[kind]}\n\n${lines.join("\n")}`;
 }
 
