@@ -109,7 +109,7 @@ export const networkKeys = {
     schema: namespaceList,
     default: ["default"],
     description:
-      "Namespaces whose definitions every pod may use with `namespaceIsolation`: a list, or one string with commas.",
+      "Namespaces whose definitions every pod may use with `namespaceIsolation`. A string separates them with commas.",
   },
   confDir: {
     schema: absolutePath,
@@ -137,22 +137,22 @@ export const networkKeys = {
     schema: () => z.enum(["standard", "multus"]),
     default: "standard",
     description:
-      "The defaults of `undeclaredRequests`, `ignoredRequests` and `missingDevice`. `standard`: pods fail where the standards require it. `multus`: they start as with Multus. `plexusctl migrate` sets `multus`.",
+      "The default of the next three keys. `standard`: `fail`, so that the pod does not start, as the standards require. `multus`: the other value. `plexusctl migrate` sets `multus`.",
   },
   undeclaredRequests: {
     schema: () => z.enum(["fail", "cniArgs"]),
     description:
-      "A requested `mac` or `ips` that no plugin of the network declares as a capability. `fail` (`standard`): the pod does not start. `cniArgs` (`multus`): plugins get it only in `CNI_ARGS`, which many of them read.",
+      "A requested `mac` or `ips` that no plugin of the network declares as a capability. `cniArgs`: plugins get it only in `CNI_ARGS`, which many of them read.",
   },
   ignoredRequests: {
     schema: () => z.enum(["fail", "warn"]),
     description:
-      "A request that the network ignores: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `fail` (`standard`): the pod does not start. `warn` (`multus`): it starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request.",
+      "A request that the network ignores: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `warn`: the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request.",
   },
   missingDevice: {
     schema: () => z.enum(["fail", "warn"]),
     description:
-      "A pod without a device for a network whose definition has `k8s.v1.cni.cncf.io/resourceName`. `fail` (`standard`): it does not start. `warn` (`multus`): the plugins run without a device.",
+      "A pod without a device for a network whose definition has `k8s.v1.cni.cncf.io/resourceName`. `warn`: the plugins run without a device.",
   },
   auxiliaryCNIChainName: {
     schema: () =>
@@ -196,7 +196,7 @@ export const engineKeys = {
     schema: budget,
     default: 60_000,
     description:
-      "Timeout of one plugin. Plexus then kills it with its process group. All plugins of a STATUS or GC have ten seconds.",
+      "Timeout of one plugin, after which Plexus kills its process group. All plugins of a STATUS or GC have ten seconds.",
   },
   delBudgetMs: {
     schema: budget,
