@@ -46,10 +46,10 @@ and an event on the Node give line, key and value.
 Your keys override the ConfigMap \`plexus-platform\`, which has the directories of the distribution.
 Do not edit it, because an upgrade replaces it.
 
-Keys shared with Multus mean the same. The runtime's configuration (\`"type": "plexus"\`) may have the
-keys from \`${names[0]}\` to \`${names.at(-1)}\` too. This file overrides them: \`clusterNetwork\` or
-\`delegates\` both, and \`strictness\` the three keys whose defaults it sets. A list that plexusd did
-not write, such as podman's, keeps its own \`clusterNetwork\` or \`delegates\`, and then ignores
+The runtime's configuration (\`"type": "plexus"\`) may have the keys from \`${names[0]}\` to
+\`${names.at(-1)}\` too. This file overrides them. If it has \`clusterNetwork\` or \`delegates\`, it
+overrides both; its \`strictness\` overrides the three keys whose default it sets. A list that plexusd
+did not write, such as podman's, keeps its own \`clusterNetwork\` or \`delegates\`, and then ignores
 \`auxiliaryCNIChainName\` and \`readinessindicatorfile\` of this file.
 
 | key | type | default | meaning |
