@@ -32,7 +32,7 @@ _Noreturn static void end(const char *subject, const char *problem)
 
 #define USAGE "usage: plexus agent [--once | --attach] [--any-owner] [--mount-namespace=FILE]"
 
-/* Carries out the options. Returns the kind of agent, as in PLEXUS_AGENT. */
+/* Returns the kind of agent, as in PLEXUS_AGENT. */
 static const char *read_options(struct call *call, char *const options[])
 {
 	static const char mount[] = "--mount-namespace=";

@@ -31,7 +31,7 @@ void buf_free(struct buf *b)
 	*b = (struct buf){ 0 };
 }
 
-/* Formats a number in decimal. The field points into `digits` and ends with a NUL. */
+/* The field points into `digits` and ends with a NUL. */
 struct field number(char digits[NUMBER_SIZE], int64_t n)
 {
 	uint64_t rest = n < 0 ? -(uint64_t)n : (uint64_t)n;
@@ -73,8 +73,8 @@ void buf_print(struct buf *b, const char *format, ...)
 	BUF_VPRINT(b, format);
 }
 
-/* As snprintf: truncates text that does not fit. */
-void print(char *to, size_t size, const char *format, ...)
+/* As snprintf: truncates text that does not fit. Returns `to`. */
+char *print(char *to, size_t size, const char *format, ...)
 {
 	struct buf b = { 0 };
 	BUF_VPRINT(&b, format);
@@ -82,6 +82,7 @@ void print(char *to, size_t size, const char *format, ...)
 	memcpy(to, b.data, b.len);
 	to[b.len] = '\0';
 	buf_free(&b);
+	return to;
 }
 
 /* The length of the UTF-8 character at `s`, or 0 (RFC 3629, section 4). The range of the second byte excludes overlong
@@ -138,7 +139,6 @@ bool is_exec(const struct frame *f)
 	return f->type == FRAME_EXEC && f->count >= EXEC_ENV && field_number(f->fields[EXEC_TIMEOUT]) >= 0;
 }
 
-/* Appends a frame of these fields. */
 void frame_write(struct buf *b, int type, const struct field *fields, int count)
 {
 	size_t start = b->len;

@@ -287,7 +287,6 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 		set_outcome(r, "exited", WEXITSTATUS(status));
 }
 
-/* Runs the executable under the lock of the delegate's sandbox. */
 static void run_locked(struct call *call, const char *path, const struct frame *f, struct delegate *d)
 {
 	const char *id = order_variable(f, "CNI_CONTAINERID");

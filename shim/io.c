@@ -69,8 +69,7 @@ int say(int fd, const char *format, ...)
 int open_again(int fd, int flags)
 {
 	char path[64];
-	print(path, sizeof path, "/proc/self/fd/%d", fd);
-	return open(path, flags | O_CLOEXEC);
+	return open(print(path, sizeof path, "/proc/self/fd/%d", fd), flags | O_CLOEXEC);
 }
 
 /* True if the path leads to the open file. */

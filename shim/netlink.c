@@ -51,8 +51,7 @@ int netns_open(const char *path)
 void netns_target(int fd, char target[PATH_SIZE])
 {
 	char link[64];
-	print(link, sizeof link, "/proc/self/fd/%d", fd);
-	ssize_t len = readlink(link, target, PATH_SIZE - 1);
+	ssize_t len = readlink(print(link, sizeof link, "/proc/self/fd/%d", fd), target, PATH_SIZE - 1);
 	target[len > 0 ? len : 0] = '\0';
 }
 
@@ -274,11 +273,9 @@ const char *netns_doubt(const struct call *call)
 		return NULL;
 	if (!names.len)
 		doubt = "its network namespace cannot be inspected";
-	for (char *list = names.data, *name; !doubt && (name = strsep(&list, "/"));) {
-		print(entry, sizeof entry, "/%s/", name);
-		if (*name && !strstr(everywhere, entry) && strcmp(name, call->ifname))
+	for (char *list = names.data, *name; !doubt && (name = strsep(&list, "/"));)
+		if (*name && strcmp(name, call->ifname) && !strstr(everywhere, print(entry, sizeof entry, "/%s/", name)))
 			doubt = "its network namespace has further interfaces";
-	}
 	buf_free(&names);
 	return doubt;
 }

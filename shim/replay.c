@@ -14,15 +14,13 @@
 #define MODE_OF_USER 0700 /* by chmod -R, or of a DEL of an earlier release */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-static const char plan_record[] = "%s@%s.record", plan_tombstone[] = "%s@%s.detached";
-static const char plan_engine_only[] = "%s@%s.engine-only", plan_default[] = "default.plan";
+static const char plan_record[] = "%s/%s@%s.record", plan_tombstone[] = "%s/%s@%s.detached";
+static const char plan_engine_only[] = "%s/%s@%s.engine-only", plan_default[] = "%s/default.plan";
 
-/* The path of one of the attachment's files in the state directory. */
-static void plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
+/* The path of one of the attachment's files. */
+static const char *plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
 {
-	char name[NAME_MAX + 1];
-	print(name, sizeof name, format, call->container_id, call->ifname);
-	print(path, PATH_SIZE, "%s/%s", call->state_dir, name);
+	return print(path, PATH_SIZE, format, call->state_dir, call->container_id, call->ifname);
 }
 
 /* Whether a file of any kind exists. Whether a link's target does is not for a compromised plexusd to learn. */
@@ -30,8 +28,7 @@ static bool plan_has(const struct call *call, const char *format)
 {
 	char path[PATH_SIZE];
 	struct stat s;
-	plan_file(call, format, path);
-	return !lstat(path, &s);
+	return !lstat(plan_file(call, format, path), &s);
 }
 
 /* Opens one of the attachment's files and reads the plan in it. Returns -1 with errno; ELOOP if it is no regular file. */
@@ -41,8 +38,7 @@ static int plan_open(const struct call *call, const char *format, struct plan *p
 	char path[PATH_SIZE];
 	struct stat s;
 	*plan = (struct plan){ .bytes = { plan->bytes.data, 0, plan->bytes.cap } };
-	plan_file(call, format, path);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int fd = open(plan_file(call, format, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &s) || !S_ISREG(s.st_mode)) {
@@ -117,8 +113,7 @@ static int plan_forget(const struct call *call)
 {
 	char path[PATH_SIZE], tombstone[PATH_SIZE];
 	plan_file(call, plan_tombstone, tombstone);
-	plan_file(call, plan_record, path);
-	if (rename(path, tombstone) && errno != ENOENT)
+	if (rename(plan_file(call, plan_record, path), tombstone) && errno != ENOENT)
 		return -1;
 	int fd = open(tombstone, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	return fd < 0 ? -1 : close(fd);
@@ -292,19 +287,6 @@ static enum cni_error run_steps(struct call *call, const struct plan *plan, stru
 	return failures->len ? CNI_NOT_DETACHED : CNI_OK;
 }
 
-/* Carries out a plan. If a step fails, the record stays as it is, and the next DEL repeats all steps. */
-static enum cni_error replay(struct call *call, struct plan *plan, struct buf *failures)
-{
-	if (plan_is_of_other_boot(plan))
-		plan->attempted = INT_MAX;
-	enum cni_error code = run_steps(call, plan, failures);
-	if (code != CNI_OK || !plan_forget(call))
-		return code;
-	buf_print(failures, "everything is detached, but the record cannot be removed from %s: %s", call->state_dir,
-		  errno_text(errno));
-	return CNI_IO_FAILURE;
-}
-
 /* A DEL without a plan. A tombstone says that everything has been detached. Otherwise the sandbox is older than Plexus
  * on this node. default.plan detaches its default network, but only plexusd can find others. */
 static enum cni_error without_plan(struct call *call, struct plan *plan, struct buf *failures)
@@ -325,21 +307,28 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 	return run_steps(call, plan, failures);
 }
 
-/* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. */
+/* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. The
+ * record then stays as it is, and the next DEL repeats all steps. */
 enum cni_error plan_replay(struct call *call, struct buf *failures)
 {
 	static struct plan plan;
 	char path[PATH_SIZE];
 	const char *problem;
 	enum cni_error code = plan_load(call, plan_record, &plan, &problem);
-	if (code == CNI_OK)
-		return replay(call, &plan, failures);
-	if (!problem)
-		return without_plan(call, &plan, failures);
-	plan_file(call, plan_record, path);
-	buf_print(failures, code == CNI_IO_FAILURE ? "cannot read %s: %s" : "cannot use the teardown plan %s: %s; it is kept: "
-		  "start plexusd to detach from the record, or detach manually", path, problem);
-	return code;
+	if (problem)
+		buf_print(failures, code == CNI_IO_FAILURE ? "cannot read %s: %s" : "cannot use the teardown plan %s: %s; it is "
+			  "kept: start plexusd to detach from the record, or detach manually",
+			  plan_file(call, plan_record, path), problem);
+	if (code != CNI_OK)
+		return problem ? code : without_plan(call, &plan, failures);
+	if (plan_is_of_other_boot(&plan))
+		plan.attempted = INT_MAX;
+	code = run_steps(call, &plan, failures);
+	if (code != CNI_OK || !plan_forget(call))
+		return code;
+	buf_print(failures, "everything is detached, but the record cannot be removed from %s: %s", call->state_dir,
+		  errno_text(errno));
+	return CNI_IO_FAILURE;
 }
 
 /* Removes what libcni keeps of the call's container in a directory of results, whose path has Multus's directory. The name
@@ -348,10 +337,9 @@ static void results_clean(const struct call *call, const char *format)
 {
 	char results[PATH_SIZE], path[PATH_SIZE], part[NAME_MAX + 1], own[NAME_MAX + 1];
 	struct buf content = { 0 };
-	print(results, sizeof results, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR));
 	print(part, sizeof part, "-%s-", call->container_id);
 	print(own, sizeof own, "\"containerId\":\"%s\"", call->container_id);
-	DIR *dir = opendir(results);
+	DIR *dir = opendir(print(results, sizeof results, format, setting("PLEXUS_MULTUS_DIR", MULTUS_DIR)));
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
 		print(path, sizeof path, "%s/%s", results, entry->d_name);
 		content.len = 0;

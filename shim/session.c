@@ -44,7 +44,6 @@ static void answer_netlink(const struct call *call, const struct frame *f, struc
 static void answer_occupants(const struct call *call, const struct frame *f, struct buf *answer)
 {
 	struct buf names = { 0 };
-	buf_add(&names, "", 0);
 	plan_occupants(call, f->fields[0].data, &names);
 	frame_write(answer, FRAME_OCCUPANTS_RESULT, (struct field[]){ content(&names) }, 1);
 	buf_free(&names);

@@ -112,7 +112,7 @@ void buf_free(struct buf *b);
 struct field number(char digits[NUMBER_SIZE], int64_t n);
 void buf_vprint(struct buf *b, const char *format, va_list *args) FORMAT(2, 0);
 void buf_print(struct buf *b, const char *format, ...) FORMAT(2, 3);
-void print(char *to, size_t size, const char *format, ...) FORMAT(3, 4);
+char *print(char *to, size_t size, const char *format, ...) FORMAT(3, 4);
 size_t utf8_length(const char *s);
 void buf_json(struct buf *b, const char *text);
 int field_number(struct field f);
