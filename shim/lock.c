@@ -37,8 +37,7 @@ bool straggler_note(int lock, pid_t group)
 static bool has_file(pid_t pid, int fd, int file)
 {
 	char path[64];
-	print(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
-	return is_file(file, path);
+	return is_file(file, print(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd));
 }
 
 /* True if stdout of the process is a pipe without a reader. */
@@ -85,17 +84,6 @@ static void mark(int node, struct flock byte, bool begins)
 static bool is_marked(int fd, struct flock byte)
 {
 	return !fcntl(fd, F_OFD_GETLK, &byte) && byte.l_type != F_UNLCK;
-}
-
-/* Shares the state directory, if there is one (else -1). Returns false at once while a GC runs or has its turn. */
-static bool share_node(const struct call *call, int *node)
-{
-	*node = open(call->state_dir, DIRECTORY_FLAGS);
-	if (*node < 0 || (!is_marked(*node, turn_byte) && !flock(*node, LOCK_SH | LOCK_NB)))
-		return true;
-	close(*node);
-	*node = -1;
-	return false;
 }
 
 /* Takes the lock of the state directory or of the sandbox's file once its holders release it. A holder that hangs or is
@@ -197,32 +185,19 @@ static void name_lock_file(struct call *call, const char *container_id)
 	print(call->lock_file, PATH_SIZE, "%s/%s.lock", call->state_dir, container_id);
 }
 
-/* Locks a sandbox if its lock is free now. Returns false if it is not. Without room for the file, there is no lock. */
-static bool lock_free(struct call *call, const char *container_id)
+/* Locks a sandbox, and shares the state directory, if there is one, as `node`. Returns false at once while another operation
+ * on the sandbox runs, or a GC runs or has its turn. Without room for the sandbox's file, there is no lock. */
+static bool lock_free(struct call *call, const char *container_id, bool needs_node, int *node)
 {
 	name_lock_file(call, container_id);
-	call->lock = open(call->lock_file, FILE_FLAGS, 0600);
-	if (call->lock < 0 || (!flock(call->lock, LOCK_EX | LOCK_NB) && is_file(call->lock, call->lock_file)))
-		return true;
-	close(call->lock);
-	return false;
-}
-
-/* Locks another sandbox for a delegate that detaches it, so that no operation on it runs beside the delegate if the engine
- * ends, and no GC: STATUS and agents hold no lock of the node. Returns false, without waiting, while one runs. */
-bool lock_other(struct call *other, const char *container_id)
-{
-	bool needs_node = other->is_agent || call_is(other, "STATUS");
-	other->inherited_lock = other->lock = other->node_lock = -1;
-	if ((!needs_node || share_node(other, &other->node_lock)) && lock_free(other, container_id)) {
-		if (other->lock < 0)
+	*node = needs_node ? open(call->state_dir, DIRECTORY_FLAGS) : -1;
+	if (*node < 0 || (!is_marked(*node, turn_byte) && !flock(*node, LOCK_SH | LOCK_NB))) {
+		call->lock = open(call->lock_file, FILE_FLAGS, 0600);
+		if (call->lock < 0 || (!flock(call->lock, LOCK_EX | LOCK_NB) && is_file(call->lock, call->lock_file)))
 			return true;
-		other->inherited_lock = open_again(other->lock, O_RDWR);
-		if (!is_held(other, 0))
-			return true;
-		release(other);
+		close(call->lock);
 	}
-	close(other->node_lock);
+	close(*node);
 	return false;
 }
 
@@ -233,18 +208,28 @@ void unlock_other(const struct call *other)
 	close(other->node_lock);
 }
 
+/* Locks another sandbox for a delegate that detaches it, so that no operation on it runs beside the delegate if the engine
+ * ends, and no GC: STATUS and agents hold no lock of the node. Returns false, without waiting, while one runs. */
+bool lock_other(struct call *other, const char *container_id)
+{
+	other->inherited_lock = -1;
+	if (!lock_free(other, container_id, other->is_agent || call_is(other, "STATUS"), &other->node_lock))
+		return false;
+	if (other->lock < 0)
+		return true;
+	other->inherited_lock = open_again(other->lock, O_RDWR);
+	if (!is_held(other, 0))
+		return true;
+	unlock_other(other);
+	return false;
+}
+
 /* Locks the call's sandbox to the end of the process. Returns false at once while another operation on it or a GC runs.
  * Waits for what earlier delegates have left running, unless it only reads. Without room for its file, call->lock is -1. */
 bool lock_try(struct call *call, bool only_reads)
 {
-	int node;
-	if (!share_node(call, &node) || !lock_free(call, call->container_id)) {
-		close(node);
-		return false;
-	}
-	if (call->lock < 0)
-		return true;
-	return await_stragglers(call, only_reads);
+	int node; /* stays open */
+	return lock_free(call, call->container_id, true, &node) && (call->lock < 0 || await_stragglers(call, only_reads));
 }
 
 /* Makes the state directory. A power loss must not take its name, and with it the records that are synced. */
@@ -253,8 +238,7 @@ static void make_state_dir(const char *path)
 	char above[PATH_SIZE];
 	if (mkdir(path, 0700))
 		return;
-	print(above, sizeof above, "%s/..", path);
-	int parent = open(above, DIRECTORY_FLAGS);
+	int parent = open(print(above, sizeof above, "%s/..", path), DIRECTORY_FLAGS);
 	(void)fsync(parent);
 	close(parent);
 }
