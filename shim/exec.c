@@ -25,7 +25,7 @@ struct delegate {
 
 /* What a child has to become. */
 struct child {
-	struct call *call; /* of the shim: the child notes there why it could not */
+	struct call *call; /* the shim's, in which the child notes why it could not */
 	const char *path;
 	char **env;
 	const int *fds;    /* its descriptors from 0 on */

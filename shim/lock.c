@@ -113,7 +113,7 @@ static void wait_for(const struct call *call, int fd, const char *path, int how)
 	mark(fd, turn_byte, false);
 }
 
-/* Opens and locks one of both, again if its last holder removed it. Returns -1 if the disk is full or read-only. */
+/* Opens and locks such a file, again if its last holder removed it. Returns -1 if the disk is full or read-only. */
 static int lock(const struct call *call, const char *path, int how)
 {
 	for (;;) {
@@ -157,10 +157,10 @@ static void release_at_exit(void)
 	release(holder);
 }
 
-/* Keeps the sandbox's lock to the end of the process, and waits for what earlier delegates have left running. After a while
- * it kills the group that the lock file names, whose shim was killed, but no daemon that a plugin started. The next call
- * waits in the same way for this one's delegates. An inspection does not wait. Returns false if a delegate of a killed shim
- * may still change what it would see. */
+/* Releases the sandbox's lock at the end of the process, and waits for what earlier delegates have left running. After a
+ * while it kills the group that the lock file names, whose shim was killed, but no daemon that a plugin started. The next
+ * call waits in the same way for this one's delegates. An inspection does not wait. Returns false if a delegate of a killed
+ * shim may still change what it would see. */
 static bool await_stragglers(struct call *call, bool only_reads)
 {
 	char name[NUMBER_SIZE] = "";
@@ -185,8 +185,8 @@ static void name_lock_file(struct call *call, const char *container_id)
 	print(call->lock_file, PATH_SIZE, "%s/%s.lock", call->state_dir, container_id);
 }
 
-/* Locks a sandbox, and shares the state directory, if there is one, as `node`. Returns false at once while another operation
- * on the sandbox runs, or a GC runs or has its turn. Without room for the sandbox's file, there is no lock. */
+/* Locks a sandbox and, if asked to, shares the state directory as `node`. Returns false at once while another operation on
+ * the sandbox runs, or a GC runs or has its turn. Without room for the sandbox's file, there is no lock. */
 static bool lock_free(struct call *call, const char *container_id, bool needs_node, int *node)
 {
 	name_lock_file(call, container_id);

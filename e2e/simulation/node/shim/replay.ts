@@ -34,7 +34,7 @@ function tombstonePath(call: ShimCall): string {
   return `${call.stateDir}/${tombstoneFileName(call)}`;
 }
 
-/** `open_own`: the mode of a file that no other user may have written. */
+/** Part of `plan_open`: the mode of a file that no other user may have written. */
 function ownMode(path: string): number | undefined {
   const found = world().disk.lstat(path);
   if (found?.isFile() !== true || found.uid !== 0 || found.nlink !== 1) return undefined;
