@@ -15,7 +15,7 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "a network that cannot be unplugged stays recorded",
     file: "src/engine/hotplug/running-networks.ts",
-    find: "await record.update();\n        throw failure.error;",
+    find: "await record.update();\n      throw failure.error;",
     replace: "",
     properties: ["detached at once", "as requested"],
     isSlow: true,

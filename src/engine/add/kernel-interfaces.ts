@@ -1,7 +1,7 @@
 import type { Result } from "#cni/result/result.ts";
 import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { sandboxLinks } from "#engine/call/sandbox.ts";
+import { linkNames } from "#engine/call/sandbox.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 
 /** The names of a sandbox's interfaces in the kernel; undefined when they are not known. */
@@ -10,8 +10,7 @@ export type KernelInterfaces = ReadonlySet<string> | undefined;
 /** Lists the interfaces of a sandbox. @throws HostGoneError when the shim has gone */
 export async function kernelInterfaces(ctx: CallContext, netns: string): Promise<KernelInterfaces> {
   try {
-    const links = await sandboxLinks(ctx, netns);
-    return new Set(links.map(({ name }) => name));
+    return await linkNames(ctx, netns);
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
     ctx.logger.warn(

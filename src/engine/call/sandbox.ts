@@ -17,8 +17,12 @@ export async function sandboxLinks(ctx: CallContext, netns: string): Promise<Lin
 /** The names of the interfaces in the namespace of an ADD. @throws CniError as {@link inSandbox} */
 export async function linksOfCall(ctx: CallContext, netns: string): Promise<ReadonlySet<string>> {
   if (ctx.links !== undefined) return ctx.links;
-  const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
-  return new Set(links.map(({ name }) => name));
+  return inSandbox(netns, () => linkNames(ctx, netns));
+}
+
+/** The names of the interfaces of a sandbox. @throws as {@link sandboxLinks} */
+export async function linkNames(ctx: CallContext, netns: string): Promise<ReadonlySet<string>> {
+  return new Set((await sandboxLinks(ctx, netns)).map(({ name }) => name));
 }
 
 /** Runs a step in a sandbox. @throws CniError 8 when it cannot be entered, 5 for kernel errors */

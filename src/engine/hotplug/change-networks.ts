@@ -1,4 +1,7 @@
 import type { CniError } from "#cni/error.ts";
+import type { KernelInterfaces } from "#engine/add/kernel-interfaces.ts";
+import { collectErrors } from "#engine/call/failures.ts";
+import { linkNames } from "#engine/call/sandbox.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { changesOf, isSettled } from "./desired-networks.ts";
 import { FailedSwapError } from "./failed-swaps.ts";
@@ -11,7 +14,13 @@ import {
   swapLostText,
   swapPausedText,
 } from "./reports/problem-texts.ts";
-import { RunningNetworks } from "./running-networks.ts";
+import {
+  attachTo,
+  detachFrom,
+  loadLatest,
+  type NetworkToAttach,
+  type SandboxToChange,
+} from "./running-networks.ts";
 import { type LockedSandbox, markDetaching } from "./running-sandboxes.ts";
 
 /**
@@ -20,45 +29,46 @@ import { type LockedSandbox, markDetaching } from "./running-sandboxes.ts";
  * @throws SandboxUnavailableError without a record that can be changed, HostGoneError when the agent
  *   has gone
  */
-export async function changeNetworks(sandbox: LockedSandbox): Promise<HotPlugOutcome> {
-  const { ctx, pod, refreshed } = sandbox;
-  const log = new OperationLog(sandbox);
-  const networks = new RunningNetworks(sandbox, log);
-  const stored = await networks.load();
+export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutcome> {
+  const { ctx, pod, refreshed } = locked;
+  const sandbox = { ...locked, log: new OperationLog(locked) };
+  const stored = await loadLatest(sandbox);
   const changes = changesOf(ctx.config, stored.record, { ...pod, refreshed });
   const plan = await planChanges(sandbox, stored.record, changes);
   if (plan.removals.length > 0) await markDetaching(ctx, stored, plan.removals);
-  const changer = new NetworkChanger(sandbox, networks, log);
+  const changer = new NetworkChanger(sandbox);
   const replaced = plan.additions.map((each) => each.replaced);
   for (const each of plan.removals) await changer.detach(each, replaced.includes(each));
   await changer.attachAll(plan.additions);
-  const left = changesOf(ctx.config, (await networks.load()).record, pod);
+  const left = changesOf(ctx.config, (await loadLatest(sandbox)).record, pod);
   const problems = [...(changes.invalid ? [{ error: changes.invalid }] : []), ...plan.problems];
-  return { state: isSettled(left) ? "settled" : "failed", operations: log.operations, problems };
+  const state = isSettled(left) ? "settled" : "failed";
+  return { state, operations: sandbox.log.operations, problems };
 }
 
 /** Carries out planned changes, with events for those that fail. */
 class NetworkChanger {
-  readonly #sandbox: LockedSandbox;
-  readonly #networks: RunningNetworks;
-  readonly #log: OperationLog;
+  readonly #sandbox: SandboxToChange;
+  /** The interfaces that it had last; undefined when a plugin may have made others. */
+  #links: KernelInterfaces;
   /** Attachments that could not be removed, or not be replaced and are back. */
   readonly #left = new Set<PlannedAddition["replaced"]>();
   /** Attachments whose element is on another interface now. */
   readonly #moved = new Set<PlannedAddition["moved"]>();
 
-  constructor(sandbox: LockedSandbox, networks: RunningNetworks, log: OperationLog) {
+  constructor(sandbox: SandboxToChange) {
     this.#sandbox = sandbox;
-    this.#networks = networks;
-    this.#log = log;
+    this.#links = sandbox.links;
   }
 
-  /** As {@link RunningNetworks.detach}. @throws HostGoneError when the agent has gone */
+  /** As {@link detachFrom}, with an event when it fails. @throws HostGoneError */
   async detach(removed: RecordedAttachment, isReplaced: boolean): Promise<void> {
-    const failure = await this.#networks.detach(removed, isReplaced);
-    if (failure === undefined) return;
+    const [error] = await collectErrors([removed], (each) =>
+      detachFrom(this.#sandbox, each, isReplaced),
+    );
+    if (error === undefined) return;
     this.#left.add(removed);
-    this.#log.failed("remove", removed, { error: failure, text: notUnpluggedText(failure) });
+    this.#sandbox.log.failed("remove", removed, { error, text: notUnpluggedText(error) });
   }
 
   /** Attaches networks in order, each in the first way that works. @throws as {@link detach} */
@@ -68,50 +78,58 @@ class NetworkChanger {
   }
 
   async #attachPlanned(addition: PlannedAddition, reserved: readonly string[]): Promise<void> {
-    const { replaced, moved } = addition;
-    const [{ ifName }] = addition.ways;
+    const { ways, replaced, moved } = addition;
+    const [{ ifName }] = ways;
     if (this.#left.has(replaced)) return;
     if (moved !== undefined && this.#left.has(moved))
       return this.#notPlugged(addition, stays(moved));
-    const links = await this.#networks.links();
+    const { ctx, netns } = this.#sandbox;
+    const links = this.#links ?? (await linkNames(ctx, netns));
     const isMade = links.has(ifName) && !this.#sandbox.links.has(ifName);
-    if (isMade || (await this.#networks.isRecorded(ifName)))
+    if (isMade || (await this.#isRecorded(ifName)))
       return this.#attachElsewhere(addition, new Set([...links, ...reserved]));
-    const failure = await this.#attachOneOf(addition);
+    const isMoved = this.#moved.has(replaced);
+    let failure: CniError | undefined;
+    for (const planned of ways) {
+      failure = await this.#attach({ ...addition, planned, isMoved });
+      if (failure === undefined) this.#sandbox.log.succeeded("add", planned);
+      // What a failed way has left is owed: its DEL would detach another attachment.
+      if (failure === undefined || (await this.#isRecorded(ifName))) break;
+    }
     if (failure === undefined) this.#moved.add(moved);
     else await this.#notPlugged(addition, failure);
   }
 
-  /** @returns why the last way has failed, if no one works @throws as {@link detach} */
-  async #attachOneOf(addition: PlannedAddition): Promise<CniError | undefined> {
-    const isMoved = this.#moved.has(addition.replaced);
-    let failure: CniError | undefined;
-    for (const planned of addition.ways) {
-      // What a failed way has left is owed: its DEL would detach another attachment.
-      if (await this.#networks.isRecorded(planned.ifName)) break;
-      failure = await this.#networks.attach({ ...addition, planned, isMoved });
-      if (failure !== undefined) continue;
-      this.#log.succeeded("add", planned);
-      return undefined;
-    }
+  /** As {@link attachTo}. @returns why it failed @throws as {@link detach} */
+  async #attach(network: NetworkToAttach): Promise<CniError | undefined> {
+    this.#links = undefined;
+    const [failure] = await collectErrors([network], async (each) => {
+      this.#links = await attachTo(this.#sandbox, each);
+    });
     return failure;
+  }
+
+  /** Whether an attachment has, or may have, that interface. @throws as {@link loadLatest} */
+  async #isRecorded(name: string): Promise<boolean> {
+    const { attachments } = (await loadLatest(this.#sandbox)).record;
+    return attachments.some((each) => each.ifName === name && each.state !== "detached");
   }
 
   /** Attaches what an element should have replaced, unless the edit has moved it. */
   async #notPlugged(addition: PlannedAddition, error: CniError): Promise<void> {
     const { ways, former, replaced } = addition;
     const [first] = ways;
+    const { failedSwaps, log, pod } = this.#sandbox;
     const isGone = former === undefined || this.#moved.has(replaced);
-    if (isGone || (await this.#networks.isRecorded(former.ifName)))
-      return this.#log.failed("add", first, { error, text: notPluggedText(error) });
-    const network = { ...addition, planned: former, isMoved: false };
-    const lost = await this.#networks.attach(network);
+    if (isGone || (await this.#isRecorded(former.ifName)))
+      return log.failed("add", first, { error, text: notPluggedText(error) });
+    const lost = await this.#attach({ ...addition, planned: former, isMoved: false });
     if (lost !== undefined)
-      return this.#log.failed("add", first, { error, text: swapLostText(error, former, lost) });
+      return log.failed("add", first, { error, text: swapLostText(error, former, lost) });
     this.#left.add(replaced);
     const swap = new FailedSwapError(error, former);
-    this.#sandbox.failedSwaps.note(this.#sandbox.pod, first, swap);
-    this.#log.failed("add", first, { error: swap, text: swapPausedText(swap) });
+    failedSwaps.note(pod, first, swap);
+    log.failed("add", first, { error: swap, text: swapPausedText(swap) });
   }
 
   /**
@@ -122,7 +140,7 @@ class NetworkChanger {
     { selection }: PlannedAddition,
     links: ReadonlySet<string>,
   ): Promise<void> {
-    const record = await this.#networks.record();
+    const { record } = await loadLatest(this.#sandbox);
     const changes = { removals: [], additions: [{ selection }] };
     const { additions } = await planChanges({ ...this.#sandbox, links }, record, changes);
     await this.attachAll(additions);

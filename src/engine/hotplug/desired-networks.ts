@@ -29,14 +29,13 @@ export function changesOf(
   record: AttachmentRecord,
   pod: Pick<Pod, "namespace" | "annotations"> & { readonly refreshed?: string | undefined },
 ): PodChanges {
-  const { refreshed } = pod;
-  const configured = configuredNames(config, pod.namespace);
+  const { namespace, refreshed } = pod;
+  const options = { configured: configuredNames(config, namespace), refreshed };
   try {
-    return networkChanges(record, selectionsOf(pod), { configured, refreshed });
+    return networkChanges(record, selectionsOf(pod), options);
   } catch (error) {
     const selections = record.attachments.flatMap((each) => recordedSelection(each) ?? []);
-    const changes = networkChanges(record, selections, { configured, refreshed });
-    return { ...changes, invalid: asCniError(error) };
+    return { ...networkChanges(record, selections, options), invalid: asCniError(error) };
   }
 }
 

@@ -14,12 +14,7 @@ import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-
 import { FailedSwapError, FailedSwaps } from "./failed-swaps.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
 import type { PodReports } from "./reports/pod-reports.ts";
-import {
-  type HotPlugProblem,
-  noAgentText,
-  rejectedText,
-  unknownText,
-} from "./reports/problem-texts.ts";
+import { noAgentText, rejectedText, unknownText } from "./reports/problem-texts.ts";
 import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 
 /** What an attempt needs beside the engine's own dependencies. */
@@ -81,7 +76,8 @@ export class HotPlug {
     const pod = await options.read(watched);
     if (pod === undefined || pod.isTerminating) return settled;
     if (pod.phase !== "Running") return waiting;
-    if (pod.hostNetwork) return this.#rejectHostNetwork(pod);
+    if (pod.hostNetwork)
+      return this.#reject(pod, new CniError("InvalidRequest", onHostNetwork), onHostNetwork);
     if (record === undefined) return this.#reportUnrecorded(pod);
     this.#unrecorded.delete(pod.uid);
     try {
@@ -100,7 +96,7 @@ export class HotPlug {
       this.#reports.report(pod, unknownText(changes.unknown), "unknown");
     const { additions, removals, invalid } = changes;
     if (additions.length + removals.length > 0) return this.#change(config, sandbox);
-    return invalid === undefined ? this.#settle(pod) : this.#reject(pod, [{ error: invalid }]);
+    return invalid === undefined ? this.#settle(pod) : this.#reject(pod, invalid);
   }
 
   async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
@@ -146,14 +142,9 @@ export class HotPlug {
     return settled;
   }
 
-  #rejectHostNetwork(pod: Pod): HotPlugOutcome {
-    this.#reports.report(pod, onHostNetwork);
-    return { ...settled, problems: [{ error: new CniError("InvalidRequest", onHostNetwork) }] };
-  }
-
-  #reject(pod: Pod, problems: readonly HotPlugProblem[]): HotPlugOutcome {
-    this.#reports.report(pod, rejectedText(problems));
-    return { ...settled, problems };
+  #reject(pod: Pod, error: CniError, text = rejectedText([{ error }])): HotPlugOutcome {
+    this.#reports.report(pod, text);
+    return { ...settled, problems: [{ error }] };
   }
 }
 

@@ -72,15 +72,12 @@ export async function planChanges(
     failures.push({ error: stays(moving.moved), addition: moving, isUnknown: false });
   }
   const isWrong = failures.some(({ error, isUnknown }) => isUnknown || !error.transient);
-  const kept = failures.map(({ addition }) => addition.replaced);
-  const replaced = changes.additions.map((each) => each.replaced);
-  const moved = additions.map((each) => each.moved);
-  const notMoved = failures.map(({ addition }) => addition.moved);
   const mayStay = (each: RecordedAttachment): boolean => {
     // Else its element would be attached twice.
-    if (moved.includes(each)) return false;
-    if (replaced.includes(each)) return kept.includes(each) && isWhole(each);
-    return (isWrong || notMoved.includes(each)) && each.state === "attached";
+    if (additions.some(({ replaced, moved }) => replaced === each || moved === each)) return false;
+    if (failures.some(({ addition }) => addition.replaced === each)) return isWhole(each);
+    const isStuck = isWrong || failures.some(({ addition }) => addition.moved === each);
+    return isStuck && each.state === "attached";
   };
   return {
     removals: changes.removals.filter((each) => !mayStay(each)),

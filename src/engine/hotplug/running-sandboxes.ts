@@ -29,6 +29,7 @@ export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
   readonly ctx: CallContext;
   readonly pod: Pod;
   readonly key: RecordKey;
+  readonly netns: string;
   readonly locks: SandboxLocks;
   /** The CNI_PATH of the runtime's last call, which its DEL will search after the recorded one. */
   readonly runtimePath: readonly string[];
@@ -75,12 +76,6 @@ export class RunningSandboxes {
     return latest !== undefined && usableRecord(latest) ? latest : undefined;
   }
 
-  /** The record, unless its ADD has not ended or its DEL has begun. @throws CniError 5, 6 */
-  async load(key: RecordKey): Promise<StoredRecord | undefined> {
-    const stored = await this.#deps.records.load(key);
-    return stored !== undefined && usableRecord(stored.record) ? stored : undefined;
-  }
-
   /**
    * Runs a step with the shim's and the engine's lock of a sandbox.
    * @throws SandboxUnavailableError, HostGoneError when the agent has gone, and what the step throws
@@ -107,11 +102,20 @@ export class RunningSandboxes {
       }
       const runtimePath = this.#paths.peek(listName) ?? [];
       const key = { containerId, ifName };
-      return await step({ ctx, key, links, path, runtimePath, locks: this.locks });
+      return await step({ ctx, key, netns, links, path, runtimePath, locks: this.locks });
     } finally {
       tools.delegates.recordMetrics(this.#deps.metrics);
     }
   }
+}
+
+/** A record, unless its ADD has not ended or its DEL has begun. @throws CniError 5, 6 */
+export async function loadUsable(
+  { records }: EngineDeps,
+  key: RecordKey,
+): Promise<StoredRecord | undefined> {
+  const stored = await records.load(key);
+  return stored !== undefined && usableRecord(stored.record) ? stored : undefined;
 }
 
 /**

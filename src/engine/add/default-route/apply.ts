@@ -5,7 +5,7 @@ import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
 import { addRoute, deleteRoute, type KernelRoute, listRoutes } from "#netlink/routes.ts";
 import type { RouteEdit, RoutePlan } from "./plan.ts";
 import type { RoutesAfter } from "./result-edit.ts";
-import { linkName, type RouteState } from "./route-state.ts";
+import { type KernelRoutes, linkName, type RouteState } from "./route-state.ts";
 
 /** A network namespace, and who carries out requests there. */
 export interface RoutedNamespace {
@@ -15,7 +15,7 @@ export interface RoutedNamespace {
 
 /** What the kernel had, and has now. */
 export interface ChangedRoutes {
-  readonly before: RouteState;
+  readonly before: KernelRoutes;
   readonly after: RoutesAfter;
 }
 
@@ -28,8 +28,9 @@ export async function changeRoutes(
   { netns, transport }: RoutedNamespace,
   plan: (state: RouteState) => RoutePlan,
 ): Promise<ChangedRoutes | undefined> {
-  const before = await readRoutes({ netns, transport });
-  const { edits, families } = plan(before);
+  const read = readRoutes({ netns, transport });
+  const [before, addresses] = await Promise.all([read, listAddresses(transport, netns)]);
+  const { edits, families } = plan({ ...before, addresses });
   if (families.length === 0) return undefined;
   const { links } = before;
   if (edits.length === 0) return { before, after: { ...before, families } };
@@ -38,13 +39,10 @@ export async function changeRoutes(
 }
 
 /** @throws NetlinkError, and as the transport */
-export async function readRoutes({ netns, transport }: RoutedNamespace): Promise<RouteState> {
-  const [links, addresses, routes] = await Promise.all([
-    listLinks(transport, netns),
-    listAddresses(transport, netns),
-    listAllRoutes(transport, netns),
-  ]);
-  return { links, addresses, routes };
+export async function readRoutes({ netns, transport }: RoutedNamespace): Promise<KernelRoutes> {
+  const lists = [listLinks(transport, netns), listAllRoutes(transport, netns)] as const;
+  const [links, routes] = await Promise.all(lists);
+  return { links, routes };
 }
 
 async function listAllRoutes(transport: NetlinkTransport, netns: string): Promise<KernelRoute[]> {
@@ -52,9 +50,7 @@ async function listAllRoutes(transport: NetlinkTransport, netns: string): Promis
   return (await Promise.all(lists)).flat();
 }
 
-interface EditContext {
-  readonly netns: string;
-  readonly transport: NetlinkTransport;
+interface EditContext extends RoutedNamespace {
   readonly links: readonly Link[];
 }
 

@@ -72,7 +72,11 @@ export function planDefaultRoute(
   };
 }
 
-function without(all: ReadonlySet<number>, removed: ReadonlySet<number>): ReadonlySet<number> {
+/** The indexes that are not among the others. */
+export function without(
+  all: ReadonlySet<number>,
+  removed: ReadonlySet<number>,
+): ReadonlySet<number> {
   return new Set([...all].filter((each) => !removed.has(each)));
 }
 

@@ -2,10 +2,10 @@ import type { Result, ResultRoute } from "#cni/result/result.ts";
 import { anyDestination, type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";
-import { defaultsOf, indexesOf, type RoutedAttachment, type RouteState } from "./route-state.ts";
+import { defaultHops, type KernelRoutes, type RoutedAttachment } from "./route-state.ts";
 
 /** The kernel's routes after all edits. */
-export interface RoutesAfter extends Pick<RouteState, "links" | "routes"> {
+export interface RoutesAfter extends KernelRoutes {
   /** The families whose default routes were decided on; the others are left as reported. */
   readonly families: readonly IpFamily[];
 }
@@ -23,24 +23,13 @@ export function withDefaultRoutes(
     isDefaultRoute(route.dst) && isMainTable(route) && after.families.includes(ipFamily(route.dst));
   const reported = result.routes.filter(isDecided);
   const kept = result.routes.filter((route) => !isDecided(route));
-  const defaults = kernelDefaults(attachment, after).map(
-    (route) => reported.find((entry) => isSame(entry, { route, result })) ?? route,
-  );
-  return { ...result, routes: [...kept, ...defaults] };
-}
-
-/** The default routes of an attachment, in the order in which the kernel prefers them. */
-function kernelDefaults(attachment: RoutedAttachment, after: RoutesAfter): ResultRoute[] {
-  const own = indexesOf([attachment], after);
-  const sorted = after.families.flatMap((family) =>
-    defaultsOf(after, family).toSorted((a, b) => a.metric - b.metric),
-  );
-  return sorted.flatMap(({ family, metric, hops }) => {
+  const defaults = defaultHops(after, attachment, after.families).map(({ route, hop }) => {
+    const { family, metric } = route;
     const priority = metric === kernelMetric[family] ? undefined : metric;
-    return hops
-      .filter(({ ifIndex }) => own.has(ifIndex))
-      .map(({ gateway }) => omitUndefined({ dst: anyDestination[family], gw: gateway, priority }));
+    const now = omitUndefined({ dst: anyDestination[family], gw: hop.gateway, priority });
+    return reported.find((entry) => isSame(entry, { route: now, result })) ?? now;
   });
+  return { ...result, routes: [...kept, ...defaults] };
 }
 
 /** 0 and absent are the kernel's unspecified table, which is main (254). */

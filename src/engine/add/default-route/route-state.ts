@@ -1,6 +1,6 @@
 import type { IpFamily } from "#lib/ip.ts";
 import type { InterfaceAddress, Link } from "#netlink/links.ts";
-import { isDefault, type KernelRoute } from "#netlink/routes.ts";
+import { type Hop, isDefault, type KernelRoute } from "#netlink/routes.ts";
 
 /** What matters of an attachment for the default route. */
 export interface RoutedAttachment {
@@ -10,11 +10,15 @@ export interface RoutedAttachment {
   readonly requested?: readonly string[] | undefined;
 }
 
-/** The state of the kernel; routes of the main table only. */
-export interface RouteState {
+/** What the kernel has in a namespace; routes of the main table only. */
+export interface KernelRoutes {
   readonly links: readonly Link[];
-  readonly addresses: readonly InterfaceAddress[];
   readonly routes: readonly KernelRoute[];
+}
+
+/** What a decision needs to know of the kernel. */
+export interface RouteState extends KernelRoutes {
+  readonly addresses: readonly InterfaceAddress[];
 }
 
 /** The default route of one address family, for a decision. */
@@ -31,16 +35,29 @@ export interface FamilyContext {
 
 /** The default routes of one family. */
 export function defaultsOf(
-  { routes }: Pick<RouteState, "routes">,
+  { routes }: Pick<KernelRoutes, "routes">,
   family: IpFamily,
 ): KernelRoute[] {
   return routes.filter((route) => route.family === family && isDefault(route));
 }
 
+/** The default routes of an attachment, by hops, in the order in which the kernel prefers them. */
+export function defaultHops(
+  state: KernelRoutes,
+  attachment: RoutedAttachment,
+  families: readonly IpFamily[],
+): { readonly route: KernelRoute; readonly hop: Hop }[] {
+  const own = indexesOf([attachment], state);
+  return families
+    .flatMap((family) => defaultsOf(state, family).toSorted((a, b) => a.metric - b.metric))
+    .flatMap((route) => route.hops.map((hop) => ({ route, hop })))
+    .filter(({ hop }) => own.has(hop.ifIndex));
+}
+
 /** The interfaces of attachments, by index. */
 export function indexesOf(
   attachments: readonly RoutedAttachment[],
-  { links }: Pick<RouteState, "links">,
+  { links }: Pick<KernelRoutes, "links">,
 ): ReadonlySet<number> {
   const names = attachments.flatMap(({ ifName, otherIfNames = [] }) => [ifName, ...otherIfNames]);
   return new Set(links.filter(({ name }) => names.includes(name)).map(({ index }) => index));

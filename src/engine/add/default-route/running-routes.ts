@@ -1,10 +1,9 @@
-import { isDeepStrictEqual } from "node:util";
 import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
-import type { RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
 import type { KernelRoute } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
@@ -15,9 +14,9 @@ import {
   routedAttachment,
   withRoutesAfter,
 } from "./default-routes.ts";
-import { type RoutePlan, withoutHops } from "./plan.ts";
+import { type RoutePlan, without, withoutHops } from "./plan.ts";
 import { isMainTable } from "./result-edit.ts";
-import { defaultsOf, indexesOf, type RoutedAttachment, type RouteState } from "./route-state.ts";
+import { defaultsOf, indexesOf, type KernelRoutes } from "./route-state.ts";
 import { planGivenBack, routesToYield, yieldedRoutes } from "./yielded-routes.ts";
 
 /*
@@ -28,7 +27,7 @@ import { planGivenBack, routesToYield, yieldedRoutes } from "./yielded-routes.ts
 /** The attachments of a running pod around a network that was plugged. */
 interface PluggedNetwork {
   /** The routes before its first plugin ran. */
-  readonly before: RouteState;
+  readonly before: KernelRoutes;
   readonly earlier: readonly Attached[];
   readonly added: Attached;
   /** The attachment whose place it takes: what that had by its plugins, it may have, too. */
@@ -36,7 +35,7 @@ interface PluggedNetwork {
 }
 
 /** The routes of a sandbox. @throws CniError 5 */
-export function routesOfSandbox(ctx: CallContext, netns: string): Promise<RouteState> {
+export function routesOfSandbox(ctx: CallContext, netns: string): Promise<KernelRoutes> {
   return asIoFailure(() => readRoutes({ netns, transport: netlinkTransport(ctx) }));
 }
 
@@ -53,19 +52,25 @@ export async function routePlugged(
 ): Promise<{ readonly earlier: readonly Attached[]; readonly added: Attached }> {
   if (added.planned.selection?.defaultRoute !== undefined) {
     // What its plugins took, the others have to yield: they get it back.
-    await changeRoutesOf(ctx, netns, (state) => planKept(state, before, nothing));
+    await changeRoutesOf(ctx, netns, (state) => planKept(state, before));
     const all = await applyDefaultRoutes(ctx, netns, [...earlier, added]);
     return { earlier: all.slice(0, -1), added: all.at(-1) as Attached };
   }
   const routed = routedAttachment(added);
-  const changed = await changeRoutesOf(ctx, netns, (state) =>
-    planKept(state, before, {
-      isOwn: newIndexes(routed, { state, before }),
-      own: ownFamilies(replaced),
-      // Nothing may hold them now: an attachment that did, and could not be detached, is gone.
-      awaited: yieldedFamilies(earlier),
-    }),
-  );
+  const own = ownFamilies(replaced);
+  // Nothing may hold them now: an attachment that did, and could not be detached, is gone.
+  const awaited = earlier
+    .flatMap((each) => each.yieldedRoutes ?? [])
+    .map(({ dst }) => ipFamily(dst));
+  const families = ([4, 6] as const).filter((family) => {
+    const isUsed = awaited.includes(family) || defaultsOf(before, family).length > 0;
+    return isUsed && !own.includes(family);
+  });
+  const changed = await changeRoutesOf(ctx, netns, (state) => {
+    // A result may also name interfaces that the pod had before.
+    const had = new Set(before.links.map(({ index }) => index));
+    return planKept(state, before, { families, losing: without(indexesOf([routed], state), had) });
+  });
   if (changed === undefined) return { earlier, added };
   const yielded = yieldedRoutes(changed, routed).filter(({ dst }) =>
     replaced?.yieldedRoutes?.some((each) => each.dst === dst),
@@ -77,103 +82,84 @@ export async function routePlugged(
 export async function restoreRoutes(
   ctx: CallContext,
   netns: string,
-  before: RouteState,
+  before: KernelRoutes,
 ): Promise<void> {
   try {
-    await changeRoutesOf(ctx, netns, (state) => planKept(state, before, nothing));
+    await changeRoutesOf(ctx, netns, (state) => planKept(state, before));
   } catch (err) {
     if (err instanceof HostGoneError) throw err;
     ctx.logger.error({ err }, "cannot restore the default routes of a running pod");
   }
 }
 
-/** What a plugged network loses, by its interfaces, and keeps, by families. */
-interface OwnRoutes {
-  readonly isOwn: ReadonlySet<number>;
-  readonly own: readonly IpFamily[];
-  /** Families whose default routes other attachments will get back. */
-  readonly awaited: readonly IpFamily[];
+/** What of the default routes is decided on. */
+interface KeptRoutes {
+  readonly families: readonly IpFamily[];
+  /** The interfaces that lose theirs. */
+  readonly losing: ReadonlySet<number>;
 }
 
-const nothing: OwnRoutes = { isOwn: new Set(), own: [], awaited: [] };
-
-/** The former default routes, as far as the pod has any, without those of an interface. */
+/** The former default routes, without those of some interfaces. */
 function planKept(
-  state: RouteState,
-  before: RouteState,
-  { isOwn, own, awaited }: OwnRoutes,
+  state: KernelRoutes,
+  before: KernelRoutes,
+  { families, losing }: KeptRoutes = { families: [4, 6], losing: new Set() },
 ): RoutePlan {
-  const hasRoute = (family: IpFamily): boolean =>
-    defaultsOf(before, family).length > 0 || awaited.includes(family);
-  const families = ([4, 6] as const).filter((each) => hasRoute(each) && !own.includes(each));
   const edits = families.flatMap((family) => {
     const now = defaultsOf(state, family);
-    const removed = now.flatMap((route) => withoutHops(route, ({ ifIndex }) => isOwn.has(ifIndex)));
+    const removed = now.flatMap((route) =>
+      withoutHops(route, ({ ifIndex }) => losing.has(ifIndex)),
+    );
     const lost = defaultsOf(before, family).filter((route) => !hasHops(now, route));
     return [...removed, ...lost.map((route) => ({ op: "add", route, append: true }) as const)];
   });
   return { edits, families };
 }
 
-/** The interfaces of a plugged network: a result may also name some that the pod had before. */
-function newIndexes(
-  attachment: RoutedAttachment,
-  { state, before }: { readonly state: RouteState; readonly before: RouteState },
-): ReadonlySet<number> {
-  const had = new Set(before.links.map(({ index }) => index));
-  return new Set([...indexesOf([attachment], state)].filter((index) => !had.has(index)));
-}
-
-function yieldedFamilies(attached: readonly Attached[]): IpFamily[] {
-  return attached.flatMap(({ yieldedRoutes = [] }) =>
-    yieldedRoutes.map(({ dst }) => ipFamily(dst)),
-  );
-}
-
 function hasHops(routes: readonly KernelRoute[], { metric, hops }: KernelRoute): boolean {
   const there = routes.filter((each) => each.metric === metric).flatMap((each) => each.hops);
-  const way = ({ ifIndex, gateway }: KernelRoute["hops"][number]) => [ifIndex, gateway];
-  return hops.every((hop) => there.some((each) => isDeepStrictEqual(way(each), way(hop))));
+  return hops.every(({ ifIndex, gateway }) =>
+    there.some((each) => each.ifIndex === ifIndex && each.gateway === gateway),
+  );
 }
 
 /**
  * The attachments with the default routes that they would get back if the plugging of another
  * network were interrupted: its plugins, or its element, may take them.
  */
-export function routesAhead(before: RouteState, attached: readonly Attached[]): Attached[] {
+export function routesAhead(before: KernelRoutes, attached: readonly Attached[]): Attached[] {
   return attached.map((each) => ({
     ...each,
     yieldedRoutes: routesToYield(before, routedAttachment(each), each.yieldedRoutes ?? []),
   }));
 }
 
-/** What of an attachment says that it has the default route. */
-type RouteHolder = Pick<RecordedAttachment, "ifName" | "defaultRoute">;
+/** The attachments of a running pod that are left when another one was unplugged. */
+interface LeftNetworks {
+  readonly attached: readonly Attached[];
+  /** All of them: some that are not attached may still hold the default route. */
+  readonly recorded: readonly Pick<RecordedAttachment, "ifName" | "defaultRoute">[];
+}
 
 /**
  * Gives the default routes that attachments yielded back to them, after another one was unplugged.
- * @param recorded all attachments that are left, of which some may still hold the default route
  * @returns the attachments that have got some, with their results as the kernel's routes are
  * @throws CniError 5
  */
 export async function giveBackRoutes(
   ctx: CallContext,
   netns: string,
-  {
-    attached,
-    recorded,
-  }: { readonly attached: readonly Attached[]; readonly recorded: readonly RouteHolder[] },
+  { attached, recorded }: LeftNetworks,
 ): Promise<readonly Attached[]> {
-  const yielding = attached.flatMap((each) => {
+  const all = attached.map((each) => {
     const others = recorded.filter(({ ifName }) => ifName !== each.planned.ifName);
-    const held = others.flatMap(({ defaultRoute }) => defaultRouteFamilies(defaultRoute));
-    const isHeld = ({ dst }: YieldedRoute): boolean => held.includes(ipFamily(dst));
-    const { yieldedRoutes: routes = [] } = each;
-    const back = routes.filter((route) => !isHeld(route));
-    return back.length === 0
-      ? []
-      : [{ left: { ...each, yieldedRoutes: routes.filter(isHeld) }, back }];
+    const taken = others.flatMap(({ defaultRoute }) => defaultRouteFamilies(defaultRoute));
+    const { held = [], back = [] } = Object.groupBy(each.yieldedRoutes ?? [], ({ dst }) =>
+      taken.includes(ipFamily(dst)) ? "held" : "back",
+    );
+    return { left: { ...each, yieldedRoutes: held }, back };
   });
+  const yielding = all.filter(({ back }) => back.length > 0);
   if (yielding.length === 0) return [];
   const yielded = yielding.flatMap(({ back }) => back);
   const changed = await changeRoutesOf(ctx, netns, (state) => planGivenBack(state, yielded));

@@ -1,17 +1,11 @@
 import type { YieldedRoute } from "#engine/record/record.ts";
-import { anyDestination, ipFamily } from "#lib/ip.ts";
+import { anyDestination, type IpFamily, ipFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { metricsOf, newDefaultRoute } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import type { ChangedRoutes } from "./apply.ts";
 import type { RoutePlan } from "./plan.ts";
-import {
-  defaultsOf,
-  indexesOf,
-  linkName,
-  type RoutedAttachment,
-  type RouteState,
-} from "./route-state.ts";
+import { defaultHops, type KernelRoutes, linkName, type RoutedAttachment } from "./route-state.ts";
 
 /*
  * An attachment whose element has `default-route` takes the default routes of the others
@@ -25,55 +19,49 @@ export function yieldedRoutes(
 ): YieldedRoute[] {
   const own = defaultRouteFamilies(attachment.requested);
   const families = after.families.filter((family) => !own.includes(family));
-  const routesIn = (state: Pick<RouteState, "links" | "routes">): YieldedRoute[] =>
-    families.flatMap((family) => routesOf(state, attachment, family));
-  const left = routesIn(after);
-  return routesIn(before).filter((route) => !left.some((each) => isSame(each, route)));
+  return without(routesOf(before, attachment, families), routesOf(after, attachment, families));
 }
 
 /** The default routes that an attachment may lose to another one, and those that it has lost. */
 export function routesToYield(
-  state: RouteState,
+  state: KernelRoutes,
   attachment: RoutedAttachment,
   lost: readonly YieldedRoute[],
 ): YieldedRoute[] {
-  const present = ([4, 6] as const).flatMap((family) => routesOf(state, attachment, family));
-  return [...lost, ...present.filter((route) => !lost.some((each) => isSame(each, route)))];
+  return [...lost, ...without(routesOf(state, attachment, [4, 6]), lost)];
 }
 
 /** Adds the routes that attachments yielded, as far as they lack them and have their interfaces. */
-export function planGivenBack(state: RouteState, yielded: readonly YieldedRoute[]): RoutePlan {
-  const { links } = state;
+export function planGivenBack(state: KernelRoutes, yielded: readonly YieldedRoute[]): RoutePlan {
   const edits = yielded.flatMap((route) => {
     const { dst, gw: gateway, dev, ...own } = route;
-    const link = links.find(({ name }) => name === dev);
-    const present = routesOf(state, { ifName: dev }, ipFamily(dst));
-    if (link === undefined || present.some((each) => isSame(each, route))) return [];
-    const ifIndex = link.index;
-    const added = newDefaultRoute({ family: ipFamily(dst), ifIndex, gateway, ...own });
+    const family = ipFamily(dst);
+    const link = state.links.find(({ name }) => name === dev);
+    const lacks = without([route], routesOf(state, { ifName: dev }, [family])).length > 0;
+    if (link === undefined || !lacks) return [];
+    const added = newDefaultRoute({ family, ifIndex: link.index, gateway, ...own });
     return [{ op: "add", route: added, append: true } as const];
   });
   return { edits, families: [...new Set(yielded.map(({ dst }) => ipFamily(dst)))] };
 }
 
 function routesOf(
-  state: Pick<RouteState, "links" | "routes">,
+  state: KernelRoutes,
   attachment: RoutedAttachment,
-  family: 4 | 6,
+  families: readonly IpFamily[],
 ): YieldedRoute[] {
-  const own = indexesOf([attachment], state);
-  return defaultsOf(state, family).flatMap((route) =>
-    route.hops
-      .filter(({ ifIndex }) => own.has(ifIndex))
-      .map(({ gateway: gw, ifIndex, onlink }) => {
-        const dev = linkName(state.links, ifIndex);
-        const { metric } = route;
-        const metrics = metricsOf(route);
-        return omitUndefined({ dst: anyDestination[family], gw, dev, metric, onlink, metrics });
-      }),
-  );
+  return defaultHops(state, attachment, families).map(({ route, hop }) => {
+    const { gateway: gw, ifIndex, onlink } = hop;
+    const dev = linkName(state.links, ifIndex);
+    const { family, metric } = route;
+    const metrics = metricsOf(route);
+    return omitUndefined({ dst: anyDestination[family], gw, dev, metric, onlink, metrics });
+  });
 }
 
-function isSame(a: YieldedRoute, b: YieldedRoute): boolean {
-  return a.dst === b.dst && a.gw === b.gw && a.dev === b.dev && a.metric === b.metric;
+/** The routes that are not among the others, whose MTU and the like may differ. */
+function without(all: readonly YieldedRoute[], others: readonly YieldedRoute[]): YieldedRoute[] {
+  const way = ({ dst, gw, dev, metric }: YieldedRoute) => [dst, gw, dev, metric].join();
+  const ways = new Set(others.map(way));
+  return all.filter((route) => !ways.has(way(route)));
 }

@@ -5,7 +5,7 @@ import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
 import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { PodReports } from "#engine/hotplug/reports/pod-reports.ts";
-import type { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
+import { loadUsable, type RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import {
   changeRecord,
   owe,
@@ -52,12 +52,12 @@ export class Inspector {
     return this.#sandboxes.run(config, sandbox, async (at) => {
       const { ctx, key, locks } = at;
       if (inspect.includes("addresses")) {
-        const stored = await this.#sandboxes.load(key);
+        const stored = await loadUsable(this.#deps, key);
         const isChanged = stored !== undefined && (await updateAddresses({ ctx, pod }, stored));
         // It takes the lock, which this holds.
         if (isChanged) void payAfterAnswer(ctx, key, { locks });
       }
-      const stored = await this.#sandboxes.load(key);
+      const stored = await loadUsable(this.#deps, key);
       const seeksInterfaces = inspect.includes("interfaces") || inspect.includes("heal");
       if (stored === undefined || !seeksInterfaces) return intact;
       const found = await findLostInterfaces({ ...at, pod }, stored);
