@@ -87,7 +87,10 @@ export class HotPlug {
     }
   }
 
-  async #compare(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
+  async #compare(
+    config: EngineConfig,
+    sandbox: HotPlugOptions & SandboxToRun,
+  ): Promise<HotPlugOutcome> {
     const { pod, record, refreshed } = sandbox;
     const edit = defaultNetworkEdit(config, record, pod);
     if (edit !== undefined) this.#reports.report(pod, edit, "default");
@@ -95,15 +98,10 @@ export class HotPlug {
     if (changes.unknown.length > 0)
       this.#reports.report(pod, unknownText(changes.unknown), "unknown");
     const { additions, removals, invalid } = changes;
-    if (additions.length + removals.length > 0) return this.#change(config, sandbox);
-    return invalid === undefined ? this.#settle(pod) : this.#reject(pod, invalid);
-  }
-
-  async #change(config: EngineConfig, sandbox: SandboxToOpen): Promise<HotPlugOutcome> {
-    const { pod, refreshed, isStopping } = sandbox;
-    const change = { pod, refreshed, isStopping, failedSwaps: this.#failedSwaps };
+    if (additions.length + removals.length === 0)
+      return invalid === undefined ? this.#settle(pod) : this.#reject(pod, invalid);
     const outcome = await this.#sandboxes.run(config, sandbox, (at) =>
-      changeNetworks({ ...at, ...change }),
+      changeNetworks({ ...sandbox, ...at, failedSwaps: this.#failedSwaps }),
     );
     const { state, problems = [] } = outcome;
     const lasting = problems.filter(
@@ -147,8 +145,6 @@ export class HotPlug {
     return { ...settled, problems: [{ error }] };
   }
 }
-
-type SandboxToOpen = HotPlugOptions & SandboxToRun & { readonly pod: Pod };
 
 function isUnchanged(config: EngineConfig, record: AttachmentRecord, pod: Pod): boolean {
   if (defaultNetworkEdit(config, record, pod) !== undefined) return false;

@@ -42,6 +42,7 @@ export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
 
 /** A sandbox to work in, and the connections to the agent. */
 export interface SandboxToRun {
+  readonly pod: Pod;
   readonly record: AttachmentRecord;
   readonly hosts: SandboxHosts;
   /** Whether nothing in it is changed. @default false */
@@ -82,8 +83,8 @@ export class RunningSandboxes {
    */
   async run<T>(
     config: EngineConfig,
-    { record, hosts, isInspection }: SandboxToRun,
-    step: (at: Omit<LockedSandbox, "pod" | "failedSwaps">) => Promise<T>,
+    { pod, record, hosts, isInspection }: SandboxToRun,
+    step: (at: Omit<LockedSandbox, "failedSwaps">) => Promise<T>,
   ): Promise<T> {
     const { containerId, ifName, netns, listName = "" } = record;
     await using session = await hosts.open({ containerId, ifName, netns, isInspection });
@@ -102,7 +103,7 @@ export class RunningSandboxes {
       }
       const runtimePath = this.#paths.peek(listName) ?? [];
       const key = { containerId, ifName };
-      return await step({ ctx, key, netns, links, path, runtimePath, locks: this.locks });
+      return await step({ ctx, pod, key, netns, links, path, runtimePath, locks: this.locks });
     } finally {
       tools.delegates.recordMetrics(this.#deps.metrics);
     }

@@ -16,20 +16,21 @@ const maxAddresses = 16;
  * Records the addresses that interfaces of a running sandbox have now, if they are not those of
  * the results: by SLAAC, or from a DHCP server. An interface without any keeps those of its result,
  * because a virtual machine may use them.
- * @returns whether something has changed: the record then owes the status that the pod has
+ * @returns the record if something has changed: it then owes the status that the pod has
  * @throws CniError 5 for kernel errors, or when the record cannot be written, 6 or 7 when it cannot
  *   be read; HostGoneError when the agent has gone
  */
 export async function updateAddresses(
   { ctx, pod }: Pick<LockedSandbox, "ctx" | "pod">,
   { record, plan }: StoredRecord,
-): Promise<boolean> {
+): Promise<StoredRecord | undefined> {
   const present = await presentAddresses(ctx, record.netns);
   const attachments = record.attachments.map((each) => withAddresses(each, present));
-  if (isDeepStrictEqual(attachments, record.attachments)) return false;
-  const changed = { ...record, attachments };
-  await ctx.deps.records.update({ ...changed, ...(await owe(ctx, changed, { pod })) }, plan);
-  return true;
+  if (isDeepStrictEqual(attachments, record.attachments)) return undefined;
+  const owed = await owe(ctx, { ...record, attachments }, { pod });
+  const changed = { ...record, attachments, ...owed };
+  await ctx.deps.records.update(changed, plan);
+  return { record: changed, plan };
 }
 
 /** The addresses by interface, without those that only their link can use. */

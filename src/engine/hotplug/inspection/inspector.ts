@@ -48,19 +48,16 @@ export class Inspector {
     const record = await this.#sandboxes.recordOf(pod);
     const { inspect } = config;
     if (inspect.length === 0 || record === undefined || !hosts.isAvailable()) return intact;
-    const sandbox = { record, hosts, isInspection: true };
+    const sandbox = { pod, record, hosts, isInspection: true };
     return this.#sandboxes.run(config, sandbox, async (at) => {
       const { ctx, key, locks } = at;
-      if (inspect.includes("addresses")) {
-        const stored = await loadUsable(this.#deps, key);
-        const isChanged = stored !== undefined && (await updateAddresses({ ctx, pod }, stored));
-        // It takes the lock, which this holds.
-        if (isChanged) void payAfterAnswer(ctx, key, { locks });
-      }
       const stored = await loadUsable(this.#deps, key);
-      const seeksInterfaces = inspect.includes("interfaces") || inspect.includes("heal");
-      if (stored === undefined || !seeksInterfaces) return intact;
-      const found = await findLostInterfaces({ ...at, pod }, stored);
+      if (stored === undefined) return intact;
+      const updated = inspect.includes("addresses") ? await updateAddresses(at, stored) : undefined;
+      // It takes the lock, which this holds.
+      if (updated !== undefined) void payAfterAnswer(ctx, key, { locks });
+      if (!inspect.includes("interfaces") && !inspect.includes("heal")) return intact;
+      const found = await findLostInterfaces(at, updated ?? stored);
       if (found.lost.length > 0) this.#reports.report(pod, found.lost.join("; "), "lost");
       else this.#reports.forget(pod.uid, "lost");
       return found;
