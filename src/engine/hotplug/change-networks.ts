@@ -8,12 +8,7 @@ import { FailedSwapError } from "./failed-swaps.ts";
 import { type PlannedAddition, planChanges, stays } from "./plan-changes.ts";
 import { OperationLog } from "./reports/operation-log.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
-import {
-  notPluggedText,
-  notUnpluggedText,
-  swapLostText,
-  swapPausedText,
-} from "./reports/problem-texts.ts";
+import { failedText, swapLostText } from "./reports/problem-texts.ts";
 import {
   attachTo,
   detachFrom,
@@ -68,7 +63,7 @@ class NetworkChanger {
     );
     if (error === undefined) return;
     this.#left.add(removed);
-    this.#sandbox.log.failed("remove", removed, { error, text: notUnpluggedText(error) });
+    this.#sandbox.log.failed("remove", removed, { error });
   }
 
   /** Attaches networks in order, each in the first way that works. @throws as {@link detach} */
@@ -122,14 +117,14 @@ class NetworkChanger {
     const { failedSwaps, log, pod } = this.#sandbox;
     const isGone = former === undefined || this.#moved.has(replaced);
     if (isGone || (await this.#isRecorded(former.ifName)))
-      return log.failed("add", first, { error, text: notPluggedText(error) });
+      return log.failed("add", first, { error });
     const lost = await this.#attach({ ...addition, planned: former, isMoved: false });
     if (lost !== undefined)
       return log.failed("add", first, { error, text: swapLostText(error, former, lost) });
     this.#left.add(replaced);
     const swap = new FailedSwapError(error, former);
     failedSwaps.note(pod, first, swap);
-    log.failed("add", first, { error: swap, text: swapPausedText(swap) });
+    log.failed("add", first, { error: swap, text: failedText("swap", swap) });
   }
 
   /**

@@ -26,7 +26,7 @@ import {
 } from "#engine/record/teardown-plan.ts";
 import type { PlannedAddition } from "./plan-changes.ts";
 import type { OperationLog } from "./reports/operation-log.ts";
-import { notUnpluggedText } from "./reports/problem-texts.ts";
+import { failedText } from "./reports/problem-texts.ts";
 import { type LockedSandbox, loadUsable } from "./running-sandboxes.ts";
 
 /** A network to attach, and the attachment whose place it takes. */
@@ -133,7 +133,7 @@ export async function attachTo(
     record.noteRoutes(earlier);
     for (const err of await rollBack(ctx, record)) {
       ctx.logger.error({ err }, "cannot roll back the attachment, which stays recorded");
-      log.warn("remove", notUnpluggedText(err));
+      log.warn("remove", failedText("remove", err));
     }
     await restoreRoutes(ctx, netns, before);
     throw error;

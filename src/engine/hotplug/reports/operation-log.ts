@@ -4,7 +4,7 @@ import { payAfterAnswer } from "#engine/network-status/status-writer.ts";
 import type { EventReason } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { HotPlugOperation } from "./outcome.ts";
-import type { NamedAttachment } from "./problem-texts.ts";
+import { failedText, type NamedAttachment } from "./problem-texts.ts";
 
 const failureReasons = {
   add: "FailedAddingInterface",
@@ -30,7 +30,7 @@ export class OperationLog {
   failed(
     op: HotPlugOperation["op"],
     { displayName: network, ifName }: NamedAttachment,
-    { error, text }: { readonly error: CniError; readonly text: string },
+    { error, text = failedText(op, error) }: { readonly error: CniError; readonly text?: string },
   ): void {
     const published = this.#publish();
     this.operations.push({ op, result: "error", network, ifName, error, published });

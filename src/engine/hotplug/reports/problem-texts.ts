@@ -36,28 +36,27 @@ export function rejectedText(problems: readonly HotPlugProblem[]): string {
   const isInvalid = problems.some(
     ({ network, error }) => network === undefined && error.code === CniErrorCode.InvalidRequest,
   );
-  const next = isInvalid ? "the pod keeps its networks until the annotation is corrected" : again;
-  return `${problemsText(problems)}; ${next}`;
+  const end = isInvalid ? "the pod keeps its networks until the annotation is corrected" : again;
+  return `${problemsText(problems)}; ${end}`;
 }
 
-/** An event: an attempt to plug a network failed. */
-export function notPluggedText(error: CniError): string {
-  return `${error.message}; ${again}`;
-}
+/** What Plexus does after a failure. */
+const next = {
+  add: again,
+  /** The network that was to be replaced is attached again. */
+  swap: "Plexus tries again soon, then in about five minutes, and at once when the element or the definition changes",
+  /** The network, or what a failed attempt left, is still there. */
+  remove: "Plexus keeps its record and tries again with backoff",
+} as const;
 
-/** An event: the network that was to be replaced is attached again. */
-export function swapPausedText(error: CniError): string {
-  return `${error.message}; Plexus tries again soon, then in about five minutes, and at once when the element or the definition changes`;
+/** An event: a network could not be plugged, take the place of another one, or be unplugged. */
+export function failedText(what: keyof typeof next, { message }: CniError): string {
+  return `${message}; ${next[what]}`;
 }
 
 /** An event: neither the new network nor the one that it was to replace can be attached. */
 export function swapLostText(error: CniError, former: NamedAttachment, lost: CniError): string {
-  return `${notPluggedText(error)}; ${nameOf(former)}, which it replaces, could not be attached again: ${lost.message}`;
-}
-
-/** An event: a network could not be unplugged, or what a failed attempt left is still there. */
-export function notUnpluggedText(error: CniError): string {
-  return `${error.message}; Plexus keeps its record and tries again with backoff`;
+  return `${failedText("add", error)}; ${nameOf(former)}, which it replaces, could not be attached again: ${lost.message}`;
 }
 
 /** An event: it is not known who requested what the pod has. */
@@ -69,6 +68,7 @@ export function unknownText(unknown: readonly NamedAttachment[]): string {
 /** A network of a pod, as texts name it. */
 export type NamedAttachment = Pick<RecordedAttachment, "displayName" | "ifName">;
 
+/** A network of a pod with its interface. */
 export function nameOf({ displayName, ifName }: NamedAttachment): string {
   return `${displayName} (${ifName})`;
 }
