@@ -286,6 +286,11 @@ export class Engine {
     return this.#history.failedAdds(this.#deps.now(), isOpen);
   }
 
+  /** As {@link CallHistory.overcomeAdds}, until now. */
+  overcomeAdds(isOpen: (pod: string, failedAt: string) => boolean): string[] {
+    return this.#history.overcomeAdds(this.#deps.now(), isOpen);
+  }
+
   /** Publishes the statuses that calls could not publish in time: {@link PendingPayments.payAll}. */
   readonly publishPendingStatuses: PendingPayments["payAll"] = (...of) =>
     this.#payments.payAll(...of);

@@ -67,6 +67,7 @@ export class AdminAnswers {
     const { config, cluster, nodeConf, view, records, engine, flags, duties } = this.#options;
     const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
     const listed = await records.list();
+    const isOpen = isStillOpen(listed.records, cluster.node?.nodePods.list());
     return omitUndefined({
       ...buildInfo(),
       node: this.#options.nodeName,
@@ -83,7 +84,8 @@ export class AdminAnswers {
       unattachedPods: duties?.unattachedPods.names ?? [],
       podProblems: podProblems(duties),
       callsInFlight: await this.#options.callsInFlight(),
-      failedAdds: engine.failedAdds(isStillOpen(listed.records, cluster.node?.nodePods.list())),
+      failedAdds: engine.failedAdds(isOpen),
+      overcomeAdds: engine.overcomeAdds(isOpen),
       requestRules: await this.#requestRules(),
       damagedRecords: listed.damaged.map(({ reason }) => reason),
       ofMultus: await this.#leftByMultus(),

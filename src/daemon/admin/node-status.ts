@@ -37,6 +37,8 @@ export interface NodeStatus {
   readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
   readonly failedAdds: readonly FailedAdds[];
+  /** Further pods of which an ADD failed lately, `namespace/name` each: attached since, or gone. */
+  readonly overcomeAdds: readonly string[];
   readonly requestRules: RequestRules;
   /** Records that cannot be used: why, a sentence each. */
   readonly damagedRecords: readonly string[];

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import type { Call } from "#engine/call/call.ts";
+import type { Call, CallOutcome } from "#engine/call/call.ts";
 import { CallHistory } from "./call-history.ts";
 
 const pod = { namespace: "default", name: "web" };
@@ -55,4 +55,20 @@ test("failed ADDs count for ten minutes, by reason and network, while their pods
   expect(failedAt("10:00.000")[0]?.pods).toEqual(["default/old", "default/web", "default/db"]);
   history.note({ ...call("ADD"), pod: { ...pod, name: "db" } }, succeeded, "2026-01-01T00:07:00Z");
   expect(failedAt("16:00.000")).toEqual([expect.objectContaining({ pods: ["default/mac"] })]);
+});
+
+test("pods whose ADD failed are named for ten minutes after they are attached or gone", () => {
+  const history = new CallHistory();
+  const add = (name: string, outcome: CallOutcome, at: string): void =>
+    history.note({ ...call("ADD"), pod: { ...pod, name } }, outcome, `2026-01-01T00:${at}.000Z`);
+  const failure = failed(new CniError("IoFailure", "no lease"));
+  add("fine", succeeded, "01:00");
+  for (const name of ["attached", "gone", "failing", "again"]) add(name, failure, "02:00");
+  for (const name of ["attached", "again"]) add(name, succeeded, "03:00");
+  add("again", failure, "04:00");
+  const isOpen = (name: string): boolean => name !== "default/gone";
+  const overcome = (at: string): string[] =>
+    history.overcomeAdds(`2026-01-01T00:${at}Z`, isOpen).map((name) => name.slice(8));
+  expect(overcome("12:00.000")).toEqual(["gone", "attached"]);
+  expect(overcome("12:00.001")).toEqual([]);
 });

@@ -26,12 +26,22 @@ export interface FailedAdds {
   readonly pods: readonly string[];
 }
 
+/** Whether a failed ADD of a pod (`namespace/name`), and when it failed, still matter. */
+type IsOpen = (pod: string, failedAt: string) => boolean;
+
 /** For how long a failed ADD is reported. */
 export const failedAddMs = 600_000;
 
+interface PodHistory {
+  /** By command, the latest last. */
+  readonly calls: Map<string, CallRecord>;
+  /** When its last failed ADD ended; "" without one. */
+  failedAt: string;
+}
+
 /** The last ADD and the last DEL of each pod, for those who ask what became of it. */
 export class CallHistory {
-  readonly #pods = new LruMap<Map<string, CallRecord>>(maxPods);
+  readonly #pods = new LruMap<PodHistory>(maxPods);
 
   /** Notes how an ADD or a DEL of a pod ended, at a time (ISO 8601). */
   note(call: Call, outcome: CallOutcome, at: string): void {
@@ -41,26 +51,25 @@ export class CallHistory {
   }
 
   add(pod: PodName, call: CallRecord): void {
-    const calls = this.#pods.getOrMake(keyOf(pod), () => new Map());
-    calls.delete(call.command);
-    calls.set(call.command, call);
+    const history = this.#pods.getOrMake(keyOf(pod), () => ({ calls: new Map(), failedAt: "" }));
+    history.calls.delete(call.command);
+    history.calls.set(call.command, call);
+    if (call.command === "ADD" && call.message !== undefined) history.failedAt = call.at;
   }
 
   of(pod: PodName): readonly CallRecord[] {
-    return [...(this.#pods.peek(keyOf(pod))?.values() ?? [])];
+    return [...(this.#pods.peek(keyOf(pod))?.calls.values() ?? [])];
   }
 
   /**
    * The pods whose last ADD failed in the ten minutes before a time (ISO 8601), by reason and network,
    * most pods first: a kubelet tries again within seconds.
-   * @param isOpen whether that still matters
    */
-  failedAdds(now: string, isOpen: (pod: string, failedAt: string) => boolean): FailedAdds[] {
-    const since = new Date(Date.parse(now) - failedAddMs).toISOString();
+  failedAdds(now: string, isOpen: IsOpen): FailedAdds[] {
     const groups = new Map<string, FailedAdds>();
-    for (const [pod, calls] of this.#pods.entries()) {
-      const { at = "", message, subject = "", code, reason } = calls.get("ADD") ?? {};
-      if (at < since || message === undefined || !isOpen(pod, at)) continue;
+    for (const { pod, last } of this.#lately(now)) {
+      const { at, message, subject = "", code, reason } = last;
+      if (message === undefined || !isOpen(pod, at)) continue;
       const [network = ""] = subject.split(" (");
       const { finding, step } = explainError(omitUndefined({ message, code, reason }));
       const key = `${finding} ${network}`;
@@ -68,6 +77,25 @@ export class CallHistory {
       groups.set(key, { finding, step, network, message: withoutSubject(message, subject), pods });
     }
     return [...groups.values()].toSorted((a, b) => b.pods.length - a.pods.length);
+  }
+
+  /**
+   * The other pods of which an ADD failed in these ten minutes: they have been attached since, or
+   * are gone.
+   */
+  overcomeAdds(now: string, isOpen: IsOpen): string[] {
+    return this.#lately(now)
+      .filter(({ pod, last }) => last.message === undefined || !isOpen(pod, last.at))
+      .map(({ pod }) => pod);
+  }
+
+  /** The last ADD of each pod of which one failed in the ten minutes before a time. */
+  #lately(now: string): { readonly pod: string; readonly last: CallRecord }[] {
+    const since = new Date(Date.parse(now) - failedAddMs).toISOString();
+    return [...this.#pods.entries()].flatMap(([pod, { calls, failedAt }]) => {
+      const last = calls.get("ADD");
+      return last === undefined || failedAt < since ? [] : [{ pod, last }];
+    });
   }
 }
 

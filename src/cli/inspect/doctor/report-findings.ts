@@ -126,23 +126,28 @@ function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): F
   return texts.map((text) => ({ check, verdict: "warning", text }));
 }
 
-/** plexusd forgets the failures when it ends. */
-function additions({ node, failedAdds, requestRules, uptimeSeconds }: NodeStatus): Finding[] {
+function additions(report: NodeStatus): Finding[] {
   const check = "attaching pods";
+  const { node, failedAdds, requestRules } = report;
   if (failedAdds.length === 0) {
     const rules = Object.entries(requestRules).map(([key, value]) => `${key}: ${value}`);
-    const time =
-      uptimeSeconds * 1000 < failedAddMs
-        ? `since plexusd started, ${uptimeSeconds} s ago`
-        : "in the last ten minutes";
-    const text = `no ADD has failed ${time} (${rules.join(", ")})`;
-    return [{ check, verdict: "ok", text }];
+    return [{ check, verdict: "ok", text: `${withoutFailure(report)} (${rules.join(", ")})` }];
   }
   return failedAdds.map(({ finding, step, network, message, pods }) => {
     const where = network === "" ? "" : `network ${network}, `;
     const text = `failed in the last ten minutes: ${pods.length} (${named(pods)}): ${where}${finding}: ${shortened(message, 200)}; ${step.replace("NODE", node)}`;
     return { check, verdict: "problem", text };
   });
+}
+
+/** plexusd forgets the failures when it ends. */
+function withoutFailure({ overcomeAdds: pods, uptimeSeconds }: NodeStatus): string {
+  if (pods.length > 0) {
+    return `failed in the last ten minutes, but attached since or gone: ${pods.length} (${named(pods)})`;
+  }
+  return uptimeSeconds * 1000 < failedAddMs
+    ? `no ADD has failed since plexusd started, ${uptimeSeconds} s ago`
+    : "no ADD has failed in the last ten minutes";
 }
 
 /** Whether the agent, where there is one, runs what the container runtime runs. */

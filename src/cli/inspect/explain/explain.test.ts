@@ -39,7 +39,8 @@ const report: NodeStatus = {
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [], ofMultus: [] },
   ...{ unattachedPods: [], podProblems: [] },
-  ...{ failedAdds: [], requestRules: { undeclaredRequests: "fail", ignoredRequests: "warn" } },
+  ...{ failedAdds: [], overcomeAdds: [] },
+  ...{ requestRules: { undeclaredRequests: "fail", ignoredRequests: "warn" } },
 };
 
 /** A fake plexusd that gives these answers to plexusctl. */
@@ -357,6 +358,13 @@ test.each([
     "attaching pods",
     "problem",
     "failed in the last ten minutes: 6 (a/1, a/2, a/3, a/4, a/5, and 1 more): network shop/a, IpamExhausted: no IP addresses available; run kubectl plexus records --orphans n1",
+  ],
+  [
+    "whose pods have been attached since their ADD failed",
+    { uptimeSeconds: 6, overcomeAdds: ["shop/web", "shop/db"] },
+    "attaching pods",
+    "ok",
+    "failed in the last ten minutes, but attached since or gone: 2 (shop/web, shop/db) (undeclaredRequests: fail, ignoredRequests: warn)",
   ],
   [
     "without a failed ADD",
