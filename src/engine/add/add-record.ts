@@ -90,18 +90,19 @@ export class AddRecord {
     return this.#attachments.filter(({ attachment }) => attachment.state !== "planned");
   }
 
-  /** Notes the progress of a network, by its position; nothing is written. */
-  note(
-    position: number,
-    progress: Pick<RecordedAttachment, "state"> & Partial<RecordedAttachment>,
-  ): void {
+  /**
+   * Notes the progress of a network, by its position; nothing is written.
+   * @param partialResult the last result in its chain, for its DELs: the record has no result of a
+   *   network that is not attached
+   */
+  note(position: number, progress: Partial<RecordedAttachment>, partialResult?: JsonObject): void {
     const planned = this.#planned[position] as PlannedAttachment;
     const before = this.#attachments[position] as DetachableAttachment;
     const attachment = { ...before.attachment, ...progress };
-    this.#attachments[position] =
-      attachment.result === before.attachment.result
-        ? { ...before, attachment }
-        : this.#detachable(planned, attachment);
+    const isSame = partialResult === undefined && attachment.result === before.attachment.result;
+    this.#attachments[position] = isSame
+      ? { ...before, attachment }
+      : this.#detachable(planned, attachment, partialResult);
   }
 
   /** @param kernel the interfaces that the sandbox has then. @default they are not known yet */
@@ -110,16 +111,6 @@ export class AddRecord {
     const userSpaceInterfaces = missingInterfaces(result, kernel);
     const lists = nonEmpty({ ignoredRequests, userSpaceInterfaces, yieldedRoutes });
     this.note(position, { state: "attached", result: raw, ...lists });
-  }
-
-  /**
-   * Notes the last result in a network's chain, for its DELs; nothing is written. The record has no
-   * result, because the network is not attached.
-   */
-  notePartial(position: number, partialResult: JsonObject): void {
-    const planned = this.#planned[position] as PlannedAttachment;
-    const { attachment } = this.#attachments[position] as DetachableAttachment;
-    this.#attachments[position] = this.#detachable(planned, attachment, partialResult);
   }
 
   /** Notes that the routes of earlier attachments are others now; nothing is written. */

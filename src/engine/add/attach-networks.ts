@@ -57,15 +57,12 @@ export async function attachNetworks(
     record.note(position, { state: "attempted" });
     const delegates = requiringAll(ctx, attachments, planned);
     let partialResult: JsonObject | undefined;
-    const notePartial = (): void => {
-      if (partialResult !== undefined) record.notePartial(position, partialResult);
-    };
     const onResult = (raw: JsonObject): void => {
       checkSizeWithResults(recordBytes, [...attached, { planned, raw, ignoredRequests: [] }]);
       partialResult = raw;
     };
     const { run, progress } = observed(delegates, (started) => {
-      notePartial();
+      record.note(position, {}, partialResult);
       if (started === 1 ? position > 0 : needResult(planned.list.plugins.slice(0, started))) {
         recorded = recorded.then(() => ctx.trace.phase("record", () => record.updateAhead()));
         recorded.catch(() => undefined);
@@ -84,8 +81,7 @@ export async function attachNetworks(
     } catch (error) {
       const { isAttempted, failedAdd } = progress;
       const state = isAttempted ? ("attempted" as const) : ("planned" as const);
-      notePartial();
-      record.note(position, omitUndefined({ state, failedAdd }));
+      record.note(position, omitUndefined({ state, failedAdd }), partialResult);
       // The rollback writes the same file.
       await recorded.catch(() => undefined);
       if (!isAttempted) await refuseMissingPlugins(ctx, attachments, planned);
