@@ -436,6 +436,51 @@ test("backs off when an agent removes its file repeatedly", async () => {
   expect(conf.notReadyReason()).toContain("cilium_bak");
 });
 
+test("restores an empty or torn file soon each time, also while it backs off from an agent", async () => {
+  const node = await calicoNode();
+  const restore = { initialMs: 10, maxMs: 60_000, factor: 10_000, jitter: 0 };
+  const conf = await node.start({}, { restore });
+  const own = join(node.conf, plexusConfName);
+  const good = await readFile(own, "utf8");
+  await unlink(own);
+  await eventually(() => expect(conf.states).toEqual(["active", "missing", "active"]));
+  for (const text of ["", good.slice(0, 40), "{}", '{"name":"x","plugins":[]}', ""]) {
+    await writeFile(own, text);
+    await eventually(async () => expect(await readFile(own, "utf8")).toBe(good));
+  }
+  await renameByCilium(own);
+  await eventually(() => expect(conf.status().state).toBe("foreign-rename"));
+  await writeFile(own, "");
+  await eventually(async () => expect(await readFile(own, "utf8")).toBe(good));
+});
+
+test("bounds how often it restores a file that is emptied all the time", async () => {
+  const node = await calicoNode();
+  const own = join(node.conf, plexusConfName);
+  const conf = await node.start({}, { repair: { initialMs: 100, maxMs: 200, jitter: 0 } });
+  const until = performance.now() + 700;
+  while (performance.now() < until) {
+    await writeFile(own, "");
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  const restores = conf.states.filter((state) => state === "active").length - 1;
+  expect(restores).toBeGreaterThan(0);
+  expect(restores).toBeLessThan(6);
+});
+
+test("leaves an agent that empties the file the time to write it", async () => {
+  const node = await calicoNode();
+  const conf = await node.start({}, { repair: { initialMs: 60_000, maxMs: 60_000, jitter: 0 } });
+  const own = join(node.conf, plexusConfName);
+  const list = JSON.parse(await readFile(own, "utf8"));
+  list.plugins.push({ type: "portmap", name: "agent" });
+  await writeFile(own, "");
+  await eventually(() => expect(conf.status().state).toBe("missing"));
+  await writeFile(own, JSON.stringify(list));
+  await eventually(() => expect(conf.status()).toMatchObject({ state: "active" }));
+  expect(conf.status().chained).toEqual(["portmap"]);
+});
+
 test("reports that another file shadows its file", async () => {
   const node = await calicoNode();
   const conf = await node.start();

@@ -17,7 +17,8 @@ const defaultTimings: NodeConfTimings = {
   waitingPollMs: 1000,
   debounceMs: 100,
   goneMs: 60_000,
-  restore: { initialMs: 100, maxMs: 300_000, factor: 4, jitter: 0.2 },
+  restore: { initialMs: 100, maxMs: 30_000, factor: 4, jitter: 0.2 },
+  repair: { initialMs: 500, maxMs: 2000, jitter: 0 },
   calmMs: 600_000,
 };
 

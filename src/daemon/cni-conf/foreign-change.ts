@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import type { CniConfDir } from "./conf-dir.ts";
-import type { OwnConf } from "./plexus-conf.ts";
+import { type OwnConf, pluginsOf } from "./plexus-conf.ts";
 import type { NodeConfStatus } from "./status.ts";
 
 /** What another process did to Plexus's file, as a state and its reason. */
@@ -27,26 +27,65 @@ export function findForeignChange(
     : { state: "foreign-rename", reason: `${plexusConfName} was renamed to ${to} by someone else` };
 }
 
-/** Times of a {@link RestoreBackoff}. */
+/**
+ * Whether no container runtime can use Plexus's file: it is empty or torn. No agent wants that, so
+ * plexusd restores it soon each time.
+ */
+function isUnusable({ text }: CniConfDir): boolean {
+  return text !== undefined && pluginsOf(text).length === 0;
+}
+
+/** Times of {@link RestoreBackoffs}. */
 export interface RestoreTimings {
+  /** Of a file that another agent removed, renamed or changed. */
   readonly restore: BackoffOptions;
-  /** After this time without a foreign change, the backoff restarts. */
+  /** Of an unusable file: the first delay is for an agent that empties the file before it writes. */
+  readonly repair: BackoffOptions;
+  /** After this time without a foreign change, a backoff restarts. */
   readonly calmMs: number;
 }
 
 /** Backs off restores: Cilium's exclusive mode, for example, removes other files at each start. */
-export class RestoreBackoff {
+export class RestoreBackoffs {
+  readonly #restore: RestoreBackoff;
+  readonly #repair: RestoreBackoff;
+  /** That of the change that was seen last. */
+  #current: RestoreBackoff;
+
+  constructor({ restore, repair, calmMs }: RestoreTimings) {
+    this.#restore = new RestoreBackoff(restore, calmMs);
+    this.#repair = new RestoreBackoff(repair, calmMs);
+    this.#current = this.#restore;
+  }
+
+  /** How long the restore still has to wait; 0 when it is due. */
+  waitMs(changed: CniConfDir): number {
+    this.#current = isUnusable(changed) ? this.#repair : this.#restore;
+    return this.#current.waitMs();
+  }
+
+  restored(): void {
+    this.#current.restored();
+    this.notNeeded();
+  }
+
+  notNeeded(): void {
+    this.#restore.notNeeded();
+    this.#repair.notNeeded();
+  }
+}
+
+class RestoreBackoff {
   readonly #backoff: Backoff;
   readonly #calmMs: number;
   #restoreAt: number | undefined;
   #lastRestored = Number.NEGATIVE_INFINITY;
 
-  constructor(timings: RestoreTimings) {
-    this.#backoff = new Backoff(timings.restore);
-    this.#calmMs = timings.calmMs;
+  constructor(options: BackoffOptions, calmMs: number) {
+    this.#backoff = new Backoff(options);
+    this.#calmMs = calmMs;
   }
 
-  /** How long the restore still has to wait; 0 when it is due. */
   waitMs(): number {
     const now = performance.now();
     if (now - this.#lastRestored > this.#calmMs) this.#backoff.reset();
@@ -55,7 +94,6 @@ export class RestoreBackoff {
   }
 
   restored(): void {
-    this.notNeeded();
     this.#lastRestored = performance.now();
   }
 

@@ -20,7 +20,7 @@ import {
 import {
   type ForeignChange,
   findForeignChange,
-  RestoreBackoff,
+  RestoreBackoffs,
   type RestoreTimings,
 } from "./foreign-change.ts";
 import { adoptedOf, type OwnConf, plexusConf, textOf, withAdopted } from "./plexus-conf.ts";
@@ -76,7 +76,7 @@ export class NodeConfReconciler {
   readonly #options: ReconcilerOptions;
   readonly #previous: PreviousPrimary;
   readonly #chooser: PrimaryChooser;
-  readonly #restoreBackoff: RestoreBackoff;
+  readonly #backoffs: RestoreBackoffs;
   /** What plexusd owns of its file as written or to be restored; undefined when never written. */
   #own: OwnConf | undefined;
   /** What it tried to write last: a write that failed may have replaced the file nevertheless. */
@@ -99,7 +99,7 @@ export class NodeConfReconciler {
     this.#previous = new PreviousPrimary(options.stateDir);
     const { files, timings } = options;
     this.#chooser = new PrimaryChooser(files, timings.goneMs);
-    this.#restoreBackoff = new RestoreBackoff(timings);
+    this.#backoffs = new RestoreBackoffs(timings);
   }
 
   /** Reads the state of a previous process; once, before the first round. */
@@ -192,10 +192,10 @@ export class NodeConfReconciler {
     const lost = this.#previous.file === undefined ? undefined : wanted;
     const undo = findForeignChange(dir, this.#own ?? lost);
     if (undo === undefined) {
-      this.#restoreBackoff.notNeeded();
+      this.#backoffs.notNeeded();
     } else {
       this.#own = wanted;
-      const atMostMs = this.#restoreBackoff.waitMs();
+      const atMostMs = this.#backoffs.waitMs(dir);
       if (atMostMs > 0) return { status: { ...undo, ...primaryFileOf(choice) }, atMostMs };
     }
     const own = { own: wanted, chained: this.#chained };
@@ -231,7 +231,7 @@ export class NodeConfReconciler {
     if (undo === undefined) {
       logger.info({ path }, "node configuration written");
     } else {
-      this.#restoreBackoff.restored();
+      this.#backoffs.restored();
       logger.warn({ path, ...undo }, "node configuration restored");
     }
   }

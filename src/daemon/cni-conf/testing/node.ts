@@ -20,6 +20,7 @@ export const quick: Partial<NodeConfTimings> = {
   debounceMs: 5,
   goneMs: 150,
   restore: { initialMs: 10, maxMs: 40, factor: 4, jitter: 0 },
+  repair: { initialMs: 10, maxMs: 40, jitter: 0 },
 };
 
 /**
