@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { mkdir, rm } from "node:fs/promises";
-import { connect, createServer } from "node:net";
+import { createServer } from "node:net";
 import { join } from "node:path";
+import { isListening } from "#lib/net/is-listening.ts";
 
 /**
  * Locks a state directory for this process: a second driver would detach the first one's containers
@@ -18,18 +19,4 @@ export async function lockStateDirectory(dir: string): Promise<AsyncDisposable> 
   const server = createServer((connection) => connection.destroy()).listen(path);
   await once(server, "listening");
   return server;
-}
-
-async function isListening(path: string): Promise<boolean> {
-  const connection = connect(path);
-  try {
-    await once(connection, "connect");
-    return true;
-  } catch (error) {
-    const { code = "" } = error as NodeJS.ErrnoException;
-    if (["ENOENT", "ECONNREFUSED", "ENOTSOCK"].includes(code)) return false;
-    throw error;
-  } finally {
-    connection.destroy();
-  }
 }

@@ -142,6 +142,21 @@ test("a shim that disconnects during its call is logged, and the next call is se
   expect(codeOf(await served())).toBe(4);
 });
 
+test("a server whose socket another one has taken looks for its end, which that does not log", async () => {
+  const first = await listening();
+  const second = await listening();
+  await first.ensureReachable();
+  expect(first.notReadyReason()).toBe(`another process listens on ${path}`);
+  await eventually(() =>
+    expect(lab.logger.at("debug")).toContain("a client disconnected without a call"),
+  );
+  expect(lab.logger.at("warn")).toEqual(["no client reaches the call socket"]);
+  await second.drain();
+  await first.ensureReachable();
+  expect(first.notReadyReason()).toBeUndefined();
+  expect(codeOf(await served())).toBe(4);
+});
+
 test.each([
   ["garbage", Buffer.alloc(64, 255)],
   ["a frame that is not a request", encodeFrame(FrameType.Done, ["0", "", ""])],

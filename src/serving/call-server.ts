@@ -110,7 +110,7 @@ export class CallServer {
       idle?.onIdle();
       return;
     }
-    const call = this.#serve(new ShimSession(socket)).finally(() => {
+    const call = this.#serve(socket).finally(() => {
       this.#calls.delete(call);
       socket.destroySoon();
       this.#endIfIdle();
@@ -128,8 +128,9 @@ export class CallServer {
     }, idle.afterMs);
   }
 
-  async #serve(session: ShimSession): Promise<void> {
+  async #serve(socket: Socket): Promise<void> {
     const { engine, logger } = this.#options;
+    const session = new ShimSession(socket);
     const stopping = this.#stopping.signal;
     try {
       const call = readCall(await session.request(requestTimeoutMs));
@@ -146,7 +147,10 @@ export class CallServer {
       const { answer, afterAnswer } = await engine.handle(call, session);
       await session.done(answer).finally(afterAnswer);
     } catch (error) {
-      if (error instanceof HostGoneError)
+      // Another plexusd, which looks whether this one has ended, sends nothing.
+      if (error instanceof HostGoneError && socket.bytesRead === 0)
+        logger.debug({ reason: error.message }, "a client disconnected without a call");
+      else if (error instanceof HostGoneError)
         logger.warn({ reason: error.message }, "the shim disconnected before its call was served");
       else if (error instanceof ProtocolVersionError)
         logger.warn({ reason: error.message }, "rejected a shim of another release");

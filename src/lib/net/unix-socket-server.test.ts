@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
-import { connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -25,7 +25,12 @@ async function listening(name = "one", maxConnections = 10): Promise<UnixSocketS
   const server = await UnixSocketServer.listen({
     path,
     name: "test socket",
-    createServer: () => createServer((socket) => void socket.resume().write(name)),
+    createServer: () =>
+      createServer((socket) => {
+        // One that only looks whether somebody listens does not read.
+        socket.on("error", () => undefined);
+        socket.resume().write(name);
+      }),
     maxConnections,
     logger: { warn: log, error: log },
   });
@@ -47,11 +52,12 @@ async function answer(): Promise<string> {
   return text(socket);
 }
 
-async function unixSocket(name: string): Promise<void> {
+async function unixSocket(name: string): Promise<Server> {
   await mkdir(dir, { recursive: true });
   const server = createServer().listen(join(dir, name));
   await once(server, "listening");
   onTestFinished(() => void server.close());
+  return server;
 }
 
 const modeOf = async (file: string): Promise<string> =>
@@ -106,6 +112,21 @@ test("a successor takes over, and closing the predecessor keeps the successor's 
   expect(await readdir(dir)).toEqual(["test.sock"]);
 });
 
+test("a predecessor that lives takes over again when its successor has ended", async () => {
+  const first = await listening("first");
+  const successor = await unixSocket("successor.sock");
+  await rename(join(dir, "successor.sock"), path);
+  await first.ensureReachable();
+  await first.ensureReachable();
+  expect(warnings).toEqual(["no client reaches the test socket"]);
+  successor.close();
+  await expect(connected()).rejects.toThrow("ECONNREFUSED");
+  await first.ensureReachable();
+  expect(first.notReadyReason()).toBeUndefined();
+  expect(await answer()).toBe("first");
+  expect(warnings).toEqual(["no client reaches the test socket", "recreated the test socket"]);
+});
+
 test.each(["the file", "its directory"])(
   "ensureReachable() recreates the socket when %s was removed, and keeps open connections",
   async (what) => {
@@ -116,7 +137,7 @@ test.each(["the file", "its directory"])(
     expect(server.notReadyReason()).toBeUndefined();
     expect(await answer()).toBe("one");
     expect(await modeOf(path)).toBe("600");
-    expect(warnings).toEqual(["the test socket was removed by another process; recreated it"]);
+    expect(warnings).toEqual(["recreated the test socket"]);
     open.end();
     expect(await text(open)).toBe("one");
   },

@@ -4,6 +4,7 @@ import { basename, dirname, join } from "node:path";
 import { elapsedMs } from "#lib/elapsed.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { isTemporarySocketName, temporarySocketPath } from "#lib/files/state-files.ts";
+import { isListening } from "./is-listening.ts";
 
 /** A temporary name exists between bind and rename only; an older one is a killed process's. */
 const abandonedAfterMs = 60_000;
@@ -29,7 +30,7 @@ interface CloseOptions {
   readonly dropConnections?: boolean;
 }
 
-/** Serves a Unix socket for root only, and recreates its file when somebody removes it. */
+/** Serves a Unix socket for root only, and recreates its file when no process listens there any more. */
 export class UnixSocketServer {
   readonly #options: UnixSocketOptions;
   /** The last one accepts connections; the sockets of those before it were removed. */
@@ -67,20 +68,32 @@ export class UnixSocketServer {
   }
 
   /**
-   * Recreates the socket if its file was removed; otherwise no client could ever connect again.
-   * Leaves a successor's socket and an inherited one alone. @throws Error as node:fs and node:net do
+   * Recreates the socket if its file was removed, or is of a process that has ended since: otherwise
+   * no client could ever connect again. Leaves a successor's socket and an inherited one alone.
+   * @throws Error as node:fs and node:net do
    */
   async ensureReachable(): Promise<void> {
     if (this.#isClosed || this.#options.inherited !== undefined) return;
     const { path, name, logger } = this.#options;
     const found = await ifPresent(lstat(path));
-    if (found === undefined) {
-      this.#problem = `the ${name} ${path} was removed`;
-      await this.#bind();
-      logger.warn({ socket: path }, `the ${name} was removed by another process; recreated it`);
+    if (found !== undefined && this.#isOurs(found)) {
+      this.#problem = undefined;
+      return;
     }
-    const isOurs = found === undefined || this.#isOurs(found);
-    this.#problem = isOurs ? undefined : `another process listens on ${path}`;
+    const before = this.#problem;
+    this.#problem =
+      found === undefined
+        ? `the ${name} ${path} was removed`
+        : `another process has replaced the ${name} ${path}`;
+    if (found !== undefined && (await isListening(path))) {
+      this.#problem = `another process listens on ${path}`;
+      const fields = { socket: path, reason: this.#problem };
+      if (before !== this.#problem) logger.warn(fields, `no client reaches the ${name}`);
+      return;
+    }
+    await this.#bind();
+    logger.warn({ socket: path, reason: this.#problem }, `recreated the ${name}`);
+    this.#problem = undefined;
   }
 
   /** Accepts no more connections; resolves when the open ones have ended. */
