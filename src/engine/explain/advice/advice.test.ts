@@ -41,6 +41,8 @@ const notAttached = `Could not attach the pod: no lease. ${step}.`;
 const all = "All networks are attached: eth0=cbr0, net1=default/a.";
 const notYet =
   "The container runtime has not asked Plexus to attach the pod yet: see the pod's events (kubectl describe pod) for what it waits for.";
+const noNewOne =
+  "and the container runtime has not asked Plexus to attach a new one yet: see the pod's events (kubectl describe pod) for what it waits for.";
 
 const invalid: ExplainedProblem = { reason: "InvalidAnnotation", message: "no JSON" };
 const invalidText =
@@ -77,10 +79,26 @@ test.each<[title: string, Facts, sentence: string]>([
   ],
   ["whose former sandbox stays", { ...attached, calls: [added, delFailed] }, notDetached],
   [
+    "that was attached and detached",
+    { ...unrecorded, pod: pending, calls: [added, deleted] },
+    `The last sandbox of default/web was detached, ${noNewOne}`,
+  ],
+  [
+    "that was detached, of which plexusd saw no ADD",
+    { ...unrecorded, pod: pending, calls: [deleted] },
+    `The last sandbox of default/web was detached, ${noNewOne}`,
+  ],
+  [
+    "that terminates and was detached",
+    { ...unrecorded, pod: terminating, missing: ["default/a"], calls: [added, deleted] },
+    "The pod terminates and was detached, so that it has no networks any more.",
+  ],
+  [
     "that is gone for Plexus, after a failed DEL",
     { ...unrecorded, pod: pending, calls: [added, delFailed] },
-    notYet,
+    `The last sandbox of default/web has no record any more, ${noNewOne}`,
   ],
+  ["of which there was no call", { ...unrecorded, pod: pending }, notYet],
   [
     "that could be neither attached nor detached",
     { ...attached, pod: pending, record: owing, calls: [addFailed, delFailed] },

@@ -1,5 +1,6 @@
 import { CniErrorCode } from "#cni/error.ts";
 import type { Advice } from "#engine/explain/explanation.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { reasonRow } from "#lib/reasons.ts";
 import {
@@ -15,6 +16,7 @@ import {
   at,
   type Facts,
   isAttached,
+  isDetached,
   isRunning,
   lastAdd,
   listOf,
@@ -137,9 +139,13 @@ function addNotEnded({ record, networks }: Facts): Advice | undefined {
 }
 
 /** The runtime detaches a pod as soon as its last container ends, and never starts it again. */
-function ended({ pod: { phase = "" }, record }: Facts): Advice | undefined {
-  if (record !== undefined || !["Succeeded", "Failed"].includes(phase)) return undefined;
-  return fine("PodEnded", `The pod has ended (${phase}), so that it has no networks any more.`);
+function ended({ pod, record, calls }: Facts): Advice | undefined {
+  const { phase = "" } = pod;
+  const hasEnded = ["Succeeded", "Failed"].includes(phase);
+  if (record !== undefined) return undefined;
+  if (!hasEnded && !(pod.isTerminating === true && isDetached(calls))) return undefined;
+  const how = hasEnded ? `has ended (${phase})` : "terminates and was detached";
+  return fine("PodEnded", `The pod ${how}, so that it has no networks any more.`);
 }
 
 const confSteps: Readonly<Record<string, string>> = {
@@ -189,14 +195,9 @@ function unusable(facts: Facts): Advice | undefined {
   return couldNot("Cannot attach", first);
 }
 
-function unattached({ pod, record, networks, missing }: Facts): Advice | undefined {
+function unattached({ pod, record, networks, missing, calls }: Facts): Advice | undefined {
   if (record !== undefined) return undefined;
-  if (pod.phase !== "Running") {
-    return problem(
-      "NotAttachedYet",
-      "The container runtime has not asked Plexus to attach the pod yet: see the pod's events (kubectl describe pod) for what it waits for.",
-    );
-  }
+  if (pod.phase !== "Running") return notAttachedYet(pod, calls);
   const [other] = networks.flatMap(({ attachedBy }) => attachedBy ?? []);
   if (missing.length === 0 && other !== undefined) {
     return fine(
@@ -214,4 +215,16 @@ function unattached({ pod, record, networks, missing }: Facts): Advice | undefin
     "NotAttached",
     `The pod was started before Plexus served this node, without ${missing.join(", ")}: delete it, so that it starts anew with its networks.`,
   );
+}
+
+/** A pod that was created again has the calls of the former one of its name. */
+function notAttachedYet({ namespace, name }: PodName, calls: Facts["calls"]): Advice {
+  const notAsked = "the container runtime has not asked Plexus to attach";
+  const former = isDetached(calls) ? "was detached" : "has no record any more";
+  const what =
+    calls.length === 0
+      ? capitalized(`${notAsked} the pod yet`)
+      : `The last sandbox of ${namespace}/${name} ${former}, and ${notAsked} a new one yet`;
+  const step = "see the pod's events (kubectl describe pod) for what it waits for";
+  return problem("NotAttachedYet", `${what}: ${step}.`);
 }

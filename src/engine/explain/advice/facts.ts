@@ -37,6 +37,12 @@ export function lastAdd(calls: readonly CallRecord[]): CallRecord | undefined {
   return calls.find(({ command }) => command === "ADD");
 }
 
+/** Whether a DEL succeeded, and no ADD was after it. */
+export function isDetached(calls: readonly CallRecord[]): boolean {
+  const last = calls.at(-1);
+  return last?.command === "DEL" && last.message === undefined;
+}
+
 /** By Plexus, or by another meta-plugin before it. */
 export function isAttached({ record, networks }: Facts): boolean {
   return record !== undefined || networks.some(({ attachedBy }) => attachedBy !== undefined);
