@@ -32,17 +32,36 @@ async function put(ageMs: number, ...names: string[]): Promise<void> {
 
 test("sweepStateDirectory() removes temporary files that a crash left, but not recent ones", async () => {
   await put(60 * minuteMs, ".c9@eth0.record.0a1b.tmp", ".default.plan.0a1b.tmp");
-  await put(minuteMs, ".c8@eth0.record.ff.tmp");
+  await put(minuteMs, "c8@eth0.record", ".c8@eth0.record.ff.tmp", ".default.plan.0a1c.tmp");
   await sweepStateDirectory(dir);
-  expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp"]);
+  const recent = [".c8@eth0.record.ff.tmp", ".default.plan.0a1c.tmp", "c8@eth0.record"];
+  expect(await readdir(dir)).toEqual(recent);
+});
+
+test("sweepStateDirectory() removes recent temporary files of a detached sandbox, unless an ADD runs", async () => {
+  const recorded = [".c1@eth0.record.0a1b.tmp", "c1@eth0.record"];
+  await put(0, ...recorded, ".c2@eth0.record.0a1b.tmp", "c2@eth0.detached");
+  await put(0, ".c3@eth0.record.0a1b.tmp", "c3.lock", ".c4@eth0.record.0a1b.tmp");
+  await put(20 * minuteMs, "c4.lock");
+  const holder = spawn("flock", [join(dir, "c4.lock"), "-c", "echo locked; read _"]);
+  try {
+    await once(holder.stdout, "data");
+    await sweepStateDirectory(dir);
+    const left = (await readdir(dir)).filter((name) => name.endsWith(".tmp"));
+    expect(left).toEqual(["c1", "c3", "c4"].map((id) => `.${id}@eth0.record.0a1b.tmp`));
+  } finally {
+    holder.stdin.end();
+    await once(holder, "exit");
+  }
 });
 
 test("sweepStateDirectory() removes files dated hours ahead, as after the clock was set back", async () => {
   const hours = -8 * 60 * minuteMs;
   await put(hours, ".c9@eth0.record.0a1b.tmp", "c1@eth0.detached", "c7.lock");
-  await put(0, ".c8@eth0.record.ff.tmp", "c2@eth0.detached");
+  await put(0, ".c8@eth0.record.ff.tmp", "c8@eth0.record", "c2@eth0.detached");
   await sweepStateDirectory(dir);
-  expect(await readdir(dir)).toEqual([".c8@eth0.record.ff.tmp", "c2@eth0.detached"]);
+  const recent = [".c8@eth0.record.ff.tmp", "c2@eth0.detached", "c8@eth0.record"];
+  expect(await readdir(dir)).toEqual(recent);
 });
 
 test("sweepStateDirectory() keeps records, the default plan, damaged and foreign files of any age", async () => {

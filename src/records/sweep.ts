@@ -1,11 +1,12 @@
 import { lstat, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { elapsedMs } from "#lib/elapsed.ts";
-import { parseStateFileName, type StateFile } from "#lib/files/state-files.ts";
+import { parseStateFileName, recordFileName, type StateFile } from "#lib/files/state-files.ts";
 import { lockedInodes } from "./locked-inodes.ts";
-import { makeEmpty } from "./state-file.ts";
+import { isSandboxInUse, isSandboxLocked } from "./sandbox-in-use.ts";
+import { isPresent, makeEmpty } from "./state-file.ts";
 
-/** The age from which a temporary file, a lock or a mark is abandoned. */
+/** The age from which a temporary file beside a record, a lock or a mark is abandoned. */
 const abandonedAfterMs = 600_000;
 /** How long the shim can answer a repeated DEL without an engine. */
 const tombstoneLifetimeMs = 6 * 3_600_000;
@@ -35,7 +36,7 @@ export async function sweepStateDirectory(dir: string, tombstonesMax = 4096): Pr
     .filter(({ isEmpty }) => isEmpty)
     .toSorted((a, b) => a.ageMs - b.ageMs);
   const removable = [
-    ...files.filter(({ file, ageMs }) => file.kind === "temporary" && ageMs > abandonedAfterMs),
+    ...(await abandonedTemporaryFiles(dir, files)),
     ...newestFirst.filter(({ ageMs }, i) => ageMs > tombstoneLifetimeMs || i >= tombstonesMax),
     ...abandoned(files, "engine-only"),
     ...(await abandonedLocks(files)),
@@ -53,6 +54,29 @@ async function found(dir: string, name: string): Promise<FoundFile | undefined> 
   if (file === undefined || status === undefined) return undefined;
   const { mtimeMs, ino, size } = status;
   return { path, file, ageMs: elapsedMs(mtimeMs), inode: ino, isEmpty: size === 0 };
+}
+
+async function abandonedTemporaryFiles(
+  dir: string,
+  files: readonly FoundFile[],
+): Promise<FoundFile[]> {
+  const removable: FoundFile[] = [];
+  for (const found of files) {
+    const { file, ageMs } = found;
+    if (file.kind !== "temporary") continue;
+    if (ageMs > abandonedAfterMs || (await isOfNoSandbox(dir, file))) removable.push(found);
+  }
+  return removable;
+}
+
+/** Whether the sandbox is detached, and no ADD may be about to write its record. */
+async function isOfNoSandbox(
+  dir: string,
+  { of }: StateFile & { readonly kind: "temporary" },
+): Promise<boolean> {
+  if (of === undefined || isPresent(join(dir, recordFileName(of)))) return false;
+  const isInUse = await isSandboxInUse(dir, of.containerId);
+  return !isInUse && !(await isSandboxLocked(dir, of.containerId));
 }
 
 /** Old files of a kind whose sandbox has no record. */

@@ -25,7 +25,7 @@ test.each(keys)("parseStateFileName() reads back the names of $containerId@$ifNa
   for (const [kind, name] of Object.entries(kinds)) {
     expect(parseStateFileName(name)).toEqual({ kind, ...key });
     expect(parseStateFileName(damagedFileName(name))).toEqual({ kind: "damaged", ...key });
-    expect(parseStateFileName(temporaryName(name))).toEqual({ kind: "temporary" });
+    expect(parseStateFileName(temporaryName(name))).toEqual({ kind: "temporary", of: key });
   }
   expect(parseStateFileName(engineOnlyFileName(key))).toEqual({ kind: "engine-only", ...key });
 });

@@ -23,8 +23,8 @@ export type StateFile =
   | ({ readonly kind: "engine-only" } & RecordKey)
   /** An unusable record, set aside for people to look at. */
   | ({ readonly kind: "damaged" } & RecordKey)
-  /** A file that a process writes before it renames it. */
-  | { readonly kind: "temporary" }
+  /** A file that a process writes before it renames it, perhaps to the record of a sandbox. */
+  | { readonly kind: "temporary"; readonly of?: RecordKey }
   | { readonly kind: "sandbox-lock"; readonly containerId: string }
   /** The file name of the primary CNI's configuration. */
   | { readonly kind: "primary-conf" }
@@ -72,10 +72,9 @@ export function damagedFileName(name: string): string {
 export function parseStateFileName(name: string): StateFile | undefined {
   if (name === primaryConfName) return { kind: "primary-conf" };
   if (name === defaultPlanName) return { kind: "default-plan" };
-  if (isTemporary(name)) return { kind: "temporary" };
   const locked = sandboxLock.exec(name)?.[1];
   return locked === undefined
-    ? parseInterfaceFile(name)
+    ? (parseTemporary(name) ?? parseInterfaceFile(name))
     : { kind: "sandbox-lock", containerId: locked };
 }
 
@@ -106,11 +105,13 @@ export function isTemporarySocketName(name: string, socketName: string): boolean
   );
 }
 
-function isTemporary(name: string): boolean {
+function parseTemporary(name: string): StateFile | undefined {
   const target = targetOfTemporaryName(name);
-  if (target === undefined) return false;
-  if (target === primaryConfName || target === defaultPlanName) return true;
-  return ["record", "tombstone"].includes(parseInterfaceFile(target)?.kind ?? "");
+  if (target === undefined) return undefined;
+  if (target === primaryConfName || target === defaultPlanName) return { kind: "temporary" };
+  const file = parseInterfaceFile(target);
+  if (file?.kind !== "record" && file?.kind !== "tombstone") return undefined;
+  return { kind: "temporary", of: { containerId: file.containerId, ifName: file.ifName } };
 }
 
 function parseInterfaceFile(name: string): StateFile | undefined {
