@@ -199,6 +199,7 @@ static enum session_end converse(struct call *call, int fd)
 	}
 	if (end == SESSION_MISUNDERSTOOD)
 		call->trouble = "plexusd sent a frame that this shim does not know; install both from one release";
+	call->unmet = NULL; /* what it required is for its own orders */
 	buf_free(&in);
 	close(fd);
 	return end;

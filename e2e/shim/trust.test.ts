@@ -327,6 +327,20 @@ eachBuild("a search for plugins", (bench) => {
 });
 
 eachBuild("required plugins", (bench) => {
+  test("do not count for the next engine if theirs ends before its order", async () => {
+    bench().plugin("a", "echo ran");
+    let calls = 0;
+    await bench().engine(async (engine) => {
+      if (++calls === 1) {
+        engine.send(FrameType.require, [bench().bin, "none"]);
+        await engine.find(bench().bin, "a");
+        engine.socket.destroy();
+      } else engine.done(0, (await engine.exec({ type: "a", path: bench().bin })).stdout);
+    });
+    const answer = await bench().run({ env: { PLEXUS_WAIT_MS: "10000" } });
+    expect(answer).toMatchObject({ code: 0, stdout: "ran\n" });
+  });
+
   test("let the next order run nothing if one of them is missing or refused, and end with its outcome", async () => {
     const dir = directory(bench());
     bench().plugin("a", "echo a ran");
