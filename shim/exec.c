@@ -253,6 +253,22 @@ static int make_pipes(struct delegate *d, int far[PIPES], const sigset_t *watche
 	return d->fds[SIGNALS].fd < 0 ? -1 : 0;
 }
 
+/* Why an executable that was found cannot be executed. ENOENT and EACCES may be about what executes it. */
+static const char *exec_text(const char *path, int error)
+{
+	switch (error) {
+	case ENOENT:
+		return access(path, F_OK) ? errno_text(error) : "the interpreter of its #! line, or its ELF loader, does not exist";
+	case ENOEXEC:
+		return "it is built for another architecture, or is a script without a #! line";
+	case EACCES:
+		return "it or its interpreter is not executable, its file system is mounted noexec, or SELinux or AppArmor "
+		       "forbids it";
+	default:
+		return errno_text(error);
+	}
+}
+
 static void run(struct call *call, const char *path, const struct frame *f, struct delegate *d)
 {
 	struct exec_result *r = d->result;
@@ -277,10 +293,12 @@ static void run(struct call *call, const char *path, const struct frame *f, stru
 	for (int i = 0; i <= SIGNALS; i++)
 		shut(&d->fds[i]);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (call->exec_errno)
-		buf_print(set_outcome(r, "failed", call->exec_errno), "cannot %s %s: %s",
-			  call->is_unnoted ? "note the plugin's process in" : "execute",
-			  call->is_unnoted ? call->lock_file : path, errno_text(call->exec_errno));
+	if (call->exec_errno && call->is_unnoted)
+		buf_print(set_outcome(r, "failed", call->exec_errno), "cannot note the plugin's process in %s: %s",
+			  call->lock_file, errno_text(call->exec_errno));
+	else if (call->exec_errno)
+		buf_print(set_outcome(r, "failed", call->exec_errno), "cannot execute %s: %s", path,
+			  exec_text(path, call->exec_errno));
 	else if (!r->outcome && WIFSIGNALED(status))
 		buf_print(set_outcome(r, "signaled", WTERMSIG(status)), "killed by signal %d", WTERMSIG(status));
 	else if (!r->outcome)

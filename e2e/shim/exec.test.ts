@@ -273,6 +273,19 @@ eachBuild("an order", (bench) => {
   });
 });
 
+const noInterpreter = "the interpreter of its #! line, or its ELF loader, does not exist";
+const noProgram = "it is built for another architecture, or is a script without a #! line";
+const notAllowed =
+  "it or its interpreter is not executable, its file system is mounted noexec, or SELinux or AppArmor forbids it";
+
+/** A dynamic executable whose loader has a path of the same length that does not exist. */
+function withoutLoader(): Buffer {
+  const program = readFileSync("/bin/true");
+  const at = program.indexOf("/lib");
+  program.write("/non", at);
+  return program;
+}
+
 eachBuild("a plugin that cannot be executed", (bench) => {
   test("fails with an errno if there may be no further process", async () => {
     const path = bench().plugin("p", "echo ran");
@@ -284,15 +297,17 @@ eachBuild("a plugin that cannot be executed", (bench) => {
   });
 
   test.each([
-    ["is not executable", "#!/bin/sh\n", 0o644, 13, "Permission denied"],
-    ["is not a program", "just text", 0o755, 8, "Exec format error"],
-    ["lacks its interpreter", "#!/no/such/shell\n", 0o755, 2, "it does not exist"],
+    ["is not executable", "#!/bin/sh\n", 0o644, 13, notAllowed],
+    ["has an interpreter that is not executable", "#!/etc/passwd\n", 0o755, 13, notAllowed],
+    ["is not a program", "just text", 0o755, 8, noProgram],
+    ["lacks its interpreter", "#!/no/such/shell\n", 0o755, 2, noInterpreter],
+    ["lacks its ELF loader", withoutLoader(), 0o755, 2, noInterpreter],
   ])("fails with an errno if it %s", async (...[, content, mode, errno, text]) => {
     const path = join(bench().bin, "p");
     writeFileSync(path, content, { mode });
+    const message = `cannot execute ${path}: ${text}`;
     const result = await bench().order({ type: "p" });
-    expect(result).toMatchObject({ outcome: "failed", code: errno });
-    expect(result.message).toMatch(`cannot execute ${path}: ${text}`);
+    expect(result).toMatchObject({ outcome: "failed", code: errno, message });
   });
 
   test.each([

@@ -108,6 +108,8 @@ const table = {
     PluginMissing: "install the plugin on this node, or correct its type in the definition",
     PluginRefused:
       "make the plugin a file that only root can write, in the container runtime's plugin directory or one of /etc/plexus/plugin-dirs",
+    PluginNotExecutable:
+      "correct what the message names: install the interpreter or loader on this node, or a static build of the plugin for its architecture, or allow its execution",
     PluginTimeout:
       "check what the plugin waits for (its daemon, a DHCP server, a lock); delegateTimeoutMs limits its time",
     PluginCrashed: "check the kernel's log for a crash of the plugin or a lack of memory",

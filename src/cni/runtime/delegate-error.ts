@@ -6,7 +6,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { joinLines, oneLine } from "#lib/one-line.ts";
 import { Problems } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
-import type { Reason } from "#lib/reasons.ts";
+import { type Reason, reasonRow } from "#lib/reasons.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
 
 interface DelegateErrorOptions extends CniErrorOptions {
@@ -84,6 +84,7 @@ function delegateError(
 const notExecuted: ReadonlySet<Reason | undefined> = new Set([
   "PluginMissing",
   "PluginRefused",
+  "PluginNotExecutable",
   "StateUnwritable",
   "IoFailure",
 ]);
@@ -102,9 +103,9 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   if (outcome.outcome === "exited" && outcome.stdout.trim() !== "") {
     return decodeErrorOutput(outcome.stdout);
   }
-  const ofDisk = outcome.outcome === "failed" ? diskErrors.get(outcome.code) : undefined;
-  const reason = ofDisk ?? endings[outcome.outcome];
-  const code = ofDisk === undefined ? CniErrorCode.Internal : CniErrorCode.IoFailure;
+  const ofErrno = outcome.outcome === "failed" ? errnoReasons.get(outcome.code) : undefined;
+  const reason = ofErrno ?? endings[outcome.outcome];
+  const code = ofErrno === undefined ? CniErrorCode.Internal : reasonRow(ofErrno).code;
   const ending = describeEnding(outcome, call);
   if (notExecuted.has(reason)) return omitUndefined({ code, reason, message: ending });
   const stderr = oneLine(outcome.stderr);
@@ -122,10 +123,15 @@ const endings: Readonly<Partial<Record<DelegateOutcome["outcome"], Reason>>> = {
 };
 
 /**
- * The errors of a disk on which the shim cannot note a plugin's process, or from which it cannot be
- * executed, by errno: a full one, a quota, one that is read-only, and one that fails.
+ * By errno: a plugin without its interpreter or ELF loader, of another architecture, that may not be
+ * executed, or whose loader is none. Then a disk on which the shim cannot note the plugin's process:
+ * a full one, a quota, one that is read-only, and one that fails.
  */
-const diskErrors: ReadonlyMap<number, Reason> = new Map([
+const errnoReasons: ReadonlyMap<number, Reason> = new Map([
+  [2, "PluginNotExecutable"],
+  [8, "PluginNotExecutable"],
+  [13, "PluginNotExecutable"],
+  [80, "PluginNotExecutable"],
   [28, "StateUnwritable"],
   [122, "StateUnwritable"],
   [30, "StateUnwritable"],

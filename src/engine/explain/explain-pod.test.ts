@@ -208,6 +208,13 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     adding({ ...ended("signaled"), code: 11 }),
     "killed by signal 11",
   ],
+  [
+    "a plugin whose interpreter is missing",
+    "PluginNotExecutable",
+    adding({ ...ended("failed", "cannot execute /bin/net: the interpreter"), code: 2 }),
+    "Could not attach default/net-a (net1): cannot execute /bin/net: the interpreter. Correct",
+    "or a static build of the plugin",
+  ],
   ["a plugin that prints nothing", "PluginOutput", adding(exited(0, "")), "plugin's maintainers"],
   [
     "a Plexus configuration that the runtime does not select",

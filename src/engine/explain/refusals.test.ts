@@ -25,6 +25,7 @@ type CallReason =
   | "NotFirstPlugin"
   | "PluginCrashed"
   | "PluginNotAvailable"
+  | "PluginNotExecutable"
   | "PluginOutput"
   | "PluginTimeout"
   | "PodReplaced"
