@@ -8,6 +8,7 @@ import {
   readlinkSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -540,6 +541,22 @@ eachBuild("a process that a delegate leaves running", (bench) => {
     expect(isRunning(pid)).toBe(true);
     expect(existsSync(join(bench().state, "c1.lock"))).toBe(true);
     process.kill(pid);
+  });
+
+  test("keeps the lock file after a DEL; the sweep removes an old one when the process has ended", async () => {
+    const { state } = bench();
+    const pid = await leave("exec setsid sleep 60");
+    await bench().engine((engine) => engine.done());
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STRAGGLER_MS: "300" };
+    expect(await bench().run({ env })).toMatchObject({ code: 0 });
+    const store = await FileRecordStore.open(state);
+    utimesSync(join(state, "c1.lock"), 0, 0);
+    await store.sweep();
+    expect([isRunning(pid), readdirSync(state)]).toEqual([true, ["c1.lock"]]);
+    process.kill(pid);
+    await waitForExit(pid);
+    await store.sweep();
+    expect(readdirSync(state)).toEqual([]);
   });
 
   test("may allocate an address after its shim was killed: the DEL waits and releases the address", async () => {
