@@ -84,8 +84,10 @@ const table = {
       "request the resource in the limits of a container, once per network that needs it, and create the pod again; a deviceID in the annotation must be one that plexusctl devices shows for the pod; add a resource without devices to markerResources in plexusd's configuration",
     UnusableDevice: "correct the pod's resource claims, or the driver that the message names",
     RepeatedNetwork: "use a second definition whose configuration has another name",
-    InterfaceNameTaken:
+    InterfaceNameTaken: [
       "give each network in the annotation a different interface name, none of them eth0 or lo",
+      "give each network in the annotation a different interface name, and one that no other interface in the pod has",
+    ],
     DefaultInterfaceName: "remove the interface name from the default-network annotation",
     OverLimit: "make it smaller: docs/user/configuration.md lists the limits, which are fixed",
     UnreachableGateway:

@@ -80,6 +80,12 @@ test("a swap is an ADD of the new and a DEL of the old network of an interface [
   expect(await ask({ command: "DEL", ifName: "net1", network: "net-a" })).toBeUndefined();
 });
 
+test("an ADD of an element that names the interface of its network answers with the attachment", async () => {
+  const { pod, ask } = await makePod("a@net1");
+  expect(await ask({ ifName: "net1", network: "net-a" })).toMatchObject({ Result: {} });
+  expect(pod.lab.plugins.log()).toEqual([]);
+});
+
 test("an ADD does not answer with the attachment that could not be replaced", async () => {
   const { pod, ask } = await makePod('[{"name":"a","ips":["10.0.0.77/24"]}]');
   const request = { ifName: "net1", network: "net-a" };

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 import { parseCniArgs } from "#cni/args.ts";
 import { parseJson, readJsonObject } from "#cni/document.ts";
@@ -6,6 +5,7 @@ import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
+import { isAsRequested } from "#engine/hotplug/changes.ts";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/reports/outcome.ts";
 import { problemText } from "#engine/hotplug/reports/problem-texts.ts";
 import type { Pod, PodIdentity } from "#engine/ports/cluster.ts";
@@ -15,7 +15,7 @@ import { recordedList } from "#engine/record/recorded-conf.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
-import { selectionElement } from "#npwg/selection/network-selection.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { networksAnnotation, parseNetworkSelections } from "#npwg/selection/selection.ts";
 
 /** Multus's path for controllers, which are made for it [H-10]. Elsewhere a delegate is a plugin. */
@@ -71,7 +71,7 @@ export async function serveController(
     if (all.length > 0) throw notDone(request, settled, "is still attached");
     return undefined;
   }
-  const found = all.find((each) => isAsRequested(each, settled?.pod));
+  const found = all.find((each) => isWanted(each, settled?.pod));
   if (found?.result === undefined) {
     const state = all.length === 0 ? "is not attached" : "is not attached as requested";
     throw notDone(request, settled, state);
@@ -132,17 +132,17 @@ async function findAttachments(
  * if it cannot be replaced.
  * @param pod undefined to ask for any attachment that is to stay
  */
-function isAsRequested({ state, selection }: RecordedAttachment, pod: Pod | undefined): boolean {
-  if (state !== "attached") return false;
-  if (pod === undefined || selection === undefined) return true;
-  return elementsOf(pod).some((element) => isDeepStrictEqual(element, selection));
+function isWanted(attachment: RecordedAttachment, pod: Pod | undefined): boolean {
+  if (attachment.state !== "attached") return false;
+  if (pod === undefined || attachment.selection === undefined) return true;
+  return selectionsOf(pod).some((selection) => isAsRequested(attachment, selection));
 }
 
 /** None for an annotation that cannot be read. */
-function elementsOf({ namespace: podNamespace, annotations }: Pod): JsonObject[] {
+function selectionsOf({ namespace: podNamespace, annotations }: Pod): NetworkSelection[] {
   try {
     const text = annotations[networksAnnotation] ?? "";
-    return parseNetworkSelections(text, { podNamespace }).map(selectionElement);
+    return parseNetworkSelections(text, { podNamespace });
   } catch {
     return [];
   }

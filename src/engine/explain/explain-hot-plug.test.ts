@@ -173,6 +173,15 @@ test.each<[title: string, Scene]>([
     },
   ],
   [
+    "an interface that something else has made",
+    {
+      ...{ start: "a", edit: "a,b@net2", finding: "InterfaceNameTaken" },
+      prepare: ({ kernel }) => kernel.addLink(netns, "net2"),
+      says: /^Could not plug default\/b \(net2\): .*exists in the pod's network namespace\. Give each network in the annotation a different interface name, and one that no other interface in the pod has; plexusd tries again in 37 s\.$/,
+      shows: ["net1 default/a: ", "- default/b: plug failed"],
+    },
+  ],
+  [
     "no agent",
     {
       ...{ start: "a", edit: "a,b", finding: "AgentUnavailable" },

@@ -130,6 +130,11 @@ test.each([
     expected: ["+default/b"],
   },
   {
+    title: "counts them first for elements that name them",
+    annotation: "b,b@net2",
+    expected: ["+default/b"],
+  },
+  {
     title: "counts configured ones once",
     annotation: "a,a",
     configured: ["default/a"],
@@ -154,6 +159,18 @@ test.each([
   { title: "no other network", from: "b,a", to: "", expected: ["-net1"] },
   { title: "none beside one that is requested", from: "a,a", to: "a", expected: ["-net2"] },
   { title: "one of several", from: "a,b,a", to: "b", expected: ["-net3"] },
+  {
+    title: "one whose interface no element names",
+    from: "a,a@x1",
+    to: "b@net1",
+    expected: ["-net1", "+default/b"],
+  },
+  {
+    title: "one on another interface if an element names its own",
+    from: "a@x1",
+    to: "b@x1",
+    expected: ["-x1", "+default/b", "+default/a"],
+  },
   {
     title: "none that is attached anew",
     from: "a@x1,b",

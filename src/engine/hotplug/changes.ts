@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { recordedSelection } from "#engine/plan/recorded-network.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
 
@@ -30,9 +31,8 @@ interface ChangeOptions {
 
 /**
  * Compares the annotation with the record, never with network-status, which users can change.
- * An attachment stays if an element requests exactly what it was made for: texts and orders do not
- * matter, and elements without an interface keep theirs. What is not attached is removed, and added
- * again if it is still requested.
+ * An attachment stays if it is as an element requests; texts and orders do not matter. What is not
+ * attached is removed, and added again if it is still requested.
  *
  * Only attachments whose record has an element can be removed: all others are configured, or of
  * another release. They count for elements with their network, configured ones only if the element
@@ -46,43 +46,98 @@ export function networkChanges(
   const requested = attachments.filter(({ selection }) => selection !== undefined);
   const isIntact = ({ state, ifName }: RecordedAttachment): boolean =>
     state === "attached" && ifName !== refreshed;
-  const intact = new Set(requested.filter(isIntact));
+  const intact = requested.filter(isIntact);
   const unrequested = attachments.filter(({ selection }) => selection === undefined);
-  const others = new Set(unrequested.filter(({ isDefault }) => !isDefault));
-  const stay = new Set<RecordedAttachment>();
-  const added = selections.filter((selection) => {
-    const element = selectionElement(selection);
-    const found =
-      [...intact].find((each) => isDeepStrictEqual(each.selection, element)) ??
-      [...others].find(
-        (each) =>
-          mayBeFor(each, selection) &&
-          (isPlain(selection) || !configured.includes(each.displayName)),
-      );
-    if (found === undefined) return true;
-    intact.delete(found);
-    others.delete(found);
-    stay.add(found);
-    return false;
-  });
-  const names = [...unrequested, ...stay].map(({ displayName }) => displayName);
-  const have = new Set([...names, ...added.map(networkName)]);
-  // Every pod has the configured networks: the last attachment to one stays without its element.
-  for (const name of configured) {
-    const last = [...intact].find(({ displayName }) => displayName === name);
-    if (last !== undefined && !have.has(name)) stay.add(last);
-  }
+  const others = unrequested.filter(({ isDefault }) => !isDefault);
+  const have = [...unrequested.map((each) => each.displayName), ...selections.map(networkName)];
+  const lacking = configured.filter((name) => !have.includes(name));
+  const wanted = [...selections, ...impliedElements(lacking, intact, selections)];
+  const names = namesIn(wanted);
+  const kept = paired(wanted, intact, [
+    (selection, each) => selection.ifName !== undefined && isAsRequested(each, selection),
+    (selection, each) => !names.has(each.ifName) && isSameElement(each, selection),
+    (selection, each) => !names.has(each.ifName) && isAsRequested(each, selection),
+  ]);
+  const isCounted: Fit = (selection, each) =>
+    mayBeFor(each, selection) && (isPlain(selection) || !configured.includes(each.displayName));
+  const unkept = wanted.filter((each) => !kept.has(each));
+  const counted = paired(unkept, others, [
+    (selection, each) => selection.ifName !== undefined && isCounted(selection, each),
+    isCounted,
+  ]);
+  const stay = new Set([...kept.values(), ...counted.values()]);
   const removals = requested.filter((each) => !stay.has(each)).toReversed();
-  const additions = withReplaced(added, removals);
-  const isUnknown = ({ displayName }: RecordedAttachment): boolean =>
-    displayName.includes("/") && !configured.includes(displayName);
-  return { removals, additions, unknown: [...others].filter(isUnknown) };
+  const added = unkept.filter((each) => !counted.has(each));
+  const isUnknown = (each: RecordedAttachment): boolean =>
+    !stay.has(each) && each.displayName.includes("/") && !configured.includes(each.displayName);
+  return { removals, additions: withReplaced(added, removals), unknown: others.filter(isUnknown) };
+}
+
+/**
+ * Whether an attachment is as an element requests it: of its network and settings, on its
+ * interface. An element without one may have any generated name.
+ */
+export function isAsRequested(
+  attachment: Pick<RecordedAttachment, "ifName" | "selection">,
+  selection: NetworkSelection,
+): boolean {
+  const { ifName } = attachment;
+  const isName =
+    selection.ifName === undefined ? /^net\d+$/.test(ifName) : selection.ifName === ifName;
+  return isName && isSameButName(attachment, selection);
+}
+
+/**
+ * Every pod has the configured networks: an attachment to each stays without its element, on
+ * another interface if an element names its own.
+ */
+function impliedElements(
+  lacking: readonly string[],
+  intact: readonly RecordedAttachment[],
+  selections: readonly NetworkSelection[],
+): NetworkSelection[] {
+  const names = namesIn(selections);
+  return lacking.flatMap((name) => {
+    const own = intact.filter(({ displayName }) => displayName === name);
+    const last = own.find(({ ifName }) => !names.has(ifName)) ?? own[0];
+    const element = last && recordedSelection(last);
+    if (element === undefined) return [];
+    const { ifName, ...unnamed } = element;
+    return names.has(ifName) ? unnamed : element;
+  });
+}
+
+function namesIn(selections: readonly NetworkSelection[]): ReadonlySet<string | undefined> {
+  return new Set(selections.map(({ ifName }) => ifName));
+}
+
+type Fit = (selection: NetworkSelection, attachment: RecordedAttachment) => boolean;
+
+/** Gives elements attachments that fit them, each to one; a closer one of a later element first. */
+function paired(
+  selections: readonly NetworkSelection[],
+  attachments: readonly RecordedAttachment[],
+  fits: readonly Fit[],
+): ReadonlyMap<NetworkSelection, RecordedAttachment> {
+  const free = new Set(attachments);
+  const pairs = new Map<NetworkSelection, RecordedAttachment>();
+  for (const isFit of fits) {
+    for (const selection of selections) {
+      if (pairs.has(selection)) continue;
+      const found = [...free].find((each) => isFit(selection, each));
+      if (found === undefined) continue;
+      pairs.set(selection, found);
+      free.delete(found);
+    }
+  }
+  return pairs;
 }
 
 /** What an element and the removal whose place it takes have in common, the closest first. */
-const places: readonly ((selection: NetworkSelection, removal: RecordedAttachment) => boolean)[] = [
-  (selection, removal) => isDeepStrictEqual(removal.selection, selectionElement(selection)),
+const places: readonly Fit[] = [
   (selection, { ifName }) => selection.ifName === ifName,
+  (selection, removal) => isSameElement(removal, selection),
+  (selection, removal) => isAsRequested(removal, selection),
   (selection, { displayName, selection: own }) =>
     selection.ifName === own?.ifName && displayName === networkName(selection),
   (selection, { displayName }) => displayName === networkName(selection),
@@ -93,32 +148,31 @@ function withReplaced(
   added: readonly NetworkSelection[],
   removals: readonly RecordedAttachment[],
 ): Addition[] {
-  const free = new Set(removals);
-  const replaced = new Map<NetworkSelection, RecordedAttachment>();
-  // A closer one of a later element comes first.
-  for (const isPlace of places) {
-    for (const selection of added) {
-      if (replaced.has(selection)) continue;
-      const found = [...free].find((each) => isPlace(selection, each));
-      if (found === undefined) continue;
-      replaced.set(selection, found);
-      free.delete(found);
-    }
-  }
-  const isRenewed = (each: NetworkSelection): boolean => isMoved(replaced.get(each), each);
+  const replaced = paired(added, removals, places);
+  const isRenewed = (each: NetworkSelection): boolean => isSameButName(replaced.get(each), each);
   const renewed = added.filter(isRenewed).map((each) => replaced.get(each));
   const movable = new Set(removals.filter((each) => !renewed.includes(each)));
   return added.map((selection) => {
-    const moves = (each: RecordedAttachment): boolean => isMoved(each, selection);
+    const moves = (each: RecordedAttachment): boolean => isSameButName(each, selection);
     const moved = isRenewed(selection) ? undefined : [...movable].find(moves);
     if (moved !== undefined) movable.delete(moved);
     return { selection, replaced: replaced.get(selection), moved };
   });
 }
 
+function isSameElement(
+  { selection: own }: RecordedAttachment,
+  selection: NetworkSelection,
+): boolean {
+  return isDeepStrictEqual(own, selectionElement(selection));
+}
+
 /** Whether an element is that of an attachment, perhaps on another interface. */
-function isMoved(removal: RecordedAttachment | undefined, selection: NetworkSelection): boolean {
-  const { ifName: _, ...before } = removal?.selection ?? {};
+function isSameButName(
+  attachment: Pick<RecordedAttachment, "selection"> | undefined,
+  selection: NetworkSelection,
+): boolean {
+  const { ifName: _, ...before } = attachment?.selection ?? {};
   const { ifName: _ifName, ...after } = selectionElement(selection);
   return isDeepStrictEqual(before, after);
 }

@@ -52,13 +52,17 @@ const defects: readonly Defect[] = [
   {
     id: "H-9.4",
     what: "undoing a failed network removes a healthy interface of the same name",
-    start: ["a"],
+    start: [
+      "",
+      {},
+      { conf: { delegates: [network("default-net", "ptp"), network("extra", "vlan")] } },
+    ],
     scenario: async (pod) => {
       pod.lab.plugins.script("macvlan ADD", failed(1, "no"));
-      await pod.edit("a,b@net1");
-      await pod.edit("a,b@net2");
+      await pod.edit("b@net1");
+      await pod.edit("b@net2");
       expect(pod.lab.plugins.log("DEL")).toEqual(["macvlan DEL net2"]);
-      expect(pod.shown()).toEqual(before);
+      expect(pod.shown()).toEqual(["eth0 default-net", "net1 extra"]);
       expect(pod.lab.kernel.linkNames(netns)).toEqual(["eth0", "net1"]);
     },
   },

@@ -12,8 +12,8 @@ import { recordedNetwork } from "#engine/plan/recorded-network.ts";
 import { resolveSelection } from "#engine/plan/requested-networks.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
-import type { Addition, NetworkChanges } from "./changes.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
+import { type Addition, isAsRequested, type NetworkChanges } from "./changes.ts";
 import type { HotPlugProblem } from "./reports/problem-texts.ts";
 import type { LockedSandbox } from "./running-sandboxes.ts";
 
@@ -162,16 +162,16 @@ function waysOf(
   planned: PlannedAttachment,
   { selection, replaced }: Addition,
 ): PlannedAddition["ways"] {
-  if (!isDeepStrictEqual(replaced?.selection, selectionElement(selection))) return [planned];
-  const kept = withAddresses(planned, replaced as RecordedAttachment);
+  if (replaced === undefined || !isAsRequested(replaced, selection)) return [planned];
+  const kept = withAddresses(planned, replaced);
   return kept === planned ? [planned] : [kept, planned];
 }
 
-/** The interface that an element requests, or that of the unnamed one before it. */
+/** The interface that an element requests, or that of the one before it, unless that requested it. */
 function nameOf({ selection, replaced }: Addition): string | undefined {
-  return (
-    selection.ifName ?? (replaced?.selection?.ifName === undefined ? replaced?.ifName : undefined)
-  );
+  if (selection.ifName !== undefined || replaced === undefined) return selection.ifName;
+  const isKept = replaced.selection?.ifName === undefined || isAsRequested(replaced, selection);
+  return isKept ? replaced.ifName : undefined;
 }
 
 /** Why an element has to wait: the attachment that it moves is where it was. */
