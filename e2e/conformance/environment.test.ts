@@ -63,6 +63,14 @@ const refusals: readonly Refusal[] = [
     error: { code: 4, msg: "interface name contains / or : or whitespace characters" },
   },
   {
+    commands: ["ADD", "CHECK"],
+    env: { CNI_IFNAME: "net%d" },
+    error: {
+      code: 4,
+      msg: 'CNI_IFNAME: interface name contains % or a control character, got "net%d"',
+    },
+  },
+  {
     commands: all,
     conf: "{",
     error: { code: 6, msg: expect.stringMatching(/^error unmarshall network config: /) },

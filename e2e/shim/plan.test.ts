@@ -139,10 +139,20 @@ eachBuild("a DEL from the teardown plan", (bench) => {
       );
     for (const name of ["..", ".", "a/b", "a:b", "a b", "x".repeat(16)])
       expect(cniError(await plan.del({ CNI_IFNAME: name }))).toMatchObject({ code: 4 });
-    const add = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "../x", PLEXUS_WAIT_MS: "20000" };
-    for (const env of [{ CNI_IFNAME: "" }, { CNI_CONTAINERID: "" }, add])
+    const add = { CNI_COMMAND: "ADD", PLEXUS_WAIT_MS: "20000" };
+    const reserved = ["net%d", "a\u0001", "a\u007f", "all", "default"];
+    const refused = reserved.map((CNI_IFNAME) => ({ ...add, CNI_IFNAME }));
+    const path = { ...add, CNI_CONTAINERID: "../x" };
+    for (const env of [{ CNI_IFNAME: "" }, { CNI_CONTAINERID: "" }, path, ...refused])
       expect(cniError(await plan.del(env))).toMatchObject({ code: 4 });
     expect(plan.ran).toEqual([]);
+  });
+
+  test("is executed for an interface name that an ADD may not have", async () => {
+    const plan = new PlanFile(bench(), "c1@net%d.record");
+    plan.write([{}], { ifName: "net%d" });
+    expect((await plan.del({ CNI_IFNAME: "net%d" })).code).toBe(0);
+    expect(plan.ran).toHaveLength(1);
   });
 
   test("does not use the plan of another interface of the sandbox", async () => {

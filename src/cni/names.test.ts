@@ -2,7 +2,14 @@ import { expect, test } from "vitest";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { printable } from "#lib/one-line.ts";
 import { CniError } from "./error.ts";
-import { isPlainName, validateContainerId, validateIfName, validateNetworkName } from "./names.ts";
+import {
+  ifNameProblem,
+  isPlainName,
+  validateContainerId,
+  validateIfName,
+  validateIfNameOfDel,
+  validateNetworkName,
+} from "./names.ts";
 
 function errorOf(validate: () => void): unknown {
   try {
@@ -81,4 +88,34 @@ test.each([
       ? { details: "interface name should be less than 16 characters" }
       : {}),
   });
+});
+
+const unsafe = "interface name contains % or a control character";
+const reserved = "interface name is reserved by the kernel";
+
+test.each([
+  ["net%d", unsafe],
+  ["%", unsafe],
+  ["a\u0001b", unsafe],
+  ["a\u007f", unsafe],
+  ["all", reserved],
+  ["default", reserved],
+])(
+  "validateIfName(%j) refuses it with the value, except for a DEL [R-0.1-05]",
+  (ifName, problem) => {
+    const msg = printable(`${problem}, got ${JSON.stringify(ifName)}`);
+    expect(ifNameProblem(ifName)).toBe(problem);
+    expect(errorOf(() => validateIfName(ifName))).toEqual({ code: 4, msg });
+    expect(errorOf(() => validateIfName(ifName, "CNI_IFNAME"))).toEqual({
+      code: 4,
+      msg: `CNI_IFNAME: ${msg}`,
+    });
+    expect(() => validateIfNameOfDel(ifName)).not.toThrow();
+  },
+);
+
+test("validateIfNameOfDel() refuses what could be no file name", () => {
+  for (const name of ["", "x".repeat(16), "..", "a/b", "a b"]) {
+    expect(errorOf(() => validateIfNameOfDel(name))).toMatchObject({ code: 4 });
+  }
 });

@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import { validateContainerId, validateIfName } from "#cni/names.ts";
+import { validateContainerId, validateIfName, validateIfNameOfDel } from "#cni/names.ts";
 import {
   compareVersions,
   isAtLeast,
@@ -26,10 +26,14 @@ const commands = {
 /** The commands that the engine serves; the shim answers VERSION. */
 export type Command = keyof typeof commands;
 
-const validators: Readonly<Record<string, (value: string) => void>> = {
+type Validators = Readonly<Record<string, (value: string) => void>>;
+
+const validators: Validators = {
   CNI_CONTAINERID: validateContainerId,
-  CNI_IFNAME: validateIfName,
+  CNI_IFNAME: (value) => validateIfName(value, "CNI_IFNAME"),
 };
+
+const validatorsOfDel: Validators = { ...validators, CNI_IFNAME: validateIfNameOfDel };
 
 export function isCommand(name: string): name is Command {
   return Object.hasOwn(commands, name);
@@ -41,13 +45,14 @@ export function isCommand(name: string): name is Command {
  */
 export function checkVariables(env: Env, command: Command | undefined): void {
   const missing: string[] = [];
+  const validate = command === "DEL" ? validatorsOfDel : validators;
   for (const name of [
     "CNI_COMMAND",
     ...(command === undefined ? [] : commands[command].required),
   ]) {
     const value = env[name] ?? "";
     if (value === "") missing.push(name);
-    else validators[name]?.(value);
+    else validate[name]?.(value);
   }
   if (missing.length === 0) return;
   throw new CniError(

@@ -133,12 +133,23 @@ test.each([
     "interface name contains / or : or whitespace characters",
   ],
   [{ CNI_IFNAME: "x".repeat(16) }, 4, "interface name is too long"],
+  [
+    { CNI_IFNAME: "net%d" },
+    4,
+    'CNI_IFNAME: interface name contains % or a control character, got "net%d"',
+  ],
 ])(
   "parsePluginRequest() rejects the malformed %j before it reads the configuration [R-0.4-07]",
   (part, code, msg) => {
     expect(errorOf(() => parse({ ...env, ...part }, "{"))).toMatchObject({ code, msg });
   },
 );
+
+test("parsePluginRequest() of a DEL accepts an interface name that its ADD refused", () => {
+  const named = { ...env, CNI_IFNAME: "net%d" };
+  expect(parse({ ...named, CNI_COMMAND: "DEL" })).toMatchObject({ ifName: "net%d" });
+  expect(errorOf(() => parse({ ...named, CNI_COMMAND: "CHECK" }))).toMatchObject({ code: 4 });
+});
 
 test.each(["VERSION", "add", "FOO", "__proto__", "toString"])(
   "parsePluginRequest() rejects the unknown command %j after checking the configuration [S-03]",

@@ -180,6 +180,10 @@ test.each([
   [{ "plexus.bandwidth": "ingress=1M,other=2M" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.colour": "red" }, "plexus.colour: there is no such option"],
   [{ "com.docker.network.endpoint.ifname": "a b" }, "interface name"],
+  [
+    { "com.docker.network.endpoint.ifname": "net%d" },
+    'interface name contains % or a control character, got "net%d"',
+  ],
   [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "0.Proto: must be 6, 17 or 132"],
   [
     { "plexus.ips": "10.1.0.9" },

@@ -1,10 +1,10 @@
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
+import { ifNameProblem } from "#cni/names.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
-import { ifNameProblem } from "#npwg/if-names.ts";
 
 /** A network of a sandbox, as Multus stores it before it attaches it. */
 export interface MultusNetwork {

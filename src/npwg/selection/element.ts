@@ -1,9 +1,9 @@
+import { ifNameProblem } from "#cni/names.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { isJsonObject, type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type Problems, withValue } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
-import { ifNameProblem } from "#npwg/if-names.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 import {
   readBandwidth,

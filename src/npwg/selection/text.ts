@@ -1,8 +1,8 @@
+import { ifNameProblem } from "#cni/names.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
-import { ifNameProblem } from "#npwg/if-names.ts";
 import type { ElementContext } from "./element.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 
