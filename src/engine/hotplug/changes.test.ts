@@ -130,11 +130,6 @@ test.each([
     expected: ["+default/b"],
   },
   {
-    title: "counts them first for elements that name them",
-    annotation: "b,b@net2",
-    expected: ["+default/b"],
-  },
-  {
     title: "counts configured ones once",
     annotation: "a,a",
     configured: ["default/a"],
@@ -159,6 +154,7 @@ test.each([
   { title: "no other network", from: "b,a", to: "", expected: ["-net1"] },
   { title: "none beside one that is requested", from: "a,a", to: "a", expected: ["-net2"] },
   { title: "one of several", from: "a,b,a", to: "b", expected: ["-net3"] },
+  { title: "none that is not attached", from: "b", to: "b", expected: [] },
   {
     title: "one whose interface no element names",
     from: "a,a@x1",
@@ -179,6 +175,19 @@ test.each([
   },
 ])("networkChanges() keeps $title of a configured network [H-29]", ({ from, to, expected }) => {
   expect(changes(attachedFor(from), to, ["default/a"])).toEqual(expected);
+});
+
+test("networkChanges() counts attachments without an element first for elements that name them", () => {
+  const recorded = [attachment("default/a", "net1"), attachment("default/a", "net2")];
+  expect(changes(recorded, "a,a@net1")).toEqual([]);
+});
+
+test.each([
+  { ifName: "net12", expected: [] },
+  { ifName: "net1x", expected: ["-net1x", "+default/a"] },
+  { ifName: "vnet1", expected: ["-vnet1", "+default/a"] },
+])("networkChanges() without interface keeps a generated name only: $ifName", (scene) => {
+  expect(changes(attachedFor(`a@${scene.ifName}`), "a")).toEqual(scene.expected);
 });
 
 test("networkChanges() keeps no element's attachment beside that of the configuration [H-29]", () => {
@@ -231,6 +240,18 @@ test.each([
     from: "a,a@x1",
     to: `[${changed("a")}]`,
     expected: ["a: net1"],
+  },
+  {
+    title: "that of the same element, and none that requested a generated interface",
+    from: "a,a@net2",
+    to: "a",
+    expected: ["a: net1"],
+  },
+  {
+    title: "that of its network on a generated interface, like itself",
+    from: "a@net7,a@x1",
+    to: "a",
+    expected: ["a: net7"],
   },
   {
     title: "that of another element",

@@ -14,6 +14,14 @@ test("an element gets no interface that something else has made in the sandbox",
   expect(await pod.recorded()).toEqual([eth0, "net1 default/b", "net3 default/c"]);
 });
 
+test("an element without interface keeps its name when its settings change, not a lower one", async () => {
+  const pod = await hotPlugLab("b,a");
+  expect(await pod.edit([{ name: "a", "cni-args": { vlan: 7 } }])).toMatchObject({
+    state: "settled",
+  });
+  expect(await pod.recorded()).toEqual([eth0, "net2 default/a"]);
+});
+
 test("an element gets no interface of a network that could not be detached, even if the interface is gone", async () => {
   const pod = await hotPlugLab("b,a@x1");
   pod.lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
