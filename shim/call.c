@@ -85,7 +85,7 @@ void call_check(struct call *call)
 	else if (strpbrk(ifname, "/: \t\n\v\f\r"))
 		problem = "interface name contains / or : or whitespace characters";
 	else if (call_attaches(call) && is_special(ifname))
-		problem = "interface name contains % or a control character, or is reserved by the kernel";
+		problem = "interface name contains a percent sign or a control character, or is reserved by the kernel";
 	buf_print(&call->problem, "%s", problem);
 }
 
