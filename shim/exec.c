@@ -254,7 +254,7 @@ static int make_pipes(struct delegate *d, int far[PIPES], const sigset_t *watche
 }
 
 /* Why an executable that was found cannot be executed. ENOENT and EACCES may be about what executes it. */
-static const char *exec_text(const char *path, int error)
+const char *exec_text(const char *path, int error)
 {
 	switch (error) {
 	case ENOENT:

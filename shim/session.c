@@ -235,6 +235,7 @@ enum session_end session_with_standalone(struct call *call)
 {
 	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
 	char times[2 * NUMBER_SIZE], clock[NUMBER_SIZE], date[NUMBER_SIZE];
+	static struct buf problem;
 	struct stat file;
 	int pair[2];
 	pid_t pid = -1;
@@ -247,6 +248,7 @@ enum session_end session_with_standalone(struct call *call)
 	unsetenv("PLEXUS_CLOCK_US"); /* delegates get the runtime's environment */
 	if (pid < 0)
 		fail(call, CNI_IO_FAILURE, "cannot start %s: %s", path, errno_text(errno));
+	int exec_errno = call->exec_errno; /* a delegate sets it, too */
 	close(pair[1]);
 	enum session_end end = converse(call, pair[0]);
 	if (end == SESSION_ANSWERED)
@@ -255,6 +257,7 @@ enum session_end session_with_standalone(struct call *call)
 	waitpid(pid, NULL, 0);
 	if (end != SESSION_UNREACHABLE)
 		return end;
-	call->trouble = "plexus-standalone ended early, or did not answer in time";
+	buf_print(&problem, "cannot execute %s: %s", path, exec_text(path, exec_errno));
+	call->trouble = exec_errno ? problem.data : "plexus-standalone ended early, or did not answer in time";
 	return SESSION_LOST;
 }

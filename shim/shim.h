@@ -169,6 +169,7 @@ bool order_allowed(struct call *call, const struct frame *order, struct buf *mes
 
 /* exec.c */
 void spawn_prepare(void);
+const char *exec_text(const char *path, int error);
 pid_t spawn(struct call *call, const char *path, const int *fds, int count, const struct frame *order);
 void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 

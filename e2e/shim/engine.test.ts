@@ -527,6 +527,14 @@ eachBuild("plexus-standalone", (bench) => {
     expect(error).toMatchObject({ code: 11, msg: expect.stringMatching(/^cannot reach plexusd/) });
   });
 
+  test("is named, with the reason, if it cannot be executed", async () => {
+    const path = standalone(bench(), answering);
+    writeFileSync(path, "#!/no/such/node\n");
+    const error = cniError(await bench().run({ env: { PLEXUS_STANDALONE: path } }));
+    const msg = `cannot execute ${path}: the interpreter of its #! line, or its ELF loader, does not exist`;
+    expect(error.msg).toContain(msg);
+  });
+
   test.each<[string, string, RegExp]>([
     ["before", "process.exit(1)", /plexus-standalone ended early, or did not/],
     [
