@@ -14,6 +14,8 @@ const [slackUs, troubleUs] = [5e6, 21e6];
 const silenceUs = 60e6;
 /** Without room for its lock file, a call locks the node. Other calls give up after this time. */
 const nodeLockUs = 60e6;
+/** How long each call waits for what a plugin has left running: one may have come after others of its sandbox. */
+const leftProcessUs = 10e6;
 /** The kubelet waits two minutes for a DEL. */
 const delUs = 119e6;
 
@@ -28,8 +30,8 @@ export class CallTimes {
   readonly #faultUs: number;
   readonly #garbageUs: number;
   #collecting = 0;
-  /** When garbage collections have ended. */
-  readonly #collectedUs: number[] = [];
+  readonly #ended: (Pick<CallEnd, "command" | "sandbox" | "startedUs"> & { endedUs: number })[] =
+    [];
   #disturbedUs = Number.NEGATIVE_INFINITY;
 
   /** @param faults how often plexusd may be stopped, and whether a lock may lack room */
@@ -48,17 +50,14 @@ export class CallTimes {
     if (command === "GC") this.#collecting += 1;
   }
 
-  ended(command: string): void {
-    if (command !== "GC") return;
-    this.#collecting -= 1;
-    this.#collectedUs.push(world().schedule.nowUs);
+  ended({ command, sandbox, startedUs }: CallEnd): void {
+    if (command === "GC") this.#collecting -= 1;
+    this.#ended.push({ command, sandbox, startedUs, endedUs: world().schedule.nowUs });
   }
 
   /** @param delegateUs how long delegates of the call's sandbox have run */
-  problem(
-    { command, sandbox, startedUs, isTimedOut }: CallEnd,
-    delegateUs: number,
-  ): LateCall | undefined {
+  problem(end: CallEnd, delegateUs: number): LateCall | undefined {
+    const { command, sandbox, startedUs, isTimedOut } = end;
     const isDisturbed = startedUs <= this.#disturbedUs;
     const tookUs = world().schedule.nowUs - startedUs;
     const mustHaveEnded = !isDisturbed && command === "DEL" && tookUs > delUs;
@@ -66,18 +65,19 @@ export class CallTimes {
     const property = isTimedOut ? "answered" : "independent";
     const took = `${command} of ${sandbox?.id} took ${Math.round(tookUs / 1000)} ms`;
     if (isTimedOut && mustHaveEnded) return { property, details: took };
-    if (ownUs <= this.#limitUs({ command, startedUs }, isDisturbed)) return undefined;
+    if (ownUs <= this.#limitUs(end, isDisturbed)) return undefined;
     return { property, details: `${took}, its delegates ${Math.round(delegateUs / 1000)} ms` };
   }
 
-  #limitUs(
-    { command, startedUs }: Pick<CallEnd, "command" | "startedUs">,
-    isDisturbed: boolean,
-  ): number {
-    const ended = this.#collectedUs.filter((endedUs) => endedUs > startedUs).length;
+  #limitUs({ command, sandbox, startedUs }: CallEnd, isDisturbed: boolean): number {
+    const meanwhile = this.#ended.filter(({ endedUs }) => endedUs > startedUs);
+    const collections = meanwhile.filter((each) => each.command === "GC").length;
+    const others = meanwhile.filter(
+      (each) => each.startedUs !== startedUs && each.sandbox?.id === (sandbox?.id ?? ""),
+    );
     return (
-      (isDisturbed ? this.#faultUs : slackUs) +
-      (this.#collecting + ended) * this.#garbageUs +
+      (isDisturbed ? this.#faultUs + others.length * leftProcessUs : slackUs) +
+      (this.#collecting + collections) * this.#garbageUs +
       (command === "ADD" ? 0 : leftoverUs)
     );
   }

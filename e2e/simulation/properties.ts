@@ -197,7 +197,7 @@ export class Properties implements Observer {
 
   callEnded(end: CallEnd): void {
     const { command, sandbox } = end;
-    this.#times.ended(command);
+    this.#times.ended(end);
     if (sandbox === undefined) return;
     const watched = this.#watched(sandbox.id);
     const delegateUs = delegateUsOf(watched) - (watched.before.get(end.startedUs) ?? 0);
