@@ -239,6 +239,8 @@ static void make_state_dir(const char *path)
 	if (mkdir(path, 0700))
 		return;
 	int parent = open(print(above, sizeof above, "%s/..", path), DIRECTORY_FLAGS);
+	if (parent < 0)
+		return;
 	(void)fsync(parent);
 	close(parent);
 }
