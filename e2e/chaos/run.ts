@@ -167,9 +167,27 @@ class Run {
     if (edit === undefined || this.#node.contender.agent === undefined) return undefined;
     await this.#node.beforeEdit?.();
     const awaited = repaired === "before DEL";
-    const { happened, problem } = await editPod(this.#node, this.#sandbox, { edit, awaited });
+    const { happened, problem } = await editPod(this.#node, this.#sandbox, {
+      ...{ edit, awaited },
+      repair: () => this.#repairForEdit(),
+    });
     if (edit.fault !== undefined && happened) this.happened.add(edit.fault);
     return problem;
+  }
+
+  /** plexusd learns from a later call that the runtime looks for plugins elsewhere, and its DEL will. */
+  async #repairForEdit(): Promise<void> {
+    const { contender, gates } = this.#node;
+    await repair(this.#node);
+    if (!gates.haveMoved) return;
+    const options = { cniPath: [gates.dir], previousRelease: false, standalone: false };
+    const { program, env, stdin } = contender.command("ADD", this.#sandbox, options);
+    const status = {
+      ...{ program, env: { ...env, CNI_COMMAND: "STATUS" } },
+      stdin: JSON.stringify({ ...JSON.parse(stdin), cniVersion: "1.1.0" }),
+    };
+    // If it fails, the edit does not complete.
+    await startCall(status, faultlessLimitMs).outcome;
   }
 
   #start(operation: Operation, previousRelease: boolean): RunningCall {

@@ -1,6 +1,6 @@
 import { poll } from "../../support/wait.ts";
 import type { Sandbox } from "../contenders/contender.ts";
-import { Injector, type Parts, repair } from "../injector.ts";
+import { Injector, type Parts } from "../injector.ts";
 import type { RunningCall } from "../lab/runtime-call.ts";
 import { networks, spareNetwork } from "../lab/topology.ts";
 import type { Edit } from "./edit.ts";
@@ -22,14 +22,19 @@ export interface EditResult {
 /**
  * Edits the annotation of a running pod, with the edit's fault.
  * @param awaited whether everything is repaired then, and the pod gets what its annotation requests
+ * @param repair repairs everything
  */
 export async function editPod(
   parts: Parts,
   sandbox: Sandbox,
-  { edit, awaited }: { readonly edit: Edit; readonly awaited: boolean },
+  {
+    edit,
+    awaited,
+    repair,
+  }: { readonly edit: Edit; readonly awaited: boolean; readonly repair: () => Promise<void> },
 ): Promise<EditResult> {
   const { gates, contender } = parts;
-  if (awaited) await repair(parts);
+  if (awaited) await repair();
   await contender.agent?.start();
   // After an outage plexusd waits before it watches again, and this API server repeats no events.
   await poll(() => parts.api.watching("pods") > 0, {
@@ -47,7 +52,7 @@ export async function editPod(
   annotate(parts, sandbox, wanted);
   const happened = (await injector?.during(untilReached())) ?? true;
   if (!awaited) return { happened };
-  await repair(parts);
+  await repair();
   await contender.agent?.start();
   const isDone = await poll(() => hasNetworks(parts, sandbox, wanted), { timeoutMs: completionMs });
   if (isDone === true) return { happened };

@@ -54,6 +54,11 @@ export class Gates {
     return existsSync(movedDir) ? movedDir : binDir;
   }
 
+  /** Whether the plugins are elsewhere than at the start of the run. */
+  get haveMoved(): boolean {
+    return this.dir !== this.#place.binDir;
+  }
+
   /** Takes a plugin away: until the next repair, or with `lost` until the end of the run. */
   hide(type: string, folder: "hidden" | "lost"): void {
     const path = join(this.dir, type);
