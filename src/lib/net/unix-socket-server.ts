@@ -80,17 +80,17 @@ export class UnixSocketServer {
       this.#problem = undefined;
       return;
     }
-    const before = this.#problem;
+    if (found !== undefined && (await isListening(path))) {
+      const reason = `another process listens on ${path}`;
+      if (this.#problem !== reason)
+        logger.warn({ socket: path, reason }, `no client reaches the ${name}`);
+      this.#problem = reason;
+      return;
+    }
     this.#problem =
       found === undefined
         ? `the ${name} ${path} was removed`
-        : `another process has replaced the ${name} ${path}`;
-    if (found !== undefined && (await isListening(path))) {
-      this.#problem = `another process listens on ${path}`;
-      const fields = { socket: path, reason: this.#problem };
-      if (before !== this.#problem) logger.warn(fields, `no client reaches the ${name}`);
-      return;
-    }
+        : `the process that replaced the ${name} ${path} has ended`;
     await this.#bind();
     logger.warn({ socket: path, reason: this.#problem }, `recreated the ${name}`);
     this.#problem = undefined;
