@@ -57,15 +57,6 @@ bool is_container_id(const char *id)
 	return !strchr("_.-", *id) && !id[strspn(id, allowed)] && strlen(id) <= 200;
 }
 
-/* True for a name that no interface of a container may have: the kernel expands `%`, and reserves two names. */
-static bool is_special(const char *ifname)
-{
-	for (const char *at = ifname; *at; at++)
-		if (*at == '%' || (unsigned char)*at < ' ' || *at == 127)
-			return true;
-	return !strcmp(ifname, "all") || !strcmp(ifname, "default");
-}
-
 /* Checks CNI_COMMAND and the names that become parts of paths. Writes what is wrong to `problem`. */
 void call_check(struct call *call)
 {
@@ -84,8 +75,6 @@ void call_check(struct call *call)
 		problem = "interface name is too long, or . or ..";
 	else if (strpbrk(ifname, "/: \t\n\v\f\r"))
 		problem = "interface name contains / or : or whitespace characters";
-	else if (call_attaches(call) && is_special(ifname))
-		problem = "interface name contains a percent sign or a control character, or is reserved by the kernel";
 	buf_print(&call->problem, "%s", problem);
 }
 

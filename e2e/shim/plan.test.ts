@@ -139,11 +139,8 @@ eachBuild("a DEL from the teardown plan", (bench) => {
       );
     for (const name of ["..", ".", "a/b", "a:b", "a b", "x".repeat(16)])
       expect(cniError(await plan.del({ CNI_IFNAME: name }))).toMatchObject({ code: 4 });
-    const add = { CNI_COMMAND: "ADD", PLEXUS_WAIT_MS: "20000" };
-    const reserved = ["net%d", "a\u0001", "a\u007f", "all", "default"];
-    const refused = reserved.map((CNI_IFNAME) => ({ ...add, CNI_IFNAME }));
-    const path = { ...add, CNI_CONTAINERID: "../x" };
-    for (const env of [{ CNI_IFNAME: "" }, { CNI_CONTAINERID: "" }, path, ...refused])
+    const add = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "../x", PLEXUS_WAIT_MS: "20000" };
+    for (const env of [{ CNI_IFNAME: "" }, { CNI_CONTAINERID: "" }, add])
       expect(cniError(await plan.del(env))).toMatchObject({ code: 4 });
     expect(plan.ran).toEqual([]);
   });
