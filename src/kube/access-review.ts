@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, objectOf } from "#lib/json.ts";
 import type { ApiClient } from "./api/client.ts";
 
 /** The API server's decision about a token and a non-resource URL. */
@@ -17,7 +17,7 @@ export function accessReview(client: ApiClient, timeoutMs: number): AccessReview
       body: { apiVersion, kind, spec },
       timeoutMs,
     });
-    return isJsonObject(status) ? status : {};
+    return objectOf(status);
   };
   return async (token, path) => {
     const { authenticated, user } = await review("authentication.k8s.io", "TokenReview", { token });

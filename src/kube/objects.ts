@@ -1,7 +1,7 @@
 import { readDocument } from "#cni/document.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { objectOf } from "#lib/json.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import {
   describeObject,
@@ -32,8 +32,7 @@ export function keyOf({ namespace, name }: { namespace: string; name: string }):
 
 /** The key of an object of the API; undefined when it has no namespace and name. */
 export function keyOfObject(object: unknown): string | undefined {
-  const metadata = isJsonObject(object) && isJsonObject(object.metadata) ? object.metadata : {};
-  const { namespace, name } = metadata;
+  const { namespace, name } = objectOf(objectOf(object).metadata);
   const isNamed = typeof namespace === "string" && typeof name === "string";
   return isNamed ? keyOf({ namespace, name }) : undefined;
 }

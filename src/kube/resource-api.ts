@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import { type ResourceApi, ResourceApiUnavailableError } from "#engine/ports/devices.ts";
 import { ApiError } from "#kube/api/api-error.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { LiveGetter } from "./live-get.ts";
 
@@ -39,7 +39,7 @@ export class KubeResourceApi implements ResourceApi {
       let page: string | undefined;
       do {
         const answer = await this.#page(driver, { selector, page, signal });
-        yield* (Array.isArray(answer.items) ? answer.items : []).filter(isJsonObject);
+        yield* objectsOf(answer.items);
         page = nextPage(answer);
       } while (page !== undefined);
     }
@@ -69,7 +69,7 @@ export class KubeResourceApi implements ResourceApi {
 }
 
 function nextPage({ metadata }: JsonObject): string | undefined {
-  const token = isJsonObject(metadata) ? metadata.continue : undefined;
+  const { continue: token } = objectOf(metadata);
   return typeof token === "string" && token !== "" ? token : undefined;
 }
 

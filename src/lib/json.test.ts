@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isJsonObject, quoteValue } from "./json.ts";
+import { isJsonObject, objectOf, objectsOf, quoteValue } from "./json.ts";
 
 test("isJsonObject() accepts objects, but neither null nor arrays", () => {
   expect([{}, { a: 1 }, Object.create(null)].filter(isJsonObject)).toHaveLength(3);
@@ -19,4 +19,11 @@ test("quoteValue() renders a value as one line of JSON, up to a maximum length",
   expect(quoteValue([1, 2, 3], 10)).toBe("[1,2,3]");
   expect(quoteValue(Array(100).fill(0))).toBe("an array");
   expect(quoteValue({ a: "x".repeat(100) })).toBe("an object");
+});
+
+test("objectOf() and objectsOf() skip what is no object", () => {
+  expect(objectOf({ a: 1 })).toEqual({ a: 1 });
+  for (const value of [undefined, null, [], "a", 1]) expect(objectOf(value)).toEqual({});
+  expect(objectsOf([{ a: 1 }, [], null, "a"])).toEqual([{ a: 1 }]);
+  expect(objectsOf({ a: 1 })).toEqual([]);
 });

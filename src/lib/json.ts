@@ -22,6 +22,16 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return isObject && !isLongInteger(value);
 }
 
+/** A value if it is an object, else an empty object. */
+export function objectOf(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : {};
+}
+
+/** The objects in a value that may be a list. */
+export function objectsOf(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+}
+
 /** Whether a value is an integer of {@link parseExactly} that a double would change. */
 export function isLongInteger(value: unknown): boolean {
   return JSON.isRawJSON?.(value) ?? false;

@@ -1,5 +1,5 @@
 import { join } from "node:path/posix";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { booleanFlags } from "./multus-flags.ts";
 
 /** An entry of a ConfigMap. */
@@ -28,12 +28,12 @@ export function multusContainers(daemonSet: JsonObject, file: string): MultusCon
   const podSpec = child(child(child(daemonSet, "spec"), "template"), "spec");
   const { name, namespace } = child(daemonSet, "metadata");
   const source = `${file}, DaemonSet ${[namespace, name].filter(Boolean).join("/")}`;
-  const volumes = objects(podSpec.volumes);
-  return objects(podSpec.containers).flatMap((container) => {
+  const volumes = objectsOf(podSpec.volumes);
+  return objectsOf(podSpec.containers).flatMap((container) => {
     const words = [...texts(container.command), ...texts(container.args)];
     const kind = kindOf(container, words.join(" "));
     if (kind === undefined) return [];
-    const mounts = mountsOf(objects(container.volumeMounts), volumes);
+    const mounts = mountsOf(objectsOf(container.volumeMounts), volumes);
     return [
       {
         ...{ source, kind },
@@ -117,7 +117,7 @@ function entryAt(mounts: readonly Mount[], path: string): ConfigMapEntry | undef
     const { name: configMap, items } = child(volume, "configMap");
     if (typeof configMap !== "string") return;
     const file = subPath ?? rest;
-    const key = objects(items).find((item) => item.path === file)?.key ?? file;
+    const key = objectsOf(items).find((item) => item.path === file)?.key ?? file;
     return typeof key === "string" ? { configMap, key } : undefined;
   }
   return;
@@ -136,12 +136,7 @@ function withoutSlash(path: string): string {
 }
 
 function child(object: JsonObject, key: string): JsonObject {
-  const value = object[key];
-  return isJsonObject(value) ? value : {};
-}
-
-function objects(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+  return objectOf(object[key]);
 }
 
 function texts(value: Json | undefined): string[] {
@@ -151,7 +146,7 @@ function texts(value: Json | undefined): string[] {
 /** Whether a DaemonSet or Deployment is multus-dynamic-networks-controller. */
 export function isDynamicNetworksController(object: JsonObject): boolean {
   const podSpec = child(child(child(object, "spec"), "template"), "spec");
-  return objects(podSpec.containers).some(({ image }) => {
+  return objectsOf(podSpec.containers).some(({ image }) => {
     return typeof image === "string" && /dynamic-networks-controller([:@]|$)/.test(image);
   });
 }

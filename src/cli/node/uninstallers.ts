@@ -1,7 +1,7 @@
 import { asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 
 const timeoutMs = 10_000;
 /** Pods per LIST: a complete one may have more than 15 KB, and a response may have 16 MiB. */
@@ -141,12 +141,4 @@ function podOf(object: JsonObject): UninstallerPod {
 function fieldsOf(object: Json): Record<"metadata" | "spec" | "status", JsonObject> {
   const { metadata, spec, status } = objectOf(object);
   return { metadata: objectOf(metadata), spec: objectOf(spec), status: objectOf(status) };
-}
-
-function objectOf(value: Json | undefined): JsonObject {
-  return isJsonObject(value) ? value : {};
-}
-
-function objectsOf(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }

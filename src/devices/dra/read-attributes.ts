@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { ResourceApi } from "#engine/ports/devices.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { type AllocatedClaim, type ClaimedDevice, deviceKey } from "./claim.ts";
 import {
   type DeviceAttributes,
@@ -89,13 +89,13 @@ async function deviceFromMetadata(wanted: MetadataRequest): Promise<NetworkDevic
   if (text === undefined) return undefined;
   // One object for each version of the format, each starting on a new line.
   const versions = text.split(/^(?=\{)/m).map((each) => JSON.parse(each) as Json);
-  const metadata = versions.filter(isJsonObject).find(isKnown);
-  if (metadata === undefined || uidOf(metadata) !== wanted.claim.uid) return undefined;
+  const metadata = objectsOf(versions).find(isKnown);
+  if (objectOf(metadata?.metadata).uid !== wanted.claim.uid) return undefined;
   const key = deviceKey(wanted.device);
-  const found = objects(metadata.requests)
+  const found = objectsOf(metadata?.requests)
     // `request/alternative` for a request with alternatives.
     .filter(({ name }) => String(name).split("/")[0] === wanted.device.request)
-    .flatMap(({ devices }) => objects(devices))
+    .flatMap(({ devices }) => objectsOf(devices))
     .find(({ driver, pool, name }) => JSON.stringify([driver, pool, name]) === key);
   return found === undefined ? undefined : networkDevice(found.attributes);
 }
@@ -121,12 +121,4 @@ async function readLimited(path: string): Promise<string | undefined> {
 
 function isKnown({ kind, apiVersion }: JsonObject): boolean {
   return kind === "DeviceMetadata" && knownVersions.includes(String(apiVersion));
-}
-
-function uidOf({ metadata }: JsonObject): unknown {
-  return isJsonObject(metadata) ? metadata.uid : undefined;
-}
-
-function objects(value: unknown): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }

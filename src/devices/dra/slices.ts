@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type DeviceName, deviceKey } from "./claim.ts";
 
@@ -17,8 +17,7 @@ export type DeviceAttributes = ReadonlyMap<string, NetworkDevice>;
 /** Reads the attributes of ResourceSlices and metadata files. */
 export function networkDevice(attributes: unknown): NetworkDevice {
   const text = (name: string): string | undefined => {
-    const value = isJsonObject(attributes) ? attributes[name] : undefined;
-    const { string } = isJsonObject(value) ? value : ({} as JsonObject);
+    const { string } = objectOf(objectOf(attributes)[name]);
     return typeof string === "string" && string !== "" ? string : undefined;
   };
   return omitUndefined({
@@ -71,7 +70,7 @@ function addSlice(
   // The driver has not removed slices of older generations yet.
   if (newest !== undefined && newest.generation > generation) return;
   const found = new Map(newest?.generation === generation ? newest.devices : []);
-  for (const { name, attributes } of Array.isArray(devices) ? devices.filter(isJsonObject) : []) {
+  for (const { name, attributes } of objectsOf(devices)) {
     const key = deviceKey({ driver: String(driver), pool: pool.name, device: String(name) });
     if (wanted.has(key)) found.set(key, networkDevice(attributes));
   }

@@ -5,7 +5,7 @@ import type { NamedLink } from "#docker/netns/ip-output.ts";
 import type { EndpointState, LinkState } from "#docker/state.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { objectOf, objectsOf } from "#lib/json.ts";
 
 /** Plugins that need the interface, or a substitute, to remove an endpoint's rules on the host. */
 const masqueradingPlugins: ReadonlySet<string> = new Set(["bridge", "ptp"]);
@@ -87,7 +87,7 @@ export class EndpointHost {
   isRecordInUse(record: RecordKey | AttachmentRecord): Promise<boolean | "unknown"> {
     const attachments = "attachments" in record ? record.attachments : [];
     const interfaces = attachments.flatMap(({ result }) => result?.interfaces ?? []);
-    const macs = interfaces.filter(isJsonObject).map(({ mac }) => mac);
+    const macs = objectsOf(interfaces).map(({ mac }) => mac);
     return this.#hasProcess(({ mac }) => macs.includes(mac));
   }
 
@@ -159,11 +159,7 @@ function withoutPrefix(address: string): string | undefined {
 
 function needsSubstitute({ conf }: EndpointState): boolean {
   const [list] = Array.isArray(conf.delegates) ? conf.delegates : [];
-  const plugins = isJsonObject(list) && Array.isArray(list.plugins) ? list.plugins : [];
-  return plugins.some(
-    (plugin) =>
-      isJsonObject(plugin) &&
-      plugin.ipMasq === true &&
-      masqueradingPlugins.has(String(plugin.type)),
+  return objectsOf(objectOf(list).plugins).some(
+    ({ ipMasq, type }) => ipMasq === true && masqueradingPlugins.has(String(type)),
   );
 }

@@ -1,5 +1,5 @@
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, objectOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 interface ApiErrorOptions {
@@ -72,7 +72,7 @@ export function apiErrorOf(
   },
 ): ApiError {
   const { status, location } = response;
-  const body = isJsonObject(response.body) ? response.body : {};
+  const body = objectOf(response.body);
   const explanation = location ? `it redirects to ${location.slice(0, 200)}` : body.message;
   const message = explanation && typeof explanation === "string" ? explanation : "no explanation";
   const reason = typeof body.reason === "string" ? body.reason : "";
@@ -103,13 +103,9 @@ export function asApiError(error: unknown, request = "API request"): ApiError {
 const maxRetryAfterMs = 120_000;
 
 /** Seconds or a date (RFC 9110 §10.2.3), else what the Status object says. */
-function readRetryAfter(
-  header: string | undefined,
-  status: Readonly<Record<string, unknown>>,
-): number {
-  const details = isJsonObject(status.details) ? status.details : {};
+function readRetryAfter(header: string | undefined, status: JsonObject): number {
   const asDate = (Date.parse(header ?? "") - Date.now()) / 1000;
-  const given = [Number(header), asDate, Number(details.retryAfterSeconds)];
+  const given = [Number(header), asDate, Number(objectOf(status.details).retryAfterSeconds)];
   const seconds = given.find(Number.isFinite) ?? 0;
   const asked = Math.min(maxRetryAfterMs, Math.max(0, seconds * 1000));
   return asked * (1 + Math.random());

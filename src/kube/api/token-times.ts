@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { tryParseJson } from "#cni/document.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 
 /** When a service account's token was issued and when it expires, in seconds of Unix time. */
 export interface TokenTimes {
@@ -17,17 +17,16 @@ export function tokenTimes(token: string): TokenTimes | undefined {
 }
 
 /** A token's claims, without a check of its signature; empty if it is no JSON Web Token. */
-export function tokenClaims(token: string): Readonly<Record<string, unknown>> {
-  const claims = tryParseJson(Buffer.from(token.split(".")[1] ?? "", "base64url").toString());
-  return isJsonObject(claims) ? claims : {};
+export function tokenClaims(token: string): JsonObject {
+  const claims = Buffer.from(token.split(".")[1] ?? "", "base64url").toString();
+  return objectOf(tryParseJson(claims));
 }
 
 /** The times of the token in the kubeconfig that plexusd keeps; undefined without one. */
 export async function readTokenTimes(kubeconfig: string): Promise<TokenTimes | undefined> {
   const conf = tryParseJson(await readFile(kubeconfig, "utf8").catch(() => ""));
-  const users = isJsonObject(conf) && Array.isArray(conf.users) ? conf.users : [];
-  const [entry] = users.filter(isJsonObject);
-  const token = entry !== undefined && isJsonObject(entry.user) ? entry.user.token : undefined;
+  const [entry] = objectsOf(objectOf(conf).users);
+  const { token } = objectOf(entry?.user);
   return typeof token === "string" ? tokenTimes(token) : undefined;
 }
 

@@ -1,6 +1,6 @@
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { objectOf } from "#lib/json.ts";
 
 /** Options of {@link requestNodeToken}. */
 export interface NodeTokenRequest {
@@ -33,7 +33,7 @@ export async function requestNodeToken(
     },
     timeoutMs: 10_000,
   });
-  const token = isJsonObject(status) ? status.token : undefined;
+  const { token } = objectOf(status);
   if (typeof token === "string" && token !== "") return token;
   throw new Error(`the API server granted no token for ${account.namespace}/${account.name}`);
 }

@@ -5,7 +5,7 @@ import { apiPaths } from "#kube/api/paths.ts";
 import type { LiveGetter } from "#kube/live-get.ts";
 import { podOf } from "#kube/objects.ts";
 import type { WatchCache, WatchListener } from "#kube/watch/watch-cache.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** The pods of this node, for background checks. */
@@ -44,10 +44,9 @@ export function nodePods(
 /** Undefined for an object that is only metadata. */
 function podStateOf(object: JsonObject): PodState | undefined {
   const { spec, status } = object;
-  const metadata = isJsonObject(object.metadata) ? object.metadata : {};
   if (!isJsonObject(spec) || !isJsonObject(status)) return undefined;
-  const annotations = isJsonObject(metadata.annotations) ? metadata.annotations : {};
-  const networkStatus = annotations[networkStatusAnnotation];
+  const metadata = objectOf(object.metadata);
+  const networkStatus = objectOf(metadata.annotations)[networkStatusAnnotation];
   return {
     ...podOf(object),
     ...(typeof spec.nodeName === "string" ? { node: spec.nodeName } : {}),
@@ -60,7 +59,7 @@ function podStateOf(object: JsonObject): PodState | undefined {
 }
 
 function ipsOf({ podIPs, podIP }: JsonObject): string[] {
-  const all = Array.isArray(podIPs) ? podIPs.filter(isJsonObject).map(({ ip }) => ip) : [];
+  const all = objectsOf(podIPs).map(({ ip }) => ip);
   return [...new Set([...all, podIP])].filter((ip) => typeof ip === "string");
 }
 
@@ -88,6 +87,6 @@ export async function removeTaint(
 }
 
 function taintsOf({ spec }: JsonObject): readonly Json[] {
-  const { taints } = isJsonObject(spec) ? spec : {};
+  const { taints } = objectOf(spec);
   return Array.isArray(taints) ? taints : [];
 }

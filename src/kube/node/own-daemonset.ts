@@ -5,7 +5,7 @@ import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { metadataListOnly, metadataOnly } from "#kube/objects.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { objectOf, objectsOf } from "#lib/json.ts";
 
 /** Options of an {@link OwnDaemonSet}. */
 export interface OwnDaemonSetOptions {
@@ -41,13 +41,12 @@ export class OwnDaemonSet {
     if (this.#found) return;
     const { client, pod } = this.#options;
     const object = await client.json({ path: apiPaths.pod(pod), timeoutMs });
-    const { ownerReferences } = metadataOf(object);
-    const owners = Array.isArray(ownerReferences) ? ownerReferences.filter(isJsonObject) : [];
+    const owners = objectsOf(objectOf(object.metadata).ownerReferences);
     const name = owners.find((each) => each.kind === "DaemonSet")?.name;
     this.#name = typeof name === "string" ? name : undefined;
     if (this.#name !== undefined) {
       const nodes = await this.#countNodes(this.#name);
-      const { serviceAccountName } = fieldOf(object, "spec");
+      const { serviceAccountName } = objectOf(object.spec);
       if (typeof serviceAccountName === "string") this.#watchAccount(serviceAccountName, nodes);
     }
     this.#found = true;
@@ -83,7 +82,7 @@ export class OwnDaemonSet {
     const { client, onNodes } = this.#options;
     try {
       const object = await client.json({ path: this.#pathOf(name), timeoutMs });
-      const { desiredNumberScheduled } = fieldOf(object, "status");
+      const { desiredNumberScheduled } = objectOf(object.status);
       if (typeof desiredNumberScheduled !== "number") return 0;
       onNodes?.(desiredNumberScheduled);
       return desiredNumberScheduled;
@@ -125,7 +124,7 @@ export class OwnDaemonSet {
     const { client, pod } = this.#options;
     try {
       const object = await client.json({ path: this.#pathOf(name), timeoutMs });
-      return metadataOf(object).deletionTimestamp === undefined ? "exists" : "deleted";
+      return objectOf(object.metadata).deletionTimestamp === undefined ? "exists" : "deleted";
     } catch (thrown) {
       const { status } = asApiError(thrown);
       if (status === 404) return "deleted";
@@ -139,13 +138,4 @@ export class OwnDaemonSet {
     const { namespace } = this.#options.pod;
     return apiPaths.daemonSet({ namespace, name });
   }
-}
-
-function metadataOf(object: JsonObject): JsonObject {
-  return fieldOf(object, "metadata");
-}
-
-function fieldOf(object: JsonObject, field: string): JsonObject {
-  const value = object[field];
-  return isJsonObject(value) ? value : {};
 }

@@ -1,7 +1,7 @@
 import { ApiError, apiErrorOf, responseTooLong } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import type { BackoffOptions } from "#lib/concurrency/backoff.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, objectOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** Which objects to list and watch. */
@@ -88,7 +88,7 @@ export class ListWatch {
         signal,
       }),
     );
-    const { resourceVersion, continue: next } = metadataOf(list);
+    const { resourceVersion, continue: next } = objectOf(list.metadata);
     return omitUndefined({
       items: Array.isArray(list.items) ? list.items : [],
       version: String(resourceVersion ?? ""),
@@ -126,17 +126,13 @@ interface WatchEvent {
 /** @throws ApiError for an ERROR event; Error for a line that is not an event */
 export function parseWatchEvent(line: string, resource: string): WatchEvent {
   const event: unknown = JSON.parse(line);
-  const { type, object } = isJsonObject(event) ? event : {};
+  const { type, object } = objectOf(event);
   if (!isJsonObject(object)) throw new Error("watch event has no object");
   if (type === "ERROR") {
     const status = Number(object.code ?? 500);
     throw apiErrorOf(`watch ${resource}`, { status, body: object });
   }
-  const { resourceVersion } = metadataOf(object);
+  const { resourceVersion } = objectOf(object.metadata);
   const version = typeof resourceVersion === "string" ? resourceVersion : undefined;
   return omitUndefined({ type: String(type), object, version });
-}
-
-function metadataOf(object: JsonObject): JsonObject {
-  return isJsonObject(object.metadata) ? object.metadata : {};
 }
