@@ -37,7 +37,8 @@ export async function detachRecord(
   const progress = new TeardownProgress(ctx, { record, owed, mayChange: isOfOthers });
   const onDetached: SandboxToDetach["onDetached"] = (each) => progress.detached(each);
   const failing = (): FailingTeardown => progress.failing;
-  const toDetach = { ...sandbox, record, first, failing, onDetached };
+  const ownPath = isOfOthers ? undefined : sandbox.path;
+  const toDetach = { ...sandbox, ownPath, record, first, failing, onDetached };
   const failures = await detachAll(ctx, toDetach, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));

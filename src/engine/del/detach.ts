@@ -22,6 +22,8 @@ export interface SandboxToDetach {
   readonly netns: string;
   /** The call's CNI_PATH, searched after recorded directories: plugins may move. @default none */
   readonly path?: readonly string[];
+  /** As {@link ChainToDetach.ownPath}. */
+  readonly ownPath?: readonly string[] | undefined;
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
   /**
@@ -108,6 +110,7 @@ async function detach(
     record: sandbox.record,
     calls: withoutReleases(dels).map((del) => ({ ...withPath(del, sandbox.path), timeoutMs })),
     budget: sandbox.budget,
+    ownPath: sandbox.ownPath,
     failedAdd: attachment.failedAdd,
     failingMs,
     noteMissing,

@@ -38,8 +38,9 @@ export class FakeHost implements CallHost {
     });
   }
 
-  find(_searchPath: readonly string[], types: readonly string[]): Promise<readonly PluginLookup[]> {
-    return this.#order(async () => types.map((type) => this.#world.plugins.find(type)));
+  find(searchPath: readonly string[], types: readonly string[]): Promise<readonly PluginLookup[]> {
+    const { plugins } = this.#world;
+    return this.#order(async () => types.map((type) => plugins.find(type, searchPath)));
   }
 
   netlink(netnsPath: string, messages: Uint8Array): Promise<Uint8Array> {

@@ -35,6 +35,9 @@ export function ended(outcome: DelegateOutcome["outcome"], message = ""): Delega
   return { ...exited(0), outcome, message };
 }
 
+/** Where a plugin is, or what a search in these directories finds. */
+type Lookup = PluginLookup | ((searchPath: readonly string[]) => PluginLookup);
+
 /**
  * The plugins of a node. Unless scripted, an ADD makes the interface with the addresses that are asked for, else one, and a chained
  * one passes its `prevResult` on; the DEL of the one that made the interface removes it;
@@ -45,7 +48,7 @@ export class FakePlugins {
   readonly calls: FakePluginCall[] = [];
   readonly #kernel: FakeKernel;
   readonly #journal: string[];
-  readonly #lookups = new Map<string, PluginLookup>();
+  readonly #lookups = new Map<string, Lookup>();
   readonly #scripts = new Map<string, PluginScript>();
   /** Which plugin made an interface, and so removes it. */
   readonly #madeBy = new Map<string, string>();
@@ -79,25 +82,26 @@ export class FakePlugins {
   }
 
   /** Makes a plugin's executable unavailable, or available again. */
-  setLookup(type: string, lookup: PluginLookup): void {
+  setLookup(type: string, lookup: Lookup): void {
     this.#lookups.set(type, lookup);
   }
 
   /** Whether the plugin is installed: every one is, unless {@link setLookup} says otherwise. */
-  find(type: string): PluginLookup {
-    return this.#lookups.get(type) ?? { outcome: "found" };
+  find(type: string, searchPath: readonly string[] = []): PluginLookup {
+    const lookup = this.#lookups.get(type) ?? { outcome: "found" };
+    return typeof lookup === "function" ? lookup(searchPath) : lookup;
   }
 
   async run(order: DelegateCall): Promise<DelegateOutcome> {
     for (const required of order.requires ?? []) {
-      const lookup = this.find(required);
+      const lookup = this.find(required, order.searchPath);
       if (lookup.outcome !== "found") return ended(lookup.outcome, lookup.message);
     }
     const call = asSeen(order);
     this.calls.push(call);
     this.#journal.push(`${call.type} ${call.command} ${call.ifName}`.trim());
     const { type, command } = call;
-    const lookup = this.find(type);
+    const lookup = this.find(type, order.searchPath);
     if (lookup.outcome !== "found") return ended(lookup.outcome, lookup.message);
     const script = this.#scripts.get(`${type} ${command}`) ?? this.#scripts.get(type);
     return (await script?.(call)) ?? this.work(call);

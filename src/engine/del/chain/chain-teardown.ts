@@ -24,7 +24,8 @@ import {
  * - A failure of {@link leavingNothingOutside} is ignored: all state was in the interface.
  * - If a plugin is missing, its IPAM plugin releases the address, and the other plugins are
  *   executed. The attachment is detached if the interface is gone and the grace period is over:
- *   rules or addresses on the host may need the plugin. The same goes for a missing IPAM plugin.
+ *   rules or addresses on the host may need the plugin. The same goes for a missing IPAM plugin, and
+ *   for one that the runtime no longer has, while its recorded directory is not trusted.
  * - A plugin that ended the ADD with an error has attached nothing that we know of. Its DEL may
  *   fail with the same refusal of its configuration, or after the grace period: if its interface
  *   is gone, the attachment is forgotten with an event, after a DEL of the IPAM plugin. Plugins
@@ -52,6 +53,7 @@ const decisionMs = 1000;
 interface FailedDel {
   readonly call: DelegateCall;
   readonly outcome: DelegateOutcome;
+  readonly isMissing: boolean;
 }
 
 class ChainTeardown {
@@ -142,14 +144,14 @@ class ChainTeardown {
       );
     }
     const failed = await this.#execute(ipamCall(call));
-    if (failed !== undefined && !isMissing(failed)) throw this.#failure(failed);
+    if (failed !== undefined && !failed.isMissing) throw this.#failure(failed);
     const text = `did not release device ${id} with plugin ${quoted(call)}, because ${holder} has the device now`;
     warnDetached(this.#ctx, this.#chain, { plugin: call.type, reason: "DeviceInUse", text });
   }
 
   async #handle(failed: FailedDel): Promise<void> {
     const { call } = failed;
-    if (isMissing(failed)) return this.#releaseAddress(failed);
+    if (failed.isMissing) return this.#releaseAddress(failed);
     const isRepeated =
       (await this.#needsNoNamespace(failed)) && (await this.#heldOf(call)) === undefined;
     const last = isRepeated ? await this.#execute(call, "") : failed;
@@ -169,7 +171,7 @@ class ChainTeardown {
   async #releaseLeftAddress(call: DelegateCall, netns = this.#netns): Promise<void> {
     const failed = netns === "" ? await this.#execute(ipamCallAfter(call), "") : undefined;
     if (failed === undefined) return;
-    if (!isMissing(failed)) throw this.#failure(failed);
+    if (!failed.isMissing) throw this.#failure(failed);
     this.#missing.push(failed);
   }
 
@@ -207,7 +209,7 @@ class ChainTeardown {
   async #releaseAddress(missing: FailedDel): Promise<void> {
     this.#missing.push(missing);
     const failed = await this.#execute(ipamCall(missing.call));
-    if (failed !== undefined && !isMissing(failed)) throw this.#failure(failed);
+    if (failed !== undefined && !failed.isMissing) throw this.#failure(failed);
   }
 
   /** Accepts that plugins are missing. @throws CniError while something may be there */
@@ -249,8 +251,7 @@ class ChainTeardown {
     const { call, outcome } = forgotten;
     const { failedAdd } = this.#chain;
     const failed = await this.#execute(ipamCall(call));
-    const isDone =
-      failed === undefined || isMissing(failed) || isRefusal(failedAdd, failed.outcome);
+    const isDone = failed === undefined || failed.isMissing || isRefusal(failedAdd, failed.outcome);
     const notReleased = isDone ? undefined : this.#failure(failed);
     const mayGiveUp = this.#failedAddGraceIsOver && failed?.outcome.outcome !== "refused";
     if (notReleased !== undefined && !mayGiveUp) throw notReleased;
@@ -265,6 +266,14 @@ class ChainTeardown {
 
   async #isNotInstalled({ searchPath, type }: DelegateCall): Promise<boolean> {
     const [lookup] = await this.#ctx.host.find(searchPath, [type]);
+    return this.#isMissing(type, lookup?.outcome);
+  }
+
+  /** Whether an outcome means that a plugin is missing: see {@link ChainToDetach.ownPath}. */
+  async #isMissing(type: string, outcome: string | undefined): Promise<boolean> {
+    const { ownPath } = this.#chain;
+    if (outcome !== "refused" || ownPath === undefined) return outcome === "missing";
+    const [lookup] = await this.#ctx.host.find(ownPath, [type]);
     return lookup?.outcome === "missing";
   }
 
@@ -289,7 +298,8 @@ class ChainTeardown {
     }
     const env = { ...call.env, CNI_NETNS: netns ?? this.#netns };
     const outcome = await this.#ctx.delegateRunner(network)({ ...order, env, timeoutMs });
-    return outcome.outcome === "exited" && outcome.code === 0 ? undefined : { call, outcome };
+    if (outcome.outcome === "exited" && outcome.code === 0) return undefined;
+    return { call, outcome, isMissing: await this.#isMissing(call.type, outcome.outcome) };
   }
 
   #failure({ call, outcome }: FailedDel, addition = ""): CniError {
@@ -303,10 +313,6 @@ class ChainTeardown {
       "the attachment counts as detached, because its interface is gone";
     warnDetached(this.#ctx, this.#chain, { plugin, reason: "PluginMissing", text });
   }
-}
-
-function isMissing({ outcome }: FailedDel): boolean {
-  return outcome.outcome === "missing";
 }
 
 function quoted({ type }: DelegateCall): string {

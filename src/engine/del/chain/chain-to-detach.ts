@@ -17,6 +17,11 @@ export interface ChainToDetach {
   readonly budget: TimeBudget;
   /** The error of a plugin that ended its ADD. */
   readonly failedAdd?: FailedAdd | undefined;
+  /**
+   * The CNI_PATH of the sandbox's own runtime: a plugin that it lacks is missing, even if the shim
+   * refuses to look into the recorded directory. Absent in calls of others, which may lack it.
+   */
+  readonly ownPath?: readonly string[] | undefined;
   /** How long DELs have failed. Absent: no grace period has ended. */
   readonly failingMs?: number | undefined;
   /**

@@ -8,6 +8,8 @@ import type { JsonObject } from "#lib/json.ts";
 /** Without a grace period, an attachment with a missing plugin can be given up at the first DEL. */
 const config = { delGraceMs: 0 };
 
+const refused = { outcome: "refused", message: "/opt is not in plugin-dirs" } as const;
+
 /** A sandbox that is attached to one network of these plugins; those named after it are removed then. */
 async function attached(conf: JsonObject, ...removed: string[]): Promise<EngineLab> {
   const lab = await attachedTo(conf, { config });
@@ -120,10 +122,30 @@ test.each<StillFailing>([
 
 test("del() with a refused plugin fails even if the interface is gone, as the plugin can still be allowed", async () => {
   const lab = await attached(network("default-net", "ptp"));
-  lab.plugins.setLookup("ptp", { outcome: "refused", message: "/opt is not in plugin-dirs" });
+  lab.plugins.setLookup("ptp", refused);
   expect((await lab.del(gone)).json).toMatchObject({ msg: expect.stringContaining("/opt is not") });
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
+
+test.each([
+  { type: "ptp", conf: network("default-net", "ptp") },
+  { type: "host-local", conf: withIpam("bridge") },
+])(
+  "del() counts $type as missing if the runtime has lost it, and its former directory is not trusted",
+  async (scene) => {
+    const lab = await attached(scene.conf);
+    lab.config = { delGraceMs: 60_000 };
+    lab.plugins.script("bridge DEL", failed(999, "no host-local"));
+    lab.plugins.setLookup(scene.type, (path) =>
+      path.includes("/opt/cni/bin") ? refused : missing,
+    );
+    const moved = { env: { ...gone.env, CNI_PATH: "/new" } };
+    expect((await lab.del(moved)).json.msg).toMatch(/may come back.*60 s/);
+    lab.advance(61_000);
+    expect(await lab.del(moved)).toMatchObject({ exitCode: 0 });
+    expect(lab.records.keys).toEqual([]);
+  },
+);
 
 const yearMs = 365 * 86_400_000;
 
