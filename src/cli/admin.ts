@@ -1,13 +1,11 @@
 import { once } from "node:events";
-import { type IncomingMessage, request } from "node:http";
+import { type IncomingMessage, type RequestOptions, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { commonFlags } from "./flags.ts";
 import { outputFlag } from "./output-format.ts";
-
-const timeoutMs = 15_000;
 
 export const adminFlags = {
   output: outputFlag,
@@ -22,14 +20,21 @@ export class PlexusdUnavailable extends Error {
   override readonly name = "PlexusdUnavailable";
 }
 
+interface AdminRequest {
+  readonly method?: "GET" | "POST";
+  readonly timeoutMs?: number;
+}
+
 /** Gets JSON from plexusd's admin socket. @throws PlexusdUnavailable, or Error for a failure */
 export async function askAdmin<T>(
   callSocket: string,
   path: string,
-  how: AdminRequest = { method: "GET", timeoutMs },
+  { method = "GET", timeoutMs = 15_000 }: AdminRequest = {},
 ): Promise<T> {
   const socketPath = adminSocketPath(callSocket);
-  const { status, body } = await send(socketPath, path, how).catch((cause: unknown) => {
+  const signal = AbortSignal.timeout(timeoutMs);
+  const answer = send({ socketPath, path, method, signal, agent: false });
+  const { status, body } = await answer.catch((cause: unknown) => {
     const message = `plexusd does not answer at ${socketPath}: ${errorMessage(cause)}: ${startStep}`;
     throw new PlexusdUnavailable(message, { cause });
   });
@@ -37,24 +42,20 @@ export async function askAdmin<T>(
   return JSON.parse(body) as T;
 }
 
+async function send(options: RequestOptions): Promise<{ status: number; body: string }> {
+  const [response] = (await once(request(options).end(), "response")) as [IncomingMessage];
+  return { status: response.statusCode ?? 0, body: await text(response) };
+}
+
+/** Reads `NAMESPACE/NAME`; a name without a namespace is in `default`, as for kubectl. */
+export function podName(reference = ""): PodName {
+  const [first = "", second] = reference.split("/");
+  return second === undefined
+    ? { namespace: "default", name: first }
+    : { namespace: first, name: second };
+}
+
 /** The admin path of a pod. */
 export function podPath({ namespace, name }: PodName): string {
   return `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
-}
-
-interface AdminRequest {
-  readonly method: "GET" | "POST";
-  readonly timeoutMs: number;
-}
-
-async function send(
-  socketPath: string,
-  path: string,
-  { method, timeoutMs: ms }: AdminRequest,
-): Promise<{ status: number; body: string }> {
-  const signal = AbortSignal.timeout(ms);
-  const outgoing = request({ socketPath, path, method, signal, agent: false });
-  outgoing.end();
-  const [response] = (await once(outgoing, "response")) as [IncomingMessage];
-  return { status: response.statusCode ?? 0, body: await text(response) };
 }

@@ -1,3 +1,5 @@
+import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import type { Flag } from "./flags.ts";
 
 /** The exit codes of plexusctl. */
@@ -15,6 +17,11 @@ export interface CliStreams {
   err(line: string): void;
   /** What the process gets on stdin. @default nothing */
   readonly input?: AsyncIterable<Buffer>;
+}
+
+/** What a command gets on stdin, as text. */
+export function readInput({ input = Readable.from([]) }: CliStreams): Promise<string> {
+  return text(input);
 }
 
 /** The flags of a command by name, without dashes. */

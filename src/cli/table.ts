@@ -1,8 +1,3 @@
-/** The lines of a table with a head. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  return columns([head, ...rows]);
-}
-
 /** Formats rows as lines with aligned columns. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) =>

@@ -1,7 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { Readable } from "node:stream";
-import { text } from "node:stream/consumers";
-import { command, ExitCode } from "#cli/command.ts";
+import { command, ExitCode, readInput } from "#cli/command.ts";
 import { pathsToMount } from "#daemon/config/host-paths.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import { readHostView } from "#host/host-view.ts";
@@ -21,8 +19,8 @@ mounted; elsewhere, also in another pod, those that the manifests in deploy/ do 
     const isStdin = name === "-";
     const path = isStdin ? "stdin" : name;
     try {
-      const given = isStdin ? text(output.input ?? Readable.from([])) : readFile(path, "utf8");
-      const config = parseConfig(await given, path);
+      const text = await (isStdin ? readInput(output) : readFile(path, "utf8"));
+      const config = parseConfig(text, path);
       const warnings = pathsToMount(config, await readHostView());
       for (const each of warnings) output.err(`${path}: warning: ${each}`);
     } catch (error) {

@@ -1,9 +1,8 @@
-import { adminFlags, askAdmin, podPath } from "#cli/admin.ts";
-import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { adminFlags, askAdmin, podName, podPath } from "#cli/admin.ts";
+import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, textFlag } from "#cli/flags.ts";
 import { print } from "#cli/output-format.ts";
-import { podName } from "#cli/pod-name.ts";
-import { table } from "#cli/table.ts";
+import { columns } from "#cli/table.ts";
 import { claimedDevicesPage, type DevicesByResource } from "#daemon/admin/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
@@ -14,50 +13,46 @@ import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { readRecords } from "./read-records.ts";
 
-const flags = {
-  "state-dir": commonFlags.stateDir,
-  "kubelet-dir": textFlag("DIR", "the kubelet's directory", defaultPaths.kubeletDir),
-  ...adminFlags,
-} as const;
-
 export const devicesCommand = command({
   name: "devices",
   positionals: "[NAMESPACE/]POD",
   summary: "show the devices that a pod was allocated, and which network got which",
   description: `Asks the kubelet of this node for devices of device plugins and plexusd for those of resource
 claims, and compares them with the pod's attachment record.`,
-  flags,
+  flags: {
+    "state-dir": commonFlags.stateDir,
+    "kubelet-dir": textFlag("DIR", "the kubelet's directory", defaultPaths.kubeletDir),
+    ...adminFlags,
+  },
   failsWhen: "the kubelet or plexusd does not answer; what is known is still listed",
-  run: devices,
+  async run({ flags, positionals }, output) {
+    const pod = podName(positionals[0]);
+    const { records } = await readRecords(flags["state-dir"]);
+    const own = records.filter(
+      (record) => record.pod?.namespace === pod.namespace && record.pod.name === pod.name,
+    );
+    const uid = own[0]?.pod?.uid ?? "";
+    const answers = await Promise.allSettled([
+      askKubelet(flags["kubelet-dir"], { ...pod, uid }),
+      askForClaims(flags.socket, pod),
+    ]);
+    const problems = answers.filter((answer) => answer.status === "rejected");
+    const rows = rowsOf(
+      answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : [])),
+      own.flatMap(({ attachments }) => attachments),
+    );
+    const value = rows.map(([device, resource, network, source]) => {
+      return { device, resource, network, source };
+    });
+    const none =
+      problems.length > 0 ? [] : [`pod ${pod.namespace}/${pod.name} was allocated no devices`];
+    const head = ["DEVICE", "RESOURCE", "NETWORK", "SOURCE"];
+    const text = () => (rows.length > 0 ? columns([head, ...rows]) : none);
+    print(output, flags.output, { value, text });
+    for (const { reason } of problems) output.err(errorMessage(reason));
+    return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;
+  },
 });
-
-async function devices(line: CommandLine<typeof flags>, output: CliStreams): Promise<ExitCode> {
-  const pod = podName(line.positionals[0]);
-  const { records } = await readRecords(line.flags["state-dir"]);
-  const own = records.filter(
-    (record) => record.pod?.namespace === pod.namespace && record.pod.name === pod.name,
-  );
-  const uid = own[0]?.pod?.uid ?? "";
-  const answers = await Promise.allSettled([
-    askKubelet(line.flags["kubelet-dir"], { ...pod, uid }),
-    askForClaims(line.flags.socket, pod),
-  ]);
-  const problems = answers.filter((answer) => answer.status === "rejected");
-  const rows = rowsOf(
-    answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : [])),
-    own.flatMap(({ attachments }) => attachments),
-  );
-  const value = rows.map(([device, resource, network, source]) => {
-    return { device, resource, network, source };
-  });
-  const none =
-    problems.length > 0 ? [] : [`pod ${pod.namespace}/${pod.name} was allocated no devices`];
-  const text = () =>
-    rows.length > 0 ? table(["DEVICE", "RESOURCE", "NETWORK", "SOURCE"], rows) : none;
-  print(output, line.flags.output, { value, text });
-  for (const { reason } of problems) output.err(errorMessage(reason));
-  return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;
-}
 
 /** A device and the resource that it was allocated from; "" for none. */
 interface ResourceDevice extends AllocatedDevice {

@@ -1,7 +1,7 @@
 import { command, ExitCode } from "#cli/command.ts";
 import { choiceFlag, commonFlags, switchFlag } from "#cli/flags.ts";
 import { print } from "#cli/output-format.ts";
-import { table } from "#cli/table.ts";
+import { columns } from "#cli/table.ts";
 import { addressesOf } from "#engine/explain/attached-network.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
@@ -60,5 +60,5 @@ function tableOf(
     ...(isWide ? [record.attachments.flatMap(addressesOf).join(",")] : []),
     ...(withReason ? [reason] : []),
   ]);
-  return table(head, rows);
+  return columns([head, ...rows]);
 }

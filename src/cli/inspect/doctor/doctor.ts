@@ -1,15 +1,17 @@
 import { adminFlags, askAdmin, PlexusdUnavailable } from "#cli/admin.ts";
-import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { command, ExitCode } from "#cli/command.ts";
 import { print } from "#cli/output-format.ts";
 import { columns } from "#cli/table.ts";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { directoryFindings } from "./directories.ts";
-import type { Finding } from "./finding.ts";
-import { otherListFindings } from "./other-lists.ts";
+import { type Finding, problem } from "./finding.ts";
+import {
+  directoryFindings,
+  otherListFindings,
+  shimFinding,
+  tokenFindings,
+} from "./node-findings.ts";
 import { reportFindings } from "./report-findings.ts";
-import { shimFinding } from "./shim.ts";
-import { tokenFindings } from "./token.ts";
 
 export const doctorCommand = command({
   name: "doctor",
@@ -18,17 +20,12 @@ export const doctorCommand = command({
     "Asks plexusd and checks the node's directories, in plexusd's container or on the node.",
   flags: adminFlags,
   failsWhen: "there is a problem; warnings alone are 0",
-  run: doctor,
+  async run({ flags }, output) {
+    const findings = await examine(flags.socket);
+    print(output, flags.output, { value: findings, text: () => textOf(findings) });
+    return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
+  },
 });
-
-async function doctor(
-  { flags }: CommandLine<typeof adminFlags>,
-  output: CliStreams,
-): Promise<ExitCode> {
-  const findings = await examine(flags.socket);
-  print(output, flags.output, { value: findings, text: () => textOf(findings) });
-  return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
-}
 
 async function examine(socket: string): Promise<Finding[]> {
   try {
@@ -43,13 +40,8 @@ async function examine(socket: string): Promise<Finding[]> {
   } catch (error) {
     if (!(error instanceof PlexusdUnavailable)) throw error;
     const { cniConfDir, cniBinDir: shimDir, stateDir } = defaultPaths;
-    const away: Finding = {
-      check: "plexusd",
-      verdict: "problem",
-      text: error.message,
-    };
     return [
-      away,
+      problem("plexusd", error.message),
       ...(await tokenFindings(stateDir)),
       ...(await directoryFindings({ cniConfDir, shimDir, binDirs: [shimDir], stateDir })),
     ];

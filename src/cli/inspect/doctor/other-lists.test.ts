@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { otherListFindings } from "./other-lists.ts";
+import { otherListFindings } from "./node-findings.ts";
 
 const list = (name: string, flags = {}): string =>
   JSON.stringify({ cniVersion: "1.0.0", name, ...flags, plugins: [{ type: "plexus" }] });

@@ -3,7 +3,7 @@ import { reasonOf } from "#daemon/cni-conf/status.ts";
 import { failedAddMs } from "#engine/explain/call-history.ts";
 import { oneLine, shortened } from "#lib/one-line.ts";
 import { reasonRow } from "#lib/reasons.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, ok, problem, warning } from "./finding.ts";
 
 /** What plexusd's own report says, check by check. */
 export function reportFindings(report: NodeStatus): Finding[] {
@@ -13,15 +13,9 @@ export function reportFindings(report: NodeStatus): Finding[] {
     nodeConfiguration(report),
     ...chainedPlugins(report),
     source(report),
-    ...report.unseenPaths.map((text): Finding => ({ check: "mounts", verdict: "problem", text })),
+    ...report.unseenPaths.map((text) => problem("mounts", text)),
     leftovers(report),
-    ...report.damagedRecords.map(
-      (text): Finding => ({
-        check: "records",
-        verdict: "problem",
-        text: `${text}: what it held may have to be released by hand, as docs/operations/troubleshooting.md, "Leaked addresses", says`,
-      }),
-    ),
+    ...report.damagedRecords.map((text) => problem("records", `${text}: ${damagedStep}`)),
     ...ofMultus(report),
     ...runningPods(report),
     ...additions(report),
@@ -29,18 +23,22 @@ export function reportFindings(report: NodeStatus): Finding[] {
   ];
 }
 
+const damagedStep =
+  'what it held may have to be released by hand, as docs/operations/troubleshooting.md, "Leaked addresses", says';
+
 function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeStatus): Finding {
   const text = `${version} (${commit}) on ${node}, up ${uptimeSeconds} s, `;
   return notReady.length === 0
-    ? { check: "plexusd", verdict: "ok", text: `${text}ready` }
-    : { check: "plexusd", verdict: "problem", text: `${text}not ready: ${notReady.join("; ")}` };
+    ? ok("plexusd", `${text}ready`)
+    : problem("plexusd", `${text}not ready: ${notReady.join("; ")}`);
 }
 
 function configuration({ configProblem }: NodeStatus): Finding {
   const check = "configuration";
-  if (configProblem === undefined) return { check, verdict: "ok", text: "in effect" };
-  const text = `${oneLine(configProblem)}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
-  return { check, verdict: "problem", text };
+  if (configProblem === undefined) return ok(check, "in effect");
+  const step =
+    "plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config";
+  return problem(check, `${oneLine(configProblem)}; ${step}`);
 }
 
 const steps: Readonly<Record<string, string>> = {
@@ -52,13 +50,12 @@ const steps: Readonly<Record<string, string>> = {
 
 function nodeConfiguration({ conf, dirs }: NodeStatus): Finding {
   const check = "node configuration";
-  if (conf === undefined) {
-    return { check, verdict: "warning", text: "plexusd does not write it: it was started without" };
-  }
+  if (conf === undefined)
+    return warning(check, "plexusd does not write it: it was started without");
   const primary = conf.primary === undefined ? "" : `; the default network is ${conf.primary}`;
   const text = `${conf.state} in ${dirs.cniConfDir}: ${reasonOf(conf)}${primary}`;
-  if (conf.state === "active") return { check, verdict: "ok", text };
-  return { check, verdict: "problem", text: `${text}${steps[conf.state] ?? ""}` };
+  if (conf.state === "active") return ok(check, text);
+  return problem(check, `${text}${steps[conf.state] ?? ""}`);
 }
 
 /** What agents of service meshes append to Plexus's file. */
@@ -66,51 +63,44 @@ function chainedPlugins({ conf }: NodeStatus): Finding[] {
   const check = "plugins after Plexus";
   const { chained = [], omitted = [], chainProblem } = conf ?? {};
   const left = omitted.join(", ");
-  const problem: Finding[] = [];
-  if (chainProblem !== undefined) {
-    const text = `${chainProblem}; docs/operations/service-meshes.md says what to do`;
-    problem.push({ check, verdict: "problem", text });
-  }
+  const problems =
+    chainProblem === undefined
+      ? []
+      : [problem(check, `${chainProblem}; docs/operations/service-meshes.md says what to do`)];
   if (chained.length > 0) {
     const others =
       left === "" ? "" : `; the default network leaves out ${left}, which its file has too`;
     const text = `the container runtime runs ${chained.join(", ")} once for each pod${others}`;
-    return [{ check, verdict: "ok", text }, ...problem];
+    return [ok(check, text), ...problems];
   }
-  if (left === "") return problem;
+  if (left === "") return problems;
   const text = `no pod gets ${left}: its agent has removed it from 00-plexus.conflist, but not from ${conf?.primary}; remove it there, or start the agent again`;
-  return [{ check, verdict: "warning", text }, ...problem];
+  return [warning(check, text), ...problems];
 }
 
 function source({ sourceProblem }: NodeStatus): Finding {
   const check = "pods and definitions";
-  if (sourceProblem === undefined) return { check, verdict: "ok", text: "can be looked up" };
-  const text = `${sourceProblem}; ${reasonRow("ApiUnavailable").hotPlugStep}`;
-  return { check, verdict: "problem", text };
+  if (sourceProblem === undefined) return ok(check, "can be looked up");
+  return problem(check, `${sourceProblem}; ${reasonRow("ApiUnavailable").hotPlugStep}`);
 }
 
 function leftovers({ leftovers: count, attachments, node }: NodeStatus): Finding {
-  const check = "records";
   const text = `recorded attachments: ${attachments}`;
-  if (count === 0) return { check, verdict: "ok", text: `${text}, none of a sandbox that is gone` };
+  if (count === 0) return ok("records", `${text}, none of a sandbox that is gone`);
   const step = `kubectl plexus records --orphans ${node} names them and the reasons; correct these, and Plexus detaches them`;
-  return {
-    check,
-    verdict: "warning",
-    text: `${text}, of sandboxes that are gone: ${count}; ${step}`,
-  };
+  return warning("records", `${text}, of sandboxes that are gone: ${count}; ${step}`);
 }
 
 function ofMultus({ ofMultus: left }: NodeStatus): Finding[] {
   if (left.length === 0) return [];
   const text = `attached sandboxes of pods that are gone: ${left.length} (${named(left)}); if they stay, the container runtime has forgotten them, and they keep their addresses: docs/user/migration.md ("What Multus leaves") says how to detach them`;
-  return [{ check: "Multus", verdict: "warning", text }];
+  return [warning("Multus", text)];
 }
 
 function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): Finding[] {
   const check = "running pods";
   if (unattached.length + podProblems.length === 0) {
-    return [{ check, verdict: "ok", text: "none lacks a network that it asks for" }];
+    return [ok(check, "none lacks a network that it asks for")];
   }
   const texts = podProblems
     .slice(0, namedMax)
@@ -123,7 +113,7 @@ function runningPods({ unattachedPods: unattached, podProblems }: NodeStatus): F
     texts.push(
       `without networks that they ask for: ${unattached.length} (${named(unattached)}), because they started when the container runtime did not call Plexus; delete them, so that their replacements are attached`,
     );
-  return texts.map((text) => ({ check, verdict: "warning", text }));
+  return texts.map((text) => warning(check, text));
 }
 
 function additions(report: NodeStatus): Finding[] {
@@ -131,12 +121,12 @@ function additions(report: NodeStatus): Finding[] {
   const { node, failedAdds, requestRules } = report;
   if (failedAdds.length === 0) {
     const rules = Object.entries(requestRules).map(([key, value]) => `${key}: ${value}`);
-    return [{ check, verdict: "ok", text: `${withoutFailure(report)} (${rules.join(", ")})` }];
+    return [ok(check, `${withoutFailure(report)} (${rules.join(", ")})`)];
   }
   return failedAdds.map(({ finding, step, network, message, pods }) => {
     const where = network === "" ? "" : `network ${network}, `;
     const text = `failed in the last ten minutes: ${pods.length} (${named(pods)}): ${where}${finding}: ${shortened(message, 200)}; ${step.replace("NODE", node)}`;
-    return { check, verdict: "problem", text };
+    return problem(check, text);
   });
 }
 
@@ -155,10 +145,10 @@ function agent({ agent: found, dirs }: NodeStatus): Finding[] {
   const check = "plexus agent";
   if (found === undefined) return [];
   if (found.refused.length === 0) {
-    return [{ check, verdict: "ok", text: `runs every plugin of ${dirs.binDirs.join(", ")}` }];
+    return [ok(check, `runs every plugin of ${dirs.binDirs.join(", ")}`)];
   }
   const text = `plugs and detaches nothing with ${named(found.refused)}, which the container runtime runs: ${found.why}`;
-  return [{ check, verdict: "warning", text }];
+  return [warning(check, text)];
 }
 
 const namedMax = 5;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import { tokenFindings } from "./token.ts";
+import { tokenFindings } from "./node-findings.ts";
 
 /** The finding about a token that was issued and expires so many minutes from now. */
 async function findingOf(issued: number, expires: number): Promise<string> {

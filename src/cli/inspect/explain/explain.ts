@@ -1,18 +1,11 @@
-import { adminFlags, askAdmin, PlexusdUnavailable, podPath } from "#cli/admin.ts";
-import { type CliStreams, type CommandLine, command, ExitCode } from "#cli/command.ts";
+import { adminFlags, askAdmin, PlexusdUnavailable, podName, podPath } from "#cli/admin.ts";
+import { command, ExitCode } from "#cli/command.ts";
 import { switchFlag } from "#cli/flags.ts";
 import { print } from "#cli/output-format.ts";
-import { podName } from "#cli/pod-name.ts";
-import type { Advice, Explanation } from "#engine/explain/explanation.ts";
+import type { Explanation } from "#engine/explain/explanation.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import { explanationText } from "./explanation-text.ts";
 import { lastEvents } from "./last-events.ts";
-
-const flags = {
-  ...adminFlags,
-  events: switchFlag(
-    "print the pod's last events, too, from what kubectl get events -o json writes to stdin",
-  ),
-} as const;
 
 export const explainCommand = command({
   name: "explain",
@@ -20,34 +13,34 @@ export const explainCommand = command({
   summary: "explain what is wrong with a pod's networks, and what to do",
   description: `Asks plexusd on the pod's node; a name without a namespace is in "default". From elsewhere, use
 kubectl plexus explain NAMESPACE/NAME (deploy/kubectl-plexus).`,
-  flags,
+  flags: {
+    ...adminFlags,
+    events: switchFlag(
+      "print the pod's last events, too, from what kubectl get events -o json writes to stdin",
+    ),
+  },
   failsWhen: "something is wrong",
-  async run(line, output) {
-    const code = await explain(line, output);
-    if (line.flags.events && line.flags.output === "text")
+  async run({ flags, positionals }, output) {
+    const pod = podName(positionals[0]);
+    const answer = await explain(flags.socket, pod);
+    const text = () => ("node" in answer ? explanationText(answer) : [answer.advice.sentence]);
+    print(output, flags.output, { value: answer, text });
+    if (flags.events && flags.output === "text")
       for (const event of await lastEvents(output.input)) output.out(event);
-    return code;
+    return answer.advice.ok ? ExitCode.Done : ExitCode.Failed;
   },
 });
 
+/** What plexusd says of a pod, or that it does not answer. */
 async function explain(
-  { flags: { socket, output: format }, positionals }: CommandLine<typeof flags>,
-  output: CliStreams,
-): Promise<ExitCode> {
-  const pod = podName(positionals[0]);
+  socket: string,
+  pod: PodName,
+): Promise<Explanation | Pick<Explanation, "pod" | "advice">> {
   try {
-    const explanation = await askAdmin<Explanation>(socket, podPath(pod));
-    print(output, format, { value: explanation, text: () => explanationText(explanation) });
-    return explanation.advice.ok ? ExitCode.Done : ExitCode.Failed;
+    return await askAdmin<Explanation>(socket, podPath(pod));
   } catch (error) {
     if (!(error instanceof PlexusdUnavailable)) throw error;
-    const advice = plexusdAway(error);
-    print(output, format, { value: { pod, advice }, text: () => [advice.sentence] });
-    return ExitCode.Failed;
+    const sentence = `Nothing is known of the pod, as ${error.message}; until it runs, pods that start here wait for it.`;
+    return { pod, advice: { finding: "DaemonUnavailable", sentence, ok: false } };
   }
-}
-
-function plexusdAway({ message }: PlexusdUnavailable): Advice {
-  const sentence = `Nothing is known of the pod, as ${message}; until it runs, pods that start here wait for it.`;
-  return { finding: "DaemonUnavailable", sentence, ok: false };
 }

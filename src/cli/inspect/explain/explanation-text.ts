@@ -1,4 +1,4 @@
-import { columns, table } from "#cli/table.ts";
+import { columns } from "#cli/table.ts";
 import { withoutSubject } from "#cni/error.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
 import type {
@@ -97,10 +97,7 @@ function networkTable(
   ];
   const used = shown.filter(([head, cell]) => !optional.has(head) || networks.some(cell));
   const rows = networks.map((network) => used.map(([, cell]) => cell(network) || "-"));
-  return table(
-    used.map(([head]) => head),
-    rows,
-  );
+  return columns([used.map(([head]) => head), ...rows]);
 }
 
 /** Columns that are left out if no network has a value. */

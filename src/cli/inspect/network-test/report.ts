@@ -1,4 +1,4 @@
-import { table } from "#cli/table.ts";
+import { columns } from "#cli/table.ts";
 import type { Finding, Probe } from "./probe.ts";
 import type { TestPod } from "./test-pods.ts";
 
@@ -57,9 +57,9 @@ export function reportText(result: Report): string[] {
   const where = nodes === 1 ? "one node, so none between nodes" : `${nodes} nodes`;
   const count = `${probes.length - bad.length} of ${probes.length} tests passed between ${attached.length} pods on ${where}${untested}`;
   return [
-    ...table(["POD", "NODE", "INTERFACE", "MAC", "ADDRESSES"], pods.map(podRow)),
+    ...columns([["POD", "NODE", "INTERFACE", "MAC", "ADDRESSES"], ...pods.map(podRow)]),
     "",
-    ...table(["FROM", "TO", "ADDRESS", "MTU", "RESULT"], shown.map(probeRow)),
+    ...columns([["FROM", "TO", "ADDRESS", "MTU", "RESULT"], ...shown.map(probeRow)]),
     "",
     `network ${network}: ${passed ? "ok" : "PROBLEM"}, ${count}`,
     ...Array.from(findingsOf(result), (each) => `${each}: ${advice[each]}`),
