@@ -1,7 +1,13 @@
-import type { Result, ResultDns, ResultInterface, ResultIp } from "#cni/result/result.ts";
+import {
+  isDefaultOfMain,
+  type Result,
+  type ResultDns,
+  type ResultInterface,
+  type ResultIp,
+} from "#cni/result/result.ts";
 import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import { resultFamily } from "#cni/versions.ts";
-import { ipFamily, isDefaultRoute, parseCidr } from "#lib/ip.ts";
+import { ipFamily, parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
@@ -140,7 +146,7 @@ function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkSt
  */
 function defaultGateways(result: Result): string[] {
   const gateways = result.routes
-    .filter((route) => isDefaultRoute(route.dst) && isMainTable(route.table))
+    .filter(isDefaultOfMain)
     .flatMap((route) => route.gw ?? gatewayOfFamily(result, ipFamily(route.dst)) ?? []);
   return [...new Set(gateways)];
 }
@@ -148,11 +154,6 @@ function defaultGateways(result: Result): string[] {
 function gatewayOfFamily(result: Result, family: 4 | 6): string | undefined {
   return result.ips.find((ip) => ip.gateway !== undefined && ipFamily(ip.address) === family)
     ?.gateway;
-}
-
-/** 0 and absent are the kernel's unspecified table, which is main. */
-function isMainTable(table: number | undefined): boolean {
-  return table === undefined || table === 0 || table === 254;
 }
 
 /** Multus omits empty lists. */

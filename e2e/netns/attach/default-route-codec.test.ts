@@ -1,7 +1,6 @@
 import { expect } from "vitest";
-import { changeRoutes } from "#engine/add/default-route/apply.ts";
+import { changeRoutes, type RoutesAfter } from "#engine/add/default-route/apply.ts";
 import { planDefaultRoute } from "#engine/add/default-route/plan.ts";
-import type { RoutesAfter } from "#engine/add/default-route/result-edit.ts";
 import type { NetnsLab } from "../../support/node/netns-lab.ts";
 import { test as nodeTest } from "../../support/node/test.ts";
 

@@ -1,3 +1,5 @@
+import { isDefaultRoute } from "#lib/ip.ts";
+
 /** The result of an ADD, independent of its version: CNI 1.1.0 §5 "ADD Success". */
 export interface Result {
   /** The version of the text it was read from. */
@@ -38,6 +40,11 @@ export interface ResultRoute {
   readonly priority?: number;
   readonly table?: number;
   readonly scope?: number;
+}
+
+/** Whether it is a default route of the main table (254), which 0 and absent stand for. */
+export function isDefaultOfMain({ dst, table = 0 }: ResultRoute): boolean {
+  return isDefaultRoute(dst) && (table === 0 || table === 254);
 }
 
 /** DNS settings; empty ones are absent. */

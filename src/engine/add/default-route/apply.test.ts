@@ -2,9 +2,9 @@ import { MessageType } from "netlink/dist/rt/gen_structs.js";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { ResultRoute } from "#cni/result/result.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
-import { changeRoutes } from "./apply.ts";
+import { changeRoutes, type RoutesAfter } from "./apply.ts";
+import { withDefaultRoutes } from "./default-routes.ts";
 import { planDefaultRoute } from "./plan.ts";
-import { type RoutesAfter, withDefaultRoutes } from "./result-edit.ts";
 import type { RouteState } from "./route-state.ts";
 
 const netns = "/run/netns/x";

@@ -1,16 +1,22 @@
 import { CniError } from "#cni/error.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import type { IpFamily } from "#lib/ip.ts";
 import { execute, type NetlinkTransport, type Request } from "#netlink/codec.ts";
 import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
 import { addRoute, deleteRoute, type KernelRoute, listRoutes } from "#netlink/routes.ts";
 import type { RouteEdit, RoutePlan } from "./plan.ts";
-import type { RoutesAfter } from "./result-edit.ts";
 import { type KernelRoutes, linkName, type RouteState } from "./route-state.ts";
 
 /** A network namespace, and who carries out requests there. */
 export interface RoutedNamespace {
   readonly netns: string;
   readonly transport: NetlinkTransport;
+}
+
+/** The kernel's routes after all edits. */
+export interface RoutesAfter extends KernelRoutes {
+  /** The families whose default routes were decided on; the others are left as reported. */
+  readonly families: readonly IpFamily[];
 }
 
 /** What the kernel had, and has now. */

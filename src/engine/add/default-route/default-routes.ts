@@ -1,19 +1,23 @@
 import { formatResult } from "#cni/result/format.ts";
+import { isDefaultOfMain, type Result, type ResultRoute } from "#cni/result/result.ts";
 import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import { type ChangedRoutes, changeRoutes } from "./apply.ts";
+import type { YieldedRoute } from "#engine/record/record.ts";
+import { ipFamily } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import { kernelMetric } from "#netlink/routes.ts";
+import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
+import { type ChangedRoutes, changeRoutes, type RoutesAfter } from "./apply.ts";
 import { planDefaultRoute, type RoutePlan } from "./plan.ts";
-import { type RoutesAfter, withDefaultRoutes } from "./result-edit.ts";
-import type { RoutedAttachment, RouteState } from "./route-state.ts";
-import { yieldedRoutes } from "./yielded-routes.ts";
+import { defaultsOfAttachment, type RoutedAttachment, type RouteState } from "./route-state.ts";
 
 /**
  * Gives the default route to the attachment that the pod selected, if any. Returns the results with
  * the kernel's routes, for the runtime, the status and CHECK (multi-network specification v1.1
- * §4.1.2.1.9), and what the other attachments have lost. Without such a request the kernel is not
- * queried.
+ * §4.1.2.1.9), and what the other attachments have lost: they get it back when hot-plug removes the
+ * one that has taken it. Without such a request the kernel is not queried.
  * @throws CniError when the request cannot be met; the routes are then as before
  */
 export async function applyDefaultRoutes(
@@ -24,14 +28,9 @@ export async function applyDefaultRoutes(
   const attachments = attached.map(routedAttachment);
   if (attachments.every(({ requested }) => requested === undefined)) return attached;
   const changed = await changeRoutesOf(ctx, netns, (state) => planDefaultRoute(state, attachments));
-  if (changed === undefined) return attached;
-  return attached.map((each) => {
-    const lost = yieldedRoutes(changed, routedAttachment(each));
-    return {
-      ...withRoutesAfter(each, changed.after),
-      yieldedRoutes: [...(each.yieldedRoutes ?? []), ...lost],
-    };
-  });
+  return changed === undefined
+    ? attached
+    : attached.map((each) => withChangedRoutes(each, changed));
 }
 
 /** Changes the routes of a sandbox, as {@link changeRoutes}. */
@@ -43,18 +42,75 @@ export function changeRoutesOf(
   return asIoFailure(() => changeRoutes({ netns, transport: netlinkTransport(ctx) }, plan));
 }
 
-/** The attachment with the kernel's default routes in its result. */
-export function withRoutesAfter(attached: Attached, after: RoutesAfter): Attached {
-  const result = withDefaultRoutes(attached.result, routedAttachment(attached), after);
-  return { ...attached, result, raw: formatResult(result, attached.planned.list.cniVersion) };
+/** The attachment with the kernel's default routes in its result, and with what it has lost. */
+export function withChangedRoutes(
+  attached: Attached,
+  { before, after }: ChangedRoutes,
+): Required<Attached> {
+  const attachment = routedAttachment(attached);
+  const result = withDefaultRoutes(attached.result, attachment, after);
+  const raw = formatResult(result, attached.planned.list.cniVersion);
+  const requested = defaultRouteFamilies(attachment.requested);
+  const families = after.families.filter((family) => !requested.includes(family));
+  const had = defaultsOfAttachment(before, attachment, families);
+  const lost = lacking(had, defaultsOfAttachment(after, attachment, families));
+  return { ...attached, result, raw, yieldedRoutes: [...(attached.yieldedRoutes ?? []), ...lost] };
+}
+
+/** The routes that are not among the others, whose MTU and the like may differ. */
+export function lacking(
+  all: readonly YieldedRoute[],
+  others: readonly YieldedRoute[],
+): YieldedRoute[] {
+  const way = ({ dst, gw, dev, metric }: YieldedRoute) => [dst, gw, dev, metric].join();
+  const ways = new Set(others.map(way));
+  return all.filter((route) => !ways.has(way(route)));
 }
 
 /** What matters of an attachment for the default route. */
 export function routedAttachment({ planned, result }: Attached): RoutedAttachment {
-  const sandboxed = sandboxInterfaces(result).map(({ link }) => link);
   return {
     ifName: planned.ifName,
-    otherIfNames: sandboxed.map(({ name }) => name),
+    otherIfNames: sandboxInterfaces(result).map(({ link }) => link.name),
     requested: planned.selection?.defaultRoute,
   };
+}
+
+/**
+ * Replaces a result's default routes of the changed families with the attachment's routes in the
+ * kernel. Keeps gateways of addresses: they describe the network, not what the pod uses. @internal
+ */
+export function withDefaultRoutes(
+  result: Result,
+  attachment: RoutedAttachment,
+  after: RoutesAfter,
+): Result {
+  const isDecided = (route: ResultRoute): boolean =>
+    isDefaultOfMain(route) && after.families.includes(ipFamily(route.dst));
+  const reported = result.routes.filter(isDecided);
+  const kept = result.routes.filter((route) => !isDecided(route));
+  const defaults = defaultsOfAttachment(after, attachment, after.families).map((route) => {
+    const { dst, gw, metric } = route;
+    const priority = metric === kernelMetric[ipFamily(dst)] ? undefined : metric;
+    const now = omitUndefined({ dst, gw, priority });
+    return reported.find((entry) => isSame(entry, { route: now, result })) ?? now;
+  });
+  return { ...result, routes: [...kept, ...defaults] };
+}
+
+/** Whether the plugins reported this route; without a gateway, the address of its family has it. */
+function isSame(
+  entry: ResultRoute,
+  { route, result }: { route: ResultRoute; result: Result },
+): boolean {
+  const family = ipFamily(route.dst);
+  if (ipFamily(entry.dst) !== family || metricOf(entry) !== metricOf(route)) return false;
+  const gateways = result.ips
+    .filter(({ address }) => ipFamily(address) === family)
+    .map(({ gateway }) => gateway);
+  return entry.gw === undefined ? gateways.includes(route.gw) : entry.gw === route.gw;
+}
+
+function metricOf({ dst, priority }: ResultRoute): number {
+  return priority ?? kernelMetric[ipFamily(dst)];
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
-import { type IpFamily, ipFamily, parseIp } from "#lib/ip.ts";
-import { linkUp } from "#netlink/links.ts";
+import { covers, type IpFamily, ipFamily, parseIp } from "#lib/ip.ts";
+import { type Link, linkUp } from "#netlink/links.ts";
 import {
   type Hop,
   type KernelRoute,
@@ -10,11 +10,10 @@ import {
   withHops,
 } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
-import { checkUnowned, needsOnlink } from "./route-checks.ts";
 import {
   defaultsOf,
-  type FamilyContext,
   indexesOf,
+  linkName,
   type RoutedAttachment,
   type RouteState,
 } from "./route-state.ts";
@@ -31,6 +30,18 @@ export interface RouteEdit {
 export interface RoutePlan {
   readonly edits: readonly RouteEdit[];
   readonly families: readonly IpFamily[];
+}
+
+/** The default route of one address family, for a decision. */
+interface FamilyContext {
+  readonly state: RouteState;
+  readonly family: IpFamily;
+  readonly link: Link | undefined;
+  readonly ifName: string;
+  /** The interfaces of the selected attachment. */
+  readonly own: ReadonlySet<number>;
+  /** The interfaces of the other attachments. */
+  readonly losing: ReadonlySet<number>;
 }
 
 /**
@@ -58,8 +69,8 @@ export function planDefaultRoute(
     const link = state.links.find(({ name }) => name === ifName);
     // A result may also name an interface of another attachment, which that one keeps.
     const named = others.map((other) => ({ ifName: other.ifName }));
-    const own = without(indexesOf([selected], state), indexesOf(named, state));
-    const losing = without(indexesOf(others, state), own);
+    const own = indexesOf([selected], state).difference(indexesOf(named, state));
+    const losing = indexesOf(others, state).difference(own);
     const context = { state, family, link, ifName, own, losing };
     const gateways = [...new Set(requested.map(parseIp))].filter((ip) => ipFamily(ip) === family);
     const edits = requested.length === 0 ? keepOwn(context) : useGateways(context, gateways);
@@ -70,14 +81,6 @@ export function planDefaultRoute(
     edits: [...edits.filter(({ op }) => op === "del"), ...edits.filter(({ op }) => op === "add")],
     families: plans.map(({ family }) => family),
   };
-}
-
-/** The indexes that are not among the others. */
-export function without(
-  all: ReadonlySet<number>,
-  removed: ReadonlySet<number>,
-): ReadonlySet<number> {
-  return new Set([...all].filter((each) => !removed.has(each)));
 }
 
 function keepOwn({ state, family, own, losing }: FamilyContext): RouteEdit[] | undefined {
@@ -126,4 +129,53 @@ export function withoutHops(route: KernelRoute, isRemoved: (hop: Hop) => boolean
 function sameWay(a: KernelRoute, b: KernelRoute): boolean {
   const ways = ({ hops }: KernelRoute) => hops.map(({ ifIndex, gateway }) => [ifIndex, gateway]);
   return a.metric === b.metric && isDeepStrictEqual(ways(a), ways(b));
+}
+
+/**
+ * Whether a default route needs `onlink` for the kernel to accept its gateway. The kernel looks for
+ * a route of this interface that has no gateway itself and is not a default route. Link-local IPv6
+ * is on every link. The gateway of an `onlink` route that the attachment already has is accepted,
+ * too.
+ * @throws CniError 100 when the kernel would refuse the gateway
+ */
+function needsOnlink(
+  state: RouteState,
+  { link, gateway }: { link: Link; gateway: string },
+): boolean {
+  if (state.addresses.some(({ address }) => address === gateway)) {
+    throw new CniError(
+      "UnreachableGateway",
+      `default route through ${link.name}: gateway ${gateway} is the pod's own address`,
+    );
+  }
+  if (covers({ address: "fe80::", prefix: 10 }, gateway)) return false;
+  const own = state.routes.flatMap(({ dst, hops }) =>
+    hops.filter(({ ifIndex }) => ifIndex === link.index).map((hop) => ({ dst, hop })),
+  );
+  const isOnLink = own.some(
+    ({ dst, hop }) => hop.gateway === undefined && dst.prefix > 0 && covers(dst, gateway),
+  );
+  if (isOnLink) return false;
+  if (own.some(({ hop }) => hop.onlink && hop.gateway === gateway)) return true;
+  throw new CniError(
+    "UnreachableGateway",
+    `default route through ${link.name}: gateway ${gateway} is not in any network of the interface`,
+  );
+}
+
+/** @throws CniError 100 when a default route of no attachment, which stays, would be preferred */
+function checkUnowned(
+  { state, family, link, own, losing }: FamilyContext & { readonly link: Link },
+  count: number,
+): void {
+  const worst = kernelMetric[family] + count - 1;
+  for (const route of defaultsOf(state, family)) {
+    const hop = route.hops.find(({ ifIndex }) => !losing.has(ifIndex) && !own.has(ifIndex));
+    if (hop === undefined || route.metric > worst) continue;
+    const name = linkName(state.links, hop.ifIndex);
+    throw new CniError(
+      "DefaultRouteTaken",
+      `default route through ${link.name}: interface ${name}, which belongs to no attachment, has the pod's IPv${family} default route`,
+    );
+  }
 }

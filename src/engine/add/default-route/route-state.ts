@@ -1,6 +1,8 @@
-import type { IpFamily } from "#lib/ip.ts";
+import type { YieldedRoute } from "#engine/record/record.ts";
+import { anyDestination, type IpFamily } from "#lib/ip.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { InterfaceAddress, Link } from "#netlink/links.ts";
-import { type Hop, isDefault, type KernelRoute } from "#netlink/routes.ts";
+import { isDefault, type KernelRoute, metricsOf } from "#netlink/routes.ts";
 
 /** What matters of an attachment for the default route. */
 export interface RoutedAttachment {
@@ -21,18 +23,6 @@ export interface RouteState extends KernelRoutes {
   readonly addresses: readonly InterfaceAddress[];
 }
 
-/** The default route of one address family, for a decision. */
-export interface FamilyContext {
-  readonly state: RouteState;
-  readonly family: IpFamily;
-  readonly link: Link | undefined;
-  readonly ifName: string;
-  /** The interfaces of the selected attachment. */
-  readonly own: ReadonlySet<number>;
-  /** The interfaces of the other attachments. */
-  readonly losing: ReadonlySet<number>;
-}
-
 /** The default routes of one family. */
 export function defaultsOf(
   { routes }: Pick<KernelRoutes, "routes">,
@@ -42,16 +32,20 @@ export function defaultsOf(
 }
 
 /** The default routes of an attachment, by hops, in the order in which the kernel prefers them. */
-export function defaultHops(
+export function defaultsOfAttachment(
   state: KernelRoutes,
   attachment: RoutedAttachment,
   families: readonly IpFamily[],
-): { readonly route: KernelRoute; readonly hop: Hop }[] {
+): YieldedRoute[] {
   const own = indexesOf([attachment], state);
   return families
     .flatMap((family) => defaultsOf(state, family).toSorted((a, b) => a.metric - b.metric))
-    .flatMap((route) => route.hops.map((hop) => ({ route, hop })))
-    .filter(({ hop }) => own.has(hop.ifIndex));
+    .flatMap((route) => route.hops.map((hop) => ({ ...route, ...hop, metrics: metricsOf(route) })))
+    .filter(({ ifIndex }) => own.has(ifIndex))
+    .map(({ family, gateway: gw, ifIndex, metric, onlink, metrics }) => {
+      const dev = linkName(state.links, ifIndex);
+      return omitUndefined({ dst: anyDestination[family], gw, dev, metric, onlink, metrics });
+    });
 }
 
 /** The interfaces of attachments, by index. */

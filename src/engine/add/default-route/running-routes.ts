@@ -1,23 +1,23 @@
 import { parseResult } from "#cni/result/parse.ts";
+import { isDefaultOfMain } from "#cni/result/result.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
-import { type IpFamily, ipFamily, isDefaultRoute } from "#lib/ip.ts";
-import type { KernelRoute } from "#netlink/routes.ts";
+import type { RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
+import { type IpFamily, ipFamily } from "#lib/ip.ts";
+import { type KernelRoute, newDefaultRoute } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import { readRoutes } from "./apply.ts";
 import {
   applyDefaultRoutes,
   changeRoutesOf,
+  lacking,
   routedAttachment,
-  withRoutesAfter,
+  withChangedRoutes,
 } from "./default-routes.ts";
-import { type RoutePlan, without, withoutHops } from "./plan.ts";
-import { isMainTable } from "./result-edit.ts";
-import { defaultsOf, indexesOf, type KernelRoutes } from "./route-state.ts";
-import { planGivenBack, routesToYield, yieldedRoutes } from "./yielded-routes.ts";
+import { type RoutePlan, withoutHops } from "./plan.ts";
+import { defaultsOf, defaultsOfAttachment, indexesOf, type KernelRoutes } from "./route-state.ts";
 
 /*
  * The default route of a running pod: its connections and the kubelet's probes use it, so a network
@@ -56,7 +56,6 @@ export async function routePlugged(
     const all = await applyDefaultRoutes(ctx, netns, [...earlier, added]);
     return { earlier: all.slice(0, -1), added: all.at(-1) as Attached };
   }
-  const routed = routedAttachment(added);
   const own = ownFamilies(replaced);
   // Nothing may hold them now: an attachment that did, and could not be detached, is gone.
   const awaited = earlier
@@ -69,13 +68,15 @@ export async function routePlugged(
   const changed = await changeRoutesOf(ctx, netns, (state) => {
     // A result may also name interfaces that the pod had before.
     const had = new Set(before.links.map(({ index }) => index));
-    return planKept(state, before, { families, losing: without(indexesOf([routed], state), had) });
+    const losing = indexesOf([routedAttachment(added)], state).difference(had);
+    return planKept(state, before, { families, losing });
   });
   if (changed === undefined) return { earlier, added };
-  const yielded = yieldedRoutes(changed, routed).filter(({ dst }) =>
+  const routed = withChangedRoutes(added, changed);
+  const yieldedRoutes = routed.yieldedRoutes.filter(({ dst }) =>
     replaced?.yieldedRoutes?.some((each) => each.dst === dst),
   );
-  return { earlier, added: { ...withRoutesAfter(added, changed.after), yieldedRoutes: yielded } };
+  return { earlier, added: { ...routed, yieldedRoutes } };
 }
 
 /** Adds the default routes that a failed attachment has cost. Only logs what fails. */
@@ -128,10 +129,11 @@ function hasHops(routes: readonly KernelRoute[], { metric, hops }: KernelRoute):
  * network were interrupted: its plugins, or its element, may take them.
  */
 export function routesAhead(before: KernelRoutes, attached: readonly Attached[]): Attached[] {
-  return attached.map((each) => ({
-    ...each,
-    yieldedRoutes: routesToYield(before, routedAttachment(each), each.yieldedRoutes ?? []),
-  }));
+  return attached.map((each) => {
+    const { yieldedRoutes = [] } = each;
+    const present = defaultsOfAttachment(before, routedAttachment(each), [4, 6]);
+    return { ...each, yieldedRoutes: [...yieldedRoutes, ...lacking(present, yieldedRoutes)] };
+  });
 }
 
 /** The attachments of a running pod that are left when another one was unplugged. */
@@ -164,15 +166,28 @@ export async function giveBackRoutes(
   const yielded = yielding.flatMap(({ back }) => back);
   const changed = await changeRoutesOf(ctx, netns, (state) => planGivenBack(state, yielded));
   if (changed === undefined) return [];
-  return yielding.map(({ left }) => withRoutesAfter(left, changed.after));
+  return yielding.map(({ left }) => withChangedRoutes(left, changed));
+}
+
+/** Adds the routes that attachments yielded, as far as they lack them and have their interfaces. */
+function planGivenBack(state: KernelRoutes, yielded: readonly YieldedRoute[]): RoutePlan {
+  const edits = yielded.flatMap((route) => {
+    const { dst, gw: gateway, dev, ...own } = route;
+    const family = ipFamily(dst);
+    const link = state.links.find(({ name }) => name === dev);
+    const present = defaultsOfAttachment(state, { ifName: dev }, [family]);
+    if (link === undefined || lacking([route], present).length === 0) return [];
+    const added = newDefaultRoute({ family, ifIndex: link.index, gateway, ...own });
+    return [{ op: "add", route: added, append: true } as const];
+  });
+  return { edits, families: [...new Set(yielded.map(({ dst }) => ipFamily(dst)))] };
 }
 
 /** The families whose default route an attachment had by its plugins: not those of `default-route`. */
 function ownFamilies(replaced: RecordedAttachment | undefined): IpFamily[] {
   if (replaced?.result === undefined) return [];
   const { routes } = parseResult(replaced.result, { fallbackVersion: "" });
-  const defaults = routes.filter((route) => isDefaultRoute(route.dst) && isMainTable(route));
-  const families = defaults.map(({ dst }) => ipFamily(dst));
+  const families = routes.filter(isDefaultOfMain).map(({ dst }) => ipFamily(dst));
   const requested = defaultRouteFamilies(replaced.defaultRoute);
   return families.filter((family) => !requested.includes(family));
 }

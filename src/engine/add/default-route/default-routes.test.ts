@@ -4,7 +4,8 @@ import { parseResult } from "#cni/result/parse.ts";
 import type { Result } from "#cni/result/result.ts";
 import type { IpFamily } from "#lib/ip.ts";
 import { type KernelRoute, newDefaultRoute } from "#netlink/routes.ts";
-import { type RoutesAfter, withDefaultRoutes } from "./result-edit.ts";
+import type { RoutesAfter } from "./apply.ts";
+import { withDefaultRoutes } from "./default-routes.ts";
 
 const links = [{ index: 2, name: "eth0", flags: 1, mtu: 1500 }];
 const eth0 = { ifName: "eth0" };
