@@ -1,4 +1,4 @@
-import { toJson } from "#cni/conf/conf.ts";
+import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
@@ -49,10 +49,9 @@ export class AddRecord {
   readonly sandbox: RecordedSandbox;
   readonly isRunning: boolean;
   readonly #ctx: CallContext;
-  readonly #planned: readonly PlannedAttachment[];
   readonly #predecessor: DetachableAttachment | undefined;
   #earlier: readonly DetachableAttachment[];
-  #attachments: DetachableAttachment[];
+  #attachments: readonly DetachableAttachment[];
   #syncFailure: Error | undefined;
 
   /** The record of a sandbox to which the first of these networks is about to be attached. */
@@ -69,20 +68,22 @@ export class AddRecord {
   ) {
     const { attachments, earlier, predecessor } = networks;
     this.#ctx = ctx;
-    this.#planned = attachments;
     this.isRunning = earlier !== undefined;
     this.sandbox = this.isRunning ? { ...sandbox, addEnded: true } : sandbox;
     this.#earlier = earlier ?? [];
     this.#predecessor = predecessor;
     this.#attachments = attachments.map((each, i) =>
-      this.#detachable(each, recordedAttachment(each, i === 0 ? "attempted" : "planned")),
+      this.#detachable(each.list, recordedAttachment(each, i === 0 ? "attempted" : "planned")),
     );
   }
 
   /** The sandbox with all its attachments and their progress, in order. */
   get current(): AttachmentRecord {
-    const all = [...this.#earlier, ...this.#attachments];
-    return { ...this.sandbox, attachments: all.map(({ attachment }) => attachment) };
+    return { ...this.sandbox, attachments: this.#all.map(({ attachment }) => attachment) };
+  }
+
+  get #all(): readonly DetachableAttachment[] {
+    return [...this.#earlier, ...this.#attachments];
   }
 
   /** The attachments for which a delegate may have been executed, in order. */
@@ -91,46 +92,44 @@ export class AddRecord {
   }
 
   /**
-   * Notes the progress of a network, by its position; nothing is written.
+   * Notes the progress of a network; nothing is written.
    * @param partialResult the last result in its chain, for its DELs: the record has no result of a
    *   network that is not attached
    */
-  note(position: number, progress: Partial<RecordedAttachment>, partialResult?: JsonObject): void {
-    const planned = this.#planned[position] as PlannedAttachment;
-    const before = this.#attachments[position] as DetachableAttachment;
-    const attachment = { ...before.attachment, ...progress };
-    const isSame = partialResult === undefined && attachment.result === before.attachment.result;
-    this.#attachments[position] = isSame
-      ? { ...before, attachment }
-      : this.#detachable(planned, attachment, partialResult);
-  }
-
-  /** @param kernel the interfaces that the sandbox has then. @default they are not known yet */
-  noteAttached(position: number, attached: Attached, kernel?: KernelInterfaces): void {
-    const { raw, result, ignoredRequests, yieldedRoutes = [] } = attached;
-    const userSpaceInterfaces = missingInterfaces(result, kernel);
-    const lists = nonEmpty({ ignoredRequests, userSpaceInterfaces, yieldedRoutes });
-    this.note(position, { state: "attached", result: raw, ...lists });
-  }
-
-  /** Notes that the routes of earlier attachments are others now; nothing is written. */
-  noteRoutes(changed: readonly Attached[]): void {
-    for (const { planned, raw: result, yieldedRoutes = [] } of changed) {
-      this.noteEarlier(planned.ifName, ({ attachment }) => {
-        const { yieldedRoutes: _, ...own } = attachment;
-        return [this.#detachable(planned, { ...own, result, ...nonEmpty({ yieldedRoutes }) })];
-      });
-    }
-  }
-
-  /** Notes what an earlier attachment is now: nothing when it is gone. Nothing is written. */
-  noteEarlier(
-    ifName: string,
-    change: (before: DetachableAttachment) => readonly DetachableAttachment[],
+  note(
+    { ifName, list }: PlannedAttachment,
+    progress: { readonly [K in keyof RecordedAttachment]?: RecordedAttachment[K] | undefined },
+    partialResult?: JsonObject,
   ): void {
-    this.#earlier = this.#earlier.flatMap((each) =>
-      each.attachment.ifName === ifName ? change(each) : [each],
-    );
+    const before = this.#all.find(
+      ({ attachment }) => attachment.ifName === ifName && attachment.state !== "detached",
+    ) as DetachableAttachment;
+    const attachment = omitUndefined({ ...before.attachment, ...progress }) as RecordedAttachment;
+    const isSame = partialResult === undefined && attachment.result === before.attachment.result;
+    const { dels } = isSame ? before : this.#detachable(list, attachment, partialResult);
+    this.replace(before, [{ attachment, dels }]);
+  }
+
+  /**
+   * Notes that networks are attached, or that the routes of attached ones are others now.
+   * @param kernel the interfaces that the sandbox has then. @default they are not known
+   */
+  noteAttached(all: readonly Attached[], kernel?: KernelInterfaces): void {
+    for (const { planned, raw, result, ignoredRequests, yieldedRoutes } of all)
+      this.note(planned, {
+        state: "attached",
+        result: raw,
+        ignoredRequests: nonEmpty(ignoredRequests),
+        yieldedRoutes: nonEmpty(yieldedRoutes),
+        ...(kernel && { userSpaceInterfaces: nonEmpty(missingInterfaces(result, kernel)) }),
+      });
+  }
+
+  /** Notes what an attachment is now: nothing when it is gone. Nothing is written. */
+  replace(before: DetachableAttachment, now: readonly DetachableAttachment[]): void {
+    const change = (each: DetachableAttachment) => (each === before ? now : [each]);
+    this.#earlier = this.#earlier.flatMap(change);
+    this.#attachments = this.#attachments.flatMap(change);
   }
 
   /**
@@ -139,7 +138,7 @@ export class AddRecord {
    */
   keepOnly(left: readonly DetachableAttachment[]): void {
     const predecessor = this.#predecessor === undefined ? [] : [this.#predecessor];
-    this.#attachments = left.length === 0 ? predecessor : [...left];
+    this.#attachments = left.length === 0 ? predecessor : left;
   }
 
   /** Writes record and plan for the first time, as {@link updateAhead}. @throws CniError 5 */
@@ -186,7 +185,7 @@ export class AddRecord {
   }
 
   #detachable(
-    { list }: PlannedAttachment,
+    list: NetConfList,
     attachment: RecordedAttachment,
     partialResult?: JsonObject,
   ): DetachableAttachment {
@@ -196,10 +195,8 @@ export class AddRecord {
   }
 }
 
-/** Those lists that are not empty. */
-function nonEmpty<T extends Readonly<Record<string, readonly unknown[]>>>(lists: T): Partial<T> {
-  const filled = Object.entries(lists).filter(([, list]) => list.length > 0);
-  return Object.fromEntries(filled) as Partial<T>;
+function nonEmpty<T>(list: readonly T[] = []): readonly T[] | undefined {
+  return list.length === 0 ? undefined : list;
 }
 
 function recordedAttachment(

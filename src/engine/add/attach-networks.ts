@@ -18,7 +18,6 @@ import { checkSizeWithResults } from "#engine/plan/record-size.ts";
 import type { FailedAdd } from "#engine/record/record.ts";
 import { runtimeConf } from "#engine/record/recorded-conf.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 import type { AddRecord } from "./add-record.ts";
 import { claimDevices } from "./claim-devices.ts";
@@ -54,7 +53,7 @@ export async function attachNetworks(
   for (const [position, planned] of attachments.entries()) {
     await recorded;
     record.checkSync();
-    record.note(position, { state: "attempted" });
+    record.note(planned, { state: "attempted" });
     const delegates = requiringAll(ctx, attachments, planned);
     let partialResult: JsonObject | undefined;
     const onResult = (raw: JsonObject): void => {
@@ -62,7 +61,7 @@ export async function attachNetworks(
       partialResult = raw;
     };
     const { run, progress } = observed(delegates, (started) => {
-      record.note(position, {}, partialResult);
+      record.note(planned, {}, partialResult);
       if (started === 1 ? position > 0 : needResult(planned.list.plugins.slice(0, started))) {
         recorded = recorded.then(() => ctx.trace.phase("record", () => record.updateAhead()));
         recorded.catch(() => undefined);
@@ -77,11 +76,11 @@ export async function attachNetworks(
       const added = await attachNetwork(ctx, record, { planned, run, onResult });
       checkSizeWithResults(recordBytes, [...attached, added]);
       attached.push(added);
-      record.noteAttached(position, added);
+      record.noteAttached([added]);
     } catch (error) {
       const { isAttempted, failedAdd } = progress;
       const state = isAttempted ? ("attempted" as const) : ("planned" as const);
-      record.note(position, omitUndefined({ state, failedAdd }), partialResult);
+      record.note(planned, { state, failedAdd }, partialResult);
       // The rollback writes the same file.
       await recorded.catch(() => undefined);
       if (!isAttempted) await refuseMissingPlugins(ctx, attachments, planned);

@@ -55,10 +55,10 @@ async function recordAndPublish(
   sandbox: SandboxToFinish,
   locks: SandboxLocks,
 ): Promise<void> {
-  const { record, pod } = sandbox;
+  const { record, pod, attached } = sandbox;
   const { trace, deps, config, signal } = ctx;
   const isFirst = config.publishStatus === "beforeReply";
-  noteResults(sandbox, undefined);
+  record.noteAttached(attached);
   const owing = owe(ctx, record.current, sandbox);
   const pays = async (): Promise<OwedStatus> => {
     const unrecorded = await owing;
@@ -71,7 +71,7 @@ async function recordAndPublish(
   const updated = trace.phase("record", async () => {
     if (isFirst) await nextTurn();
     const owed = isFirst ? {} : await owing;
-    noteResults(sandbox, await sandbox.kernel);
+    record.noteAttached(attached, await sandbox.kernel);
     await record.update(owed);
   });
   const durable = trace.phase("sync", () => sandbox.durable);
@@ -84,12 +84,6 @@ async function recordAndPublish(
   if (!isFirst) signal.throwIfAborted();
   else if (!(await recordUnpaid(ctx, record, await paid))) return;
   void payAfterAnswer(ctx, record.sandbox, { locks });
-}
-
-function noteResults({ record, attached }: SandboxToFinish, present: KernelInterfaces): void {
-  for (const [position, each] of attached.entries()) {
-    record.noteAttached(position, each, present);
-  }
 }
 
 /**

@@ -70,20 +70,23 @@ export async function detachFrom(
   const isDone = state === "detached";
   if (isDone && isReplaced) return;
   const earlier = detachables(stored);
+  // Another network may have the interface of a detached one.
+  const own = earlier.find(
+    ({ attachment: each }) => each.ifName === ifName && (each.state === "detached") === isDone,
+  ) as DetachableAttachment;
   const record = new AddRecord(ctx, stored.record, { attachments: [], earlier });
   if (!isDone) {
-    const own = earlier.filter(({ attachment }) => attachment.ifName === ifName);
-    const [failure] = await detachRunning(ctx, { record: stored.record, netns, path }, own);
+    const [failure] = await detachRunning(ctx, { record: stored.record, netns, path }, [own]);
     if (failure !== undefined) {
-      record.noteEarlier(ifName, () => [failure.item]);
+      record.replace(own, [failure.item]);
       await record.update();
       throw failure.error;
     }
   }
-  record.noteEarlier(ifName, (each) => (isReplaced ? [detached(each)] : []));
+  record.replace(own, isReplaced ? [detached(own)] : []);
   const recorded = record.current.attachments.filter((each) => each.state !== "detached");
   const attached = attachedOf(recorded, ctx);
-  record.noteRoutes(await giveBackRoutes(ctx, netns, { attached, recorded }));
+  record.noteAttached(await giveBackRoutes(ctx, netns, { attached, recorded }));
   await record.update(await owe(ctx, record.current, { isShown: true }));
   if (isDone) return;
   log.succeeded("remove", removed);
@@ -114,7 +117,7 @@ export async function attachTo(
     predecessor: isMoved ? undefined : predecessor,
   });
   const before = await routesOfSandbox(ctx, netns);
-  record.noteRoutes(routesAhead(before, earlier));
+  record.noteAttached(routesAhead(before, earlier));
   await record.updateAhead();
   await ctx.deps.records.flush();
   try {
@@ -123,14 +126,14 @@ export async function attachTo(
     const present = await kernel;
     const [added] = attached as readonly [Attached];
     const routed = await routePlugged(ctx, netns, { before, earlier, added, replaced });
-    record.noteRoutes(routed.earlier);
-    record.noteAttached(0, routed.added, present);
+    record.noteAttached(routed.earlier);
+    record.noteAttached([routed.added], present);
     await record.update(await owe(ctx, record.current));
     emitAttached(ctx, pod, [routed.added]);
     return present;
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
-    record.noteRoutes(earlier);
+    record.noteAttached(earlier);
     for (const err of await rollBack(ctx, record)) {
       ctx.logger.error({ err }, "cannot roll back the attachment, which stays recorded");
       log.warn("remove", failedText("remove", err));
