@@ -1,4 +1,3 @@
-import type { CniArgs } from "#cni/args.ts";
 import { currentEntries, type PodState } from "#engine/check/not-attached.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
@@ -57,10 +56,10 @@ const usualCapabilities = /^(?:io\.kubernetes\.|CNIDeviceInfoFile$)/;
 export function requestsOf({
   capabilityArgs,
   cniArgs,
-}: {
-  readonly capabilityArgs: JsonObject;
-  readonly cniArgs: CniArgs;
-}): Pick<ExplainedNetwork, "runtimeConfig" | "cniArgs"> {
+}: Pick<RecordedAttachment, "capabilityArgs" | "cniArgs">): Pick<
+  ExplainedNetwork,
+  "runtimeConfig" | "cniArgs"
+> {
   const capabilities = Object.entries(capabilityArgs).filter(
     ([key]) => !usualCapabilities.test(key),
   );

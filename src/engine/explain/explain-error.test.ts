@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { explainError } from "./explain-error.ts";
-import { explainedProblem } from "./explained-problem.ts";
+import { explainedProblem } from "./explanation.ts";
 
 test.each([
   ["Link not found", "MasterMissing"],

@@ -14,8 +14,12 @@ import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { type AttachedNetwork, requestsOf } from "./attached-network.ts";
-import { explainedProblem } from "./explained-problem.ts";
-import type { ExplainedNetwork, ExplainedProblem, PendingChange } from "./explanation.ts";
+import {
+  type ExplainedNetwork,
+  type Explanation,
+  explainedProblem,
+  type PendingChange,
+} from "./explanation.ts";
 import { PendingChanges } from "./pending-changes.ts";
 
 interface ExplainInput {
@@ -23,22 +27,16 @@ interface ExplainInput {
   /** The networks that the pod has. */
   readonly attached: readonly AttachedNetwork[];
   readonly record: AttachmentRecord | undefined;
-  readonly lastAttempt: LastAttempt | undefined;
+  readonly lastAttempt?: LastAttempt | undefined;
   readonly searchPath: readonly string[];
   readonly conf: JsonObject;
-}
-
-/** The networks that an ADD would attach now, compared with those that the pod has, and all problems. */
-export interface ExplainedNetworks {
-  readonly networks: readonly ExplainedNetwork[];
-  readonly problems: readonly ExplainedProblem[];
 }
 
 /** Plans an ADD of the pod, collects its problems, and compares the networks with those it has. */
 export async function explainNetworks(
   ctx: CallContext,
   { pod, attached, record, lastAttempt, searchPath, conf }: ExplainInput,
-): Promise<ExplainedNetworks> {
+): Promise<Pick<Explanation, "networks" | "problems">> {
   const { config } = ctx;
   const found: PlanProblem[] = [];
   const planning = { ...ctx, problems: found };
@@ -54,31 +52,24 @@ export async function explainNetworks(
   };
   const plan = await attempt(planning, () => planAttachments(planning, request, pod));
   const attachments = plan?.attachments ?? [];
-  const lookedIn = delegateSearchPath(config, searchPath);
-  refuse(planning, await pluginProblems(ctx, attachments, lookedIn));
+  refuse(planning, await pluginProblems(ctx, attachments, delegateSearchPath(config, searchPath)));
   const isDefaultKnown = Object.keys(conf).length > 0 || config.clusterNetwork !== undefined;
   // Else only the calls of the container runtime name the default network.
   const problems = found.filter(
     ({ error }) => isDefaultKnown || error.reason !== "MissingDefaultNetwork",
   );
-  const outdated = record === undefined ? [] : await outdatedOf(ctx, record);
-  const isHotPlugged =
-    record !== undefined && usableRecord(record) && mayHotPlug(config, pod.namespace);
+  // None when that is not known at the moment: the problems then say why.
+  const outdated = new Set<string | undefined>(
+    record && (await outdatedInterfaces(ctx, record).catch(() => [])),
+  );
+  const isHotPlugged = record && usableRecord(record) && mayHotPlug(config, pod.namespace);
   const pending = isHotPlugged
     ? new PendingChanges(changesOf(config, record, pod), lastAttempt)
     : undefined;
   const networks = compared(attachments, problems, { attached, pending }).map((each) =>
-    outdated.includes(each.ifName) ? { ...each, isOutdated: true } : each,
+    outdated.has(each.ifName) ? { ...each, isOutdated: true } : each,
   );
   return { networks, problems: problems.map(explainedProblem) };
-}
-
-/** None when it is not known at the moment: the problems then say why. */
-function outdatedOf(
-  ctx: CallContext,
-  record: AttachmentRecord,
-): Promise<readonly (string | undefined)[]> {
-  return outdatedInterfaces(ctx, record).catch(() => []);
 }
 
 /**

@@ -5,7 +5,7 @@ import { advise } from "#engine/explain/advice/advice.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
-import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { PluginLookup } from "#engine/ports/host.ts";
 import { type AttachmentRecord, addHasEnded, byAge, mayRun } from "#engine/record/record.ts";
@@ -14,18 +14,16 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { addressHolders } from "./address-holders.ts";
-import { type AttachedNetwork, attachedTo } from "./attached-network.ts";
+import { attachedTo } from "./attached-network.ts";
 import type { CallHistory } from "./call-history.ts";
-import { type ExplainedNetworks, explainNetworks } from "./explain-networks.ts";
-import { explainedProblem } from "./explained-problem.ts";
-import type {
-  ExplainedHotPlug,
-  ExplainedRecord,
-  Explanation,
-  FindLeases,
-  NodeFacts,
-  PodStates,
-  ShownPodState,
+import { explainNetworks } from "./explain-networks.ts";
+import {
+  type ExplainedRecord,
+  type Explanation,
+  explainedProblem,
+  type FindLeases,
+  type NodeFacts,
+  type PodStates,
 } from "./explanation.ts";
 
 /** What an explanation needs beside the engine's own dependencies. */
@@ -56,21 +54,18 @@ export async function explainPod(
   const isHere = options.node.name === "" || pod?.node === options.node.name;
   const isServed = pod !== undefined && !pod.hostNetwork && isHere;
   const explained = isServed
-    ? await networksOf(deps, pod, {
-        attached: await attachedTo(deps, pod, record),
-        record,
-        options,
-      })
+    ? await networksOf(deps, { pod, record, options })
     : { networks: [], problems: [] };
   const config = { ...defaultEngineConfig, ...deps.config() };
   const isHotPluggable = mayHotPlug(config, name.namespace);
+  const last = isHotPluggable ? options.lastAttempt : undefined;
   const explanation = omitUndefined({
     pod: { ...name, ...(pod && shown(pod)) },
     node: options.node,
     annotation: pod?.annotations[networksAnnotation],
     ...explained,
-    record: record && explainedRecord(record, await addState(deps, record)),
-    hotPlug: isHotPluggable ? explainedHotPlug(options.lastAttempt) : undefined,
+    record: record && (await explainedRecord(deps, record)),
+    hotPlug: last && { ...last, problems: last.problems.map(explainedProblem) },
     published: publishedBy(pod),
     calls: deps.history.of(name),
   });
@@ -98,24 +93,17 @@ async function addState(
   return isLocked || !isInterruptedAdd(record, clock()) ? "running" : "interrupted";
 }
 
-function explainedHotPlug(last: LastAttempt | undefined): ExplainedHotPlug | undefined {
-  return last && { ...last, problems: last.problems.map(explainedProblem) };
-}
-
 function publishedBy(pod: PodState | undefined): readonly string[] | undefined {
   const entries = statusEntries(pod?.networkStatus ?? "").map((each) => each.interface);
   const names = entries.filter((name) => typeof name === "string");
   return names.length === 0 ? undefined : names;
 }
 
-function shown({ uid, node, hostNetwork, phase, isTerminating }: PodState): ShownPodState {
+function shown({ uid, node, hostNetwork, phase, isTerminating }: PodState) {
   return omitUndefined({ uid, node, hostNetwork, phase, isTerminating });
 }
 
-/**
- * What the pod lacks if it has no record. No grace period: a pod between two sandboxes is not
- * running.
- */
+/** What the pod lacks if it has no record. No grace period: between two sandboxes, it does not run. */
 function missingOf(pod: PodState, { plexusNamespace }: EngineConfig): readonly string[] {
   const unrecordedForMs = Number.POSITIVE_INFINITY;
   return missingNetworks(pod, { isRecorded: false, unrecordedForMs, plexusNamespace });
@@ -149,30 +137,30 @@ async function recordOf(
   return (await records.list()).records.filter(isOwn).toSorted(byAge(bootId())).at(-1);
 }
 
-function explainedRecord(record: AttachmentRecord, add: ExplainedRecord["add"]): ExplainedRecord {
+async function explainedRecord(
+  deps: EngineDeps,
+  record: AttachmentRecord,
+): Promise<ExplainedRecord> {
   const { createdAt, containerId, pendingStatus, teardown } = record;
   return omitUndefined({
     createdAt,
     containerId,
     pendingStatus: pendingStatus !== undefined,
-    add,
+    add: await addState(deps, record),
     teardownError: teardown?.lastError,
     teardownReason: teardown?.reason,
   });
 }
 
-interface NetworksOfPod {
-  readonly attached: readonly AttachedNetwork[];
-  readonly record: AttachmentRecord | undefined;
-  readonly options: ExplainOptions;
-}
-
-function networksOf(
+async function networksOf(
   deps: EngineDeps,
-  pod: Pod,
-  { attached, record, options }: NetworksOfPod,
-): Promise<ExplainedNetworks> {
-  const { searchPath, conf, findPlugin, lastAttempt } = options;
+  {
+    options,
+    ...of
+  }: { pod: PodState; record: AttachmentRecord | undefined; options: ExplainOptions },
+): Promise<Pick<Explanation, "networks" | "problems">> {
+  const { conf, findPlugin } = options;
   const ctx = contextWithoutCall(deps, conf, (_, types) => Promise.all(types.map(findPlugin)));
-  return explainNetworks(ctx, { pod, attached, record, lastAttempt, searchPath, conf });
+  const attached = await attachedTo(deps, of.pod, of.record);
+  return explainNetworks(ctx, { ...options, ...of, attached });
 }

@@ -1,9 +1,11 @@
 import type { CniArgs } from "#cni/args.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
+import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Reason } from "#lib/reasons.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { Failure } from "./explain-error.ts";
@@ -74,6 +76,15 @@ export interface ExplainedProblem extends Failure {
   readonly isTolerated?: boolean;
 }
 
+/** A problem of the plan of an ADD or of hot-plug, as explanations have it. */
+export function explainedProblem(problem: HotPlugProblem): ExplainedProblem {
+  const { error, network, ifName, isTolerated } = problem;
+  const name = ifName === undefined ? network : `${network} (${ifName})`;
+  const { reason, code, text: message } = error;
+  const subject = error.subject === network ? name : (error.subject ?? name);
+  return omitUndefined({ network, subject, isTolerated, reason, code, message });
+}
+
 /** How a call for a pod ended. */
 export interface CallRecord extends Partial<Failure> {
   readonly command: string;
@@ -122,15 +133,10 @@ export interface Advice {
   readonly subject?: string;
 }
 
-/** Of a pod's state what people look for. */
-export type ShownPodState = Pick<
-  PodState,
-  "uid" | "node" | "hostNetwork" | "phase" | "isTerminating"
->;
-
 /** Everything that Plexus knows about a pod's networks. */
 export interface Explanation {
-  readonly pod: PodName & Partial<ShownPodState>;
+  readonly pod: PodName &
+    Partial<Pick<PodState, "uid" | "node" | "hostNetwork" | "phase" | "isTerminating">>;
   readonly node: NodeFacts;
   readonly annotation?: string;
   readonly networks: readonly ExplainedNetwork[];

@@ -4,8 +4,7 @@ import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { explainedProblem } from "./explained-problem.ts";
-import type { PendingChange } from "./explanation.ts";
+import { explainedProblem, type PendingChange } from "./explanation.ts";
 
 /** What hot-plug has to change of a running pod, with the reasons that its last attempt found. */
 export class PendingChanges {
