@@ -19,15 +19,10 @@ import { parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type InterfaceAddress, type Link, listAddresses } from "#netlink/links.ts";
 
+/** What the kernel has in the sandbox. */
 interface SandboxState {
   readonly links: readonly Link[];
   readonly addresses: readonly InterfaceAddress[];
-}
-
-interface AttachmentCheck {
-  readonly request: CheckRequest;
-  readonly state: SandboxState;
-  readonly attachment: RecordedAttachment;
 }
 
 /**
@@ -58,19 +53,18 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
   const isConcern = ({ state }: RecordedAttachment): boolean =>
     state === "attached" || !addHasEnded(record);
   for (const attachment of record.attachments.filter(isConcern)) {
-    await checkAttachment(ctx, { request, state, attachment });
+    await checkAttachment(ctx, { request, state }, attachment);
   }
 }
 
 async function checkAttachment(
   ctx: CallContext,
-  { request, state, attachment }: AttachmentCheck,
+  { request, state }: { readonly request: CheckRequest; readonly state: SandboxState },
+  attachment: RecordedAttachment,
 ): Promise<void> {
   const list = recordedList(attachment);
   if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
-  if (attachment.result === undefined) {
-    throw failed(attachment, "its ADD was not completed");
-  }
+  if (attachment.result === undefined) throw failed(attachment, "its ADD was not completed");
   const prevResult = attachment.isDefault
     ? afterLaterPlugins(attachment.result, request)
     : attachment.result;
@@ -87,12 +81,12 @@ async function checkAttachment(
 }
 
 /** Later plugins of the runtime's list may have changed the result (CNI 0.4.0 §3 "CHECK"). */
-function afterLaterPlugins(recorded: JsonObject, request: CheckRequest): JsonObject {
-  const { prevResult, conf } = request;
+function afterLaterPlugins(
+  recorded: JsonObject,
+  { prevResult, conf: { cniVersion } }: CheckRequest,
+): JsonObject {
   const asPrinted = (raw: JsonObject): string =>
-    JSON.stringify(
-      formatResult(parseResult(raw, { fallbackVersion: conf.cniVersion }), conf.cniVersion),
-    );
+    JSON.stringify(formatResult(parseResult(raw, { fallbackVersion: cniVersion }), cniVersion));
   const isOurs = prevResult === undefined || asPrinted(prevResult) === asPrinted(recorded);
   return isOurs ? recorded : prevResult;
 }
@@ -112,10 +106,8 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
 }
 
 function failed(attachment: RecordedAttachment, reason: string): CniError {
-  return new CniError(
-    "Internal",
-    `network ${attachment.displayName} (${attachment.ifName}): ${reason}`,
-  );
+  const { displayName, ifName } = attachment;
+  return new CniError("Internal", `network ${displayName} (${ifName}): ${reason}`);
 }
 
 function partlyDetached({ failedAt, lastError }: FailedTeardown): CniError {

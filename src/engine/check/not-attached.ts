@@ -42,11 +42,10 @@ export const notAttachedGraceMs = 30_000;
  */
 export function missingNetworks(pod: PodState, attachment: PodAttachment): readonly string[] {
   const { isRecorded, unrecordedForMs, plexusNamespace } = attachment;
-  if (isRecorded || unrecordedForMs < notAttachedGraceMs) return [];
-  if (!isUp(pod)) return [];
-  const present = attachedByOthers(pod);
+  if (isRecorded || unrecordedForMs < notAttachedGraceMs || !isUp(pod)) return [];
+  const present = currentEntries(pod).map(({ name }) => name);
   const { names = [] } = requestedNames(pod, plexusNamespace);
-  return names.filter((name) => !present.has(name));
+  return names.filter((name) => !present.includes(name));
 }
 
 interface RecordedNetworks {
@@ -101,11 +100,6 @@ function requestedNames(
   } catch (error) {
     return { invalid: asCniError(error).message };
   }
-}
-
-function attachedByOthers(pod: PodState): Set<string> {
-  const names = currentEntries(pod).flatMap(({ name }) => (typeof name === "string" ? name : []));
-  return new Set(names);
 }
 
 /** The entries of a status of the present sandbox: its default network has the pod's address. */

@@ -18,7 +18,7 @@ import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { type RecordKey, recordFileName } from "#lib/files/state-files.ts";
 import { addCachedAdds, addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
-import { containersOf, detachStale, markStale } from "./stale.ts";
+import { detachStale, markStale } from "./stale.ts";
 import { type Sandboxes, staleSandboxes } from "./stale-sandboxes.ts";
 
 /**
@@ -93,11 +93,10 @@ async function collect(
   const networks = new NetworksToCollect(conf.name);
   // A network collects with the configuration that is added last: the newest.
   const oldestFirst = records.toSorted(byAge(ctx.deps.bootId()));
+  const unusable = damaged.filter(isValid);
   const errors = [
     ...(await collectErrors(oldestFirst, async (each) => networks.addRecord(each, isValid(each)))),
-    ...(await collectErrors(damaged.filter(isValid), (each) =>
-      addByPlan(ctx.deps.records, networks, each),
-    )),
+    ...(await collectErrors(unusable, (each) => addByPlan(ctx.deps.records, networks, each))),
     ...(await addOtherRecords(ctx, networks)),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
@@ -132,8 +131,7 @@ async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Prom
     return await locks.all.exclusive(limit.signal);
   } catch (cause) {
     signal.throwIfAborted();
-    const seconds = stepMaxMs / 1000;
-    const message = `garbage collection did not begin: other operations have been running for ${seconds} s; repeat it later`;
+    const message = `garbage collection did not begin: other operations have been running for ${stepMaxMs / 1000} s; repeat it later`;
     throw new CniError("TryAgainLater", message, { cause });
   }
 }
@@ -142,16 +140,17 @@ async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Prom
  * Locks stale sandboxes while no other operation runs: later, one that waits for that could be
  * first. Leaves out those that another GC holds: it continues when its shim has gone.
  */
-function lockStale(stale: Sandboxes, { locks, staleLocks }: CollectOptions): Sandboxes {
+function lockStale(
+  { records, damaged }: Sandboxes,
+  { locks, staleLocks }: CollectOptions,
+): Sandboxes {
+  const containers = new Set([...records, ...damaged].map(({ containerId }) => containerId));
   const held = new Set<string>();
-  for (const containerId of containersOf(stale)) {
-    const lock = locks.tryAcquire(containerId);
-    if (lock === undefined) continue;
-    staleLocks.use(lock);
-    held.add(containerId);
+  for (const containerId of containers) {
+    if (staleLocks.use(locks.tryAcquire(containerId)) !== undefined) held.add(containerId);
   }
   const isHeld = ({ containerId }: RecordKey): boolean => held.has(containerId);
-  return { records: stale.records.filter(isHeld), damaged: stale.damaged.filter(isHeld) };
+  return { records: records.filter(isHeld), damaged: damaged.filter(isHeld) };
 }
 
 /** Adds the attachments of another engine: the runtime knows none of its containers. */
@@ -170,15 +169,12 @@ async function addByPlan(
   damaged: DamagedRecord,
 ): Promise<void> {
   const plan = await loadStored(() => records.loadPlan(damaged));
-  if (plan.state === "usable") {
-    for (const { name, ifName } of plan.value.steps.map(({ call }) => plannedNetwork(call))) {
-      networks.keep(name, damaged.containerId, ifName);
-    }
-    return;
+  if (plan.state !== "usable") {
+    networks.markIncomplete();
+    throw plan.state === "unusable" ? plan.error : new CniError("DecodingFailure", damaged.reason);
   }
-  networks.markIncomplete();
-  if (plan.state === "unusable") throw plan.error;
-  throw new CniError("DecodingFailure", damaged.reason);
+  for (const { name, ifName } of plan.value.steps.map(({ call }) => plannedNetwork(call)))
+    networks.keep(name, damaged.containerId, ifName);
 }
 
 function addDefaultNetwork(

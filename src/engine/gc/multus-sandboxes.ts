@@ -17,7 +17,11 @@ export async function addMultusSandboxes(
   for (const containerId of await multusFiles.containers()) {
     try {
       const text = await multusFiles.networks(containerId);
-      if (text !== undefined) addNetworks(networks, containerId, text);
+      if (text === undefined) continue;
+      const source = `Multus's file of container ${containerId}`;
+      const attached = parseMultusNetworks(text, { source, cniVersion: "" });
+      for (const [index, { list, ifName = `net${index}` }] of attached.entries())
+        networks.keep(list.name, containerId, ifName);
     } catch (error) {
       networks.markIncomplete();
       const fields = { err: asCniError(error), containerId };
@@ -43,13 +47,5 @@ export async function addCachedAdds(ctx: CallContext, networks: NetworksToCollec
       const fields = { err: asCniError(error), network };
       ctx.logger.warn(fields, "cannot use libcni's cache of a network: nothing is collected");
     }
-  }
-}
-
-function addNetworks(networks: NetworksToCollect, containerId: string, text: string): void {
-  const source = `Multus's file of container ${containerId}`;
-  const attached = parseMultusNetworks(text, { source, cniVersion: "" });
-  for (const [index, { list, ifName = `net${index}` }] of attached.entries()) {
-    networks.keep(list.name, containerId, ifName);
   }
 }

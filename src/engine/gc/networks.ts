@@ -82,9 +82,8 @@ export class NetworksToCollect {
     if (!this.#isComplete) return [];
     return [...this.#networks.values()]
       .filter(({ isDefault, list: { name } }) => {
-        const isItsList = isDefault && name === this.#listName;
         if (isDefault && fromRuntime === undefined) return false;
-        return isItsList || !this.#othersDefaults.has(name);
+        return (isDefault && name === this.#listName) || !this.#othersDefaults.has(name);
       })
       .map((network) => {
         const own = this.#valid.get(network.list.name) ?? [];

@@ -12,18 +12,9 @@ export interface Sandboxes {
   readonly damaged: readonly DamagedRecord[];
 }
 
-/** What a GC says about sandboxes. */
-interface GcScope {
-  /** The name of the list that the runtime collects. */
-  readonly listName: string;
-  /** The containers that the runtime lists. */
-  readonly listed: ReadonlySet<string>;
-  /** Containers that are valid, too. */
-  readonly attachedSince: ReadonlySet<string>;
-}
-
 /**
- * The sandboxes that a GC may detach. The runtime knows only its own containers, but other runtimes
+ * The sandboxes that a GC of the list `listName` may detach: no containers that the runtime lists, or
+ * that were attached since. The runtime knows only its own containers, but other runtimes
  * may use the node with other lists, or with this one: CRI-O collects every list of its directory
  * and lists no container in those that only podman uses. A sandbox that is not listed is stale if
  * one of these holds:
@@ -35,8 +26,13 @@ interface GcScope {
 export async function staleSandboxes(
   ctx: CallContext,
   { records, damaged }: Sandboxes,
-  { listName, listed, attachedSince }: GcScope,
+  scope: {
+    readonly listName: string;
+    readonly listed: ReadonlySet<string>;
+    readonly attachedSince: ReadonlySet<string>;
+  },
 ): Promise<Sandboxes> {
+  const { listName, listed, attachedSince } = scope;
   const isOwn = (record: AttachmentRecord): boolean => record.listName === listName;
   const isListed = ({ containerId }: RecordKey): boolean =>
     listed.has(containerId) || attachedSince.has(containerId);
@@ -65,6 +61,5 @@ function kindOf(record: AttachmentRecord): string {
 async function isOverByPlan(ctx: CallContext, key: RecordKey): Promise<boolean> {
   const plan = await loadStored(() => ctx.deps.records.loadPlan(key));
   if (plan.state !== "usable") return false;
-  const netns = plan.value.steps[0]?.call.env.CNI_NETNS ?? "";
-  return isNothingAt(ctx, netns);
+  return isNothingAt(ctx, plan.value.steps[0]?.call.env.CNI_NETNS ?? "");
 }

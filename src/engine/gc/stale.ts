@@ -13,11 +13,6 @@ import type { Sandboxes } from "./stale-sandboxes.ts";
 /** For detaching stale sandboxes, while the runtime waits. Retries of leftovers do the rest. */
 const budgetMs = 5000;
 
-interface DetachOptions {
-  readonly path: readonly string[];
-  readonly budget: TimeBudget;
-}
-
 /** The containers of stale sandboxes, each once. */
 export function containersOf({ records, damaged }: Sandboxes): ReadonlySet<string> {
   return new Set([...records, ...damaged].map(({ containerId }) => containerId));
@@ -48,8 +43,14 @@ export async function detachStale(
   { path }: GcRequest,
 ): Promise<CniError[]> {
   const budget = new TimeBudget(ctx.deps.clock, budgetMs);
+  const detachListed = async (listed: AttachmentRecord): Promise<void> => {
+    const stored = await ctx.deps.records.load(listed);
+    // Another process may have detached or replaced it meanwhile.
+    if (stored === undefined || !isOfSameAdd(stored.record, listed)) return;
+    await detachRecordOfOthers(ctx, stored, { path, budget });
+  };
   const steps = [
-    ...byLastFailure(records).map((record) => () => detachListed(ctx, record, { path, budget })),
+    ...byLastFailure(records).map((record) => () => detachListed(record)),
     ...damaged.map((record) => () => detachDamaged(ctx, record, { path, budget })),
   ];
   let notReached = 0;
@@ -57,23 +58,7 @@ export async function detachStale(
     if (budget.remainingMs >= 1) await step();
     else notReached++;
   });
-  return notReached === 0 ? errors : [...errors, outOfTime(notReached)];
-}
-
-function outOfTime(count: number): CniError {
-  return new CniError(
-    "TryAgainLater",
-    `${count} stale sandboxes were not reached in ${budgetMs / 1000} s; plexusd detaches them later`,
-  );
-}
-
-/** Skips a sandbox that another process has detached or replaced meanwhile. */
-async function detachListed(
-  ctx: CallContext,
-  listed: AttachmentRecord,
-  options: DetachOptions,
-): Promise<void> {
-  const stored = await ctx.deps.records.load(listed);
-  if (stored === undefined || !isOfSameAdd(stored.record, listed)) return;
-  await detachRecordOfOthers(ctx, stored, options);
+  if (notReached === 0) return errors;
+  const message = `${notReached} stale sandboxes were not reached in ${budgetMs / 1000} s; plexusd detaches them later`;
+  return [...errors, new CniError("TryAgainLater", message)];
 }

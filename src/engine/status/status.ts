@@ -6,7 +6,6 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
 import { auxiliaryNetwork } from "#engine/plan/auxiliary-network.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
-import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { type PodDescription, runtimeDescribesPods } from "#engine/plan/pod/runtime-pod.ts";
@@ -39,9 +38,8 @@ export async function status(
     await checkNetworks(ctx, request);
   } catch (error) {
     const { code, message } = asCniError(error);
-    const known =
-      code === CniErrorCode.PluginNotAvailable || code === CniErrorCode.LimitedConnectivity;
-    if (known) throw error;
+    const { PluginNotAvailable, LimitedConnectivity } = CniErrorCode;
+    if (code === PluginNotAvailable || code === LimitedConnectivity) throw error;
     throw notAvailable(`pods cannot be attached: ${message}`, error);
   }
 }
@@ -54,20 +52,12 @@ async function checkNetworks(ctx: CallContext, request: StatusRequest): Promise<
   const searchPath = delegateSearchPath(ctx.config, request.path);
   throwProblems(await pluginProblems(ctx, networks, searchPath));
   const budget = new TimeBudget(ctx.deps.clock, pluginsMaxMs);
-  for (const network of networks.filter(({ isDefault }) => isDefault)) {
-    await askPlugins(ctx, network, { searchPath, budget });
-  }
-}
-
-async function askPlugins(
-  ctx: CallContext,
-  { list, displayName }: ResolvedNetwork,
-  { searchPath, budget }: { readonly searchPath: readonly string[]; readonly budget: TimeBudget },
-): Promise<void> {
   const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs };
-  const run = limitedRunner(ctx.delegateRunner(displayName), { budget, task: "STATUS" });
-  if (isAtLeast(list.cniVersion, "1.1.0")) return statusNetwork(list, options, run);
-  for (const plugin of list.plugins) await versionOf(plugin.type, options, run);
+  for (const { list, displayName } of networks.filter(({ isDefault }) => isDefault)) {
+    const run = limitedRunner(ctx.delegateRunner(displayName), { budget, task: "STATUS" });
+    if (isAtLeast(list.cniVersion, "1.1.0")) await statusNetwork(list, options, run);
+    else for (const plugin of list.plugins) await versionOf(plugin.type, options, run);
+  }
 }
 
 function notAvailable(reason: string, cause?: unknown): CniError {
