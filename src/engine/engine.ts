@@ -20,7 +20,7 @@ import { check } from "#engine/check/check.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
-import { CallHistory, type FailedAdds } from "#engine/explain/call-history.ts";
+import { CallHistory, type FailedAdds, type IsOpen } from "#engine/explain/call-history.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
 import { type ExplainOptions, explainPod } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
@@ -99,9 +99,8 @@ export class Engine {
 
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {
     try {
-      const request = await tools.trace.phase("parse", () =>
-        parsePluginRequest(call.env, call.stdin),
-      );
+      const { env, stdin } = call;
+      const request = await tools.trace.phase("parse", () => parsePluginRequest(env, stdin));
       const ctx = this.#context(call, request, tools);
       const result = await this.#execute(ctx, request);
       await this.#retryLeftoverAfter(ctx, call);
@@ -178,29 +177,19 @@ export class Engine {
   /** Lists the records after a DEL, so that none waits for it. */
   #refreshLeftovers({ command }: Call, { status }: CallOutcome): void {
     if (this.#deps.leftoverDuty !== "daemon" || command !== "DEL") return;
-    const maxAgeMs = status === "failed" ? 0 : leftoverListMaxMs;
-    void this.#leftovers.refresh({ maxAgeMs });
+    void this.#leftovers.refresh(status === "failed" ? 0 : leftoverListMaxMs);
   }
 
-  /**
-   * Retries one due teardown through `plexus agent`, whose environment is in `call`.
-   * @returns whether there was one
-   * @throws HostGoneError when the shim has gone
-   */
-  retryLeftover(call: Call, host: CallHost): Promise<boolean> {
-    return this.#byAgent(host, (ctx) =>
-      this.#leftovers.retryOne(ctx, { path: call.path, budgetMs: agentBudgetMs }),
-    );
+  /** {@link Leftovers.retryOne} through `plexus agent`, whose environment is in `call`. */
+  retryLeftover({ path }: Call, host: CallHost): Promise<boolean> {
+    const options = { path, budgetMs: agentBudgetMs };
+    return this.#byAgent(host, (ctx) => this.#leftovers.retryOne(ctx, options));
   }
 
-  /**
-   * Retries every failed teardown once through such a shim, due or not.
-   * @throws HostGoneError when the shim has gone, Error when the records cannot be listed
-   */
-  retryAllLeftovers(call: Call, host: CallHost): Promise<LeftoverOutcome[]> {
-    return this.#byAgent(host, (ctx) =>
-      this.#leftovers.retryAll(ctx, { path: call.path, budgetMs: agentBudgetMs }),
-    );
+  /** {@link Leftovers.retryAll} through such a shim. */
+  retryAllLeftovers({ path }: Call, host: CallHost): Promise<LeftoverOutcome[]> {
+    const options = { path, budgetMs: agentBudgetMs };
+    return this.#byAgent(host, (ctx) => this.#leftovers.retryAll(ctx, options));
   }
 
   async #byAgent<T>(host: CallHost, step: (ctx: CallContext) => Promise<T>): Promise<T> {
@@ -221,8 +210,7 @@ export class Engine {
   /**
    * Writes the DEL of the default network, as configured now, to disk, for sandboxes without a
    * record.
-   * @param conf the conf with which the container runtime calls Plexus; that of the last call when
-   *   it is empty
+   * @param conf with which the container runtime calls Plexus; empty = that of the last call
    * @throws CniError when the default network cannot be resolved, or the file cannot be written
    */
   async keepDefaultPlan(conf: JsonObject): Promise<void> {
@@ -282,12 +270,12 @@ export class Engine {
   }
 
   /** As {@link CallHistory.failedAdds}, until now. */
-  failedAdds(isOpen: (pod: string, failedAt: string) => boolean): FailedAdds[] {
+  failedAdds(isOpen: IsOpen): FailedAdds[] {
     return this.#history.failedAdds(this.#deps.now(), isOpen);
   }
 
   /** As {@link CallHistory.overcomeAdds}, until now. */
-  overcomeAdds(isOpen: (pod: string, failedAt: string) => boolean): string[] {
+  overcomeAdds(isOpen: IsOpen): string[] {
     return this.#history.overcomeAdds(this.#deps.now(), isOpen);
   }
 

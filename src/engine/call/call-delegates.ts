@@ -46,13 +46,12 @@ export class CallDelegates {
   async #run(network: string, call: DelegateCall): Promise<DelegateOutcome> {
     const { type, env } = call;
     this.#networks.add(network);
-    const orderedAt = this.#trace.start();
-    const outcome = await this.#host.exec(call);
-    const milliseconds = outcome.elapsedUs / 1000;
-    const ok = outcome.outcome === "exited" && outcome.code === 0;
-    this.#trace.end(`order ${type} (${network})`, orderedAt);
+    const plugin = `${type} (${network})`;
+    const outcome = await this.#trace.phase(`order ${plugin}`, () => this.#host.exec(call));
     if (!wasExecuted(outcome)) return outcome;
-    this.#trace.add(`delegate ${type} (${network})`, milliseconds);
+    const milliseconds = outcome.elapsedUs / 1000;
+    this.#trace.add(`delegate ${plugin}`, milliseconds);
+    const ok = outcome.outcome === "exited" && outcome.code === 0;
     const command = env.CNI_COMMAND ?? "";
     this.#executions.push({ command, type, network, ok, milliseconds });
     this.#stderr = (this.#stderr + outcome.stderr).slice(0, stderrMax);

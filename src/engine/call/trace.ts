@@ -20,21 +20,11 @@ export class Trace {
     try {
       return await step();
     } finally {
-      this.end(name, startedAt);
+      this.#phases.push({ name, startedAt, duration: this.#clock() - startedAt });
     }
   }
 
-  /** The time at which a phase starts, for {@link end}. */
-  start(): number {
-    return this.#clock();
-  }
-
-  /** Records a phase that ends now. */
-  end(name: string, startedAt: number): void {
-    this.#phases.push({ name, startedAt, duration: this.#clock() - startedAt });
-  }
-
-  /** Records a phase that was measured elsewhere and ended now. */
+  /** Records a phase that was measured elsewhere and ends now. */
   add(name: string, duration: number): void {
     this.#phases.push({ name, startedAt: this.#clock() - duration, duration });
   }

@@ -27,7 +27,7 @@ export interface FailedAdds {
 }
 
 /** Whether a failed ADD of a pod (`namespace/name`), and when it failed, still matter. */
-type IsOpen = (pod: string, failedAt: string) => boolean;
+export type IsOpen = (pod: string, failedAt: string) => boolean;
 
 /** For how long a failed ADD is reported. */
 export const failedAddMs = 600_000;

@@ -198,8 +198,8 @@ export class Leftovers {
     }
   }
 
-  /** Lists the records for later calls that use the last list. Never rejects. */
-  async refresh({ maxAgeMs }: { readonly maxAgeMs: number }): Promise<void> {
+  /** Lists the records for later calls that use the last list, if it is older. Never rejects. */
+  async refresh(maxAgeMs: number): Promise<void> {
     if (this.#ageMs() > maxAgeMs) await this.#listOrWarn(this.#deps);
   }
 
