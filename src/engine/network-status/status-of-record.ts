@@ -39,13 +39,10 @@ export async function statusOfRecord(
   const networks = await Array.fromAsync(attachments, (recorded, position) =>
     entriesOf(ctx, containerId, { recorded, result: attached[position]?.result }),
   );
-  const statuses = networks
-    .flat()
-    .map((status) =>
-      status.default
-        ? omitUndefined({ ...status, [annotationErrorAnnotation]: annotationError })
-        : status,
-    );
+  const statuses = networks.flat().map((status) => {
+    const error = status.default ? annotationError : undefined;
+    return omitUndefined({ ...status, [annotationErrorAnnotation]: error });
+  });
   return { [networkStatusAnnotation]: formatNetworkStatus(statuses) };
 }
 
@@ -59,8 +56,8 @@ async function entriesOf(
   const { defaultRoute, ignoredRequests, addresses = {} } = recorded;
   const resultVersion = String(recorded.conf.cniVersion ?? "");
   const result = known.result ?? parseResult(recorded.result, { fallbackVersion: resultVersion });
-  if (!isVisible({ planned: { isAuxiliary: isAuxiliary(recorded, ctx.config) }, result }))
-    return [];
+  const planned = { isAuxiliary: isAuxiliary(recorded, ctx.config) };
+  if (!isVisible({ planned, result })) return [];
   const deviceInfo = await readDeviceInfo(ctx, containerId, recorded);
   const outcome = { ...recorded, result, resultVersion, defaultRoute, deviceInfo };
   return buildNetworkStatus(outcome).map((status, i) => {

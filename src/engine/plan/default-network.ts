@@ -32,9 +32,8 @@ export async function configuredNetworks(
   ctx: PlanContext,
   options: { readonly runtimeConfig: JsonObject; readonly podNamespace: string | undefined },
 ): Promise<ResolvedNetwork[]> {
-  const { runtimeConfig, podNamespace } = options;
-  const first = { step: () => defaultNetwork(ctx, runtimeConfig) };
-  return attemptAll(ctx, [first, ...furtherNetworks(ctx, podNamespace)]);
+  const first = { step: () => defaultNetwork(ctx, options.runtimeConfig) };
+  return attemptAll(ctx, [first, ...furtherNetworks(ctx, options.podNamespace)]);
 }
 
 function furtherNetworks(
@@ -43,16 +42,15 @@ function furtherNetworks(
 ): LookUp<ResolvedNetwork>[] {
   const { clusterNetwork, delegates, systemNamespaces, defaultNetworks } = ctx.config;
   if (clusterNetwork === undefined) {
-    const further = [...delegates.entries()].slice(1);
-    return further.map(([i, conf]) => ({
-      step: () => inlineNetwork(ctx, conf, i),
-      network: `delegates[${i}]`,
+    return delegates.slice(1).map((conf, i) => ({
+      step: () => inlineNetwork(ctx, conf, i + 1),
+      network: `delegates[${i + 1}]`,
     }));
   }
   if (podNamespace === undefined || systemNamespaces.includes(podNamespace)) return [];
-  return defaultNetworks.map((ref) => ({
-    step: () => networkByReference(ctx, ref),
-    network: ref,
+  return defaultNetworks.map((network) => ({
+    step: () => networkByReference(ctx, network),
+    network,
   }));
 }
 
@@ -74,10 +72,8 @@ export async function defaultNetwork(
   const { clusterNetwork, delegates } = ctx.config;
   const inline = delegates[0];
   if (clusterNetwork === undefined && inline === undefined) {
-    throw new CniError(
-      "MissingDefaultNetwork",
-      "no default network is configured: set clusterNetwork or delegates",
-    );
+    const message = "no default network is configured: set clusterNetwork or delegates";
+    throw new CniError("MissingDefaultNetwork", message);
   }
   const network =
     clusterNetwork === undefined
@@ -104,13 +100,11 @@ async function networkByReference(ctx: LookupContext, reference: string): Promis
   if (nad !== undefined) return networkFromNad(ctx, nad);
   try {
     return networkFromList(ctx, await listByName(ctx, reference));
-  } catch (error) {
-    throw new CniError(
-      "MissingDefaultNetwork",
+  } catch (cause) {
+    const message =
       `cannot use network ${JSON.stringify(reference)}: there is no NetworkAttachmentDefinition ` +
-        `${ref.namespace}/${reference}, and ${errorMessage(error)}`,
-      { cause: error },
-    );
+      `${ref.namespace}/${reference}, and ${errorMessage(cause)}`;
+    throw new CniError("MissingDefaultNetwork", message, { cause });
   }
 }
 
@@ -120,11 +114,9 @@ export async function networkFromNad(
   nad: NetworkAttachmentDefinition,
 ): Promise<ResolvedNetwork> {
   const list = await nadConf(nad, (name) => listByName(ctx, name), ctx);
-  const displayName = `${nad.namespace}/${nad.name}`;
-  examine(ctx, list, displayName);
+  const network = networkFromList(ctx, list, `${nad.namespace}/${nad.name}`);
   const resourceName = deviceResource(nad, ctx.config);
   const definition = hash("sha256", JSON.stringify(toJson(list)), "base64url").slice(0, 16);
-  const network = { displayName, isDefault: false, list, capabilityArgs: {} };
   return omitUndefined({ ...network, resourceName, definition });
 }
 
@@ -138,9 +130,8 @@ function deviceResource(
 ): string | undefined {
   const resource = annotations[resourceNameAnnotation];
   const isMarker = (pattern: string): boolean =>
-    pattern.endsWith("*")
-      ? resource?.startsWith(pattern.slice(0, -1)) === true
-      : resource === pattern;
+    resource === pattern ||
+    (pattern.endsWith("*") && resource?.startsWith(pattern.slice(0, -1)) === true);
   return markerResources.some(isMarker) ? undefined : resource;
 }
 
@@ -151,16 +142,16 @@ function inlineNetwork(ctx: LookupContext, conf: JsonObject, index: number): Res
   return networkFromList(ctx, parseNetConfList(conf, { source, unlimited }));
 }
 
-function networkFromList(ctx: LookupContext, list: NetConfList): ResolvedNetwork {
-  examine(ctx, list, list.name);
-  return { displayName: list.name, isDefault: false, list, capabilityArgs: {} };
-}
-
 /** Warns of a list that means something else than its author thinks. @throws CniError 7 */
-function examine({ logger }: LookupContext, list: NetConfList, display: string): void {
-  checkNotMetaPlugin(list, display);
+function networkFromList(
+  { logger }: LookupContext,
+  list: NetConfList,
+  displayName = list.name,
+): ResolvedNetwork {
+  checkNotMetaPlugin(list, displayName);
   const warning = misplacedVersion(list);
-  if (warning !== undefined) logger.warn({}, `network "${display}": ${warning}`);
+  if (warning !== undefined) logger.warn({}, `network "${displayName}": ${warning}`);
+  return { displayName, isDefault: false, list, capabilityArgs: {} };
 }
 
 async function listAtPath(ctx: LookupContext, path: string): Promise<NetConfList> {
@@ -179,9 +170,9 @@ function isDelegable(list: NetConfList): boolean {
 }
 
 async function listByName(ctx: LookupContext, name: string): Promise<NetConfList> {
-  const [options, dir] = [loadOptions(ctx), ctx.config.confDir];
-  const hint = unseenPathHint(options.files, dir);
-  if (hint === "") return loadNetworkByName({ dir, name, ...options });
+  const { confDir: dir } = ctx.config;
+  const hint = unseenPathHint(ctx.deps.confFiles, dir);
+  if (hint === "") return loadNetworkByName({ dir, name, ...loadOptions(ctx) });
   const message = `no net configuration with name "${name}" in ${dir}, which does not exist${hint}`;
   throw new CniError("MissingConfiguration", message);
 }

@@ -46,13 +46,12 @@ export async function planAttachments(
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
-  const chainName = ctx.config.auxiliaryCNIChainName;
   const chain = () => auxiliaryNetwork(ctx, request.conf.cniVersion);
-  const auxiliary = await attempt(ctx, chain, chainName);
+  const auxiliary = await attempt(ctx, chain, ctx.config.auxiliaryCNIChainName);
   const wanted = auxiliary === undefined ? selected : [...selected, auxiliary];
-  const { attachments, recordBytes } = await planNetworks(ctx, { request, pod }, wanted);
-  await attempt(ctx, () => refuseRepeatedFailures(ctx, pod, attachments));
-  return omitUndefined({ attachments, recordBytes, annotationError });
+  const plan = await planNetworks(ctx, { request, pod }, wanted);
+  await attempt(ctx, () => refuseRepeatedFailures(ctx, pod, plan.attachments));
+  return omitUndefined({ ...plan, annotationError });
 }
 
 /** What networks are planned for. */
@@ -83,14 +82,21 @@ export async function planNetworks(
   const devicesInUse = before.flatMap(({ device }) => device?.id ?? []);
   const networks = await assignDevices({ ...ctx, devicesInUse }, pod, wanted);
   const links = await request.existingInterfaces();
-  const existing = new Set([...links, ...before.map((each) => each.ifName)]);
-  const { ifName: runtimeIfName } = request;
-  const firstNumber = before.length === 0 ? undefined : 1;
-  const naming = { ...ctx, runtimeIfName, existing, firstNumber, kept: ifName };
-  const names = assignInterfaceNames(networks, naming);
-  const attachments = networks.map((network, i) =>
-    plannedAttachment(ctx, network, { ...request, ifName: names[i] as string }),
-  );
+  const names = assignInterfaceNames(networks, {
+    ...ctx,
+    runtimeIfName: request.ifName,
+    existing: new Set([...links, ...before.map((each) => each.ifName)]),
+    firstNumber: before.length === 0 ? undefined : 1,
+    kept: ifName,
+  });
+  const searchPath = delegateSearchPath(ctx.config, request.path);
+  const attachments = networks.map((network, i): PlannedAttachment => {
+    const own = { containerId: request.containerId, ifName: names[i] as string };
+    const args = withDeviceInfoFile(network, own);
+    const capabilityArgs = withoutUnusedAnnotations(args, network.list);
+    const cniArgs = delegateArgs(request.cniArgs, network);
+    return { ...network, capabilityArgs, ifName: own.ifName, cniArgs, searchPath };
+  });
   refuse(ctx, defaultRouteProblems([...before, ...attachments]));
   const recordBytes = (await attempt(ctx, () => sizeOf(earlier, attachments))) ?? 0;
   return { attachments, recordBytes };
@@ -108,29 +114,13 @@ function sizeOf(
   return checkSizeWithResults(size, results);
 }
 
-/** A network with everything that its delegates are called with, `ifName` being its interface. */
-function plannedAttachment(
-  { config }: PlanContext,
-  network: ResolvedNetwork,
-  call: Pick<PlanRequest, "containerId" | "ifName" | "cniArgs" | "path">,
-): PlannedAttachment {
-  const { ifName, path } = call;
-  const args = withDeviceInfoFile(network, call);
-  const capabilityArgs = withoutUnusedAnnotations(args, network.list);
-  const cniArgs = delegateArgs(call.cniArgs, network);
-  const searchPath = delegateSearchPath(config, path);
-  return { ...network, capabilityArgs, ifName, cniArgs, searchPath };
-}
-
 async function selectNetworks(
   ctx: PlanContext,
   request: PlanRequest,
   pod: Pod | undefined,
 ): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
-  const configured = await configuredNetworks(ctx, {
-    runtimeConfig: request.conf.runtimeConfig,
-    podNamespace: pod?.namespace,
-  });
+  const { runtimeConfig } = request.conf;
+  const configured = await configuredNetworks(ctx, { runtimeConfig, podNamespace: pod?.namespace });
   if (pod === undefined) return { networks: configured };
   const { secondaries, defaultNetwork, annotationError } = await requestedNetworks(ctx, pod);
   const first = configured.find(({ isDefault }) => isDefault);

@@ -42,21 +42,18 @@ export interface Attached {
 }
 
 /** Whether an attachment is shown. Plugins that modify others' interfaces have nothing to show. */
-export function isVisible({
-  planned,
-  result,
-}: {
+export function isVisible(attached: {
   readonly planned: Pick<PlannedAttachment, "isAuxiliary">;
-  readonly result: Attached["result"];
+  readonly result: Result;
 }): boolean {
+  const { planned, result } = attached;
   return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
 }
 
 /** The same error with the network and interface for which it happened. */
 export function withNetworkContext(
   error: unknown,
-  attachment: { readonly displayName: string; readonly ifName: string },
+  { displayName, ifName }: Pick<PlannedAttachment, "displayName" | "ifName">,
 ): unknown {
-  if (!(error instanceof CniError)) return error;
-  return error.of(`${attachment.displayName} (${attachment.ifName})`);
+  return error instanceof CniError ? error.of(`${displayName} (${ifName})`) : error;
 }

@@ -132,8 +132,8 @@ export async function resolveSelection(
 ): Promise<ResolvedNetwork> {
   checkNamespaceAccess(pod.namespace, selection, ctx.config);
   const network = await selectedNetwork(ctx, pod, selection);
-  const { list, displayName: display, capabilityArgs } = network;
-  checkCapabilities(list, capabilityArgs, { display, ...ctx.config });
+  const display = network.displayName;
+  checkCapabilities(network.list, network.capabilityArgs, { display, ...ctx.config });
   return network;
 }
 
@@ -170,9 +170,6 @@ function meantNetwork(
     (nad) => nad.name === name && mayUse(pod.namespace, nad.namespace, config),
   );
   if (namesake !== undefined) return `; did you mean ${namesake.namespace}/${name}?`;
-  const near = known.filter(({ namespace }) => namespace === pod.namespace);
-  return didYouMean(
-    name,
-    near.map((nad) => nad.name),
-  );
+  const near = known.filter(({ namespace }) => namespace === pod.namespace).map((nad) => nad.name);
+  return didYouMean(name, near);
 }

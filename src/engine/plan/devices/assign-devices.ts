@@ -2,7 +2,13 @@ import { type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import { attempt, type PlanContext, refuse, tolerate } from "#engine/plan/problems.ts";
+import {
+  attempt,
+  type PlanContext,
+  type PlanProblem,
+  refuse,
+  tolerate,
+} from "#engine/plan/problems.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
@@ -15,7 +21,8 @@ const ownWord = "the pod's annotation";
 /**
  * Gives each network that needs one its selected device, or the next of its resource, in order.
  * `devicesInUse` are the IDs of those that the pod's interfaces have.
- * @throws CniError 100 when the pod has no such device; CniError 11 when that is not known
+ * @throws CniError 100 when the pod has no such device, unless the configuration has such networks
+ *   attached without one; CniError 11 when that is not known
  */
 export async function assignDevices(
   ctx: PlanContext & { readonly devicesInUse: readonly string[] },
@@ -37,10 +44,11 @@ export async function assignDevices(
     const { resourceName: resource = "" } = network;
     const device = pool.take(() => true, [resource]);
     devices.set(network, device);
-    if (device === undefined) {
-      const needed = needing.filter(({ resourceName }) => resourceName === resource).length;
-      reportMissing(ctx, pod, { network, resource, found: pool.count(resource), needed });
-    }
+    if (device !== undefined) continue;
+    const needed = needing.filter(({ resourceName }) => resourceName === resource).length;
+    const problem = missingDevice(network, pool.count(resource), needed);
+    if (ctx.config.missingDevice === "fail") refuse(ctx, [problem]);
+    else tolerate(ctx, pod, { ...problem, effect: "the network gets no device" });
   }
   return networks.map((network) => attachedBy(network, devices.get(network)));
 }
@@ -105,25 +113,17 @@ function withDevice(list: NetConfList, deviceId: string): NetConfList {
   return withPluginKeys(list, () => ({ deviceID: deviceId, ...pciBusID }));
 }
 
-interface MissingDevice {
-  readonly network: ResolvedNetwork;
-  readonly resource: string;
-  readonly found: number;
-  readonly needed: number;
-}
-
-/** @throws CniError 100 unless the configuration has such networks attached without a device */
-function reportMissing(ctx: PlanContext, pod: Pod | undefined, missing: MissingDevice): void {
-  const { network, resource, found, needed } = missing;
+function missingDevice(
+  { displayName: network, resourceName }: ResolvedNetwork,
+  found: number,
+  needed: number,
+): PlanProblem {
   const message =
-    `network ${network.displayName}: its definition needs a device of resource ${resource}, but the pod ` +
+    `network ${network}: its definition needs a device of resource ${resourceName}, but the pod ` +
     `was allocated ${found} of the ${needed} that its networks need; request the resource in a container ` +
-    `(resources.limits: ${resource}: "${needed}") or in a resource claim; if it has no devices, ` +
+    `(resources.limits: ${resourceName}: "${needed}") or in a resource claim; if it has no devices, ` +
     "add it to markerResources of plexusd's configuration";
-  const error = new CniError("DeviceNotAllocated", message);
-  const problem = { network: network.displayName, error };
-  if (ctx.config.missingDevice === "fail") refuse(ctx, [problem]);
-  else tolerate(ctx, pod, { ...problem, effect: "the network gets no device" });
+  return { network, error: new CniError("DeviceNotAllocated", message) };
 }
 
 function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string): CniError {
