@@ -13,11 +13,6 @@ import type { Sandboxes } from "./stale-sandboxes.ts";
 /** For detaching stale sandboxes, while the runtime waits. Retries of leftovers do the rest. */
 const budgetMs = 5000;
 
-/** The containers of stale sandboxes, each once. */
-export function containersOf({ records, damaged }: Sandboxes): ReadonlySet<string> {
-  return new Set([...records, ...damaged].map(({ containerId }) => containerId));
-}
-
 /** Marks records as leftovers: they are detached even if this call fails. The next GC retries. */
 export async function markStale(ctx: CallContext, { records }: Sandboxes): Promise<void> {
   const reason = "the container runtime's garbage collection did not list its sandbox";
