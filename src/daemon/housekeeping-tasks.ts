@@ -11,23 +11,11 @@ import { type HousekeepingTask, socketsTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
 import type { StandaloneFiles } from "./standalone-files.ts";
 
-/** The kubelet replaces a token at least ten minutes before it expires. */
-const standaloneFilesMs = 30_000;
-const pendingStatusMs = 60_000;
-/** How long its task waits for the API server. */
+/** How long the task for pending statuses waits for the API server. */
 const foregroundMs = 1000;
-const defaultPlanMs = 10_000;
-const sweepMs = 600_000;
-const unattachedPodsMs = 15_000;
-const mirrorPodsMs = 15_000;
-const startupTaintMs = 2000;
-const compareMs = 600_000;
-const lostInterfacesMs = 60_000;
-const outdatedMs = 60_000;
-const ownDaemonSetMs = 60_000;
 
-/** Options of {@link housekeepingTasks}. */
-export interface HousekeepingOptions {
+/** The tasks that plexusd runs on timers. */
+export function housekeepingTasks(options: {
   readonly flags: DaemonFlags;
   readonly config: Pick<EffectiveConfig, "current">;
   readonly engine: Engine;
@@ -35,19 +23,22 @@ export interface HousekeepingOptions {
   readonly sockets: readonly { ensureReachable(): Promise<void> }[];
   readonly confFiles: ConfFiles;
   readonly standaloneFiles: Pick<StandaloneFiles, "refresh">;
-  readonly duties: NodeDuties | undefined;
-}
-
-/** The tasks that plexusd runs on timers. */
-export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTask[] {
-  const { flags, config, engine, records, sockets, confFiles } = options;
+  readonly duties: Pick<NodeDuties, "tasks"> | undefined;
+}): HousekeepingTask[] {
+  const { flags, config, engine, records, confFiles, standaloneFiles, duties } = options;
+  const credentials: HousekeepingTask = {
+    name: "the configuration and credentials for plexus-standalone",
+    // The kubelet replaces a token at least ten minutes before it expires.
+    everyMs: 30_000,
+    run: () => standaloneFiles.refresh(),
+  };
   return [
     // With --local, plexus-standalone finds the same as plexusd, and must not prefer a copy.
-    ...(flags.local ? [] : [standaloneTask(options)]),
-    socketsTask(...sockets),
+    ...(flags.local ? [] : [credentials]),
+    socketsTask(...options.sockets),
     {
       name: "the statuses that could not be written in time",
-      everyMs: pendingStatusMs,
+      everyMs: 60_000,
       run: async () => {
         // The API server may accept one after hours only: in the background.
         using limit = deadline(foregroundMs);
@@ -61,76 +52,22 @@ export function housekeepingTasks(options: HousekeepingOptions): HousekeepingTas
     },
     {
       name: "the plan of the default network's DEL",
-      everyMs: defaultPlanMs,
+      everyMs: 10_000,
       run: async () => {
         const { cniConfDir } = config.current().nodeConf;
         await engine.keepDefaultPlan(await readPlexusConf(cniConfDir, confFiles));
       },
     },
-    {
-      name: "the sweep of the state directory",
-      everyMs: sweepMs,
-      run: () => records.sweep(),
-    },
+    { name: "the sweep of the state directory", everyMs: 600_000, run: () => records.sweep() },
     {
       name: "the sweep of device information",
-      everyMs: sweepMs,
+      everyMs: 600_000,
       run: () =>
         sweepDeviceInfo(async () => {
           const { records: listed } = await records.list();
           return new Set(listed.map(({ containerId }) => containerId));
         }),
     },
-    ...(options.duties === undefined ? [] : nodeTasks(options.duties)),
-  ];
-}
-
-function standaloneTask({ standaloneFiles }: HousekeepingOptions): HousekeepingTask {
-  return {
-    name: "the configuration and credentials for plexus-standalone",
-    everyMs: standaloneFilesMs,
-    run: () => standaloneFiles.refresh(),
-  };
-}
-
-function nodeTasks(duties: NodeDuties): HousekeepingTask[] {
-  const { unattachedPods, hotPlug, mirrorPods, lostInterfaces } = duties;
-  const { removeStartupTaint, findDaemonSet } = duties;
-  return [
-    {
-      name: "the search for the DaemonSet that runs plexusd",
-      everyMs: ownDaemonSetMs,
-      run: findDaemonSet,
-    },
-    {
-      name: "the search for pods that were not attached",
-      everyMs: unattachedPodsMs,
-      run: () => unattachedPods.check(),
-    },
-    {
-      name: "the search for mirrors of static pods that were made anew",
-      everyMs: mirrorPodsMs,
-      run: () => mirrorPods.check(),
-    },
-    {
-      name: "the comparison of running pods with their annotations",
-      everyMs: compareMs,
-      run: () => hotPlug.compareAll(),
-    },
-    {
-      name: "the search for lost interfaces",
-      everyMs: lostInterfacesMs,
-      run: async () => void lostInterfaces.check(),
-    },
-    {
-      name: "the search for definitions that have changed",
-      everyMs: outdatedMs,
-      run: () => hotPlug.countOutdated(),
-    },
-    {
-      name: "the removal of the start-up taint",
-      everyMs: startupTaintMs,
-      run: removeStartupTaint,
-    },
+    ...(duties?.tasks ?? []),
   ];
 }

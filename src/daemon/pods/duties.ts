@@ -7,6 +7,7 @@ import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
+import type { HousekeepingTask } from "#serving/housekeeping.ts";
 import { AgentTasks } from "./agent-tasks.ts";
 import { type HotPlugMetrics, HotPlugQueue } from "./hot-plug.ts";
 import { LostInterfaces } from "./lost-interfaces.ts";
@@ -20,9 +21,8 @@ export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
   readonly hotPlug: HotPlugQueue;
   readonly lostInterfaces: LostInterfaces;
-  readonly mirrorPods: MirrorPods;
-  readonly removeStartupTaint: () => Promise<void>;
-  readonly findDaemonSet: () => Promise<void>;
+  /** What is to be done regularly. */
+  readonly tasks: readonly HousekeepingTask[];
   /** Follows the node's pods, the definitions and the agents. */
   readonly watch: () => void;
 }
@@ -44,28 +44,58 @@ export function nodeDuties(options: {
   if (node === undefined) return undefined;
   const { nodePods } = node;
   const clock = (): number => performance.now();
-  const isOn = (namespace: string): boolean =>
-    mayHotPlug({ ...defaultEngineConfig, ...config.current().engine }, namespace);
+  const engineConfig = () => ({ ...defaultEngineConfig, ...config.current().engine });
+  const isOn = (namespace: string): boolean => mayHotPlug(engineConfig(), namespace);
   const common = { engine, conf, tasks: new AgentTasks(hosts), nodePods, logger, clock };
   const guard = new StatusGuard(common);
   const hotPlug = new HotPlugQueue({ ...common, metrics, guard, isOn });
   const mirrorPods = new MirrorPods(common);
-  const plexusNamespace = (): string =>
-    config.current().engine.plexusNamespace ?? defaultEngineConfig.plexusNamespace;
+  const plexusNamespace = (): string => engineConfig().plexusNamespace;
+  const unattachedPods = new UnattachedPods({ ...common, records, events, plexusNamespace });
+  const lostInterfaces = new LostInterfaces({ ...common, hotPlug });
+  const removeStartupTaint = startupTaint({
+    key: () => config.current().startupTaint,
+    readiness,
+    remove: (key) => node.removeTaint(key),
+    logger,
+  });
   return {
-    unattachedPods: new UnattachedPods({
-      ...{ nodePods, records, events, logger, plexusNamespace, clock },
-    }),
+    unattachedPods,
     hotPlug,
-    mirrorPods,
-    lostInterfaces: new LostInterfaces({ ...common, hotPlug }),
-    removeStartupTaint: startupTaint({
-      key: () => config.current().startupTaint,
-      readiness,
-      remove: (key) => node.removeTaint(key),
-      logger,
-    }),
-    findDaemonSet: async () => node.ownDaemonSet?.find(),
+    lostInterfaces,
+    tasks: [
+      {
+        name: "the search for the DaemonSet that runs plexusd",
+        everyMs: 60_000,
+        run: async () => node.ownDaemonSet?.find(),
+      },
+      {
+        name: "the search for pods that were not attached",
+        everyMs: 15_000,
+        run: () => unattachedPods.check(),
+      },
+      {
+        name: "the search for mirrors of static pods that were made anew",
+        everyMs: 15_000,
+        run: () => mirrorPods.check(),
+      },
+      {
+        name: "the comparison of running pods with their annotations",
+        everyMs: 600_000,
+        run: () => hotPlug.compareAll(),
+      },
+      {
+        name: "the search for lost interfaces",
+        everyMs: 60_000,
+        run: async () => void lostInterfaces.check(),
+      },
+      {
+        name: "the search for definitions that have changed",
+        everyMs: 60_000,
+        run: () => hotPlug.countOutdated(),
+      },
+      { name: "the removal of the start-up taint", everyMs: 2000, run: removeStartupTaint },
+    ],
     watch() {
       nodePods.listen((key, pod) => {
         hotPlug.podChanged(key, pod);
