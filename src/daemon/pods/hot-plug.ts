@@ -69,10 +69,8 @@ export class HotPlugQueue {
   readonly #options: HotPlugQueueOptions;
   readonly #comparisons = new Slots(maxComparisons);
   readonly #attempts = new Set<Promise<unknown>>();
-  /** By UID. */
+  /** By `namespace/name`. */
   readonly #pods = new Map<string, WatchedPod>();
-  /** UIDs by `namespace/name`. */
-  readonly #uids = new Map<string, string>();
   #outdated = 0;
 
   constructor(options: HotPlugQueueOptions) {
@@ -97,7 +95,7 @@ export class HotPlugQueue {
 
   /** The last attempt for a pod; undefined before the first one, and while hot-plug is off. */
   lastAttempt({ namespace, name }: PodName): LastAttempt | undefined {
-    return this.#pods.get(this.#uids.get(`${namespace}/${name}`) ?? "")?.lastAttempt;
+    return this.#pods.get(`${namespace}/${name}`)?.lastAttempt;
   }
 
   /** The pods whose last attempt left something undone, and why. */
@@ -112,31 +110,18 @@ export class HotPlugQueue {
 
   /** Takes a pod as the watch delivers it; undefined when it is gone. */
   podChanged(key: string, pod: Pod | undefined): void {
-    const uid = this.#uids.get(key);
-    if (uid !== undefined && uid !== pod?.uid) this.#forget(uid);
-    if (pod === undefined) this.#uids.delete(key);
-    else {
-      this.#uids.set(key, pod.uid);
-      this.#podSeen(pod);
+    const known = this.#pods.get(key);
+    if (known !== undefined && known.pod.uid === pod?.uid) {
+      known.seen(pod);
+      return;
     }
-  }
-
-  #podSeen(pod: Pod): void {
-    const known = this.#pods.get(pod.uid);
-    if (known === undefined) this.#watch(pod);
-    else known.seen(pod);
-  }
-
-  #watch(pod: Pod): void {
+    known?.forget();
+    this.#pods.delete(key);
+    if (pod === undefined) return;
     const { clock } = this.#options;
     const watched = new WatchedPod(pod, { clock, onDue: (due) => this.#start(due) });
-    this.#pods.set(pod.uid, watched);
+    this.#pods.set(key, watched);
     watched.wake();
-  }
-
-  #forget(uid: string): void {
-    this.#pods.get(uid)?.forget();
-    this.#pods.delete(uid);
   }
 
   /** Takes a definition (`namespace/name`) that the watch delivers: pods may wait for it. */
@@ -151,15 +136,16 @@ export class HotPlugQueue {
 
   /** The pod has lost a network: the next attempt does not wait for the backoff of others. */
   heal({ uid }: Pick<Pod, "uid">): void {
-    this.#pods.get(uid)?.wake();
+    for (const watched of this.#pods.values()) if (watched.pod.uid === uid) watched.wake();
   }
 
   /** Call this regularly, and after a change of the configuration: compares every pod again. */
   async compareAll(): Promise<void> {
     for (const pod of this.#options.nodePods.list()) {
-      const watched = this.#pods.get(pod.uid);
-      if (watched === undefined) this.podChanged(`${pod.namespace}/${pod.name}`, pod);
-      else watched.compare();
+      const key = `${pod.namespace}/${pod.name}`;
+      const watched = this.#pods.get(key);
+      if (watched?.pod.uid === pod.uid) watched.compare();
+      else this.podChanged(key, pod);
     }
   }
 
@@ -197,7 +183,7 @@ export class HotPlugQueue {
 
   /** @throws Error */
   #watchedPod({ namespace, name }: PodName): WatchedPod {
-    const watched = this.#pods.get(this.#uids.get(`${namespace}/${name}`) ?? "");
+    const watched = this.#pods.get(`${namespace}/${name}`);
     if (watched === undefined) throw new Error("there is no such pod on this node");
     return watched;
   }
