@@ -5,6 +5,7 @@ import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
+import { selectionsOf } from "#daemon/pods/watched-pod.ts";
 import { isAsRequested } from "#engine/hotplug/changes.ts";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/reports/outcome.ts";
 import { problemText } from "#engine/hotplug/reports/problem-texts.ts";
@@ -15,8 +16,6 @@ import { recordedList } from "#engine/record/recorded-conf.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
-import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
-import { networksAnnotation, parseNetworkSelections } from "#npwg/selection/selection.ts";
 
 /** Multus's path for controllers, which are made for it [H-10]. Elsewhere a delegate is a plugin. */
 export const controllerPage = "delegate";
@@ -47,12 +46,6 @@ interface ControllerRequest {
   readonly network: string;
 }
 
-/** What {@link serveController} works with. */
-export interface ControllerOptions {
-  readonly hotPlug: Pick<HotPlugQueue, "settle">;
-  readonly records: RecordReader;
-}
-
 /**
  * Serves a request for Multus's endpoint `/delegate` ([H-10]). A controller that calls it acts for
  * an edited annotation, so Plexus carries out the annotation, with its definitions, rules and
@@ -62,7 +55,10 @@ export interface ControllerOptions {
  */
 export async function serveController(
   body: string,
-  { hotPlug, records }: ControllerOptions,
+  {
+    hotPlug,
+    records,
+  }: { readonly hotPlug: Pick<HotPlugQueue, "settle">; readonly records: RecordReader },
 ): Promise<JsonObject | undefined> {
   const request = parseRequest(body);
   const settled = request.command === "CHECK" ? undefined : await hotPlug.settle(request.pod);
@@ -115,7 +111,7 @@ function checked(value: Json): z.infer<typeof requestSchema> {
 
 /** Controllers know a container's ID, not the sandbox's, so the pod's UID selects the record. */
 async function findAttachments(
-  records: ControllerOptions["records"],
+  records: RecordReader,
   { pod, ifName, network }: ControllerRequest,
 ): Promise<RecordedAttachment[]> {
   return (await recordsOf(records, pod))
@@ -136,16 +132,6 @@ function isWanted(attachment: RecordedAttachment, pod: Pod | undefined): boolean
   if (attachment.state !== "attached") return false;
   if (pod === undefined || attachment.selection === undefined) return true;
   return selectionsOf(pod).some((selection) => isAsRequested(attachment, selection));
-}
-
-/** None for an annotation that cannot be read. */
-function selectionsOf({ namespace: podNamespace, annotations }: Pod): NetworkSelection[] {
-  try {
-    const text = annotations[networksAnnotation] ?? "";
-    return parseNetworkSelections(text, { podNamespace });
-  } catch {
-    return [];
-  }
 }
 
 function notDone(

@@ -34,8 +34,7 @@ export interface HotPlugMetrics {
   statusWritten(milliseconds: number): void;
 }
 
-/** What {@link HotPlugQueue} works with. */
-export interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
+interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
   readonly engine: Pick<Engine, "hotPlug" | "countOutdated">;
   readonly tasks: AgentTasks;
   readonly nodePods: Pick<NodePods, "list" | "read">;

@@ -15,8 +15,7 @@ const maxLooks = 8;
 /** Hot-plug has the rest of the agent. */
 const claims = [{ key: "looks for lost interfaces", share: 1 }];
 
-/** What {@link LostInterfaces} works with. */
-export interface LostInterfacesOptions extends Pick<HotPlugOptions, "conf"> {
+interface LostInterfacesOptions extends Pick<HotPlugOptions, "conf"> {
   readonly engine: Pick<Engine, "inspect">;
   readonly tasks: AgentTasks;
   readonly nodePods: Pick<NodePods, "list">;

@@ -4,8 +4,7 @@ import type { Pod } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { NodePods } from "#kube/node/node.ts";
 
-/** What {@link MirrorPods} works with. */
-export interface MirrorPodsOptions extends Pick<HotPlugOptions, "conf"> {
+interface MirrorPodsOptions extends Pick<HotPlugOptions, "conf"> {
   readonly engine: Pick<Engine, "adoptMirror">;
   readonly nodePods: Pick<NodePods, "list">;
   readonly logger: Logger;

@@ -11,8 +11,7 @@ const guardedMs = 60_000;
 /** Far more than are changed within a minute. */
 const maxPods = 1000;
 
-/** What {@link StatusGuard} works with. */
-export interface StatusGuardOptions extends Pick<HotPlugOptions, "conf"> {
+interface StatusGuardOptions extends Pick<HotPlugOptions, "conf"> {
   readonly engine: Pick<Engine, "restoreStatus">;
   readonly nodePods: Pick<NodePods, "read">;
   readonly logger: Logger;

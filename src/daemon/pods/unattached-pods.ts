@@ -12,8 +12,7 @@ import type { Logger } from "#engine/ports/logger.ts";
 import { type RecordReader, recordsOf } from "#engine/ports/records.ts";
 import type { NodePods } from "#kube/node/node.ts";
 
-/** What {@link UnattachedPods} works with. */
-export interface UnattachedPodsOptions {
+interface UnattachedPodsOptions {
   readonly nodePods: Pick<NodePods, "list" | "read">;
   readonly records: RecordReader;
   readonly events: EventRecorder;

@@ -7,6 +7,7 @@ import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
+import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
   networksAnnotation,
@@ -24,7 +25,6 @@ const debounceMs = 200;
 /** A definition that the annotation names ends the backoff at most this often. */
 const definitionMs = 10_000;
 
-/** What {@link WatchedPod} works with. */
 interface WatchedPodOptions {
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
@@ -32,22 +32,27 @@ interface WatchedPodOptions {
   readonly onDue: (watched: WatchedPod) => void;
 }
 
-/** A pod of this node, and when the next attempt is due to give it the networks of its annotation. */
+/**
+ * A pod of this node, and when the next attempt is due to give it the networks of its annotation.
+ * Others only read its fields.
+ */
 export class WatchedPod {
+  pod: Pod;
+  /** Since when the annotations are as they are, by the clock. */
+  seenAt: number;
+  /** Whether the annotations changed since the pod was first seen. */
+  isEdit = false;
+  /** The networks (`namespace/name`) of its annotation, and those before until an attempt settles. */
+  networks: ReadonlySet<string>;
+  isRunning = false;
   readonly #options: WatchedPodOptions;
   readonly #busy = new Backoff(busyBackoff);
   readonly #failures = new Backoff(failureBackoff);
   readonly #rate: TokenBucket;
-  #pod: Pod;
   /** The annotations that say what it is attached to. */
   #text: string;
-  #seenAt: number;
-  #isEdit = false;
-  /** The networks (`namespace/name`) of its annotation, and those before until an attempt settles. */
-  #networks: ReadonlySet<string>;
   #state: "new" | "settled" | "waiting" | "busy" | "failed" = "new";
   #last: Omit<LastAttempt, "nextMs"> | undefined;
-  #isRunning = false;
   #isGone = false;
   /** Whether the watch delivered the pod while an attempt was running. */
   #isSeenAgain = false;
@@ -62,37 +67,15 @@ export class WatchedPod {
   constructor(pod: Pod, options: WatchedPodOptions) {
     this.#options = options;
     this.#rate = new TokenBucket({ ...rate, now: options.clock });
-    this.#pod = pod;
+    this.pod = pod;
     this.#text = annotationsOf(pod);
-    this.#networks = networksOf(pod);
-    this.#seenAt = options.clock();
-  }
-
-  get pod(): Pod {
-    return this.#pod;
-  }
-
-  /** Since when the annotations are as they are, by the clock. */
-  get seenAt(): number {
-    return this.#seenAt;
-  }
-
-  /** Whether the annotations changed since the pod was first seen. */
-  get isEdit(): boolean {
-    return this.#isEdit;
-  }
-
-  get networks(): ReadonlySet<string> {
-    return this.#networks;
-  }
-
-  get isRunning(): boolean {
-    return this.#isRunning;
+    this.networks = networksOf(pod);
+    this.seenAt = options.clock();
   }
 
   /** Whether its networks may not be those of its annotation. */
   get isPending(): boolean {
-    return this.#isRunning || this.#isRetrying || this.#dueAt !== Number.POSITIVE_INFINITY;
+    return this.isRunning || this.#isRetrying || this.#dueAt !== Number.POSITIVE_INFINITY;
   }
 
   /** Milliseconds until its limit lets an attempt begin. */
@@ -104,7 +87,7 @@ export class WatchedPod {
   get lastAttempt(): LastAttempt | undefined {
     if (this.#last === undefined) return undefined;
     const dueMs = Math.max(this.#dueAt - this.#options.clock(), this.#rate.waitMs);
-    const nextMs = this.#isRunning ? 0 : dueMs;
+    const nextMs = this.isRunning ? 0 : dueMs;
     return { ...this.#last, ...(nextMs !== Number.POSITIVE_INFINITY && { nextMs }) };
   }
 
@@ -114,19 +97,19 @@ export class WatchedPod {
 
   /** Takes the pod as the watch delivers it. */
   seen(pod: Pod): void {
-    this.#pod = pod;
+    this.pod = pod;
     const text = annotationsOf(pod);
     if (text !== this.#text) this.#edited(text);
-    else if (this.#isRunning) this.#isSeenAgain = true;
+    else if (this.isRunning) this.#isSeenAgain = true;
     else if (this.#state === "waiting") this.wake();
   }
 
   #edited(text: string): void {
     const now = this.#options.clock();
     this.#text = text;
-    this.#seenAt = now;
-    this.#isEdit = true;
-    this.#networks = new Set([...this.#networks, ...networksOf(this.#pod)]);
+    this.seenAt = now;
+    this.isEdit = true;
+    this.networks = new Set([...this.networks, ...networksOf(this.pod)]);
     this.#failures.reset();
     this.#retryAt = 0;
     const at = Math.max(now, this.#nextEditAt);
@@ -135,7 +118,7 @@ export class WatchedPod {
 
   /** A definition has changed: it counts if the annotation names it and an attempt failed. */
   definitionChanged(name: string): void {
-    if (!this.#networks.has(name) || !(this.#isRunning || this.#isRetrying)) return;
+    if (!this.networks.has(name) || !(this.isRunning || this.#isRetrying)) return;
     const at = Math.max(this.#options.clock(), this.#nextDefinitionAt);
     if (this.#wakeAt(at)) this.#nextDefinitionAt = at + definitionMs;
   }
@@ -159,7 +142,7 @@ export class WatchedPod {
   begin(): void {
     clearTimeout(this.#timer);
     this.#dueAt = Number.POSITIVE_INFINITY;
-    this.#isRunning = true;
+    this.isRunning = true;
     this.#isSeenAgain = false;
   }
 
@@ -179,11 +162,11 @@ export class WatchedPod {
     } else {
       this.#failures.reset();
       this.#retryAt = 0;
-      if (this.#dueAt === Number.POSITIVE_INFINITY) this.#networks = networksOf(this.#pod);
+      if (this.#dueAt === Number.POSITIVE_INFINITY) this.networks = networksOf(this.pod);
       // What it waits for may have come before the attempt's end.
       if (state === "waiting" && this.#isSeenAgain) this.#wakeAt(now);
     }
-    this.#isRunning = false;
+    this.isRunning = false;
     this.#setTimer();
   }
 
@@ -205,7 +188,7 @@ export class WatchedPod {
   #wakeAt(at: number): boolean {
     if (this.#dueAt <= at) return false;
     this.#dueAt = at;
-    if (!this.#isRunning) this.#setTimer();
+    if (!this.isRunning) this.#setTimer();
     return true;
   }
 
@@ -235,13 +218,15 @@ function annotationsOf({ annotations }: Pod): string {
   return JSON.stringify([annotations[networksAnnotation], annotations[defaultNetworkAnnotation]]);
 }
 
-/** None for an annotation that cannot be read. */
-function networksOf({ namespace: podNamespace, annotations }: Pod): ReadonlySet<string> {
+function networksOf(pod: Pod): ReadonlySet<string> {
+  return new Set(selectionsOf(pod).map(({ namespace, name }) => `${namespace}/${name}`));
+}
+
+/** The elements of the pod's annotation; none if it cannot be read. */
+export function selectionsOf({ namespace: podNamespace, annotations }: Pod): NetworkSelection[] {
   try {
-    const text = annotations[networksAnnotation] ?? "";
-    const selections = parseNetworkSelections(text, { podNamespace });
-    return new Set(selections.map(({ namespace, name }) => `${namespace}/${name}`));
+    return parseNetworkSelections(annotations[networksAnnotation] ?? "", { podNamespace });
   } catch {
-    return new Set();
+    return [];
   }
 }
