@@ -10,19 +10,14 @@ import { oneLine } from "#lib/one-line.ts";
 /** How often an agent's engine looks for leftovers. */
 export const leftoverIntervalMs = 10_000;
 
-/** Whether a request comes from `plexus agent`, which executes orders without a runtime's call. */
-export function isAgent({ command }: Call): boolean {
-  return command === "AGENT";
-}
-
-/** Whether that is `plexus agent --once`, which waits for an answer. */
-export function isAgentOnce(call: Call): boolean {
-  return isAgent(call) && call.env.PLEXUS_AGENT === "once";
-}
-
-/** Whether that is `plexus agent --attach`, which may also change running sandboxes. */
-export function isAttachingAgent(call: Call): boolean {
-  return isAgent(call) && call.env.PLEXUS_AGENT === "attach";
+/**
+ * Which `plexus agent` a request comes from, which executes orders without a runtime's call. `--once`
+ * waits for an answer, and `--attach` may also change running sandboxes.
+ */
+export function agentOf({ command, env }: Call): "once" | "attach" | "leftovers" | undefined {
+  if (command !== "AGENT") return undefined;
+  const mode = env.PLEXUS_AGENT;
+  return mode === "once" || mode === "attach" ? mode : "leftovers";
 }
 
 /** Tears leftovers down once; exit code 1 if some remain. @throws HostGoneError on disconnect */

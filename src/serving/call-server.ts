@@ -8,7 +8,7 @@ import { ShimSession } from "#host/shim-session.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { ProtocolVersionError } from "#protocol/messages.ts";
-import { isAgent, isAgentOnce, isAttachingAgent, serveAgent, serveAgentOnce } from "./agent.ts";
+import { agentOf, serveAgent, serveAgentOnce } from "./agent.ts";
 import { AgentSessions } from "./agent-sessions.ts";
 
 /** A shim sends its request at once; one that has not by then never will. */
@@ -17,8 +17,7 @@ const requestTimeoutMs = 10_000;
 /** Far more than the pods that a node starts and stops at a time. */
 const maxConnections = 4096;
 
-/** Options of {@link CallServer.listen}. */
-export interface CallServerOptions {
+interface CallServerOptions {
   readonly socketPath: string;
   readonly engine: Engine;
   readonly logger: Logger;
@@ -134,15 +133,14 @@ export class CallServer {
     const stopping = this.#stopping.signal;
     try {
       const call = readCall(await session.request(requestTimeoutMs));
-      if (isAgentOnce(call)) {
-        return await session.done(await serveAgentOnce(engine, call, session));
-      }
-      if (isAttachingAgent(call)) {
-        return await this.#agents.serve(engine, call, { session, stopping });
-      }
-      if (isAgent(call)) {
-        this.#leftoverAgents.add(session);
-        return await serveAgent(engine, call, { host: session, stopping });
+      switch (agentOf(call)) {
+        case "once":
+          return await session.done(await serveAgentOnce(engine, call, session));
+        case "attach":
+          return await this.#agents.serve(engine, call, { session, stopping });
+        case "leftovers":
+          this.#leftoverAgents.add(session);
+          return await serveAgent(engine, call, { host: session, stopping });
       }
       const { answer, afterAnswer } = await engine.handle(call, session);
       await session.done(answer).finally(afterAnswer);

@@ -20,7 +20,7 @@ import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { isAgent, isAttachingAgent, serveAgent } from "#serving/agent.ts";
+import { agentOf, serveAgent } from "#serving/agent.ts";
 import { AgentSessions } from "#serving/agent-sessions.ts";
 import { Life } from "#serving/life.ts";
 import { lazyKube } from "#standalone/lazy-kube.ts";
@@ -250,12 +250,13 @@ export class Plexusd {
   async #serve(engine: Engine, session: EngineSession): Promise<void> {
     try {
       const call = readCall(session.request);
-      if (isAttachingAgent(call)) {
-        const stopping = this.#stopping.signal;
+      const stopping = this.#stopping.signal;
+      const agent = agentOf(call);
+      if (agent === "attach") {
         return await this.#agents.serve(engine, call, { session, stopping });
       }
-      if (isAgent(call)) {
-        return await serveAgent(engine, call, { host: session, stopping: this.#stopping.signal });
+      if (agent !== undefined) {
+        return await serveAgent(engine, call, { host: session, stopping });
       }
       const { answer, afterAnswer } = await engine.handle(call, session);
       await session.done(answer).finally(afterAnswer);

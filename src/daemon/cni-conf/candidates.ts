@@ -1,4 +1,4 @@
-import { extname, join } from "node:path";
+import { join, parse } from "node:path";
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkFile } from "#cni/conf/load.ts";
 import { isPlexusdsList, type OmittedPlugin } from "#engine/config.ts";
@@ -71,12 +71,8 @@ export function findFile(
   if (name === undefined) return undefined;
   const exact = candidates.find(({ file }) => file === name);
   const isSame = ({ kind, file }: PrimaryCandidate): boolean =>
-    kind === "usable" && withoutExtension(file) === withoutExtension(name);
+    kind === "usable" && parse(file).name === parse(name).name;
   return exact?.kind === "usable" ? exact : (candidates.find(isSame) ?? exact);
-}
-
-function withoutExtension(name: string): string {
-  return name.slice(0, name.length - extname(name).length);
 }
 
 async function examine(file: string, search: PrimarySearch): Promise<PrimaryCandidate | undefined> {

@@ -47,57 +47,43 @@ export interface RestoreTimings {
 
 /** Backs off restores: Cilium's exclusive mode, for example, removes other files at each start. */
 export class RestoreBackoffs {
+  readonly #calmMs: number;
   readonly #restore: RestoreBackoff;
   readonly #repair: RestoreBackoff;
   /** That of the change that was seen last. */
   #current: RestoreBackoff;
 
   constructor({ restore, repair, calmMs }: RestoreTimings) {
-    this.#restore = new RestoreBackoff(restore, calmMs);
-    this.#repair = new RestoreBackoff(repair, calmMs);
+    this.#calmMs = calmMs;
+    this.#restore = { delays: new Backoff(restore), restoredAt: Number.NEGATIVE_INFINITY };
+    this.#repair = { delays: new Backoff(repair), restoredAt: Number.NEGATIVE_INFINITY };
     this.#current = this.#restore;
   }
 
   /** How long the restore still has to wait; 0 when it is due. */
   waitMs(changed: CniConfDir): number {
-    this.#current = isUnusable(changed) ? this.#repair : this.#restore;
-    return this.#current.waitMs();
+    const now = performance.now();
+    const current = isUnusable(changed) ? this.#repair : this.#restore;
+    this.#current = current;
+    if (now - current.restoredAt > this.#calmMs) current.delays.reset();
+    current.dueAt ??= now + current.delays.next();
+    return Math.max(0, current.dueAt - now);
   }
 
   restored(): void {
-    this.#current.restored();
+    this.#current.restoredAt = performance.now();
     this.notNeeded();
   }
 
   notNeeded(): void {
-    this.#restore.notNeeded();
-    this.#repair.notNeeded();
+    this.#restore.dueAt = undefined;
+    this.#repair.dueAt = undefined;
   }
 }
 
-class RestoreBackoff {
-  readonly #backoff: Backoff;
-  readonly #calmMs: number;
-  #restoreAt: number | undefined;
-  #lastRestored = Number.NEGATIVE_INFINITY;
-
-  constructor(options: BackoffOptions, calmMs: number) {
-    this.#backoff = new Backoff(options);
-    this.#calmMs = calmMs;
-  }
-
-  waitMs(): number {
-    const now = performance.now();
-    if (now - this.#lastRestored > this.#calmMs) this.#backoff.reset();
-    this.#restoreAt ??= now + this.#backoff.next();
-    return Math.max(0, this.#restoreAt - now);
-  }
-
-  restored(): void {
-    this.#lastRestored = performance.now();
-  }
-
-  notNeeded(): void {
-    this.#restoreAt = undefined;
-  }
+interface RestoreBackoff {
+  readonly delays: Backoff;
+  restoredAt: number;
+  /** Undefined while no restore is needed. */
+  dueAt?: number | undefined;
 }

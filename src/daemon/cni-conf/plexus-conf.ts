@@ -51,6 +51,7 @@ interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilitie
  */
 export function plexusConf(options: PlexusConfParts): OwnConf {
   const { primary, primaryDir, omitted } = options;
+  const list = primary?.list ?? inlineList(options);
   const plugin = omitUndefined({
     type: "plexus",
     ...plexusdsListMark,
@@ -60,8 +61,8 @@ export function plexusConf(options: PlexusConfParts): OwnConf {
   });
   return {
     ...versionsOf(primary),
-    name: nameOf(options),
-    ...switchesOf(primary?.list ?? inlineList(options)),
+    name: list?.name ?? defaultName,
+    ...switchesOf(list),
     loadOnlyInlinedPlugins: true,
     plugins: [plugin],
   };
@@ -76,10 +77,6 @@ export function withAdopted(own: OwnConf, adopted: readonly OmittedPlugin[]): Ow
 /** Those plugins. */
 export function adoptedOf(own: OwnConf | undefined): OmittedPlugin[] {
   return namedPlugins(own?.plugins[0].adoptedPlugins);
-}
-
-function nameOf(options: PlexusConfParts): string {
-  return (options.primary?.list ?? inlineList(options))?.name ?? defaultName;
 }
 
 /** prerequisites.ts has validated inline delegates. */

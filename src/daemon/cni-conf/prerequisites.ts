@@ -13,8 +13,7 @@ import { examinePlugins, lookUpPlugin, type PluginFindings } from "./plugin-look
 /** More than the record of a usual pod. */
 const probeBytes = 64 * 1024;
 
-/** What {@link checkPrerequisites} looks at. */
-export interface PrerequisitesOptions {
+interface PrerequisitesOptions {
   readonly spec: NodeConfSpec;
   readonly stateDir: string;
   readonly files: Pick<ConfFiles, "sees">;
