@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { type IncomingMessage, type RequestOptions, request } from "node:http";
 import { text } from "node:stream/consumers";
-import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 import { commonFlags } from "./flags.ts";
 import { outputFlag } from "./output-format.ts";
 

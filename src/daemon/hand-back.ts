@@ -15,44 +15,21 @@ import { isCrioRunning } from "#host/crio.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Cluster } from "./cluster.ts";
 
-/** Options of {@link handBackNode}. */
-export interface HandBackOptions {
-  readonly stateDir: string;
-  readonly config: Pick<EffectiveConfig, "current">;
-  readonly records: RecordReader & RecordWriter;
-  readonly confFiles: ConfFiles;
-  readonly cluster: Pick<Cluster, "recordOnNode" | "node">;
-  readonly logger: Logger;
-}
-
-/** Whether plexusd ends because Plexus was deleted, and what follows from it. */
-export class HandBack {
-  readonly #options: HandBackOptions;
-  #isDeleted: Promise<boolean> | undefined;
-
-  constructor(options: HandBackOptions) {
-    this.#options = options;
-  }
-
-  /** Begins to ask. Call this first: the permission to ask may be the next to be deleted. */
-  ask(): void {
-    this.#isDeleted = this.#options.cluster.node?.ownDaemonSet?.isDeleted();
-  }
-
-  /** Call this after the last call and the last write of the node's CNI configuration. */
-  async finish(): Promise<void> {
-    if (await this.#isDeleted) await handBackNode(this.#options);
-  }
-}
-
 /**
  * Hands the node back to its primary CNI, because Plexus was deleted and plexusd ends: without
  * plexusd, every ADD would fail. Changes nothing while a pod is attached that the primary CNI cannot
  * detach, and says so in an event. The records of what it detaches are removed. The others stay, with
  * the shim, which podman, nerdctl and CRI-O still call. Interrupted at any step, the node uses either
- * Plexus or its primary CNI. Never throws. @internal
+ * Plexus or its primary CNI. Never throws.
  */
-export async function handBackNode(options: HandBackOptions): Promise<void> {
+export async function handBackNode(options: {
+  readonly stateDir: string;
+  readonly config: Pick<EffectiveConfig, "current">;
+  readonly records: RecordReader & RecordWriter;
+  readonly confFiles: ConfFiles;
+  readonly cluster: Pick<Cluster, "recordOnNode">;
+  readonly logger: Logger;
+}): Promise<void> {
   const { stateDir, config, records, confFiles, cluster, logger } = options;
   const { cniConfDir, primaryDir, binDirs } = config.current().nodeConf;
   const paths = { cniConfDir, primaryDir, stateDir };

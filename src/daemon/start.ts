@@ -1,7 +1,6 @@
 import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
-import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
@@ -17,12 +16,13 @@ import { type HostView, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
 import type { NodeEvent } from "#kube/events/event-recorder.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer, type IdleOptions } from "#serving/call-server.ts";
 import type { Life } from "#serving/life.ts";
 import { type Cluster, openApiCluster, openFilesCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
-import { HandBack } from "./hand-back.ts";
+import { handBackNode } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHttpServers } from "./http/serve.ts";
 import { type Node, noCalls, openNode, startNode } from "./node.ts";
@@ -64,10 +64,17 @@ interface Adapters extends DaemonOptions {
 export async function startDaemon(options: DaemonOptions): Promise<void> {
   const { life, flags, logger, onDemand } = options;
   const adapters = await openAdapters(options);
-  const { metrics, config, devices } = adapters;
+  const { metrics, config, cluster, devices } = adapters;
   const nodeConf = newNodeConf(adapters);
-  const handBack = nodeConf && new HandBack({ ...adapters, stateDir: flags.stateDir });
-  await life.start({ name: "hand-back", start: () => handBack, stop: () => handBack?.finish() });
+  let isDeleted: Promise<boolean> | undefined;
+  await life.start({
+    name: "hand-back",
+    start: () => undefined,
+    // After the last call, and the last write of the node's CNI configuration.
+    async stop() {
+      if (await isDeleted) await handBackNode({ ...adapters, stateDir: flags.stateDir });
+    },
+  });
   const standaloneFiles = await openStandaloneFiles(adapters);
   // On demand, a call waits already.
   const isTested = !flags.thin && onDemand === undefined;
@@ -95,8 +102,14 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   });
   await startNode(node, housekeepingTasks({ ...parts, sockets: [node.calls, admin] }));
   await startHttpServers({ ...parts, config: config.current() });
-  const ask = (): void => handBack?.ask();
-  await life.start({ name: "deletion of Plexus", start: () => undefined, stop: ask });
+  await life.start({
+    name: "deletion of Plexus",
+    start: () => undefined,
+    // Asked first: the permission to ask may be the next to be deleted.
+    stop() {
+      isDeleted = nodeConf && cluster.node?.ownDaemonSet?.isDeleted();
+    },
+  });
   const started = flags.thin ? "leaves the calls to plexus-standalone" : "serves calls";
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, `plexusd ${started}`);
 }

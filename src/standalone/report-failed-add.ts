@@ -1,9 +1,8 @@
 import { once } from "node:events";
 import { request } from "node:http";
-import { basename, dirname, join } from "node:path";
 import type { Failure } from "#engine/explain/explain-error.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
-import { adminSocketName } from "#lib/files/state-files.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 
 const timeoutMs = 500;
 
@@ -17,7 +16,7 @@ export async function reportFailedAdd(
   { namespace, name }: PodName,
   failure: Failure,
 ): Promise<void> {
-  const socketPath = join(dirname(callSocket), adminSocketName(basename(callSocket)));
+  const socketPath = adminSocketPath(callSocket);
   const path = `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}/failed-add`;
   const signal = AbortSignal.timeout(timeoutMs);
   const outgoing = request({ socketPath, path, method: "POST", signal, agent: false });

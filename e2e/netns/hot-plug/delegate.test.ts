@@ -2,7 +2,7 @@ import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { adminSocketPath } from "#daemon/admin/node-status.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge } from "../../support/networks.ts";
 import { waitUntil } from "../../support/wait.ts";

@@ -4,10 +4,10 @@ import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import type { DevicesByResource } from "#daemon/admin/claimed-devices.ts";
-import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import { FakeKubelet, listedPod } from "#devices/testing/fake-kubelet.ts";
 import type { AttachedDevice, AttachmentRecord } from "#engine/record/record.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
 const vf = "vendor.example/vf";

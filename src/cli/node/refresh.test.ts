@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
-import { adminSocketPath } from "#daemon/admin/node-status.ts";
 import type { Refreshed } from "#daemon/admin/refreshed.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 
 /** What plexusctl prints and returns for an answer of plexusd. */
 async function refresh(answer: Refreshed) {

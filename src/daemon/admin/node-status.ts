@@ -1,7 +1,5 @@
-import { basename, dirname, join } from "node:path";
 import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
 import type { FailedAdds } from "#engine/explain/call-history.ts";
-import { adminSocketName } from "#lib/files/state-files.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { LifeState } from "#serving/life.ts";
 import type { AgentPlugins } from "./agent-plugins.ts";
@@ -53,9 +51,4 @@ export interface PodProblem {
   /** `namespace/name`. */
   readonly pod: string;
   readonly problem: string;
-}
-
-/** The socket on which plexusd answers plexusctl, beside the call socket. */
-export function adminSocketPath(callSocket: string): string {
-  return join(dirname(callSocket), adminSocketName(basename(callSocket)));
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { basename, dirname, join } from "node:path";
 import { targetOfTemporaryName } from "./temporary-name.ts";
 
 /**
@@ -86,14 +87,14 @@ export function temporarySocketPath(socketPath: string): string {
   return `${socketPath}.${randomBytes(3).toString("hex")}`;
 }
 
-/** The name of plexusd's socket for plexusctl. */
-export function adminSocketName(socketName: string): string {
-  return `admin-${socketName}`;
+/** The socket on which plexusd answers plexusctl, beside the call socket. */
+export function adminSocketPath(callSocket: string): string {
+  return join(dirname(callSocket), `admin-${basename(callSocket)}`);
 }
 
 /** Whether plexusd makes a socket of this name in the directory of `socketName`. */
 export function isSocketFileName(name: string, socketName: string): boolean {
-  return [socketName, adminSocketName(socketName)].some(
+  return [socketName, adminSocketPath(socketName)].some(
     (each) => name === each || isTemporarySocketName(name, each),
   );
 }

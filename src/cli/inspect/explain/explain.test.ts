@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
-import { adminSocketPath, type NodeStatus } from "#daemon/admin/node-status.ts";
+import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 
 const explanation: Explanation = {
   pod: {
