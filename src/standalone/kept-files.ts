@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { type CallConfig, defaultCallConfig } from "#daemon/config/call-config.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
-import { isAbsent } from "#lib/files/is-absent.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
 
 /**
  * Reads the first file that exists, or else the defaults.
@@ -9,7 +10,7 @@ import { isAbsent } from "#lib/files/is-absent.ts";
  */
 export async function readConfig(paths: readonly string[]): Promise<CallConfig> {
   for (const path of paths) {
-    const text = readIfPresent(path);
+    const text = await ifPresent(readFile(path, "utf8"));
     if (text === undefined) continue;
     if (isEmpty(text)) break;
     const { parseConfig } = await import("#daemon/config/parse.ts");
@@ -30,15 +31,5 @@ export function readNodeName(path: string): string | undefined {
     return dnsSubdomainProblem(name) === undefined ? name : undefined;
   } catch {
     return undefined;
-  }
-}
-
-/** @throws Error as of node:fs, unless the file does not exist */
-function readIfPresent(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
   }
 }

@@ -3,17 +3,10 @@ import { type Call, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
-import type {
-  ClusterSource,
-  DefinitionSource,
-  EventRecorder,
-  PodName,
-  StatusPublisher,
-} from "#engine/ports/cluster.ts";
-import type { DeviceSource } from "#engine/ports/devices.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { CallHost } from "#engine/ports/host.ts";
-import type { Logger } from "#engine/ports/logger.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
@@ -21,7 +14,6 @@ import type { ShimSession } from "#host/shim-session.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 
@@ -29,27 +21,17 @@ import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 const requestTimeoutMs = 10_000;
 
 /** Where the call gets its pods, and where statuses and events go. */
-export interface CallCluster {
-  readonly source?: ClusterSource;
-  /** Definitions for pods that the runtime describes, without a source. */
-  readonly definitions?: DefinitionSource;
-  readonly publisher: StatusPublisher;
-  readonly events: EventRecorder;
-  readonly deviceSources: readonly DeviceSource[];
+export interface CallCluster
+  extends Pick<EngineDeps, "source" | "definitions" | "publisher" | "events" | "deviceSources"> {
   /** Waits a limited time for pending writes. */
   close(): Promise<void>;
 }
 
-/** Options of {@link serveOneCall}. */
-export interface StandaloneOptions {
+interface StandaloneOptions extends Pick<EngineDeps, "logger" | "clock" | "now"> {
   /** The shim that started the process. */
   readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
   readonly stateDir: string;
   readonly config: Partial<EngineConfig>;
-  readonly logger: Logger;
-  /** Milliseconds, monotonic. */
-  readonly clock: () => number;
-  readonly now: () => string;
   /** Closes what the container runtime waits for beside the shim. Called after the answer. */
   readonly closeOutput: () => void;
   /** Tells plexusd why a pod could not be attached. @default does nothing */
@@ -68,12 +50,12 @@ const pendingStatusMs = 1000;
  * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
-  const { session } = options;
+  const { session, stateDir, logger, clock, now } = options;
   const call = readCall(await session.request(requestTimeoutMs));
   const [opened, bootId, records] = await Promise.all([
     options.openCluster(call),
     readBootId(),
-    FileRecordStore.open(options.stateDir, { forOneCall: true }),
+    FileRecordStore.open(stateDir, { forOneCall: true }),
   ]);
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
@@ -83,21 +65,14 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const cluster = { ...opened, close };
   try {
     const engine = new Engine({
+      ...{ ...cluster, records, logger, clock, now },
       // The process ends soon after its answer.
       config: () => ({ ...options.config, publishStatus: "beforeReply" }),
-      ...omitUndefined({ source: cluster.source, definitions: cluster.definitions }),
-      publisher: cluster.publisher,
-      events: cluster.events,
-      records,
-      otherRecords: FileRecordStore.ofDocker(options.stateDir),
+      otherRecords: FileRecordStore.ofDocker(stateDir),
       confFiles: new HostConfFiles(),
       multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
       deviceInfo: new HostDeviceInfoFiles(),
-      deviceSources: cluster.deviceSources,
-      logger: options.logger,
       metrics: emptyPorts.metrics,
-      clock: options.clock,
-      now: options.now,
       bootId: () => bootId,
       leftoverDuty: "oneCall",
     });
@@ -123,7 +98,12 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
  */
 async function publishPending(
   engine: Engine,
-  { stateDir, logger, call, cluster }: PublishingCall,
+  {
+    stateDir,
+    logger,
+    call,
+    cluster,
+  }: StandaloneOptions & { readonly call: Call; readonly cluster: CallCluster },
 ): Promise<void> {
   using limit = deadline(pendingStatusMs);
   const { signal } = limit;
@@ -138,9 +118,4 @@ async function publishPending(
   } catch (error) {
     logger.warn({ err: error }, "cannot publish the network-status of earlier calls");
   }
-}
-
-interface PublishingCall extends Pick<StandaloneOptions, "stateDir" | "logger"> {
-  readonly call: Call;
-  readonly cluster: CallCluster;
 }
