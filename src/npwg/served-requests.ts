@@ -2,6 +2,7 @@ import type { NetConfList } from "#cni/conf/conf.ts";
 import type { Result, ResultInterface } from "#cni/result/result.ts";
 import { parseCidr, parseIp } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { shortened } from "#lib/one-line.ts";
 import { parseHardwareAddress } from "./hardware-address.ts";
 import { requestedCapabilities, unservedCapabilities } from "./runtime-config.ts";
 import type { NetworkSelection } from "./selection/network-selection.ts";
@@ -63,11 +64,11 @@ export function ignoredWords(ignored: readonly IgnoredRequest[]): string {
 }
 
 function clipped({ key, asked, got }: IgnoredRequest): IgnoredRequest {
-  return omitUndefined({ key, asked: clip(asked), got: got === undefined ? got : clip(got) });
-}
-
-function clip(text: string): string {
-  return text.length > valueMax ? `${text.slice(0, valueMax)}…` : text;
+  return omitUndefined({
+    key,
+    asked: shortened(asked, valueMax),
+    got: got && shortened(got, valueMax),
+  });
 }
 
 /** Requests that no plugin got; only with a setting that lets such pods start. */

@@ -1,4 +1,5 @@
 import { canKeepDigits, isChanged, type Json, parseExactly } from "#lib/json.ts";
+import { shortened } from "#lib/one-line.ts";
 
 /** Unusable JSON text; `line` and `column` count from 1 and point at the first wrong character. */
 export class JsonTextError extends Error {
@@ -162,11 +163,7 @@ function problemOfNumber(token: string): string | undefined {
 
 function describeNumber(number: string, open: readonly Open[]): string {
   const key = open.findLast(({ bracket }) => bracket === "{")?.key;
-  return `number ${shorten(number)}${key === undefined ? "" : ` of key ${shorten(key)}`}`;
-}
-
-function shorten(token: string): string {
-  return token.length > 80 ? `${token.slice(0, 80)}…` : token;
+  return `number ${shortened(number, 80)}${key === undefined ? "" : ` of key ${shortened(key, 80)}`}`;
 }
 
 function scalarAt(text: string, offset: number): string {

@@ -1,6 +1,7 @@
 import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
 import type { IpFamily } from "#lib/ip.ts";
 import { type Json, quoteValue } from "#lib/json.ts";
+import { shortened } from "#lib/one-line.ts";
 import { Problems, withValue } from "#lib/parsing/document-error.ts";
 import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
 import { defaultRouteFamilies } from "./default-route-families.ts";
@@ -102,9 +103,9 @@ function limitedWarnings({
 }: AnnotationOptions): (warning: SelectionProblem, isUnknownKey: boolean) => void {
   let count = 0;
   return ({ key, ...warning }, isUnknownKey) => {
-    const shortKey = key.length > 80 ? `${key.slice(0, 80)}…` : key;
     if (count++ >= maxWarnings) return;
-    onWarning?.(`${name}: ${formatProblem({ ...warning, key: shortKey })}`, isUnknownKey);
+    const problem = formatProblem({ ...warning, key: shortened(key, 80) });
+    onWarning?.(`${name}: ${problem}`, isUnknownKey);
   };
 }
 
