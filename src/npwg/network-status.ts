@@ -4,8 +4,8 @@ import {
   type ResultDns,
   type ResultInterface,
   type ResultIp,
+  sandboxInterfaces,
 } from "#cni/result/result.ts";
-import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { ipFamily, parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";

@@ -26,15 +26,6 @@ const commands = {
 /** The commands that the engine serves; the shim answers VERSION. */
 export type Command = keyof typeof commands;
 
-type Validators = Readonly<Record<string, (value: string) => void>>;
-
-const validators: Validators = {
-  CNI_CONTAINERID: validateContainerId,
-  CNI_IFNAME: (value) => validateIfName(value, "CNI_IFNAME"),
-};
-
-const validatorsOfDel: Validators = { ...validators, CNI_IFNAME: validateIfNameOfDel };
-
 export function isCommand(name: string): name is Command {
   return Object.hasOwn(commands, name);
 }
@@ -45,14 +36,13 @@ export function isCommand(name: string): name is Command {
  */
 export function checkVariables(env: Env, command: Command | undefined): void {
   const missing: string[] = [];
-  const validate = command === "DEL" ? validatorsOfDel : validators;
-  for (const name of [
-    "CNI_COMMAND",
-    ...(command === undefined ? [] : commands[command].required),
-  ]) {
+  const required = command === undefined ? [] : commands[command].required;
+  for (const name of ["CNI_COMMAND", ...required]) {
     const value = env[name] ?? "";
     if (value === "") missing.push(name);
-    else validate[name]?.(value);
+    else if (name === "CNI_CONTAINERID") validateContainerId(value);
+    else if (name === "CNI_IFNAME" && command === "DEL") validateIfNameOfDel(value);
+    else if (name === "CNI_IFNAME") validateIfName(value, name);
   }
   if (missing.length === 0) return;
   throw new CniError(

@@ -46,27 +46,17 @@ function readBody(fields: FieldReader, family: ResultFamily): ResultBody {
 
 /** Until 0.2.0: one address of each family, each with its routes. */
 function readByFamily(fields: FieldReader): ResultBody {
-  const configs = ([4, 6] as const).flatMap((family) => {
+  const ips: ResultIp[] = [];
+  const routes: ResultRoute[] = [];
+  for (const family of [4, 6] as const) {
     const config = fields.object(`ip${family}`);
-    return config === undefined ? [] : [readIpConfig(config, family)];
-  });
-  return {
-    interfaces: [],
-    ips: configs.map((config) => config.ip),
-    routes: configs.flatMap((config) => config.routes),
-  };
-}
-
-function readIpConfig(
-  fields: FieldReader,
-  family: IpFamily,
-): { ip: ResultIp; routes: ResultRoute[] } {
-  const address = readCidr(fields, "ip", family);
-  const gateway = readIp(fields, "gateway");
-  return {
-    ip: omitUndefined({ address, version: String(family), gateway }),
-    routes: fields.objects("routes").map((route) => readRoute(route, family)),
-  };
+    if (config === undefined) continue;
+    const address = readCidr(config, "ip", family);
+    const gateway = readIp(config, "gateway");
+    ips.push(omitUndefined({ address, version: String(family), gateway }));
+    routes.push(...config.objects("routes").map((route) => readRoute(route, family)));
+  }
+  return { interfaces: [], ips, routes };
 }
 
 function readInterface(fields: FieldReader, isLegacy: boolean): ResultInterface {

@@ -72,7 +72,13 @@ export function delCallsOfStored(
   rt: RuntimeConf,
   stored: JsonObject | undefined,
 ): DelegateCall[] {
-  return delCalls(list, rt, usable(stored, list));
+  let added: JsonObject | undefined;
+  try {
+    added = stored && inListVersion(stored, list.cniVersion);
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+  }
+  return delCalls(list, rt, added);
 }
 
 /**
@@ -154,15 +160,4 @@ async function execute(context: DelegateContext, run: RunDelegate): Promise<Dele
 
 function succeeded(outcome: DelegateOutcome): boolean {
   return outcome.outcome === "exited" && outcome.code === 0;
-}
-
-/** Undefined for a damaged result: DEL is best effort. */
-function usable(prevResult: JsonObject | undefined, list: NetConfList): JsonObject | undefined {
-  if (prevResult === undefined) return undefined;
-  try {
-    return inListVersion(prevResult, list.cniVersion);
-  } catch (error) {
-    if (error instanceof CniError) return undefined;
-    throw error;
-  }
 }

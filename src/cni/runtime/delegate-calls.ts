@@ -4,11 +4,13 @@ import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { type ValidAttachment, validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import { currentVersion } from "#cni/versions.ts";
 import type { Json, JsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { DelegateCall } from "./delegate.ts";
 
+/** The search path and time limit of delegates. */
+export type DelegateLimits = Pick<DelegateCall, "searchPath" | "timeoutMs">;
+
 /** The runtime's part of an attachment: CNI 1.1.0 §2 "Parameters". */
-export interface RuntimeConf {
+export interface RuntimeConf extends DelegateLimits {
   readonly containerId: string;
   /** "" on DEL when the namespace no longer exists. */
   readonly netns: string;
@@ -16,16 +18,8 @@ export interface RuntimeConf {
   readonly cniArgs: readonly (readonly [string, string])[];
   /** Values of capabilities, not yet filtered by plugin. */
   readonly capabilityArgs: JsonObject;
-  readonly searchPath: readonly string[];
-  readonly timeoutMs: number;
   /** The prevResult of the first plugin of an ADD. @default none */
   readonly prevResult?: JsonObject;
-}
-
-/** The search path and time limit of delegates, for commands without an attachment. */
-export interface DelegateLimits {
-  readonly searchPath: readonly string[];
-  readonly timeoutMs: number;
 }
 
 /** The call that adds, deletes or checks an attachment with one plugin of its list. */
@@ -47,7 +41,7 @@ export function attachmentCall(
     type: plugin.type,
     searchPath: rt.searchPath,
     env: environment(command, parameters),
-    stdin: delegateStdin(list, plugin, omitUndefined({ capabilityArgs, prevResult })),
+    stdin: delegateStdin(list, plugin, { capabilityArgs, prevResult }),
     timeoutMs: rt.timeoutMs,
   };
 }
@@ -63,7 +57,7 @@ export function networkCall(
     type: plugin.type,
     searchPath: limits.searchPath,
     env: environment(command, { CNI_PATH: limits.searchPath.join(":") }),
-    stdin: delegateStdin(list, plugin, omitUndefined({ validAttachments })),
+    stdin: delegateStdin(list, plugin, { validAttachments }),
     timeoutMs: limits.timeoutMs,
   };
 }
@@ -98,8 +92,8 @@ function environment(
 interface DelegateInput {
   /** Capability arguments; the delegate's enabled ones become its `runtimeConfig`. */
   readonly capabilityArgs?: JsonObject;
-  readonly prevResult?: JsonObject;
-  readonly validAttachments?: readonly ValidAttachment[];
+  readonly prevResult?: JsonObject | undefined;
+  readonly validAttachments?: readonly ValidAttachment[] | undefined;
 }
 
 /**
@@ -116,7 +110,7 @@ const runtimeKeys = new Set(["prevResult", "runtimeConfig", ...validAttachmentsK
 function delegateStdin(
   list: NetConfList,
   plugin: PluginConf,
-  { capabilityArgs = {}, prevResult, validAttachments }: DelegateInput = {},
+  { capabilityArgs = {}, prevResult, validAttachments }: DelegateInput,
 ): string {
   const isEnabled = ([key]: readonly [string, Json]): boolean => plugin.capabilities[key] === true;
   const runtimeConfig = Object.entries(capabilityArgs).filter(isEnabled);

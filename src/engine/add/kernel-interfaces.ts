@@ -1,5 +1,4 @@
-import type { Result } from "#cni/result/result.ts";
-import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
+import { type Result, sandboxInterfaces } from "#cni/result/result.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { linkNames } from "#engine/call/sandbox.ts";
 import { HostGoneError } from "#engine/ports/host.ts";

@@ -1,6 +1,10 @@
 import { formatResult } from "#cni/result/format.ts";
-import { isDefaultOfMain, type Result, type ResultRoute } from "#cni/result/result.ts";
-import { sandboxInterfaces } from "#cni/result/sandbox-interfaces.ts";
+import {
+  isDefaultOfMain,
+  type Result,
+  type ResultRoute,
+  sandboxInterfaces,
+} from "#cni/result/result.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
