@@ -65,13 +65,9 @@ function formOf(path: string): Pick<ConfOptions, "form"> {
   return /\.(conf|json)$/.test(path) ? { form: "plugin" } : {};
 }
 
-async function readText(
-  path: string,
-  { files, unlimited }: Pick<LoadOptions, "files" | "unlimited">,
-): Promise<string> {
+async function readText(path: string, { files, unlimited }: LoadOptions): Promise<string> {
   const text = await files.read(path).catch((cause: unknown) => {
-    const reason = errorMessage(cause);
-    throw new CniError("IoFailure", `error reading ${path}: ${reason}`, { cause });
+    throw new CniError("IoFailure", `error reading ${path}: ${errorMessage(cause)}`, { cause });
   });
   if (unlimited !== true) checkTextLimit(limits.conf, text, path);
   return text;

@@ -18,15 +18,10 @@ import {
 export async function loadNetworkByName(
   options: LoadOptions & { readonly dir: string; readonly name: string },
 ): Promise<NetConfList> {
-  const { dir, name, files } = options;
+  const { name } = options;
   validateNetworkName(name);
-  const names = await files.list(dir);
-  const candidates = [
-    ...withExtension(names, ["conflist"]),
-    ...withExtension(names, ["conf", "json"]),
-  ];
-  const accept = (list: NetConfList): boolean => list.name === name;
-  return await search({ dir, candidates, name, accept }, options);
+  const order = [["conflist"], ["conf", "json"]];
+  return await search({ ...options, order, accept: (list) => list.name === name });
 }
 
 /** Loads the network of a file; its extension says which form it has. @throws CniError 5, 6, 7 */
@@ -42,10 +37,8 @@ export async function loadFirstNetwork(
   dir: string,
   options: LoadOptions & { accept?(list: NetConfList): boolean },
 ): Promise<NetConfList> {
-  const { accept = () => true } = options;
-  const names = await options.files.list(dir);
-  const candidates = withExtension(names, ["conflist", "conf", "json"]);
-  return await search({ dir, candidates, accept }, options);
+  const order = [["conflist", "conf", "json"]];
+  return await search({ accept: () => true, ...options, dir, order });
 }
 
 /**
@@ -72,18 +65,19 @@ export async function loadAuxiliaryChain(
   }
 }
 
-interface Search {
+interface Search extends LoadOptions {
   readonly dir: string;
-  readonly candidates: readonly string[];
+  /** The extensions of files, first those that are tried first. */
+  readonly order: readonly (readonly string[])[];
   readonly name?: string;
   accept(list: NetConfList): boolean;
 }
 
 /** Fails with libcni's message and the errors of skipped files: one may be the wanted network. */
-async function search(
-  { dir, candidates, name, accept }: Search,
-  options: LoadOptions,
-): Promise<NetConfList> {
+async function search(options: Search): Promise<NetConfList> {
+  const { dir, order, name, accept } = options;
+  const names = await options.files.list(dir);
+  const candidates = order.flatMap((extensions) => withExtension(names, extensions));
   const skipped: string[] = [];
   for (const file of candidates) {
     const path = `${dir}/${file}`;
