@@ -69,27 +69,22 @@ export function encodeFrame(type: number, fields: readonly (string | Uint8Array)
   return frame;
 }
 
-/** Where the frame at an offset ends, and its type; undefined when there is no whole one. */
-export function frameAt(
-  bytes: Buffer,
-  offset: number,
-): { readonly type: number; readonly end: number } | undefined {
-  if (bytes.length - offset < 5) return undefined;
-  const length = bytes.readUInt32BE(offset);
-  const end = offset + 4 + length;
-  if (length < 1 || length > frameMax || end > bytes.length) return undefined;
-  return { type: bytes.readUInt8(offset + 4), end };
+/** The types of the whole frames that bytes begin with, and where each begins and ends. */
+export function* wholeFrames(bytes: Buffer) {
+  for (let at = 0; bytes.length - at >= 5; ) {
+    const length = bytes.readUInt32BE(at);
+    const end = at + 4 + length;
+    if (length < 1 || length > frameMax || end > bytes.length) return;
+    yield { type: bytes.readUInt8(at + 4), at, end };
+    at = end;
+  }
 }
 
 /** Splits bytes into frames. @throws ProtocolError for an incomplete last or a malformed frame */
 export function decodeFrames(bytes: Buffer): Frame[] {
-  const frames: Frame[] = [];
-  for (let at = 0; at < bytes.length; ) {
-    const end = bytes.length - at < 4 ? Infinity : at + 4 + readLength(bytes, at);
-    if (end > bytes.length) throw new ProtocolError("the last frame is cut short");
-    frames.push(decodeBody(bytes.subarray(at + 4, end)));
-    at = end;
-  }
+  const reader = new FrameReader();
+  const frames = reader.push(bytes);
+  if (reader.pendingBytes > 0) throw new ProtocolError("the last frame is cut short");
   return frames;
 }
 

@@ -5,9 +5,9 @@ import {
   encodeFrame,
   type Frame,
   FrameType,
-  frameAt,
   frameMax,
   ProtocolError,
+  wholeFrames,
 } from "./frame.ts";
 import { decodeExec, type ExecMessage, encodeExec } from "./messages.ts";
 
@@ -57,25 +57,17 @@ export function encodePlan(plan: PlanMessage, record?: RecordMessage): Buffer {
   return Buffer.concat([body, endFrame(calls.length, body)]);
 }
 
-/** The newest plan in a file's bytes that is whole. */
-export interface NewestPlan {
-  readonly bytes: Buffer;
-  /** Where it ends in the file. */
-  readonly end: number;
-  /** Whether something follows that is no whole plan: a truncated update, or damage. */
-  readonly isOutdated: boolean;
-}
-
 /**
- * Finds the newest whole plan of a file. Skips wrong checksums and what a crash left unfinished.
+ * Finds the newest whole plan of a file, and where it ends. Skips wrong checksums and what a crash
+ * left unfinished: `isOutdated` if something follows that is no whole plan.
  * @throws ProtocolError when there is none
  */
-export function findNewestPlan(file: Buffer): NewestPlan {
+export function findNewestPlan(file: Buffer) {
   let found: { start: number; end: number } | undefined;
   let start: number | undefined;
   let calls = 0;
-  let at = 0;
-  for (let frame = frameAt(file, at); frame !== undefined; frame = frameAt(file, at)) {
+  for (const frame of wholeFrames(file)) {
+    const { at } = frame;
     if (frame.type === FrameType.Plan) [start, calls] = [at, 0];
     if (frame.type === FrameType.Exec) calls++;
     if (frame.type === FrameType.PlanEnd && start !== undefined) {
@@ -85,7 +77,6 @@ export function findNewestPlan(file: Buffer): NewestPlan {
       // A plan has one end: the bytes are not summed again for another one.
       start = undefined;
     }
-    at = frame.end;
   }
   if (found === undefined) throw new ProtocolError("it is truncated or altered");
   const { end } = found;
@@ -98,7 +89,7 @@ export function findNewestPlan(file: Buffer): NewestPlan {
  */
 export function isIncomplete(file: Buffer): boolean {
   let at = 0;
-  for (let frame = frameAt(file, at); frame !== undefined; frame = frameAt(file, at)) {
+  for (const frame of wholeFrames(file)) {
     if (frame.type === FrameType.PlanEnd) return false;
     at = frame.end;
   }
@@ -126,18 +117,11 @@ export function decodePlan(file: Buffer): PlanMessage {
  * The same with the plan's record, and whether something follows.
  * @throws ProtocolError also when it has no record
  */
-export function decodePlanWithRecord(file: Buffer): {
-  readonly plan: PlanMessage;
-  readonly record: RecordMessage;
-  readonly isOutdated: boolean;
-} {
+export function decodePlanWithRecord(file: Buffer) {
   const { plan, record, isOutdated } = decodeNewest(file);
   if (record === undefined) throw new ProtocolError("it has a teardown plan, but no record");
-  return {
-    plan,
-    record: { schema: field(record, 0).toString(), text: field(record, 1).toString() },
-    isOutdated,
-  };
+  const message = { schema: field(record, 0).toString(), text: field(record, 1).toString() };
+  return { plan, record: message, isOutdated };
 }
 
 function decodeNewest(file: Buffer) {
