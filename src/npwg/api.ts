@@ -2,10 +2,9 @@ import { parseNetConfList } from "#cni/conf/conf.ts";
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import { parseResult as parseCniResult } from "#cni/result/parse.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { isJsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
-import { requireText } from "./argument.ts";
 import { parseNad } from "./nad.ts";
 import {
   networkStatusAnnotation,
@@ -249,16 +248,23 @@ export function parseResult(result: unknown): AddResult {
   );
 }
 
+/** For callers without types, such as of a pod without the annotation. @throws TypeError */
+function requireText(caller: string, given: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(given)) {
+    if (typeof value === "string") continue;
+    throw new TypeError(`${caller}: ${name} must be a string, got ${quoteValue(value)}`);
+  }
+}
+
 function checked<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof SelectionError) throw new FormatError(error.message, found(error));
     if (!(error instanceof CniError || error instanceof JsonTextError)) throw error;
-    throw new FormatError(error.message, [{ element: 0, key: "", reason: error.message }]);
+    const found =
+      error instanceof SelectionError
+        ? error.problems.map(({ position: element, ...problem }) => ({ element, ...problem }))
+        : [{ element: 0, key: "", reason: error.message }];
+    throw new FormatError(error.message, found);
   }
-}
-
-function found({ problems }: SelectionError): Problem[] {
-  return problems.map(({ position: element, key, reason }) => ({ element, key, reason }));
 }
