@@ -1,5 +1,6 @@
 import { constants } from "node:os";
 import { CniError } from "#cni/error.ts";
+import { formatErrorOutput } from "#cni/plugin/error-output.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import {
   type DelegateHost,
@@ -28,7 +29,6 @@ import {
   ProtocolVersionError,
   type RequestMessage,
 } from "#protocol/messages.ts";
-import { otherReleaseAnswer } from "./other-release.ts";
 
 /** A connected socket, such as a Duplex of node:stream. */
 export interface ShimStream {
@@ -41,11 +41,6 @@ export interface ShimStream {
   destroy(): unknown;
 }
 
-interface Waiter {
-  resolve(frame: Frame): void;
-  reject(error: Error): void;
-}
-
 /**
  * The connection of one call to its shim. The shim carries out orders one after another, so the
  * next order need not wait. When it disconnects, everything pending rejects and `gone` is aborted.
@@ -55,7 +50,7 @@ export class ShimSession implements DelegateHost {
   readonly #reader = new FrameReader();
   readonly #gone = new AbortController();
   /** For the request, and then for each order that is not answered yet. */
-  readonly #waiters: Waiter[] = [];
+  readonly #waiters: PromiseWithResolvers<Frame>[] = [];
   /** The answer is on its way: the shim may go. */
   #isDone = false;
   #failure: Error | undefined;
@@ -150,9 +145,9 @@ export class ShimSession implements DelegateHost {
 
   #nextFrame(): Promise<Frame> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    return new Promise((resolve, reject) => {
-      this.#waiters.push({ resolve, reject });
-    });
+    const waiter = Promise.withResolvers<Frame>();
+    this.#waiters.push(waiter);
+    return waiter.promise;
   }
 
   #onData(chunk: Buffer): void {
@@ -190,4 +185,18 @@ export class ShimSession implements DelegateHost {
 function isGone(errno: number): boolean {
   const { ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL } = constants.errno;
   return [ENOENT, ENOTDIR, ELOOP, ESRCH, EINVAL].includes(errno);
+}
+
+/**
+ * The answer to a `REQUEST` of another protocol version: the runtime retries with the executable
+ * that the upgrade installs. `DONE` and the first two fields of `REQUEST` are the same in every
+ * version.
+ */
+function otherReleaseAnswer(request: Frame): DoneMessage {
+  const error = new CniError(
+    "DaemonUnavailable",
+    "the node's plexus executable and plexusd are of different releases; try again after the upgrade",
+  );
+  const stdin = request.fields[1]?.toString() ?? "";
+  return { exitCode: 1, stdout: formatErrorOutput(error, stdin), stderr: "" };
 }

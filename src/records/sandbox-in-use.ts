@@ -1,9 +1,8 @@
 import type { Stats } from "node:fs";
-import { stat } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { elapsedMs } from "#lib/elapsed.ts";
 import { sandboxLockName } from "#lib/files/state-files.ts";
-import { lockedInodes } from "./locked-inodes.ts";
 
 /** Far above the kubelet's four minutes. */
 const longestCallMs = 600_000;
@@ -31,4 +30,18 @@ export async function isSandboxLocked(stateDir: string, containerId: string): Pr
 
 function lockOf(stateDir: string, containerId: string): Promise<Stats | undefined> {
   return stat(join(stateDir, sandboxLockName(containerId))).catch(() => undefined);
+}
+
+/**
+ * The inodes of all locked files on any file system; undefined when the kernel does not provide
+ * them. A container sees only its own processes' locks, but all open-file-description locks, which
+ * every operation on a sandbox holds (shim/lock.c).
+ * @param kind `OFDLCK`: only those
+ */
+export async function lockedInodes(kind = ""): Promise<ReadonlySet<number> | undefined> {
+  const text = await readFile("/proc/locks", "utf8").catch(() => undefined);
+  if (text === undefined) return undefined;
+  const locks = text.split("\n").filter((line) => line.includes(kind));
+  const inodes = locks.flatMap((line) => / [0-9a-f]+:[0-9a-f]+:(\d+) /.exec(line)?.[1] ?? []);
+  return new Set(inodes.map(Number));
 }

@@ -1,9 +1,13 @@
 import { lstat, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { elapsedMs } from "#lib/elapsed.ts";
-import { parseStateFileName, recordFileName, type StateFile } from "#lib/files/state-files.ts";
-import { lockedInodes } from "./locked-inodes.ts";
-import { isSandboxInUse, isSandboxLocked } from "./sandbox-in-use.ts";
+import {
+  parseStateFileName,
+  type RecordKey,
+  recordFileName,
+  type StateFile,
+} from "#lib/files/state-files.ts";
+import { isSandboxInUse, isSandboxLocked, lockedInodes } from "./sandbox-in-use.ts";
 import { isPresent, makeEmpty } from "./state-file.ts";
 
 /** The age from which a temporary file beside a record, a lock or a mark is abandoned. */
@@ -27,9 +31,8 @@ interface FoundFile {
  */
 export async function sweepStateDirectory(dir: string, tombstonesMax = 4096): Promise<void> {
   const names = await readdir(dir);
-  const files = (await Promise.all(names.map((name) => found(dir, name)))).flatMap((each) =>
-    each === undefined ? [] : [each],
-  );
+  const found = await Promise.all(names.map((name) => examine(dir, name)));
+  const files = found.filter((file) => file !== undefined);
   const tombstones = files.filter(({ file }) => file.kind === "tombstone");
   const crashed = tombstones.filter(({ isEmpty }) => !isEmpty);
   const newestFirst = tombstones
@@ -47,7 +50,7 @@ export async function sweepStateDirectory(dir: string, tombstonesMax = 4096): Pr
   ]);
 }
 
-async function found(dir: string, name: string): Promise<FoundFile | undefined> {
+async function examine(dir: string, name: string): Promise<FoundFile | undefined> {
   const file = parseStateFileName(name);
   const path = join(dir, name);
   const status = file === undefined ? undefined : await lstat(path).catch(() => undefined);
@@ -64,16 +67,13 @@ async function abandonedTemporaryFiles(
   for (const found of files) {
     const { file, ageMs } = found;
     if (file.kind !== "temporary") continue;
-    if (ageMs > abandonedAfterMs || (await isOfNoSandbox(dir, file))) removable.push(found);
+    if (ageMs > abandonedAfterMs || (await isOfNoSandbox(dir, file.of))) removable.push(found);
   }
   return removable;
 }
 
 /** Whether the sandbox is detached, and no ADD may be about to write its record. */
-async function isOfNoSandbox(
-  dir: string,
-  { of }: StateFile & { readonly kind: "temporary" },
-): Promise<boolean> {
+async function isOfNoSandbox(dir: string, of: RecordKey | undefined): Promise<boolean> {
   if (of === undefined || isPresent(join(dir, recordFileName(of)))) return false;
   const isInUse = await isSandboxInUse(dir, of.containerId);
   return !isInUse && !(await isSandboxLocked(dir, of.containerId));
