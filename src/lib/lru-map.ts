@@ -25,7 +25,8 @@ export class LruMap<V> {
   set(key: string, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    if (this.#entries.size > this.#max) this.#forgetOldest();
+    const [oldest = key] = this.#entries.keys();
+    if (this.#entries.size > this.#max) this.#entries.delete(oldest);
   }
 
   /** All entries, least recently used first, without counting as a use. */
@@ -35,10 +36,5 @@ export class LruMap<V> {
 
   delete(key: string): void {
     this.#entries.delete(key);
-  }
-
-  #forgetOldest(): void {
-    const oldest = this.#entries.keys().next();
-    if (oldest.done !== true) this.#entries.delete(oldest.value);
   }
 }

@@ -9,7 +9,6 @@ test("TimeBudget divides the remaining time equally among the remaining steps, n
   now += 40;
   expect([budget.remainingMs, share.remainingMs]).toEqual([60, 0]);
   expect(budget.share(3).remainingMs).toBe(20);
-  expect(budget.share(3, { atLeastMs: 50 }).remainingMs).toBe(50);
   now += 1000;
   expect([budget.remainingMs, budget.share(2).remainingMs]).toEqual([0, 0]);
 });

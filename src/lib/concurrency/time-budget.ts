@@ -14,8 +14,8 @@ export class TimeBudget {
     return Math.max(0, this.#endsAt - this.#clock());
   }
 
-  /** The budget of the next of `count` steps: an equal share, but at least `atLeastMs`. */
-  share(count: number, { atLeastMs = 0 }: { readonly atLeastMs?: number } = {}): TimeBudget {
-    return new TimeBudget(this.#clock, Math.max(atLeastMs, this.remainingMs / count));
+  /** The budget of the next of `count` steps: an equal share. */
+  share(count: number): TimeBudget {
+    return new TimeBudget(this.#clock, this.remainingMs / count);
   }
 }

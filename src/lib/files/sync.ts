@@ -1,10 +1,9 @@
 import { closeSync, fsync, openSync } from "node:fs";
+import { promisify } from "node:util";
 
 /** Makes an open file durable. */
 export function syncFile(fd: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    fsync(fd, (error) => (error === null ? resolve() : reject(error)));
-  });
+  return promisify(fsync)(fd);
 }
 
 /** Makes creations, renames and removals in a directory durable. */
