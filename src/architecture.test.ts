@@ -100,7 +100,7 @@ function importProblem(path: string, specifier: string): string | undefined {
 
 /** The gRPC library takes memory: only src/grpc imports it, and only when it is needed. */
 function isGrpcLibrary(specifier: string): boolean {
-  return specifier === "@grpc/grpc-js" || specifier === "#grpc/unix-socket-client.ts";
+  return specifier === "@grpc/grpc-js";
 }
 
 /** Tests may use the fakes and everything that their folder may; fakes are for tests alone. */
@@ -273,11 +273,6 @@ test.each([
   ],
   ["src/kube/client.ts", 'import { x } from "#protocol/frame.ts";', "imports #protocol/frame.ts"],
   ["src/cri/a.ts", 'import { x } from "@grpc/grpc-js";', "imports @grpc/grpc-js"],
-  [
-    "src/cri/a.ts",
-    'import { x } from "#grpc/unix-socket-client.ts";',
-    "imports #grpc/unix-socket-client.ts",
-  ],
   [
     "src/daemon/start.ts",
     'import { x } from "#standalone/serve.ts";',

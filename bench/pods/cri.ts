@@ -1,6 +1,10 @@
 import { integer, message, part, text } from "#grpc/message.ts";
-import { openUnaryClient } from "#grpc/open-client.ts";
-import { type UnaryClient, type UnaryMethod, unaryMethod } from "#grpc/unary-method.ts";
+import {
+  openUnaryClient,
+  type UnaryClient,
+  type UnaryMethod,
+  unaryMethod,
+} from "#grpc/unary-client.ts";
 
 /*
  * What a kubelet asks of a container runtime for a sandbox: runtime.v1 (k8s.io/cri-api,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { message, text } from "#grpc/message.ts";
 import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
-import { unaryMethod } from "#grpc/unary-method.ts";
+import { unaryMethod } from "#grpc/unary-client.ts";
 import { listPodSandbox, listSandboxes } from "./list-sandboxes.ts";
 import { SandboxListFile, sandboxListPath, writeSandboxList } from "./sandbox-list-file.ts";
 
@@ -21,7 +21,7 @@ test("listSandboxes() returns every sandbox, stopped ones included", async () =>
     { id: "c1", namespace: "default", name: "web" },
     { id: "c2", namespace: "", name: "" },
   ]);
-  expect(runtime.requests).toEqual([[listPodSandbox.path, { filter: undefined }]]);
+  expect(runtime.requests).toEqual([[listPodSandbox.path, {}]]);
 });
 
 test.each([

@@ -1,6 +1,5 @@
-import { integer, message, part, parts, text, textMap } from "#grpc/message.ts";
-import { openUnaryClient } from "#grpc/open-client.ts";
-import { type UnaryCallOptions, unaryMethod } from "#grpc/unary-method.ts";
+import { integer, message, part, parts, text } from "#grpc/message.ts";
+import { openUnaryClient, type UnaryCallOptions, unaryMethod } from "#grpc/unary-client.ts";
 
 /*
  * The used part of the container runtime interface, runtime.v1 (k8s.io/cri-api,
@@ -14,8 +13,6 @@ const podSandboxMetadata = message({
   attempt: integer(4),
 });
 
-const podSandboxFilter = message({ id: text(1), labelSelector: textMap(3) });
-
 const podSandbox = message({
   id: text(1),
   metadata: part(2, podSandboxMetadata),
@@ -23,13 +20,10 @@ const podSandbox = message({
   state: integer(3),
 });
 
-const listPodSandboxRequest = message({ filter: part(1, podSandboxFilter) });
-const listPodSandboxResponse = message({ items: parts(1, podSandbox) });
-
-/** Lists sandboxes, including stopped ones. @internal */
+/** Without a filter, lists all sandboxes, including stopped ones. @internal */
 export const listPodSandbox = unaryMethod("/runtime.v1.RuntimeService/ListPodSandbox", {
-  request: listPodSandboxRequest,
-  response: listPodSandboxResponse,
+  request: message({}),
+  response: message({ items: parts(1, podSandbox) }),
 });
 
 /** The kubelet's limit for a runtime's answer. */

@@ -1,8 +1,12 @@
 import { stat } from "node:fs/promises";
 import type { PodName } from "#engine/ports/cluster.ts";
-import { GrpcError, GrpcStatus } from "#grpc/grpc-error.ts";
-import { openUnaryClient } from "#grpc/open-client.ts";
-import type { UnaryClient, UnaryMethod } from "#grpc/unary-method.ts";
+import {
+  GrpcError,
+  GrpcStatus,
+  openUnaryClient,
+  type UnaryClient,
+  type UnaryMethod,
+} from "#grpc/unary-client.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";

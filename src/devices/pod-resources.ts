@@ -1,5 +1,5 @@
 import { message, part, parts, text, texts } from "#grpc/message.ts";
-import { unaryMethod } from "#grpc/unary-method.ts";
+import { unaryMethod } from "#grpc/unary-client.ts";
 
 /*
  * The used part of the kubelet's pod-resources API, v1 (k8s.io/kubelet, pkg/apis/podresources/v1/

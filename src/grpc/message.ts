@@ -24,9 +24,7 @@ export interface MessageType<T> {
 
 /** Declares a message type by its fields. */
 export function message<T extends object>(
-  fields: {
-    readonly [K in keyof T]: Field<T[K]>;
-  },
+  fields: { readonly [K in keyof T]: Field<T[K]> },
 ): MessageType<Readonly<T>> {
   const entries = Object.entries(fields) as [string, Field<unknown>][];
   const byNumber = new Map(entries.map(([name, field]) => [field.number, { name, field }]));
@@ -58,18 +56,17 @@ export function message<T extends object>(
 
 /** `string`. */
 export function text(number: number): Field<string> {
-  const write = (value: string): Uint8Array[] => (value === "" ? [] : [Buffer.from(value)]);
-  return { number, absent: () => "", read: asText, write };
+  return {
+    number,
+    absent: () => "",
+    read: (wire) => utf8Text.decode(asBytes(wire)),
+    write: (value) => (value === "" ? [] : [utf8Text.encode(value)]),
+  };
 }
 
 /** `repeated string`. */
 export function texts(number: number): Field<string[]> {
-  return {
-    number,
-    absent: () => [],
-    read: (wire, before) => push(before, asText(wire)),
-    write: (values) => values.map((value) => Buffer.from(value)),
-  };
+  return parts(number, utf8Text);
 }
 
 /** `int32`, `uint32` or an enumeration, without negative values. */
@@ -97,41 +94,27 @@ export function parts<T>(number: number, type: MessageType<T>): Field<T[]> {
   return {
     number,
     absent: () => [],
-    read: (wire, before) => push(before, type.decode(asBytes(wire))),
+    read(wire, before) {
+      // A copy for each item would take quadratic time.
+      before.push(type.decode(asBytes(wire)));
+      return before;
+    },
     write: (values) => values.map((value) => type.encode(value)),
   };
 }
 
-/** `map<string, string>`. */
-export function textMap(number: number): Field<Map<string, string>> {
-  const entry = message({ key: text(1), value: text(2) });
-  return {
-    number,
-    absent: () => new Map(),
-    read(wire, before) {
-      const { key, value } = entry.decode(asBytes(wire));
-      return before.set(key, value);
-    },
-    write: (map) => [...map].map(([key, value]) => entry.encode({ key, value })),
-  };
-}
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Changes the list in place: a copy for each item would take quadratic time. */
-function push<T>(list: T[], item: T): T[] {
-  list.push(item);
-  return list;
-}
-
-const utf8 = new TextDecoder("utf-8", { fatal: true });
-
-function asText(wire: bigint | Uint8Array): string {
-  const bytes = asBytes(wire);
-  try {
-    return utf8.decode(bytes);
-  } catch (cause) {
-    throw new MessageError("is not UTF-8", { cause });
-  }
-}
+const utf8Text: MessageType<string> = {
+  decode(bytes) {
+    try {
+      return strictUtf8.decode(bytes);
+    } catch (cause) {
+      throw new MessageError("is not UTF-8", { cause });
+    }
+  },
+  encode: (value) => Buffer.from(value),
+};
 
 function asBytes(wire: bigint | Uint8Array): Uint8Array {
   if (typeof wire === "bigint") throw new MessageError("is a number");

@@ -1,11 +1,9 @@
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { GrpcError, GrpcStatus } from "./grpc-error.ts";
 import { message, text } from "./message.ts";
-import { openUnaryClient } from "./open-client.ts";
 import { ScriptedServer, status } from "./testing/scripted-server.ts";
-import { unaryMethod } from "./unary-method.ts";
+import { GrpcError, GrpcStatus, openUnaryClient, unaryMethod } from "./unary-client.ts";
 import { MessageError } from "./wire.ts";
 
 const question = message({ text: text(1) });

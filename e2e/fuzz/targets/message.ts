@@ -1,13 +1,5 @@
 import fc from "fast-check";
-import {
-  integer,
-  message as messageType,
-  part,
-  parts,
-  text,
-  textMap,
-  texts,
-} from "#grpc/message.ts";
+import { integer, message as messageType, part, parts, text, texts } from "#grpc/message.ts";
 import { MessageError } from "#grpc/wire.ts";
 import { must, refusing, type Target } from "../target.ts";
 
@@ -17,7 +9,6 @@ const type = messageType({
   count: integer(2),
   item: part(3, item),
   items: parts(4, item),
-  labels: textMap(5),
 });
 
 const name = fc.string({ maxLength: 20 });
@@ -27,7 +18,6 @@ const values = fc.record({
   count: fc.nat(),
   item: fc.option(items, { nil: undefined }),
   items: fc.array(items, { maxLength: 4 }),
-  labels: fc.array(fc.tuple(name, name), { maxLength: 3 }).map((entries) => new Map(entries)),
 });
 
 /** What a server that speaks gRPC answers: protocol buffers. Bytes are texts here, as in `frame`. */

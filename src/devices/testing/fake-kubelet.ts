@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { getPodResources, listPodResources, type PodResources } from "#devices/pod-resources.ts";
-import { GrpcStatus } from "#grpc/grpc-error.ts";
 import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
+import { GrpcStatus } from "#grpc/unary-client.ts";
 
 /** The devices of each container by resource, in the kubelet's order of containers. */
 type Containers = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;

@@ -9,7 +9,7 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { onTestFinished } from "vitest";
-import type { UnaryMethod } from "#grpc/unary-method.ts";
+import type { UnaryMethod } from "#grpc/unary-client.ts";
 
 /** How a method answers: with its response, with bytes that need not be one, or by throwing {@link status}. */
 type Answer<Request, Response> = (

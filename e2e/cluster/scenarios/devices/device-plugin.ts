@@ -3,8 +3,7 @@
 import { join } from "node:path";
 import type { Server, ServerWritableStream, ServiceDefinition } from "@grpc/grpc-js";
 import { integer, message, parts, text, texts } from "#grpc/message.ts";
-import { openUnaryClient } from "#grpc/open-client.ts";
-import { unaryMethod } from "#grpc/unary-method.ts";
+import { openUnaryClient, unaryMethod } from "#grpc/unary-client.ts";
 import { waitUntil } from "../../../support/wait.ts";
 import { type Done, serveUnix, unary } from "./unix-server.ts";
 
