@@ -81,6 +81,39 @@ export function apiErrorOf(
   return new ApiError(text, { status, reason, retryAfterMs });
 }
 
+/**
+ * The limit of a response after decompression. One object has about 10 MiB at most (1.5 MiB in etcd,
+ * JSON escapes), and parsing needs a multiple of this in memory.
+ */
+const maxResponseBytes = 16 * 1024 * 1024;
+
+/** Reads a response's text. @throws ApiError with the reason {@link responseTooLong} */
+export async function readText(
+  request: string,
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > maxResponseBytes) {
+      const message = `${request}: the response is longer than the limit of ${maxResponseBytes} bytes`;
+      throw new ApiError(message, { status: 0, reason: responseTooLong });
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+/** A Status object, or the beginning of what a proxy wrote. */
+export function parseErrorBody(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { message: text.slice(0, 200) };
+  }
+}
+
 /** The object that a successful response contains. @throws ApiError */
 export function parseAnswer(request: string, text: string): JsonObject {
   let answer: unknown;

@@ -1,13 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { ApiError, apiErrorOf, responseTooLong } from "./api-error.ts";
-
-/**
- * The limit of a response after decompression. One object has about 10 MiB at most (1.5 MiB in etcd,
- * JSON escapes), and parsing needs a multiple of this in memory.
- */
-const maxResponseBytes = 16 * 1024 * 1024;
+import { type ApiError, apiErrorOf, parseErrorBody, readText } from "./api-error.ts";
 
 /** The limit of a line of a stream: longer than any object that an API server stores. */
 const maxLineBytes = 32 * 1024 * 1024;
@@ -20,14 +14,9 @@ export async function failureOf(
   const { statusCode: status = 0, headers } = response;
   const { "retry-after": retryAfter, location } = headers;
   if (status >= 200 && status < 300) return undefined;
-  let body: unknown;
-  try {
-    const text = await textOf(response, name);
-    body = { message: text.slice(0, 200) };
-    body = JSON.parse(text);
-  } catch {
-    // Not a Status object but a proxy's page, or cut off: `body` has what is known.
-  }
+  // A response that is cut off still has a status.
+  const text = await textOf(response, name).catch(() => undefined);
+  const body = text === undefined ? undefined : parseErrorBody(text);
   return apiErrorOf(name, { status, body, retryAfter, location });
 }
 
@@ -35,18 +24,8 @@ export async function failureOf(
  * Reads a response's text, compressed or not. Ends the connection when it is too long.
  * @throws ApiError with the reason {@link responseTooLong}; Error when it is cut off or badly compressed
  */
-export async function textOf(response: IncomingMessage, name: string): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of decompressed(response)) {
-    bytes += (chunk as Buffer).length;
-    if (bytes > maxResponseBytes) {
-      const message = `${name}: the response is longer than the limit of ${maxResponseBytes} bytes`;
-      throw new ApiError(message, { status: 0, reason: responseTooLong });
-    }
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks).toString("utf8");
+export function textOf(response: IncomingMessage, name: string): Promise<string> {
+  return readText(name, decompressed(response));
 }
 
 /** Receives the rest of a response without keeping it. @throws Error when it is cut off */
@@ -57,7 +36,7 @@ export function skipped(response: IncomingMessage): Promise<void> {
 }
 
 /** Decompresses only as far as it is read, so that a small response cannot fill the memory. */
-function decompressed(response: IncomingMessage): AsyncIterable<unknown> {
+function decompressed(response: IncomingMessage): AsyncIterable<Buffer> {
   if (response.headers["content-encoding"] !== "gzip") return response;
   // The reader gets the errors of both streams, and ends both by leaving early.
   return pipeline(response, createGunzip(), () => undefined);
@@ -69,12 +48,11 @@ function decompressed(response: IncomingMessage): AsyncIterable<unknown> {
  * @throws Error for a line longer than 32 MiB
  */
 export async function* linesOf(
-  stream: AsyncIterable<unknown>,
+  stream: AsyncIterable<Buffer>,
 ): AsyncGenerator<string, void, undefined> {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
-  for await (const piece of stream) {
-    let chunk = piece as Buffer;
+  for await (let chunk of stream) {
     for (let end = chunk.indexOf(0x0a); end >= 0; end = chunk.indexOf(0x0a)) {
       const line = Buffer.concat([...pending, chunk.subarray(0, end)]).toString("utf8");
       pending = [];

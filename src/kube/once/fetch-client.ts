@@ -1,18 +1,15 @@
 import {
-  ApiError,
   apiErrorOf,
   asApiError,
   parseAnswer,
-  responseTooLong,
+  parseErrorBody,
+  readText,
 } from "#kube/api/api-error.ts";
 import type { ApiRequest, JsonApi } from "#kube/api/json-api.ts";
 import type { PlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
-
-/** As for plexusd: one object has about 10 MiB at most. */
-const maxResponseBytes = 16 * 1024 * 1024;
 
 /**
  * The API client of plexus-standalone: node:https takes longer to load under Bun than a call may
@@ -40,12 +37,12 @@ export class FetchClient implements JsonApi {
     const name = `${request.method ?? "GET"} ${request.path}`;
     try {
       const response = await this.#send(request, limit.signal);
-      const text = await textOf(response, name);
+      const text = await readText(name, response.body ?? []);
       if (response.ok) return parseAnswer(name, text);
       const { status, headers } = response;
       const retryAfter = headers.get("retry-after") ?? undefined;
       const location = headers.get("location") ?? undefined;
-      throw apiErrorOf(name, { status, body: errorBody(text), retryAfter, location });
+      throw apiErrorOf(name, { status, body: parseErrorBody(text), retryAfter, location });
     } catch (error) {
       throw asApiError(limit.signal.aborted ? limit.signal.reason : withoutHint(error), name);
     }
@@ -97,28 +94,4 @@ export class FetchClient implements JsonApi {
 function withoutHint(error: unknown): unknown {
   const [message = "", hint] = errorMessage(error).split(" For more information, pass ");
   return hint === undefined ? error : new Error(message, { cause: error });
-}
-
-/** @throws ApiError with the reason {@link responseTooLong} */
-async function textOf({ body }: Response, name: string): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length;
-    if (bytes > maxResponseBytes) {
-      const message = `${name}: the response is longer than the limit of ${maxResponseBytes} bytes`;
-      throw new ApiError(message, { status: 0, reason: responseTooLong });
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
-}
-
-/** A Status object, or the beginning of what a proxy wrote. */
-function errorBody(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return { message: text.slice(0, 200) };
-  }
 }
