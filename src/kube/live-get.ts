@@ -6,7 +6,7 @@ import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-interface LiveGetRequest {
+export interface LiveGetRequest {
   /** Kind and name for messages: `pod default/web`. */
   readonly object: string;
   readonly path: string;

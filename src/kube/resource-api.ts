@@ -1,9 +1,10 @@
 import { CniError } from "#cni/error.ts";
 import { type ResourceApi, ResourceApiUnavailableError } from "#engine/ports/devices.ts";
 import { ApiError } from "#kube/api/api-error.ts";
+import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { LiveGetter } from "./live-get.ts";
+import type { LiveGetRequest, LiveGetter } from "./live-get.ts";
+import { keyOf } from "./objects.ts";
 
 const group = "/apis/resource.k8s.io/v1";
 
@@ -19,14 +20,17 @@ export class KubeResourceApi implements ResourceApi {
   }
 
   async getClaim(
-    { namespace, name }: { readonly namespace: string; readonly name: string },
+    claim: ObjectName,
     { signal }: { readonly signal: AbortSignal },
   ): Promise<JsonObject | undefined> {
-    const path = `${group}/namespaces/${encodeURIComponent(namespace)}/resourceclaims/${encodeURIComponent(name)}`;
-    const object = `ResourceClaim ${namespace}/${name}`;
-    const claim = await permitted(this.#live.get({ object, path }, signal));
-    if (claim === undefined) await this.#requireGroup(signal);
-    return claim;
+    const request = {
+      object: `ResourceClaim ${keyOf(claim)}`,
+      path: apiPaths.resourceClaim(claim),
+    };
+    const found = await permitted(this.#live.get(request, signal));
+    // A missing group and a missing claim are both 404.
+    if (found === undefined) await this.#require({ object: group, path: group }, signal);
+    return found;
   }
 
   async *listSlices(
@@ -36,45 +40,25 @@ export class KubeResourceApi implements ResourceApi {
     // Slices without a node name are for all nodes, for some, or have a node selection per device.
     for (const name of new Set([nodeName, ""])) {
       const selector = `spec.driver=${driver},spec.nodeName=${name}`;
+      const object = `the ResourceSlices of driver ${driver}`;
       let page: string | undefined;
       do {
-        const answer = await this.#page(driver, { selector, page, signal });
+        const query = { fieldSelector: selector, limit: slicesPerPage, continue: page };
+        const request = { object, path: `${group}/resourceslices`, query, isShared: true };
+        const answer = await this.#require(request, signal);
         yield* objectsOf(answer.items);
-        page = nextPage(answer);
+        const { continue: next } = objectOf(answer.metadata);
+        page = typeof next === "string" && next !== "" ? next : undefined;
       } while (page !== undefined);
     }
   }
 
-  async #page(
-    driver: string,
-    { selector, page, signal }: { selector: string; page: string | undefined; signal: AbortSignal },
-  ): Promise<JsonObject> {
-    const query = { fieldSelector: selector, limit: slicesPerPage, continue: page };
-    const request = {
-      object: `the ResourceSlices of driver ${driver}`,
-      path: `${group}/resourceslices`,
-      query: omitUndefined(query),
-      isShared: true,
-    };
+  /** @throws ResourceApiUnavailableError when the API server does not know the group */
+  async #require(request: LiveGetRequest, signal: AbortSignal): Promise<JsonObject> {
     const answer = await permitted(this.#live.get(request, signal));
-    if (answer === undefined) throw groupMissing();
-    return answer;
+    if (answer !== undefined) return answer;
+    throw new ResourceApiUnavailableError("the API server does not serve resource.k8s.io/v1");
   }
-
-  /** Distinguishes a missing group, for which it throws, from a missing claim: both are 404. */
-  async #requireGroup(signal: AbortSignal): Promise<void> {
-    const found = await permitted(this.#live.get({ object: group, path: group }, signal));
-    if (found === undefined) throw groupMissing();
-  }
-}
-
-function nextPage({ metadata }: JsonObject): string | undefined {
-  const { continue: token } = objectOf(metadata);
-  return typeof token === "string" && token !== "" ? token : undefined;
-}
-
-function groupMissing(): ResourceApiUnavailableError {
-  return new ResourceApiUnavailableError("the API server does not serve resource.k8s.io/v1");
 }
 
 /** @throws ResourceApiUnavailableError when the read is forbidden */

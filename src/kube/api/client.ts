@@ -5,7 +5,7 @@ import { deadline } from "#lib/concurrency/deadline.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type ApiError, asApiError, parseAnswer } from "./api-error.ts";
 import type { RereadCredentials } from "./credentials.ts";
-import type { ApiRequest, JsonApi } from "./json-api.ts";
+import { type ApiRequest, headersOf, type JsonApi, nameOf, pathOf } from "./json-api.ts";
 import { failureOf, linesOf, skipped, textOf } from "./response.ts";
 
 interface SendOptions {
@@ -115,17 +115,13 @@ export class ApiClient implements JsonApi {
     const options: RequestOptions = {
       ...this.#target,
       method: request.method ?? "GET",
-      path: this.#pathOf(request),
+      path: pathOf(this.#credentials.server, request),
       agent,
       headers: {
         ...credentials,
         ...headers,
-        "user-agent": "plexus",
-        accept: request.accept ?? "application/json",
-        ...(body && {
-          "content-type": request.contentType ?? "application/json",
-          "content-length": body.length,
-        }),
+        ...headersOf(request),
+        ...(body && { "content-length": body.length }),
       },
     };
     signal.throwIfAborted();
@@ -158,19 +154,7 @@ export class ApiClient implements JsonApi {
     if (isTimeout) this.#credentials.dropIdleConnections();
     return asApiError(reason, nameOf(request));
   }
-
-  #pathOf({ path, query = {} }: ApiRequest): string {
-    const pairs = Object.entries(query).flatMap(([key, value]) =>
-      value === undefined ? [] : [`${key}=${encodeURIComponent(value)}`],
-    );
-    const prefix = this.#credentials.server.pathname.replace(/\/$/, "");
-    return `${prefix}${path}${pairs.length === 0 ? "" : `?${pairs.join("&")}`}`;
-  }
 }
 
 /** The server closed a pooled connection while it was reused. */
 class StaleConnectionError extends Error {}
-
-function nameOf({ method = "GET", path }: ApiRequest): string {
-  return `${method} ${path}`;
-}

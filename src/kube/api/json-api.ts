@@ -20,6 +20,27 @@ export interface ApiRequest {
   readonly signal?: AbortSignal;
 }
 
+/** What messages call a request. */
+export function nameOf({ method = "GET", path }: ApiRequest): string {
+  return `${method} ${path}`;
+}
+
+/** The path and query of a request, behind the path of a server's URL. */
+export function pathOf(server: URL, { path, query = {} }: ApiRequest): string {
+  const pairs = Object.entries(query).flatMap(([key, value]) =>
+    value === undefined ? [] : [`${key}=${encodeURIComponent(value)}`],
+  );
+  const prefix = server.pathname.replace(/\/$/, "");
+  return `${prefix}${path}${pairs.length === 0 ? "" : `?${pairs.join("&")}`}`;
+}
+
+/** The headers of a request, without credentials. */
+export function headersOf(request: ApiRequest): Record<string, string> {
+  const { accept = "application/json", contentType = "application/json" } = request;
+  const type = request.body === undefined ? {} : { "content-type": contentType };
+  return { "user-agent": "plexus", accept, ...type };
+}
+
 /** The requests that a call needs. */
 export interface JsonApi {
   /** The server's address, for messages. */

@@ -15,6 +15,8 @@ export const apiPaths = {
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts`,
   token: ({ namespace, name }: ObjectName): string =>
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}/token`,
+  resourceClaim: ({ namespace, name }: ObjectName): string =>
+    `/apis/resource.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/resourceclaims/${encodeURIComponent(name)}`,
   node: (name: string): string => `/api/v1/nodes/${encodeURIComponent(name)}`,
 } as const;
 

@@ -5,7 +5,7 @@ import {
   parseErrorBody,
   readText,
 } from "#kube/api/api-error.ts";
-import type { ApiRequest, JsonApi } from "#kube/api/json-api.ts";
+import { type ApiRequest, headersOf, type JsonApi, nameOf, pathOf } from "#kube/api/json-api.ts";
 import type { PlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -34,7 +34,7 @@ export class FetchClient implements JsonApi {
 
   async json(request: ApiRequest): Promise<JsonObject> {
     using limit = deadline(request.timeoutMs, request.signal);
-    const name = `${request.method ?? "GET"} ${request.path}`;
+    const name = nameOf(request);
     try {
       const response = await this.#send(request, limit.signal);
       const text = await readText(name, response.body ?? []);
@@ -66,19 +66,11 @@ export class FetchClient implements JsonApi {
 
   #sendOnce(request: ApiRequest, signal: AbortSignal): Promise<Response> {
     const { server, tls, token } = this.#kubeconfig;
-    const url = new URL(server.pathname.replace(/\/$/, "") + request.path, server);
-    for (const [key, value] of Object.entries(request.query ?? {})) {
-      if (value !== undefined) url.searchParams.set(key, String(value));
-    }
     const init: RequestInit & { readonly tls: object } = {
       method: request.method ?? "GET",
       headers: {
-        "user-agent": "plexus",
-        accept: request.accept ?? "application/json",
+        ...headersOf(request),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
-        ...(request.body !== undefined && {
-          "content-type": request.contentType ?? "application/json",
-        }),
       },
       ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
       // The credentials are for this server only.
@@ -86,7 +78,7 @@ export class FetchClient implements JsonApi {
       signal,
       tls,
     };
-    return fetch(url, init);
+    return fetch(server.origin + pathOf(server, request), init);
   }
 }
 
