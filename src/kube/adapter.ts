@@ -53,8 +53,8 @@ export interface KubeAdapter {
   /** Calls the listener for every definition (`namespace/name`) that the watch delivers from now on. */
   onDefinition(listener: (name: string) => void): void;
   readonly accessReview: AccessReview;
-  /** Absent outside of a pod. */
-  readonly ownDaemonSet?: OwnDaemonSet;
+  /** Undefined outside of a pod. */
+  readonly ownDaemonSet: OwnDaemonSet | undefined;
   /** Records an event on this node's Node. Never waits, never throws. */
   recordOnNode(event: NodeEvent): void;
   /** Removes the taints with this key from this node's Node. @throws ApiError */
@@ -75,46 +75,37 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     throw new Error(`the node name ${withValue(problem, options.nodeName)}`);
   }
   const client = new ApiClient(await credentialsFor(options));
-  const { pods, nads } = newCaches(client, options);
-  const { nodeName, logger, apiTimeoutMs, statusWaitMs: waitMs, metrics = {} } = options;
+  const { pods, nads } = watchCaches(client, options);
+  const { nodeName, ownPod, logger, apiTimeoutMs, statusWaitMs: waitMs, metrics = {} } = options;
   const live = new LiveGetter(client, apiTimeoutMs);
   const common = { client, logger, metrics, pace: new WritePace() };
   const publisher = new ApiStatusPublisher({ ...common, waitMs });
   const events = new ApiEventRecorder({ ...common, nodeName });
-  const own = ownDaemonSet(client, options, { pods, nads });
+  const onNodes = (count: number): void => {
+    for (const cache of [pods, nads]) cache.spreadOver(count);
+  };
+  const ownDaemonSet = ownPod && new OwnDaemonSet({ client, pod: ownPod, onNodes, logger });
   const running = Promise.all([pods.run(), nads.run()]);
   return {
-    source: new ApiClusterSource({ pods, nads, live, nodeName: options.nodeName }),
+    source: new ApiClusterSource({ pods, nads, live, nodeName }),
     publisher,
     events,
     resourceApi: new KubeResourceApi(live),
     nodePods: nodePods(pods, live),
     onDefinition: (listener) => nads.listen((key) => listener(key)),
     accessReview: accessReview(client, apiTimeoutMs),
-    ...omitUndefined({ ownDaemonSet: own }),
+    ownDaemonSet,
     recordOnNode: (event) => events.recordOnNode(event),
     removeTaint: (key) => removeTaint(client, { nodeName, key }),
     requestToken: (account, seconds) => requestNodeToken(client, { account, nodeName, seconds }),
     stop: async (graceMs = 5000) => {
       pods.stop();
       nads.stop();
-      own?.stop();
+      ownDaemonSet?.stop();
       await Promise.all([running, publisher.stop(graceMs), events.stop(graceMs)]);
       client.close();
     },
   };
-}
-
-function ownDaemonSet(
-  client: ApiClient,
-  { ownPod: pod, logger }: KubeOptions,
-  { pods, nads }: Caches,
-): OwnDaemonSet | undefined {
-  if (pod === undefined) return undefined;
-  const onNodes = (count: number): void => {
-    for (const cache of [pods, nads]) cache.spreadOver(count);
-  };
-  return new OwnDaemonSet({ client, pod, onNodes, logger });
 }
 
 async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> {
@@ -126,12 +117,7 @@ async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> 
   throw new Error("no API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is set");
 }
 
-interface Caches {
-  readonly pods: WatchCache<Pod>;
-  readonly nads: WatchCache<NetworkAttachmentDefinition>;
-}
-
-function newCaches(client: ApiClient, options: KubeOptions): Caches {
+function watchCaches(client: ApiClient, options: KubeOptions) {
   const { nodeName, logger, metrics, timings } = options;
   const common = { client, logger, ...omitUndefined({ metrics, timings }) };
   return {

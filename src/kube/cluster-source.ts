@@ -1,8 +1,7 @@
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
-import { apiPaths } from "#kube/api/paths.ts";
+import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataOnly, nadOf, podOf } from "./objects.ts";
@@ -42,45 +41,34 @@ export class ApiClusterSource implements ClusterSource {
     const cached = this.#options.pods.get(keyOf(identity));
     if (cached !== undefined && isThePod(cached, identity)) return cached;
     // Without a UID, the node shows whether it is this pod: its spec is needed.
-    const accept = identity.uid === undefined ? {} : { accept: metadataOnly };
-    const object = await this.getPodObject(identity, { ...options, ...accept });
+    const accept = identity.uid === undefined ? undefined : metadataOnly;
+    const object = await this.getPodObject(identity, { ...options, accept });
     return object === undefined ? undefined : podOf(object);
   }
 
   /** @throws CniError 11 when the API server does not answer in time */
   async getPodObject(
     identity: CalledPod,
-    { signal, accept }: { signal?: AbortSignal; accept?: string } = {},
+    { signal, accept }: { signal?: AbortSignal; accept?: string | undefined } = {},
   ): Promise<JsonObject | undefined> {
-    const request = { object: `pod ${keyOf(identity)}`, path: apiPaths.pod(identity) };
-    const object = await this.#options.live.get(
-      { ...request, ...omitUndefined({ accept }) },
-      signal,
-    );
+    const { live, nodeName } = this.#options;
+    const request = { object: `pod ${keyOf(identity)}`, path: apiPaths.pod(identity), accept };
+    const object = await live.get(request, signal);
     if (object === undefined || !isThePod(podOf(object), identity)) return undefined;
-    return identity.uid !== undefined || this.#isOfThisNode(object) ? object : undefined;
-  }
-
-  #isOfThisNode(pod: JsonObject): boolean {
-    const { nodeName } = this.#options;
-    return nodeName === undefined || nodeNameOf(pod) === nodeName;
+    const isNamed = identity.uid !== undefined || nodeName === undefined;
+    return isNamed || nodeNameOf(object) === nodeName ? object : undefined;
   }
 
   /** @throws CniError 7 when the definition is invalid, 11 without an answer in time */
   async getNad(
-    nad: { namespace: string; name: string },
+    nad: ObjectName,
     options: { signal?: AbortSignal } = {},
   ): Promise<NetworkAttachmentDefinition | undefined> {
     const cached = this.#options.nads.get(keyOf(nad));
     if (cached !== undefined) return cached;
-    const object = await this.#options.live.get(
-      {
-        object: `NetworkAttachmentDefinition ${keyOf(nad)}`,
-        path: apiPaths.nad(nad),
-        isShared: true,
-      },
-      options.signal,
-    );
+    const name = `NetworkAttachmentDefinition ${keyOf(nad)}`;
+    const request = { object: name, path: apiPaths.nad(nad), isShared: true };
+    const object = await this.#options.live.get(request, options.signal);
     return object === undefined ? undefined : nadOf(object);
   }
 
@@ -94,15 +82,11 @@ export class ApiClusterSource implements ClusterSource {
    */
   notReadyReason(): string | undefined {
     const { pods, nads } = this.#options;
-    for (const [objects, cache] of [
-      ["pods of this node", pods],
-      ["NetworkAttachmentDefinitions", nads],
-    ] as const) {
-      if (cache.synced) continue;
-      const reason = cache.failure === undefined ? "" : `: ${cache.failure.message}`;
-      return `the ${objects} have not been listed yet${reason}`;
-    }
-    return undefined;
+    const cache = [pods, nads].find(({ synced }) => !synced);
+    if (cache === undefined) return undefined;
+    const objects = cache === pods ? "pods of this node" : "NetworkAttachmentDefinitions";
+    const reason = cache.failure === undefined ? "" : `: ${cache.failure.message}`;
+    return `the ${objects} have not been listed yet${reason}`;
   }
 }
 

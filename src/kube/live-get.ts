@@ -11,7 +11,7 @@ export interface LiveGetRequest {
   readonly object: string;
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
-  readonly accept?: string;
+  readonly accept?: string | undefined;
   /**
    * Simultaneous reads of the object share a request, so the answer may be older than the call. A
    * caller that reads because the object has changed must not share. @default false

@@ -1,6 +1,7 @@
 import { readDocument } from "#cni/document.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
+import type { ObjectName } from "#kube/api/paths.ts";
 import { objectOf } from "#lib/json.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import {
@@ -26,7 +27,7 @@ const usedDomains = ["k8s.v1.cni.cncf.io", "v1.multus-cni.io", "plexus.dev"];
 const longKeys = new Set([networkStatusAnnotation, "k8s.v1.cni.cncf.io/networks-status"]);
 
 /** The key of an object in a cache. */
-export function keyOf({ namespace, name }: { namespace: string; name: string }): string {
+export function keyOf({ namespace, name }: ObjectName): string {
   return `${namespace}/${name}`;
 }
 

@@ -54,10 +54,14 @@ export function openKubeOnce(options: {
     getNad: (ref, call) => api.getNad(ref, call),
     notReadyReason: () => api.notReadyReason(),
   };
+  const nodeOf = async (pod: PodIdentity): Promise<string | undefined> => {
+    const object = await api.getPodObject(pod).catch(() => undefined);
+    return object && nodeNameOf(object);
+  };
   const events = new ApiEventRecorder({
     client,
     logger,
-    nodeName: nodeName ?? (async (pod) => foundNode ?? (await nodeOf(api, pod))),
+    nodeName: nodeName ?? (async (pod) => foundNode ?? (await nodeOf(pod))),
   });
   return {
     source,
@@ -69,9 +73,4 @@ export function openKubeOnce(options: {
       client.close();
     },
   };
-}
-
-async function nodeOf(source: ClusterSource, pod: PodIdentity): Promise<string | undefined> {
-  const object = await source.getPodObject(pod, {}).catch(() => undefined);
-  return object === undefined ? undefined : nodeNameOf(object);
 }

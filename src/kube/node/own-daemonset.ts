@@ -7,8 +7,7 @@ import { WatchCache } from "#kube/watch/watch-cache.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { objectOf, objectsOf } from "#lib/json.ts";
 
-/** Options of an {@link OwnDaemonSet}. */
-export interface OwnDaemonSetOptions {
+interface OwnDaemonSetOptions {
   readonly client: ApiClient;
   /** The pod that plexusd runs in. */
   readonly pod: ObjectName;
@@ -43,9 +42,9 @@ export class OwnDaemonSet {
     const object = await client.json({ path: apiPaths.pod(pod), timeoutMs });
     const owners = objectsOf(objectOf(object.metadata).ownerReferences);
     const name = owners.find((each) => each.kind === "DaemonSet")?.name;
-    this.#name = typeof name === "string" ? name : undefined;
-    if (this.#name !== undefined) {
-      const nodes = await this.#countNodes(this.#name);
+    if (typeof name === "string") {
+      this.#name = name;
+      const nodes = await this.#countNodes(name);
       const { serviceAccountName } = objectOf(object.spec);
       if (typeof serviceAccountName === "string") this.#watchAccount(serviceAccountName, nodes);
     }
