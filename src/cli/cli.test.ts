@@ -20,7 +20,7 @@ import { parse } from "yaml";
 import { gcCommand } from "#cli/node/gc.ts";
 import { findPrimaryAfterUninstall } from "#cli/node/uninstall-checks.ts";
 import { listPodSandbox } from "#cri/list-sandboxes.ts";
-import { SandboxListFile } from "#cri/sandbox-list-file.ts";
+import { sandboxListFile } from "#cri/sandbox-list-file.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -890,7 +890,7 @@ test("sandboxes --write updates the file until it is stopped or the runtime does
   const output = { out: () => undefined, err: () => undefined };
   const running = runCli(argv, output, stopping.signal);
   await vi.waitUntil(async () => (await stat(file).catch(() => undefined)) !== undefined);
-  expect((await new SandboxListFile(file).latest())?.containerIds).toEqual(new Set(["c1"]));
+  expect((await sandboxListFile(file).latest())?.containerIds).toEqual(new Set(["c1"]));
   expect((await run("sandboxes", "--help")).out).toContain("every 30 s");
   stopping.abort();
   expect(await running).toBe(0);

@@ -5,7 +5,7 @@ import { message, text } from "#grpc/message.ts";
 import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
 import { unaryMethod } from "#grpc/unary-client.ts";
 import { listPodSandbox, listSandboxes } from "./list-sandboxes.ts";
-import { SandboxListFile, sandboxListPath, writeSandboxList } from "./sandbox-list-file.ts";
+import { sandboxListFile, sandboxListPath, writeSandboxList } from "./sandbox-list-file.ts";
 
 const timeoutMs = 5000;
 
@@ -42,10 +42,10 @@ test("listSandboxes() rejects when the server is not a container runtime", async
   await expect(listSandboxes(other.socketPath, { timeoutMs })).rejects.toThrow("UNIMPLEMENTED");
 });
 
-test("SandboxListFile reads what writeSandboxList() wrote", async () => {
+test("sandboxListFile() reads what writeSandboxList() wrote", async () => {
   const { directory } = await ScriptedServer.create();
   const path = sandboxListPath(join(directory, "plexus.sock"));
-  const file = new SandboxListFile(path);
+  const file = sandboxListFile(path);
   expect(await file.latest()).toBeUndefined();
   const list = { listedAt: "2026-01-01T00:00:00.000Z", containerIds: new Set(["c1", "c2"]) };
   await writeSandboxList(path, list);
@@ -54,11 +54,11 @@ test("SandboxListFile reads what writeSandboxList() wrote", async () => {
 });
 
 test.each(["", "{", "[]", '{"containerIds":["c1"]}', '{"listedAt":"now","containerIds":[1]}'])(
-  "SandboxListFile refuses %j",
+  "sandboxListFile() refuses %j",
   async (content) => {
     const { directory } = await ScriptedServer.create();
     const path = join(directory, "sandboxes.json");
     await writeFile(path, content);
-    await expect(new SandboxListFile(path).latest()).rejects.toThrow();
+    await expect(sandboxListFile(path).latest()).rejects.toThrow();
   },
 );

@@ -23,17 +23,13 @@ export async function writeSandboxList(path: string, list: SandboxList): Promise
  * The container runtime's list, as `plexusctl sandboxes` writes it to a file. plexusd never asks
  * the runtime itself, because access to the runtime's socket is root access to the node.
  */
-export class SandboxListFile implements RuntimeSandboxes {
-  readonly #path: string;
-
-  constructor(path: string) {
-    this.#path = path;
-  }
-
-  async latest(): Promise<SandboxList | undefined> {
-    const text = await ifPresent(readFile(this.#path, "utf8"));
-    if (text === undefined) return undefined;
-    const { listedAt, containerIds } = parseWith(schema, JSON.parse(text), this.#path);
-    return { listedAt, containerIds: new Set(containerIds) };
-  }
+export function sandboxListFile(path: string): RuntimeSandboxes {
+  return {
+    async latest() {
+      const text = await ifPresent(readFile(path, "utf8"));
+      if (text === undefined) return undefined;
+      const { listedAt, containerIds } = parseWith(schema, JSON.parse(text), path);
+      return { listedAt, containerIds: new Set(containerIds) };
+    },
+  };
 }

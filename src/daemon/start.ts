@@ -1,4 +1,4 @@
-import { SandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
+import { sandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
@@ -82,7 +82,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   const node = await openNode({
     ...{ ...adapters, metrics: metrics.engine, hotPlugMetrics: metrics.hotPlug, nodeConf },
     deviceSources: Object.values(devices),
-    runtimeSandboxes: new SandboxListFile(sandboxListPath(flags.socket)),
+    runtimeSandboxes: sandboxListFile(sandboxListPath(flags.socket)),
     // With --thin, the shim starts plexus-standalone.
     openCalls: (engine) =>
       flags.thin

@@ -29,7 +29,7 @@ export class NoKubeletSocketError extends Error {
   override readonly name = "NoKubeletSocketError";
 }
 
-export interface KubeletClientOptions {
+interface KubeletClientOptions {
   readonly socketPath: string;
   /** The time limit of all attempts for one answer. @default 10000 */
   readonly timeoutMs?: number;
@@ -64,8 +64,19 @@ export class KubeletClient {
    * @throws NoKubeletSocketError, GrpcError, MessageError
    */
   async find(pod: PodName, signal?: AbortSignal): Promise<readonly PodResources[]> {
-    const found = await this.#get(pod, signal);
-    return found === "no such method" ? this.findInList(pod, signal) : found;
+    const connection = await this.#connect();
+    if (!connection.hasGet) return this.findInList(pod, signal);
+    const request = { podName: pod.name, podNamespace: pod.namespace };
+    try {
+      const { podResources } = await this.#call(getPodResources, request, signal);
+      return podResources === undefined ? [] : [podResources];
+    } catch (error) {
+      if (!(error instanceof GrpcError)) throw error;
+      if (isUnknownPod(error)) return [];
+      if (!isWithoutGet(error)) throw error;
+      connection.hasGet = false;
+      return this.findInList(pod, signal);
+    }
   }
 
   /** Like {@link find}, but always by `List`, which concurrent callers share. */
@@ -78,25 +89,6 @@ export class KubeletClient {
   close(): void {
     this.#connection?.client[Symbol.dispose]();
     this.#connection = undefined;
-  }
-
-  async #get(
-    { namespace, name }: PodName,
-    signal?: AbortSignal,
-  ): Promise<readonly PodResources[] | "no such method"> {
-    const connection = await this.#connect();
-    if (!connection.hasGet) return "no such method";
-    const request = { podName: name, podNamespace: namespace };
-    try {
-      const { podResources } = await this.#call(getPodResources, request, signal);
-      return podResources === undefined ? [] : [podResources];
-    } catch (error) {
-      if (!(error instanceof GrpcError)) throw error;
-      if (isUnknownPod(error)) return [];
-      if (!isWithoutGet(error)) throw error;
-      connection.hasGet = false;
-      return "no such method";
-    }
   }
 
   async #list(): Promise<readonly PodResources[]> {

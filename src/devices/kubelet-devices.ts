@@ -11,7 +11,7 @@ import type { PodResources } from "./pod-resources.ts";
 
 const apiName = "the kubelet's pod-resources API";
 
-export interface KubeletDevicesOptions {
+interface KubeletDevicesOptions {
   readonly kubeletDir: string;
   readonly logger: Logger;
   /** The time limit of an answer. @default 10000 */
@@ -60,19 +60,16 @@ export class KubeletDevices implements DeviceSource {
     const names = await containers;
     const isThePod = (candidate: PodResources): boolean =>
       names === undefined || hasContainers(candidate, names);
-    const own =
-      found.find(isThePod) ??
-      (found.length === 0
-        ? undefined
-        : (await this.#client.findInList(pod, signal)).find(isThePod));
-    if (own === undefined && found.length > 0) {
+    if (found.length === 0) return new Map();
+    const own = found.find(isThePod) ?? (await this.#client.findInList(pod, signal)).find(isThePod);
+    if (own === undefined) {
       throw new CniError(
         "DevicesUnknown",
         `${apiName} knows a pod ${pod.namespace}/${pod.name} with other containers, probably a predecessor ` +
           "of the same name: which devices this one was allocated is not known yet",
       );
     }
-    const entries = (own?.containers ?? []).map(({ devices }) => devices);
+    const entries = own.containers.map(({ devices }) => devices);
     return orderedDevices(entries, apiName);
   }
 

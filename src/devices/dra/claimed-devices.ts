@@ -1,7 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import type { PodDevices } from "#devices/ordered-devices.ts";
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
 import {
   type AllocatedDevice,
   type DeviceLookup,
@@ -15,7 +14,7 @@ import { type PodClaim, podClaims } from "./pod-claims.ts";
 import { type AttributeSources, readAttributes } from "./read-attributes.ts";
 import type { DeviceAttributes } from "./slices.ts";
 
-export interface ClaimedDevicesOptions extends AttributeSources {
+interface ClaimedDevicesOptions extends AttributeSources {
   /** The time limit of all reads for one pod. @default 10000 */
   readonly timeoutMs?: number;
 }
@@ -42,7 +41,10 @@ export class ClaimedDevices implements DeviceSource {
     } catch (error) {
       if (error instanceof ResourceApiUnavailableError) return this.#unavailable(error);
       if (!limit.signal.aborted || error instanceof CniError) throw error;
-      throw notInTime(lookup.pod, error);
+      const { namespace, name } = lookup.pod;
+      const problem = `cannot find out which devices the claims of pod ${namespace}/${name} were allocated`;
+      const message = `${problem}: ${errorMessage(error)}`;
+      throw new CniError("DevicesUnknown", message, { cause: error });
     }
   }
 
@@ -67,14 +69,6 @@ export class ClaimedDevices implements DeviceSource {
     this.#isKnownUnavailable = true;
     return new Map();
   }
-}
-
-function notInTime({ namespace, name }: Pod, cause: unknown): CniError {
-  return new CniError(
-    "DevicesUnknown",
-    `cannot find out which devices the claims of pod ${namespace}/${name} were allocated: ${errorMessage(cause)}`,
-    { cause },
-  );
 }
 
 interface KnownClaims {

@@ -27,18 +27,18 @@ export interface AttributeSources {
   readonly logger: Logger;
 }
 
-interface MetadataRequest {
-  readonly kubeletDir: string;
-  readonly namespace: string;
-  readonly claim: AllocatedClaim;
-  readonly device: ClaimedDevice;
-}
-
 interface AllocatedClaims {
   readonly namespace: string;
   readonly claims: readonly AllocatedClaim[];
   readonly nodeName: string;
   readonly signal: AbortSignal;
+}
+
+interface MetadataRequest {
+  readonly kubeletDir: string;
+  readonly namespace: string;
+  readonly claim: AllocatedClaim;
+  readonly device: ClaimedDevice;
 }
 
 /**
@@ -47,36 +47,27 @@ interface AllocatedClaims {
  */
 export async function readAttributes(
   { api, kubeletDir, logger }: AttributeSources,
-  { namespace, claims, nodeName, signal }: AllocatedClaims,
+  { namespace, claims, ...node }: AllocatedClaims,
 ): Promise<DeviceAttributes> {
   const all = claims.flatMap((claim) => claim.devices.map((device) => ({ claim, device })));
   const attributes = new Map<string, NetworkDevice>();
   for (const { claim, device } of all) {
-    const found = await fromFile({ kubeletDir, namespace, claim, device }, logger);
-    if (found !== undefined) attributes.set(deviceKey(device), found);
+    try {
+      const found = await deviceFromMetadata({ kubeletDir, namespace, claim, device });
+      if (found !== undefined) attributes.set(deviceKey(device), found);
+    } catch (error) {
+      // The slices have the same attributes.
+      const fields = { err: error, driver: device.driver, claim: `${namespace}/${claim.name}` };
+      logger.warn(fields, "cannot read the driver's metadata of a device; using its slices");
+    }
   }
   const others = all.map(({ device }) => device).filter((d) => !attributes.has(deviceKey(d)));
   for (const [driver, devices] of Map.groupBy(others, (device) => device.driver)) {
-    const slices = api.listSlices(driver, { nodeName, signal });
+    const slices = api.listSlices(driver, node);
     for (const entry of await devicesFromSlices(slices, { driver, devices }))
       attributes.set(...entry);
   }
   return attributes;
-}
-
-/** An unusable file is ignored: the slices have the same attributes. */
-async function fromFile(
-  wanted: MetadataRequest,
-  logger: Logger,
-): Promise<NetworkDevice | undefined> {
-  try {
-    return await deviceFromMetadata(wanted);
-  } catch (error) {
-    const { namespace, claim, device } = wanted;
-    const fields = { err: error, driver: device.driver, claim: `${namespace}/${claim.name}` };
-    logger.warn(fields, "cannot read the driver's metadata of a device; using its slices");
-    return undefined;
-  }
 }
 
 /**

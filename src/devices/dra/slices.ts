@@ -50,8 +50,10 @@ export async function devicesFromSlices(
   }
   const attributes = new Map([...pools.values()].flatMap((pool) => [...pool.devices]));
   const missing = devices.find((device) => !attributes.has(deviceKey(device)));
-  if (missing !== undefined) throw notPublished(missing);
-  return attributes;
+  if (missing === undefined) return attributes;
+  const where = `of pool ${missing.pool}, which is in no ResourceSlice of driver ${missing.driver}`;
+  const problem = `the pod was allocated the device ${missing.device} ${where}`;
+  throw new CniError("DevicesUnknown", problem);
 }
 
 interface NewestSlices {
@@ -75,11 +77,4 @@ function addSlice(
     if (wanted.has(key)) found.set(key, networkDevice(attributes));
   }
   pools.set(pool.name, { generation, devices: found });
-}
-
-function notPublished({ driver, pool, device }: DeviceName): CniError {
-  return new CniError(
-    "DevicesUnknown",
-    `the pod was allocated the device ${device} of pool ${pool}, which is in no ResourceSlice of driver ${driver}`,
-  );
 }
