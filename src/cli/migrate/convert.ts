@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
-import { type Effective, inEffect } from "./in-effect.ts";
+import { inEffect } from "./in-effect.ts";
 import type { MultusParts } from "./multus-files.ts";
 import { flagTranslations } from "./multus-flags.ts";
 import { keyTranslations, multusRules } from "./multus-keys.ts";
-import type { MigrationNote, Surroundings, Translation } from "./translation.ts";
+import type { Effective, MigrationNote, Surroundings, Translation } from "./translation.ts";
 
 /** Plexus's counterpart of a configuration of Multus. */
 export interface Migration {
@@ -41,21 +41,19 @@ export function convert(parts: MultusParts): Migration {
   const notes = ordered.flatMap((each) => convertOne(each, ordered, values));
   removeDefaultDirectories(values);
   const all = [...unused, ...notes, ...mountNotes(values), ...confDirNotes(values), ...ruleNotes];
+  const notesByText = new Map(all.map((note) => [JSON.stringify(note), note]));
   return {
     configuration: {
       ...{ ...defaults, ...nest(values), strictness: "multus" },
       ...(parts.dynamicNetworks.length > 0 && { hotPlug: true }),
     },
-    notes: withoutRepetitions(all),
+    notes: [...notesByText.values()],
   };
 }
 
-function convertOne(
-  { source, kind, keys, onHost }: Effective,
-  all: readonly Effective[],
-  values: Values,
-): MigrationNote[] {
-  const surroundings = { all: keys, kind, onHost, isGenerated: isGenerated(all) };
+function convertOne(one: Effective, all: readonly Effective[], values: Values): MigrationNote[] {
+  const { source, kind, keys } = one;
+  const surroundings = { ...one, isGenerated: isGenerated(all) };
   return Object.entries(keys).flatMap(([name, given]) => {
     const key = kind === "arguments" ? `--${name}` : name;
     const translated = translate(name, given, surroundings);
@@ -129,10 +127,4 @@ function nest(values: Values): JsonObject {
     configuration[outer] = inner === undefined ? value : { ...before, [inner]: value };
   }
   return configuration;
-}
-
-function withoutRepetitions(notes: readonly MigrationNote[]): MigrationNote[] {
-  return notes.filter(
-    (note, index) => notes.findIndex((other) => isDeepStrictEqual(other, note)) === index,
-  );
 }

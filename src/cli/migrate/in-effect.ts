@@ -3,15 +3,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { hostMountPath, type MultusContainer } from "./multus-container.ts";
 import type { MultusConfiguration, MultusParts } from "./multus-files.ts";
 import { flagDefaults, flagTranslations } from "./multus-flags.ts";
-import type { MigrationNote, Surroundings } from "./translation.ts";
-
-/** A configuration, or a container's arguments, that Multus uses. */
-export interface Effective {
-  readonly source: string;
-  readonly kind: Surroundings["kind"];
-  readonly keys: JsonObject;
-  readonly onHost: (path: string) => string;
-}
+import type { Effective, MigrationNote } from "./translation.ts";
 
 interface InEffect {
   readonly effective: readonly Effective[];
@@ -30,7 +22,9 @@ const confDir = "/etc/cni/net.d";
 export function inEffect(parts: MultusParts): InEffect {
   const { configurations, containers } = parts;
   const files = configurations.filter(({ entry }) => entry === undefined);
-  const used = containers.flatMap((container) => usedBy(container, parts));
+  const used = containers.flatMap((container) =>
+    container.kind === "thin" ? usedByThin(container, parts) : usedByThick(container, parts),
+  );
   const entries = configurations.filter(({ entry }) => entry !== undefined);
   const alone = containers.length === 0 ? withoutContainer(entries, files) : [];
   const effective = [...used, ...[...files, ...alone].map((each) => plain(each, containers))];
@@ -48,10 +42,6 @@ function plain(
 ): Effective {
   const thick = containers.find((container) => container.kind === "thick");
   return { source, kind, keys, onHost: thick?.onHost ?? hostMountPath };
-}
-
-function usedBy(container: MultusContainer, parts: MultusParts): Effective[] {
-  return container.kind === "thin" ? usedByThin(container, parts) : usedByThick(container, parts);
 }
 
 function usedByThin(container: MultusContainer, { configurations }: MultusParts): Effective[] {
@@ -166,8 +156,7 @@ function unusedNote({ source }: MultusConfiguration): MigrationNote {
 
 function hotPlugNote(source: string): MigrationNote {
   const key = "multus-dynamic-networks-controller";
-  return {
-    ...{ source, key },
-    note: "replaced by `hotPlug: true`, which needs `plexus agent --attach`: kubectl apply -k deploy/overlays/agent, or --set agent.enabled=true (docs/user/hot-plug.md)",
-  };
+  const note =
+    "replaced by `hotPlug: true`, which needs `plexus agent --attach`: kubectl apply -k deploy/overlays/agent, or --set agent.enabled=true (docs/user/hot-plug.md)";
+  return { source, key, note };
 }

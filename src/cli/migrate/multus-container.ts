@@ -1,4 +1,4 @@
-import { join } from "node:path/posix";
+import { join, relative, resolve } from "node:path/posix";
 import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { booleanFlags } from "./multus-flags.ts";
 
@@ -85,13 +85,7 @@ function mountsOf(mounts: readonly JsonObject[], volumes: readonly JsonObject[])
   const found = mounts.flatMap(({ name, mountPath, subPath }) => {
     const volume = volumes.find((each) => each.name === name);
     if (volume === undefined || typeof mountPath !== "string") return [];
-    return [
-      {
-        path: withoutSlash(join(mountPath)),
-        volume,
-        ...(typeof subPath === "string" ? { subPath } : {}),
-      },
-    ];
+    return [{ path: resolve(mountPath), volume, ...(typeof subPath === "string" && { subPath }) }];
   });
   return found.toSorted((a, b) => b.path.length - a.path.length);
 }
@@ -105,7 +99,7 @@ function onHost(mounts: readonly Mount[], path: string): string {
   for (const { path: from, volume, subPath = "" } of mounts) {
     const { path: to } = child(volume, "hostPath");
     const rest = below(from, path);
-    if (rest !== undefined && typeof to === "string") return withoutSlash(join(to, subPath, rest));
+    if (rest !== undefined && typeof to === "string") return resolve(join(to, subPath, rest));
   }
   return hostMountPath(path);
 }
@@ -125,14 +119,8 @@ function entryAt(mounts: readonly Mount[], path: string): ConfigMapEntry | undef
 
 /** What of a path is below a directory: `""` for the directory itself. */
 function below(directory: string, path: string): string | undefined {
-  const normal = withoutSlash(join(path));
-  if (normal === directory) return "";
-  const prefix = directory === "/" ? "/" : `${withoutSlash(directory)}/`;
-  return normal.startsWith(prefix) ? normal.slice(prefix.length) : undefined;
-}
-
-function withoutSlash(path: string): string {
-  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
+  const rest = relative(directory, path);
+  return rest === ".." || rest.startsWith("../") ? undefined : rest;
 }
 
 function child(object: JsonObject, key: string): JsonObject {

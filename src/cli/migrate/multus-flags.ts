@@ -1,5 +1,6 @@
 import {
   binDir,
+  forceVersion,
   ifOn,
   isOn,
   kubeconfig,
@@ -7,14 +8,15 @@ import {
   logLevel,
   note,
   onHost,
+  overrideName,
   primaryConf,
+  same,
   silent,
   type Translate,
+  unlessEmpty,
 } from "./translation.ts";
 
 const installs = note("not needed: plexusctl install writes Plexus's own executables");
-
-const isolation: Translate = (value) => ({ keys: { namespaceIsolation: isOn(value) } });
 
 /** Arguments that also matter if Multus does not generate its configuration. */
 const always: Readonly<Record<string, Translate>> = {
@@ -41,15 +43,13 @@ const generating: Readonly<Record<string, Translate>> = {
   "cni-version": note("not needed: Plexus answers in the version of the primary CNI"),
   "multus-kubeconfig-file-host": kubeconfig,
   "multus-master-cni-file-name": primaryConf,
-  "namespace-isolation": isolation,
-  "global-namespaces": (value) => (value === "" ? {} : { keys: { globalNamespaces: value } }),
+  "namespace-isolation": (value) => ({ keys: { namespaceIsolation: isOn(value) } }),
+  "global-namespaces": unlessEmpty(same("globalNamespaces")),
   "multus-autoconfig-dir": onHost("primary.dir"),
   "multus-log-to-stderr": (value, rest) => (isOn(value) ? {} : logging(value, rest)),
-  "multus-log-level": (value, rest) => (value === "" ? {} : logLevel(value, rest)),
+  "multus-log-level": unlessEmpty(logLevel),
   "multus-log-file": logging,
-  "override-network-name": ifOn(
-    note("not needed: the node's configuration always has the primary CNI's network name"),
-  ),
+  "override-network-name": overrideName,
   "skip-config-watch": ifOn(note("plexusd always follows changes of the primary CNI's file")),
   "rename-conf-file": ifOn(
     note(
@@ -57,21 +57,20 @@ const generating: Readonly<Record<string, Translate>> = {
     ),
   ),
   "readiness-indicator-file": onHost("readinessindicatorfile"),
-  "additional-bin-dir": (value, rest) => (value === "" ? {} : binDir(value, rest)),
-  "force-cni-version": ifOn(note("not needed: the primary CNI's own file is never changed")),
+  "additional-bin-dir": unlessEmpty(binDir),
+  "force-cni-version": forceVersion,
 };
 
 const unused = note("left out: Multus uses it only with --multus-conf-file=auto");
-
-function onlyIfGenerating(translate: Translate): Translate {
-  return (value, rest) => (rest.isGenerated ? translate(value, rest) : unused(value, rest));
-}
 
 /** Every argument of the thin entry point of Multus 4.3. */
 export const flagTranslations: Readonly<Record<string, Translate>> = {
   ...always,
   ...Object.fromEntries(
-    Object.entries(generating).map(([name, each]) => [name, onlyIfGenerating(each)]),
+    Object.entries(generating).map(([name, translate]): [string, Translate] => [
+      name,
+      (value, rest) => (rest.isGenerated ? translate : unused)(value, rest),
+    ]),
   ),
 };
 

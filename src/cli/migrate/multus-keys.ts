@@ -2,6 +2,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 import {
   binDir,
+  forceVersion,
   ifOn,
   isOn,
   kubeconfig,
@@ -9,12 +10,14 @@ import {
   logLevel,
   note,
   onHost,
+  overrideName,
   primaryConf,
   type Surroundings,
   same,
   silent,
   type Translate,
   type Translation,
+  unlessEmpty,
 } from "./translation.ts";
 
 const socket = note("not needed: the socket is /run/plexus/plexus.sock");
@@ -37,8 +40,7 @@ export const keyTranslations: Readonly<Record<string, Translate>> = {
   multusNamespace: same("plexusNamespace"),
   namespaceIsolation: same("namespaceIsolation"),
   globalNamespaces: same("globalNamespaces"),
-  auxiliaryCNIChainName: (value) =>
-    value === "" ? {} : { keys: { auxiliaryCNIChainName: value } },
+  auxiliaryCNIChainName: unlessEmpty(same("auxiliaryCNIChainName")),
   confDir: onHost("confDir"),
   cniConf: note(
     "left out: Multus's entry point writes this key, but Multus 4.3 does not read it. It reads definitions without spec.config from `confDir`",
@@ -64,10 +66,8 @@ export const keyTranslations: Readonly<Record<string, Translate>> = {
     "not needed: the plugins run on the host, as the container runtime would run them",
   ),
   multusConfigFile: translateConfigFile,
-  forceCNIVersion: ifOn(note("not needed: the primary CNI's own file is never changed")),
-  overrideNetworkName: ifOn(
-    note("not needed: the node's configuration always has the primary CNI's network name"),
-  ),
+  forceCNIVersion: forceVersion,
+  overrideNetworkName: overrideName,
   perNodeCertificate: note(
     "plexusd's token is short-lived and of its service account; deploy/base/admission-policy.yaml limits it to its own node",
   ),
@@ -90,10 +90,10 @@ export const multusRules: Readonly<Record<string, string>> = {
 
 /** Multus's daemon writes the path of the primary CNI's file, which tells its directory. */
 function translateClusterNetwork(value: Json, surroundings: Surroundings): Translation {
-  const { kind, all, isGenerated, onHost: toHost } = surroundings;
+  const { kind, keys, isGenerated, onHost: toHost } = surroundings;
   if (value === "") return {};
   const path = typeof value === "string" ? toHost(value) : value;
-  const isDaemons = kind === "cni" && all.type === "multus-shim" && isGenerated;
+  const isDaemons = kind === "cni" && keys.type === "multus-shim" && isGenerated;
   if (!isDaemons || typeof path !== "string" || !path.startsWith("/")) {
     return { keys: { clusterNetwork: path } };
   }
@@ -105,9 +105,9 @@ function translateClusterNetwork(value: Json, surroundings: Surroundings): Trans
 }
 
 function translateDelegates(value: Json, surroundings: Surroundings): Translation {
-  const { all, kind, isGenerated } = surroundings;
+  const { keys, kind, isGenerated } = surroundings;
   if (Array.isArray(value) && value.length === 0) return {};
-  if (typeof all.clusterNetwork === "string" && all.clusterNetwork !== "") {
+  if (typeof keys.clusterNetwork === "string" && keys.clusterNetwork !== "") {
     return { note: "left out: Multus ignores it beside `clusterNetwork`" };
   }
   if (kind === "daemon" && isGenerated) {
@@ -115,7 +115,7 @@ function translateDelegates(value: Json, surroundings: Surroundings): Translatio
   }
   const [first, ...more] = Array.isArray(value) ? value : [];
   const names = ["multus-cni-network", nameOf(first)];
-  const isCopy = isGenerated && more.length === 0 && names.includes(String(all.name));
+  const isCopy = isGenerated && more.length === 0 && names.includes(String(keys.name));
   if (!isCopy) return { keys: { delegates: value } };
   const name = nameOf(first);
   return {
@@ -127,9 +127,9 @@ function nameOf(conf: Json | undefined): string {
   return isJsonObject(conf) && typeof conf.name === "string" ? conf.name : "";
 }
 
-function translateDefaultNetworks(value: Json, { all }: Surroundings): Translation {
+function translateDefaultNetworks(value: Json, { keys }: Surroundings): Translation {
   if (Array.isArray(value) && value.length === 0) return {};
-  if (Array.isArray(all.delegates) && all.clusterNetwork === undefined) {
+  if (Array.isArray(keys.delegates) && keys.clusterNetwork === undefined) {
     return {
       note: "left out: Multus uses it only with `clusterNetwork`, Plexus always. Add it if you want these networks",
     };

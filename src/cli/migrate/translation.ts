@@ -16,15 +16,19 @@ export interface MigrationNote {
   readonly note: string;
 }
 
-/** What a translation depends on besides the value. */
-export interface Surroundings {
-  /** The keys or arguments beside it. */
-  readonly all: JsonObject;
+/** A configuration, or a container's arguments, that Multus uses. */
+export interface Effective {
+  readonly source: string;
   readonly kind: "arguments" | "cni" | "daemon";
-  /** Whether Multus generates its CNI configuration from the primary CNI's. */
-  readonly isGenerated: boolean;
+  readonly keys: JsonObject;
   /** The host's path of a path in Multus's container. */
   readonly onHost: (path: string) => string;
+}
+
+/** What the translation of a value depends on besides it. */
+export interface Surroundings extends Effective {
+  /** Whether Multus generates its CNI configuration from the primary CNI's. */
+  readonly isGenerated: boolean;
 }
 
 /** Translates one value. */
@@ -56,17 +60,26 @@ export const ifOn =
   (value, surroundings) =>
     isOn(value) === false ? {} : translate(value, surroundings);
 
-/** A path in Multus's container becomes the host's; `""` is absent. */
-export const onHost =
-  (key: string): Translate =>
-  (value, { onHost: toHost }) => {
-    if (value === "") return {};
-    return { keys: { [key]: typeof value === "string" ? toHost(value) : value } };
-  };
+/** Takes `""` as absent. */
+export const unlessEmpty =
+  (translate: Translate): Translate =>
+  (value, surroundings) =>
+    value === "" ? {} : translate(value, surroundings);
+
+/** A path in Multus's container becomes the host's. */
+export const onHost = (key: string): Translate =>
+  unlessEmpty((value, { onHost: toHost }) => ({
+    keys: { [key]: typeof value === "string" ? toHost(value) : value },
+  }));
 
 /** File name of the primary CNI's configuration. */
-export const primaryConf: Translate = (value) =>
-  value === "" ? {} : { keys: { "primary.conf": value } };
+export const primaryConf = unlessEmpty(same("primary.conf"));
+
+export const forceVersion = ifOn(note("not needed: the primary CNI's own file is never changed"));
+
+export const overrideName = ifOn(
+  note("not needed: the node's configuration always has the primary CNI's network name"),
+);
 
 /** A plugin directory that is searched first. */
 export const binDir: Translate = (value, surroundings) => ({
