@@ -38,17 +38,11 @@ Uninstalling Plexus keeps both.`,
   },
 });
 
-interface Installation {
-  readonly from: string;
-  readonly to: string;
-  /** The lines of the plugins that Plexus installed. */
-  readonly listed: readonly string[];
-}
-
+/** @param options.listed the lines of the plugins that Plexus installed */
 async function installPlugin(
   name: string,
-  { from, to, listed }: Installation,
-): Promise<"installed" | "kept, because Plexus did not install it" | "unchanged"> {
+  { from, to, listed }: Record<"from" | "to", string> & { readonly listed: readonly string[] },
+): Promise<string> {
   const kept = "kept, because Plexus did not install it";
   const [source, target] = [join(from, name), join(to, name)];
   const line = lineOf(name, await sha256OfFile(source));

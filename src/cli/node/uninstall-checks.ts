@@ -1,7 +1,5 @@
-import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { readNodeNow } from "#cli/inspect/node-now.ts";
 import { noStateIn, stateFilesIn } from "#cli/inspect/read-records.ts";
@@ -16,6 +14,7 @@ import type { HostView } from "#host/host-view.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
+import { isListening } from "#lib/net/is-listening.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isSandboxLocked } from "#records/sandbox-in-use.ts";
 import { listedPluginDirs } from "./plugin-dirs.ts";
@@ -26,15 +25,9 @@ import type { UninstallPaths } from "./uninstall-steps.ts";
  * in the thin flavour, plexusd serves no calls.
  */
 export async function isDaemonRunning(socket: string): Promise<boolean> {
-  const accepting = await Promise.all([socket, adminSocketPath(socket)].map(accepts));
-  return accepting.includes(true);
-}
-
-async function accepts(socket: string): Promise<boolean> {
-  const probe = connect(socket);
-  const connected = await once(probe, "connect").catch(() => undefined);
-  probe.destroy();
-  return connected !== undefined;
+  const sockets = [socket, adminSocketPath(socket)];
+  const accepting = sockets.map((path) => isListening(path).catch(() => false));
+  return (await Promise.all(accepting)).includes(true);
 }
 
 /** What of Plexus is on the node. */

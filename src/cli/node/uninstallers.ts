@@ -42,7 +42,7 @@ export class Uninstallers {
     const { metadata, status } = fieldsOf(await this.#api.json(this.#get(uninstaller)));
     const isObserved = status.observedGeneration === metadata.generation;
     const wanted = isObserved ? Number(status.desiredNumberScheduled) : undefined;
-    const all = await this.#pods("uninstall");
+    const all = await Array.fromAsync(this.#pods("uninstall", pageSize));
     const pods = all.filter(({ owner, isEnding }) => owner === metadata.uid && !isEnding);
     const unready = pods.filter(({ isReady }) => !isReady);
     const open = unready.filter(({ failure }) => failure === undefined);
@@ -68,7 +68,8 @@ export class Uninstallers {
 
   /** Whether a pod of plexusd is left. @throws ApiError */
   async hasDaemonPods(): Promise<boolean> {
-    return (await this.#page("node", { limit: 1 })).pods.length > 0;
+    const { done } = await this.#pods("node", 1).next();
+    return done !== true;
   }
 
   /** Replaces the checks by uninstallations. @throws ApiError */
@@ -86,42 +87,24 @@ export class Uninstallers {
     return { path: apiPaths.daemonSet({ namespace: this.#namespace, name }), timeoutMs };
   }
 
-  async #pods(component: string): Promise<UninstallerPod[]> {
-    const all: UninstallerPod[] = [];
-    let next: string | undefined;
-    do {
-      const page = await this.#page(component, { limit: pageSize, continue: next });
-      all.push(...page.pods);
-      next = page.next;
-    } while (next !== undefined);
-    return all;
-  }
-
-  async #page(
-    component: string,
-    options: { readonly limit: number; readonly continue?: string | undefined },
-  ): Promise<{ readonly pods: readonly UninstallerPod[]; readonly next: string | undefined }> {
+  /** Reads as many pods at a time as `limit`. */
+  async *#pods(component: string, limit: number): AsyncGenerator<UninstallerPod> {
     const labelSelector = `app.kubernetes.io/name=plexus,app.kubernetes.io/component=${component}`;
     const path = apiPaths.podsOf(this.#namespace);
-    const query = { labelSelector, ...options };
-    const page = objectOf(await this.#api.json({ path, query, timeoutMs }));
-    const { continue: token } = objectOf(page.metadata);
-    const next = typeof token === "string" && token !== "" ? token : undefined;
-    return { pods: objectsOf(page.items).map(podOf), next };
+    let next: string | undefined;
+    do {
+      const query = { labelSelector, limit, continue: next };
+      const page = objectOf(await this.#api.json({ path, query, timeoutMs }));
+      yield* objectsOf(page.items).map(podOf);
+      const { continue: token } = objectOf(page.metadata);
+      next = typeof token === "string" && token !== "" ? token : undefined;
+    } while (next !== undefined);
   }
 }
 
-interface UninstallerPod {
-  readonly node: string;
-  /** The UID of its DaemonSet. */
-  readonly owner: Json | undefined;
-  readonly isEnding: boolean;
-  readonly isReady: boolean;
-  /** What its init container printed when it failed last. */
-  readonly failure: string | undefined;
-}
+type UninstallerPod = ReturnType<typeof podOf>;
 
-function podOf(object: JsonObject): UninstallerPod {
+function podOf(object: JsonObject) {
   const { metadata, spec, status } = fieldsOf(object);
   const owners = objectsOf(metadata.ownerReferences);
   const conditions = objectsOf(status.conditions);
@@ -131,9 +114,11 @@ function podOf(object: JsonObject): UninstallerPod {
   const failure = ends.find(({ exitCode }) => exitCode !== undefined && exitCode !== 0)?.message;
   return {
     node: String(spec.nodeName ?? "a node"),
+    /** The UID of its DaemonSet. */
     owner: owners.find((each) => each.controller === true)?.uid,
     isEnding: metadata.deletionTimestamp !== undefined,
     isReady: conditions.some(({ type, status: is }) => type === "Ready" && is === "True"),
+    /** What its init container printed when it failed last. */
     failure: typeof failure === "string" ? failure.trim().replaceAll("\n", "; ") : undefined,
   };
 }
