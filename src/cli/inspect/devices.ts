@@ -34,13 +34,14 @@ claims, and compares them with the pod's attachment record.`,
     const uid = own[0]?.pod?.uid ?? "";
     const answers = await Promise.allSettled([
       askKubelet(flags["kubelet-dir"], { ...pod, uid }),
-      askForClaims(flags.socket, pod),
+      askAdmin<DevicesByResource>(flags.socket, `${podPath(pod)}/${claimedDevicesPage}`),
     ]);
+    const allocated = answers
+      .flatMap((answer) => (answer.status === "fulfilled" ? Object.entries(answer.value) : []))
+      .flatMap(([resourceName, list]) => list.map((device) => ({ ...device, resourceName })));
     const problems = answers.filter((answer) => answer.status === "rejected");
-    const rows = rowsOf(
-      answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : [])),
-      own.flatMap(({ attachments }) => attachments),
-    );
+    const attached = own.flatMap(({ attachments }) => attachments);
+    const rows = rowsOf(allocated, attached);
     const value = rows.map(([device, resource, network, source]) => {
       return { device, resource, network, source };
     });
@@ -62,7 +63,7 @@ interface ResourceDevice extends AllocatedDevice {
 async function askKubelet(
   kubeletDir: string,
   pod: PodName & { readonly uid: string },
-): Promise<readonly ResourceDevice[]> {
+): Promise<DevicesByResource> {
   const source = new KubeletDevices({ kubeletDir, logger: noLogger });
   try {
     const devices = await source.devicesOf({
@@ -71,23 +72,10 @@ async function askKubelet(
       podObject: async () => undefined,
       signal: new AbortController().signal,
     });
-    return withResource(devices);
+    return Object.fromEntries(devices);
   } finally {
     source.close();
   }
-}
-
-async function askForClaims(socket: string, pod: PodName): Promise<readonly ResourceDevice[]> {
-  const path = `${podPath(pod)}/${claimedDevicesPage}`;
-  return withResource(Object.entries(await askAdmin<DevicesByResource>(socket, path)));
-}
-
-function withResource(
-  byResource: Iterable<readonly [string, readonly AllocatedDevice[]]>,
-): readonly ResourceDevice[] {
-  return [...byResource].flatMap(([resourceName, list]) =>
-    list.map((device) => ({ ...device, resourceName })),
-  );
 }
 
 /** One row for each device that was allocated, attached or not, or that a record names. */

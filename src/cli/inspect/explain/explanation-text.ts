@@ -14,35 +14,34 @@ import { ignoredWords } from "#npwg/served-requests.ts";
 /** An explanation for people: the sentence first, then what it is concluded from. */
 export function explanationText(explanation: Explanation): string[] {
   const { advice, pod, node, annotation, record, calls, networks, problems, hotPlug } = explanation;
-  const facts: readonly (readonly [string, string | undefined])[] = [
+  const facts: [name: string, value: string | undefined][] = [
     ["pod", podText(pod)],
     ["node", nodeText(node)],
     ["annotation", shortened(annotation?.replaceAll("\n", " ") ?? "none", 200)],
-    ...problems.filter(isGeneral).map(({ message }) => ["problem", message] as const),
+    ...problems.filter(isGeneral).map(({ message }): [string, string] => ["problem", message]),
     ["record", record && `since ${record.createdAt}, container ${record.containerId.slice(0, 12)}`],
     ["hot-plug", hotPlug && hotPlugText(hotPlug)],
     ["status", explanation.published && `lists ${explanation.published.join(", ")}`],
-    ...calls.map(
-      ({ command, at, code, message }) =>
-        [
-          `last ${command}`,
-          `${at} ${message === undefined ? "done" : `code ${code}: ${message}`}`,
-        ] as const,
-    ),
+    ...calls.map(({ command, at, code, message }): [string, string] => {
+      const outcome = message === undefined ? "done" : `code ${code}: ${message}`;
+      return [`last ${command}`, `${at} ${outcome}`];
+    }),
   ];
-  const shown = facts.filter((fact): fact is readonly [string, string] => fact[1] !== undefined);
+  const shown = facts.flatMap(([name, value]) =>
+    value === undefined ? [] : [[`${name}:`, value]],
+  );
   return [
     advice.sentence,
     "",
-    ...columns(shown.map(([name, value]) => [`${name}:`, value])),
+    ...columns(shown),
     ...(networks.length === 0 ? [] : ["", ...networkTable(networks, problems)]),
   ];
 }
 
 function podText(pod: Explanation["pod"]): string {
   const { namespace, name, phase = "", hostNetwork, isTerminating } = pod;
-  const words = [phase, hostNetwork ? "hostNetwork" : "", isTerminating ? "terminating" : ""];
-  const known = words.filter((word) => word !== "").join(", ");
+  const words = [phase, hostNetwork && "hostNetwork", isTerminating && "terminating"];
+  const known = words.filter(Boolean).join(", ");
   return `${namespace}/${name}${known === "" ? "" : ` (${known})`}`;
 }
 

@@ -25,10 +25,10 @@ export async function lastEvents(input?: AsyncIterable<Buffer>): Promise<string[
   const { items } = JSON.parse(text) as { readonly items: readonly ListedEvent[] };
   if (items.length === 0) return [];
   const rows = items
-    .map((event) => [timeOf(event), event.reason ?? "", oneLine(event.message ?? "")] as const)
-    .toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-    .slice(-shownMax);
-  return ["", ...[["LAST EVENT", "REASON", "MESSAGE"] as const, ...rows].map(lineOf)];
+    .toSorted((a, b) => timeOf(a).localeCompare(timeOf(b)))
+    .slice(-shownMax)
+    .map((event) => lineOf(timeOf(event), event.reason ?? "", oneLine(event.message ?? "")));
+  return ["", lineOf("LAST EVENT", "REASON", "MESSAGE"), ...rows];
 }
 
 function timeOf({ series, lastTimestamp, eventTime, metadata }: ListedEvent): string {
@@ -36,7 +36,7 @@ function timeOf({ series, lastTimestamp, eventTime, metadata }: ListedEvent): st
   return `${time.slice(0, 19)}Z`;
 }
 
-function lineOf([time, reason, message]: readonly [string, string, string]): string {
+function lineOf(time: string, reason: string, message: string): string {
   return `${time.padEnd(20)} ${reason.padEnd(23)} ${message}`;
 }
 

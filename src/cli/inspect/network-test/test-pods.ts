@@ -37,14 +37,6 @@ export function testPods({ items }: PodList, network: string): TestPod[] {
 
 /** The pods by the names with which they were started: one that was deleted is not listed. */
 export function startedPods(names: readonly string[], listed: readonly TestPod[]): TestPod[] {
-  return names.map(
-    (name) =>
-      listed.find((pod) => pod.name === name) ?? {
-        name,
-        node: "",
-        interface: "",
-        mac: "",
-        addresses: [],
-      },
-  );
+  const deleted = { node: "", interface: "", mac: "", addresses: [] };
+  return names.map((name) => listed.find((pod) => pod.name === name) ?? { name, ...deleted });
 }
