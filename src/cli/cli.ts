@@ -17,7 +17,7 @@ import { uninstallCommand } from "#cli/node/uninstall.ts";
 import { uninstallClusterCommand } from "#cli/node/uninstall-cluster.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { type CliStreams, type Command, ExitCode } from "./command.ts";
+import { type CliStreams, type Command, ExitCode, type Flags } from "./command.ts";
 import type { Flag } from "./flags.ts";
 import { parseCommandLine } from "./parse.ts";
 import { columns } from "./table.ts";
@@ -135,7 +135,7 @@ function helpOf(command: Command): string {
     reflow(`plexusctl ${name}: ${summary}`),
     usageOf(command),
     description && reflow(description),
-    flagLines(Object.entries(flags)).join("\n"),
+    flagLines(flags).join("\n"),
     failsWhen && reflow(`Exit code 1: ${failsWhen}.`),
   ];
   return paragraphs.filter(Boolean).join("\n\n");
@@ -147,18 +147,16 @@ function reflow(text: string): string {
   return paragraphs.map((lines) => lines.join("\n")).join("\n\n");
 }
 
-function flagLines(flags: readonly (readonly [string, Flag])[]): string[] {
-  const heads = flags.map(([name, { short, value }]) => {
+function flagLines(flags: Flags): string[] {
+  const heads = Object.entries(flags).map(([name, { short, value = "" }]) => {
     const dashed = short === undefined ? `--${name}` : `-${short}, --${name}`;
-    return value === undefined ? `  ${dashed}` : `  ${dashed} ${value}`;
+    return `  ${dashed} ${value}`.trimEnd();
   });
   const width = lineWidth - Math.max(...heads.map(({ length }) => length)) - 2;
-  const rows = flags.flatMap(([, flag], index) =>
-    wrap(`${flag.help}${fallbackText(flag)}`, width).map((line, nth) => [
-      nth === 0 ? (heads[index] ?? "") : "",
-      line,
-    ]),
-  );
+  const rows = Object.values(flags).flatMap((flag, index) => {
+    const [first = "", ...lines] = wrap(`${flag.help}${fallbackText(flag)}`, width);
+    return [[heads[index] ?? "", first], ...lines.map((line) => ["", line])];
+  });
   return columns(rows);
 }
 

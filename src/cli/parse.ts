@@ -14,8 +14,9 @@ export function parseCommandLine(command: Command, argv: readonly string[]): Par
       allowPositionals: command.positionals !== undefined,
     });
     const flags = values as CommandLine["flags"];
-    const problem = countProblem(command, positionals.length) ?? choiceProblem(command, flags);
-    return problem === undefined ? { line: { flags, positionals } } : { problem };
+    checkCount(command, positionals.length);
+    checkChoices(command, flags);
+    return { line: { flags, positionals } };
   } catch (error) {
     return { problem: errorMessage(error) };
   }
@@ -34,20 +35,18 @@ function parseArgsOptions(flags: Flags): NonNullable<ParseArgsConfig["options"]>
   return Object.fromEntries(options);
 }
 
-function countProblem({ positionals }: Command, count: number): string | undefined {
-  if (positionals?.endsWith("...") === true) {
-    return count > 0 ? undefined : "takes one or more arguments";
-  }
-  const wanted = positionals?.split(" ").length ?? count;
-  return count === wanted ? undefined : `takes ${wanted} argument${wanted === 1 ? "" : "s"}`;
+function checkCount({ positionals = "" }: Command, count: number): void {
+  if (positionals.endsWith("...") && count === 0) throw new Error("takes one or more arguments");
+  if (positionals === "" || positionals.endsWith("...")) return;
+  const wanted = positionals.split(" ").length;
+  if (count !== wanted) throw new Error(`takes ${wanted} argument${wanted === 1 ? "" : "s"}`);
 }
 
-function choiceProblem({ flags }: Command, given: CommandLine["flags"]): string | undefined {
+function checkChoices({ flags }: Command, given: CommandLine["flags"]): void {
   for (const [name, { choices }] of Object.entries(flags)) {
     const value = String(given[name]);
     if (choices === undefined || choices.includes(value)) continue;
     const list = `${choices.slice(0, -1).join(", ")} or ${choices.at(-1)}`;
-    return `--${name} must be ${list}: ${JSON.stringify(value)}`;
+    throw new Error(`--${name} must be ${list}: ${JSON.stringify(value)}`);
   }
-  return undefined;
 }

@@ -27,7 +27,8 @@ export function inEffect(parts: MultusParts): InEffect {
   );
   const entries = configurations.filter(({ entry }) => entry !== undefined);
   const alone = containers.length === 0 ? withoutContainer(entries, files) : [];
-  const effective = [...used, ...[...files, ...alone].map((each) => plain(each, containers))];
+  const thick = containers.find(({ kind }) => kind === "thick");
+  const effective = [...used, ...[...files, ...alone].map((each) => plain(each, thick?.onHost))];
   for (const each of effective) checkProvided(each, effective);
   const unused = entries.filter(({ source }) => !effective.some((each) => each.source === source));
   return {
@@ -38,10 +39,9 @@ export function inEffect(parts: MultusParts): InEffect {
 
 function plain(
   { source, kind, keys }: MultusConfiguration,
-  containers: readonly MultusContainer[],
+  onHost: Effective["onHost"] = hostMountPath,
 ): Effective {
-  const thick = containers.find((container) => container.kind === "thick");
-  return { source, kind, keys, onHost: thick?.onHost ?? hostMountPath };
+  return { source, kind, keys, onHost };
 }
 
 function usedByThin(container: MultusContainer, { configurations }: MultusParts): Effective[] {
@@ -66,7 +66,7 @@ function usedByThin(container: MultusContainer, { configurations }: MultusParts)
   if (path === "auto") return [own];
   const file = entryOf(container, path, configurations);
   if (file === undefined && !hasNodeFile) throw missing(container, path, fileOnNode(container));
-  return [own, ...(file === undefined ? [] : [plain(file, [])])];
+  return [own, ...(file === undefined ? [] : [plain(file)])];
 }
 
 function usedByThick(container: MultusContainer, { configurations }: MultusParts): Effective[] {
@@ -80,10 +80,9 @@ function usedByThick(container: MultusContainer, { configurations }: MultusParts
   const path = String(flags?.config ?? daemonConfig);
   const file = entryOf(container, path, configurations);
   if (file === undefined) throw missing(container, path, onHost(path));
-  const daemon = { ...plain(file, []), onHost };
   const provided = providedFile(file.keys);
   const cni = provided && entryOf(container, provided, configurations);
-  return [own, daemon, ...(cni ? [{ ...plain(cni, []), onHost }] : [])];
+  return [own, plain(file, onHost), ...(cni ? [plain(cni, onHost)] : [])];
 }
 
 /** Where the daemon's container has the plugin directory: its host path is the same, or /host is. */

@@ -10,18 +10,18 @@ import {
 } from "#engine/record/record.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
-/** Options of {@link forgetSandbox}. */
-export interface ForgetOptions {
-  readonly stateDir: string;
-  /** A container ID or the beginning of one. */
-  readonly sandbox: string;
-  /** Even if the sandbox is attached. */
+/** The flags of `plexusctl gc --forget`. */
+interface ForgetFlags {
+  readonly forget: string;
   readonly attached: boolean;
+  readonly "state-dir": string;
 }
 
 /** Removes a sandbox's records; executes no plugin. @throws Error when one cannot be removed */
-export async function forgetSandbox(options: ForgetOptions, output: CliStreams): Promise<ExitCode> {
-  const { stateDir, sandbox, attached } = options;
+export async function forgetSandbox(
+  { forget: sandbox, attached, "state-dir": stateDir }: ForgetFlags,
+  output: CliStreams,
+): Promise<ExitCode> {
   const { records } = await readRecords(stateDir);
   const ids = containersOf(records, sandbox);
   if (ids.length !== 1) {

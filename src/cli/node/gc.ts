@@ -27,14 +27,11 @@ that can never succeed. It prints what stays allocated. This works without plexu
   failsWhen:
     "some teardowns still fail, plexusd is unavailable, or the sandbox cannot be forgotten",
   async run({ flags }, output, stopping) {
-    if (flags.forget !== "") {
-      const { attached, forget: sandbox } = flags;
-      return forgetSandbox({ stateDir: flags["state-dir"], sandbox, attached }, output);
-    }
+    if (flags.forget !== "") return forgetSandbox(flags, output);
     if (flags["forget-leftovers"]) return forgetLeftovers(flags["state-dir"], output);
     const binDir = flags["bin-dir"];
-    const options = flags["any-owner"] ? ["--once", "--any-owner"] : ["--once"];
-    const command = [join(binDir, executableNames.shim), "agent", ...options];
+    const command = [join(binDir, executableNames.shim), "agent", "--once"];
+    if (flags["any-owner"]) command.push("--any-owner");
     // The shim locks each sandbox there, against other operations on it.
     const env = {
       CNI_PATH: binDir,
@@ -46,14 +43,10 @@ that can never succeed. It prints what stays allocated. This works without plexu
       // It works on each leftover for a limited time.
       timeoutMs: 0,
     });
-    for (const line of linesOf(stdout)) output.out(line);
-    for (const line of linesOf(stderr)) output.err(line);
+    for (const line of stdout.split("\n").filter(Boolean)) output.out(line);
+    for (const line of stderr.split("\n").filter(Boolean)) output.err(line);
     if (exitCode === 0) return ExitCode.Done;
     if (stdout === "" && stderr === "") throw new Error(`Command failed: ${command.join(" ")}`);
     return ExitCode.Failed;
   },
 });
-
-function linesOf(text: string): string[] {
-  return text.split("\n").filter((line) => line !== "");
-}

@@ -54,7 +54,8 @@ function hotPlugText({ at, state, problems, nextMs }: ExplainedHotPlug): string 
   const words = state === "settled" && general !== undefined ? "waits for an edit" : ends[state];
   const ended = general === undefined ? words : `${words}: ${general.message}`;
   if (nextMs === undefined) return `${at} ${ended}`;
-  const next = nextMs <= 0 ? "the next attempt runs" : `next attempt in ${seconds(nextMs)} s`;
+  const next =
+    nextMs <= 0 ? "the next attempt runs" : `next attempt in ${Math.ceil(nextMs / 1000)} s`;
   return `${at} ${ended}; ${next}`;
 }
 
@@ -65,10 +66,6 @@ const ends: Readonly<Record<ExplainedHotPlug["state"], string>> = {
   busy: "busy",
   failed: "failed",
 };
-
-function seconds(milliseconds: number): number {
-  return Math.ceil(milliseconds / 1000);
-}
 
 function isGeneral({ network }: ExplainedProblem): boolean {
   return network === undefined;
@@ -105,9 +102,8 @@ const optional: ReadonlySet<string> = new Set(["DEVICE", "ASKED FOR"]);
 /** What plugins are asked for by capability, and in CNI_ARGS. */
 function askedFor({ runtimeConfig = {}, cniArgs = [] }: ExplainedNetwork): string {
   const capabilities = Object.entries(runtimeConfig).map(([key, value]) => {
-    const texts = Array.isArray(value) ? value.every((each) => typeof each === "string") : false;
-    const plain = texts || typeof value === "string";
-    return `${key}=${plain ? String(value) : JSON.stringify(value)}`;
+    const isText = [value].flat().every((each) => typeof each === "string");
+    return `${key}=${isText ? String(value) : JSON.stringify(value)}`;
   });
   const args = cniArgs.map(([key, value]) => `${key}=${value}`);
   return [...capabilities, ...(args.length > 0 ? [`CNI_ARGS=${args.join(";")}`] : [])].join(" ");
