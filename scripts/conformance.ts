@@ -8,12 +8,7 @@ import {
   securityPage,
   securityProblems,
 } from "./conformance/security.ts";
-import {
-  problemsOf,
-  renderPage,
-  type Specification,
-  specifications,
-} from "./conformance/specifications.ts";
+import { problemsOf, renderPage, specifications } from "./conformance/specifications.ts";
 import { listTests, provingTests, strayIdentifiers } from "./conformance/test-names.ts";
 
 /**
@@ -30,18 +25,14 @@ const tests = provingTests(root, listed);
 const securityTests = [...tests, ...scenarioTests(root)];
 const problems = [
   ...strayIdentifiers(root, listed),
-  ...specifications.flatMap((specification) => problemsOf(root, specification, tests)),
-  ...specifications.flatMap((specification) => publishPage(specification)),
+  ...specifications.flatMap((each) => problemsOf(root, each, tests)),
+  ...specifications.flatMap((each) => publish(each.page, renderPage(root, each, tests))),
   ...securityProblems(root, securityTests),
   ...promiseProblems(root),
   ...publish(securityPage, renderSecurityPage(root, securityTests)),
 ];
 for (const problem of problems) console.error(problem);
 if (problems.length > 0) process.exit(1);
-
-function publishPage(specification: Specification): string[] {
-  return publish(specification.page, renderPage(root, specification, tests));
-}
 
 function publish(page: string, text: string): string[] {
   const path = join(root, page);

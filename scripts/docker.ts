@@ -4,11 +4,11 @@ import { basename, dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
 import {
-  caBundle,
   install,
+  installCaBundle,
+  installProgram,
   reproducible,
   sharedLibraries,
-  systemCaBundle,
 } from "./image/root-files.ts";
 
 /**
@@ -20,6 +20,12 @@ const { values } = parseArgs({ options: { plugin: { type: "boolean", default: fa
 
 /** Programs that the driver and CNI plugins execute; a host has them, a managed plugin contains them. */
 const programs = ["ip", "nsenter", "true", "iptables", "ip6tables", "nft"];
+
+/** Of the managed plugin, among them mount points. */
+const emptyDirectories = [
+  ...["run/docker/plugins", "run/netns", "run/plexus", "var/lib/plexus", "etc/plexus"],
+  ...["tmp", "host", "proc", "sys", "dev"],
+];
 
 if (values.plugin) await buildPlugin("dist/docker-plugin");
 else await buildArchive("dist/docker-root", "dist/plexus-docker.tar.gz");
@@ -42,39 +48,22 @@ async function buildPlugin(dir: string): Promise<void> {
   const root = join(dir, "rootfs");
   await install("deploy/docker/config.json", join(dir, "config.json"), 0o644);
   await installDriver(join(root, "usr/lib/plexus"));
-  await installWithLibraries(root, await realpath("node_modules/.bin/node"), "usr/lib/plexus/node");
+  await installProgram(root, "node_modules/.bin/node", "usr/lib/plexus/node");
   const pluginDir = cniPluginDir();
   for (const name of await readdir(pluginDir)) {
-    await installWithLibraries(root, join(pluginDir, name), join("opt/cni/bin", name));
+    await installProgram(root, join(pluginDir, name), join("opt/cni/bin", name));
   }
   for (const name of programs) {
     const { stdout } = await execa("sh", ["-c", 'command -v "$0"', name], {
       env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
     });
     // `true` as a shell builtin has no path.
-    await installWithLibraries(
-      root,
-      stdout.startsWith("/") ? stdout : "/bin/true",
-      join("usr/bin", name),
-    );
+    const path = stdout.startsWith("/") ? stdout : "/bin/true";
+    await installProgram(root, path, join("usr/bin", name));
   }
   await installModules(root);
-  const certificates = await systemCaBundle();
-  if (certificates !== undefined) await install(certificates, join(root, caBundle), 0o644);
-  for (const empty of [
-    "run/docker/plugins",
-    "run/netns",
-    "run/plexus",
-    "var/lib/plexus",
-    "etc/plexus",
-    "tmp",
-    "host",
-    "proc",
-    "sys",
-    "dev",
-  ]) {
-    await mkdir(join(root, empty), { recursive: true });
-  }
+  await installCaBundle(root);
+  for (const dir of emptyDirectories) await mkdir(join(root, dir), { recursive: true });
   process.stdout.write(`${dir}\n`);
 }
 
@@ -84,16 +73,6 @@ async function installDriver(dir: string): Promise<void> {
   await install("dist/plexusctl.js", join(dir, "plexusctl.js"), 0o644);
   await install("dist/plexus", join(dir, "plexus"), 0o755);
   await cp("dist/chunks", join(dir, "chunks"), { recursive: true });
-}
-
-async function installWithLibraries(root: string, program: string, to: string): Promise<void> {
-  const file = await realpath(program);
-  await install(file, join(root, to), 0o755);
-  for (const library of await sharedLibraries(file)) {
-    if (!existsSync(join(root, library))) {
-      await install(await realpath(library), join(root, library), 0o755);
-    }
-  }
 }
 
 /** Files that programs load from built-in paths, such as the extensions of iptables. */

@@ -1,28 +1,19 @@
-import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { hash } from "node:crypto";
 import {
   copyFile,
   cp,
   mkdir,
-  mkdtemp,
-  realpath,
+  mkdtempDisposable,
+  readFile,
   rename,
-  rm,
   stat,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
-import {
-  caBundle,
-  install,
-  reproducible,
-  sharedLibraries,
-  systemCaBundle,
-} from "./image/root-files.ts";
+import { install, installCaBundle, installProgram, reproducible } from "./image/root-files.ts";
 import { deployImage } from "./release/image.ts";
 
 /**
@@ -59,48 +50,39 @@ if (values.rootfs === undefined) await buildTar();
 else await fillRoot(values.rootfs);
 
 async function buildTar(): Promise<void> {
-  const work = await mkdtemp(join(tmpdir(), "plexus-image-"));
-  try {
-    await fillRoot(join(work, "rootfs"));
-    const layer = join(work, "layer.tar");
-    await tar(join(work, "rootfs"), layer);
-    await writeArchive(work, await sha256(layer));
-    const archive = join(work, "image.tar");
-    const files = ["manifest.json", "config.json", "layer.tar"];
-    await execa("tar", [...reproducible, "-C", work, "-cf", archive, ...files]);
-    await mkdir("dist", { recursive: true });
-    await copyFile(archive, "dist/.plexus-image.tar");
-    await rename("dist/.plexus-image.tar", "dist/plexus-image.tar");
-    const { size } = await stat("dist/plexus-image.tar");
-    process.stdout.write(`dist/plexus-image.tar: ${values.name}, ${(size / 1e6).toFixed(1)} MB\n`);
-  } finally {
-    await rm(work, { recursive: true, force: true });
-  }
+  await using work = await mkdtempDisposable(join(tmpdir(), "plexus-image-"));
+  const root = join(work.path, "rootfs");
+  await fillRoot(root);
+  const layer = join(work.path, "layer.tar");
+  await execa("tar", [...reproducible, "-C", root, "-cf", layer, "."]);
+  await writeArchive(work.path, hash("sha256", await readFile(layer)));
+  const archive = join(work.path, "image.tar");
+  const files = ["manifest.json", "config.json", "layer.tar"];
+  await execa("tar", [...reproducible, "-C", work.path, "-cf", archive, ...files]);
+  await mkdir("dist", { recursive: true });
+  await copyFile(archive, "dist/.plexus-image.tar");
+  await rename("dist/.plexus-image.tar", "dist/plexus-image.tar");
+  const { size } = await stat("dist/plexus-image.tar");
+  process.stdout.write(`dist/plexus-image.tar: ${values.name}, ${(size / 1e6).toFixed(1)} MB\n`);
 }
 
 async function fillRoot(root: string): Promise<void> {
-  for (const dir of [
+  const directories = [
     "plexus",
     "etc/ssl/certs",
     "etc/plexus",
     "run/plexus",
     "var/lib/plexus",
     "tmp",
-  ]) {
-    await mkdir(join(root, dir), { recursive: true });
-  }
-  const node = await realpath("node_modules/.bin/node");
-  await install(node, join(root, "plexus/node"), 0o755);
+  ];
+  for (const dir of directories) await mkdir(join(root, dir), { recursive: true });
+  await installProgram(root, "node_modules/.bin/node", "plexus/node");
   for (const [from, to] of Object.entries(payload)) {
     if ((await stat(from)).isDirectory())
       await cp(from, join(root, "plexus", to), { recursive: true });
     else await install(from, join(root, "plexus", to), to.endsWith(".js") ? 0o644 : 0o755);
   }
-  for (const library of await sharedLibraries(node)) {
-    await install(await realpath(library), join(root, library), 0o755);
-  }
-  const certificates = await systemCaBundle();
-  if (certificates !== undefined) await install(certificates, join(root, caBundle), 0o644);
+  await installCaBundle(root);
   await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/:/sbin/nologin\n");
   await writeFile(join(root, "etc/group"), "root:x:0:\n");
 }
@@ -125,14 +107,4 @@ async function writeArchive(work: string, layerDigest: string): Promise<void> {
   await writeFile(join(work, "config.json"), JSON.stringify(config));
   const manifest = [{ Config: "config.json", RepoTags: [values.name], Layers: ["layer.tar"] }];
   await writeFile(join(work, "manifest.json"), JSON.stringify(manifest));
-}
-
-async function tar(dir: string, to: string): Promise<void> {
-  await execa("tar", [...reproducible, "-C", dir, "-cf", to, "."]);
-}
-
-async function sha256(path: string): Promise<string> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(path), hash);
-  return hash.digest("hex");
 }

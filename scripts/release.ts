@@ -1,5 +1,14 @@
-import { createHash } from "node:crypto";
-import { copyFile, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { hash } from "node:crypto";
+import {
+  copyFile,
+  cp,
+  mkdir,
+  mkdtempDisposable,
+  readdir,
+  readFile,
+  rm,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -27,6 +36,7 @@ const { values } = parseArgs({
 });
 const { version, out } = values;
 const image = plainReference(values.image);
+const temporary = join(tmpdir(), "plexus-release-");
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
@@ -47,8 +57,8 @@ for (const path of [
 }
 await setProgramVersion(join(out, "kubectl-plexus"));
 await writeFile(join(out, "krew.yaml"), await packKrewPlugin(out, values));
-await inTemporaryDirectory(packManifests);
-await inTemporaryDirectory(packChart);
+await packManifests();
+await packChart();
 await writeFile(join(out, "sbom.cdx.json"), await makeSbom(version));
 await writeFile(join(out, "SHA256SUMS"), await checksums());
 process.stdout.write(`${out}: Plexus ${version} with ${image}\n`);
@@ -58,29 +68,22 @@ async function setProgramVersion(path: string): Promise<void> {
   await writeFile(path, program.replace(/^version=.*$/m, `version=${version}`));
 }
 
-async function inTemporaryDirectory(pack: (work: string) => Promise<void>): Promise<void> {
-  const work = await mkdtemp(join(tmpdir(), "plexus-release-"));
-  try {
-    await pack(work);
-  } finally {
-    await rm(work, { recursive: true });
-  }
-}
-
 /** What `kubectl apply -k` needs of this repository, with the release's image, and links to its repository. */
-async function packManifests(work: string): Promise<void> {
+async function packManifests(): Promise<void> {
+  await using work = await mkdtempDisposable(temporary);
   const folders = ["base", "components", "image", "monitoring", "overlays", "uninstall"];
   for (const folder of ["crds", ...folders.map((name) => `deploy/${name}`)])
-    await cp(folder, join(work, folder), { recursive: true });
-  await writeFile(join(work, "deploy/image/kustomization.yaml"), kustomization);
-  await setLinks(work, ["deploy/monitoring/rules.yaml"]);
+    await cp(folder, join(work.path, folder), { recursive: true });
+  await writeFile(join(work.path, "deploy/image/kustomization.yaml"), kustomization);
+  await setLinks(work.path, ["deploy/monitoring/rules.yaml"]);
   const archive = join(out, "manifests.tar.gz");
-  await execa("tar", [...reproducible, "-C", work, "-czf", archive, "crds", "deploy"]);
+  await execa("tar", [...reproducible, "-C", work.path, "-czf", archive, "crds", "deploy"]);
 }
 
 /** The chart with copies in place of its links, the release's image, and links to its repository. */
-async function packChart(work: string): Promise<void> {
-  const chart = join(work, "plexus");
+async function packChart(): Promise<void> {
+  await using work = await mkdtempDisposable(temporary);
+  const chart = join(work.path, "plexus");
   await cp("deploy/chart", chart, { recursive: true, dereference: true });
   await writeFile(join(chart, "files/image/kustomization.yaml"), kustomization);
   await setLinks(chart, ["Chart.yaml", "README.md", "files/monitoring/rules.yaml"]);
@@ -100,8 +103,7 @@ async function setLinks(root: string, files: readonly string[]): Promise<void> {
 /** Checksums in the format of `sha256sum --check`. */
 async function checksums(): Promise<string> {
   const lines = (await readdir(out)).toSorted().map(async (name) => {
-    const content = await readFile(join(out, name));
-    return `${createHash("sha256").update(content).digest("hex")}  ${name}\n`;
+    return `${hash("sha256", await readFile(join(out, name)))}  ${name}\n`;
   });
   return (await Promise.all(lines)).join("");
 }

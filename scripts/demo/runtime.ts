@@ -34,11 +34,7 @@ function environment(
 function confOnStdin(): string {
   const { cniVersion, name, plugins } = JSON.parse(
     readFileSync("examples/00-plexus.conflist", "utf8"),
-  ) as {
-    cniVersion: string;
-    name: string;
-    plugins: object[];
-  };
+  );
   return JSON.stringify({ cniVersion, name, ...plugins[0] });
 }
 

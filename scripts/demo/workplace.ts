@@ -42,10 +42,12 @@ export function makeWorkplace(): Workplace {
   cpSync("examples/manifests", manifests, { recursive: true });
   const shim = join(dir, "plexus");
   cpSync(distPath("plexus"), shim);
-  const [stateDir, socket, logFile] = ["state", "plexus.sock", "plexusd.log"].map((name) =>
-    join(dir, name),
-  ) as [string, string, string];
-  return { dir, manifests, plugins, shim, stateDir, socket, logFile };
+  return {
+    ...{ dir, manifests, plugins, shim },
+    stateDir: join(dir, "state"),
+    socket: join(dir, "plexus.sock"),
+    logFile: join(dir, "plexusd.log"),
+  };
 }
 
 /** @throws DemoError naming the first missing plugin */
@@ -67,9 +69,8 @@ export async function setUpDemoNode(): Promise<void> {
   await execa("ip", ["link", "set", "br-storage", "up"]);
 }
 
-/** Makes a pod's network namespace as a runtime does; returns its path. */
-export async function addNamespace(name: string): Promise<string> {
+/** Makes a pod's network namespace as a runtime does. */
+export async function addNamespace(name: string): Promise<void> {
   await execa("ip", ["netns", "add", name]);
   await execa("ip", ["-n", name, "link", "set", "lo", "up"]);
-  return `/run/netns/${name}`;
 }

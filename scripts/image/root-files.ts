@@ -1,5 +1,6 @@
-import { chmod, copyFile, mkdir, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { existsSync } from "node:fs";
+import { chmod, copyFile, mkdir, realpath } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { execa } from "execa";
 
 /** Options that make archives reproducible. */
@@ -13,15 +14,11 @@ export const reproducible = [
 
 const caBundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/** Path of the certificate bundle in root file systems. */
-export const caBundle = "etc/ssl/certs/ca-certificates.crt";
-
-/** The certificate bundle of this system, if it has one. */
-export async function systemCaBundle(): Promise<string | undefined> {
-  for (const bundle of caBundles) {
-    if ((await stat(bundle).catch(() => undefined)) !== undefined) return bundle;
-  }
-  return undefined;
+/** Copies the certificate bundle of this system into a root file system, if it has one. */
+export async function installCaBundle(root: string): Promise<void> {
+  const found = caBundles.find((path) => existsSync(path));
+  if (found !== undefined)
+    await install(found, join(root, "etc/ssl/certs/ca-certificates.crt"), 0o644);
 }
 
 /** Copies a file and creates its directory. */
@@ -29,6 +26,16 @@ export async function install(from: string, to: string, mode: number): Promise<v
   await mkdir(dirname(to), { recursive: true });
   await copyFile(from, to);
   await chmod(to, mode);
+}
+
+/** Copies a program with its shared libraries into a root file system. */
+export async function installProgram(root: string, program: string, to: string): Promise<void> {
+  const file = await realpath(program);
+  await install(file, join(root, to), 0o755);
+  for (const library of await sharedLibraries(file)) {
+    if (!existsSync(join(root, library)))
+      await install(await realpath(library), join(root, library), 0o755);
+  }
 }
 
 /** The libraries that the dynamic loader resolves for a program, the loader itself included; none for a static one. */

@@ -37,9 +37,7 @@ const referencePattern = /^([^@]+?)(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]
 
 function parseReference(reference: string): Image {
   const [, newName, newTag, digest] = referencePattern.exec(reference) ?? [];
-  if (newName === undefined || (newTag === undefined && digest === undefined)) {
-    throw new Error(`"${reference}" does not name an image with a tag or a digest`);
-  }
-  if (digest !== undefined) return { newName, digest };
-  return { newName, ...(newTag === undefined ? {} : { newTag }) };
+  if (newName !== undefined && digest !== undefined) return { newName, digest };
+  if (newName !== undefined && newTag !== undefined) return { newName, newTag };
+  throw new Error(`"${reference}" does not name an image with a tag or a digest`);
 }

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { execa } from "execa";
 import { stringify } from "yaml";
@@ -19,10 +19,7 @@ export async function packKrewPlugin(out: string, release: KrewRelease): Promise
   const metadata = ["--owner=0", "--group=0", "--numeric-owner", "--mode=0755", "--mtime=@0"];
   const files = ["LICENSE", `--directory=${out}`, "kubectl-plexus"];
   await execa("tar", ["--create", "--gzip", ...metadata, `--file=${path}`, ...files]);
-  const sha256 = createHash("sha256")
-    .update(await readFile(path))
-    .digest("hex");
-  return krewManifest(release, sha256);
+  return krewManifest(release, hash("sha256", await readFile(path)));
 }
 
 function krewManifest({ version, repository }: KrewRelease, sha256: string): string {
