@@ -70,10 +70,7 @@ export interface CallAnswer {
 /** A call that was served. */
 export interface ServedCall {
   readonly answer: CallAnswer;
-  /**
-   * Records metrics, writes the log line, and starts what the runtime does not wait for. Call it
-   * once the answer is sent or cannot be.
-   */
+  /** Metrics, log, and what the runtime does not wait for: once the answer is sent or cannot be. */
   afterAnswer(): void;
 }
 

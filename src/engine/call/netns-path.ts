@@ -24,10 +24,7 @@ export interface UnusableRecord extends RecordKey {
   readonly reason: string;
 }
 
-/**
- * The records of the sandboxes that may be in the namespace to which a path leads, and those that
- * cannot be used.
- */
+/** The records whose sandbox may be in the namespace at a path, and those that are unusable. */
 export async function recordsAt(
   { deps, host }: CallContext,
   netns: string,

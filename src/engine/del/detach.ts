@@ -26,10 +26,7 @@ export interface SandboxToDetach {
   readonly ownPath?: readonly string[] | undefined;
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
-  /**
-   * Rotates the order to start here; it may use all of the time. Each is first in some attempt.
-   * @default each gets an equal share
-   */
+  /** Rotates the order to start here, with all of the time. @default equal shares of the time */
   readonly first?: number | undefined;
   /** @default its first DEL: what has been attempted may have state outside that needs its plugins */
   readonly failing?: (each: DetachableAttachment) => FailingTeardown;

@@ -79,10 +79,7 @@ export class CallHistory {
     return [...groups.values()].toSorted((a, b) => b.pods.length - a.pods.length);
   }
 
-  /**
-   * The other pods of which an ADD failed in these ten minutes: they have been attached since, or
-   * are gone.
-   */
+  /** The other pods of which an ADD failed in these ten minutes: attached since, or gone. */
   overcomeAdds(now: string, isOpen: IsOpen): string[] {
     return this.#lately(now)
       .filter(({ pod, last }) => last.message === undefined || !isOpen(pod, last.at))

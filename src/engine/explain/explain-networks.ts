@@ -72,10 +72,7 @@ export async function explainNetworks(
   return { networks, problems: problems.map(explainedProblem) };
 }
 
-/**
- * The planned networks and those that cannot be planned, with what the pod has of each; then what
- * else the pod has.
- */
+/** Each planned or unplannable network with what the pod has of it; then what else the pod has. */
 function compared(
   planned: readonly PlannedAttachment[],
   problems: readonly PlanProblem[],

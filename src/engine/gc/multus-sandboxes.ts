@@ -30,10 +30,7 @@ export async function addMultusSandboxes(
   }
 }
 
-/**
- * Adds what others attached with libcni, in its cache: podman, for example, may use a network
- * directly that a definition names.
- */
+/** Adds what others, such as podman, attached with libcni to a network that a definition names. */
 export async function addCachedAdds(ctx: CallContext, networks: NetworksToCollect): Promise<void> {
   for (const network of networks.othersNames) {
     try {

@@ -74,10 +74,7 @@ export class NetworksToCollect {
     this.#isComplete = false;
   }
 
-  /**
-   * The networks that can collect: default networks only if the runtime listed its containers, and
-   * none that is left to another list.
-   */
+  /** Those that can collect: default ones only with the runtime's list, none left to others. */
   complete(fromRuntime: readonly ValidAttachment[] | undefined): CompleteNetwork[] {
     if (!this.#isComplete) return [];
     return [...this.#networks.values()]

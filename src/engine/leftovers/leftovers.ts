@@ -144,10 +144,7 @@ export class Leftovers {
     return true;
   }
 
-  /**
-   * Retries every leftover once, due or not.
-   * @throws HostGoneError when the shim has gone, Error when the records cannot be listed
-   */
+  /** Retries every leftover once, due or not. @throws HostGoneError; Error if none can be listed */
   async retryAll(ctx: CallContext, options: RetryOptions): Promise<LeftoverOutcome[]> {
     const outcomes: LeftoverOutcome[] = [];
     for (const listed of (await this.#list()).candidates) {

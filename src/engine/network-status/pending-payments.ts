@@ -49,10 +49,7 @@ export class PendingPayments {
     await Promise.all(begun);
   }
 
-  /**
-   * The records whose status can be sent now, in random rotation: an unpublishable one must not
-   * block others.
-   */
+  /** Whose status can be sent now, in random rotation: a rejected one must not block others. */
   async #owing({ first, isSampled = false }: PaymentOptions): Promise<AttachmentRecord[]> {
     const { records } = await this.#deps.records.list(
       isSampled ? { atMost: sampleMax } : { containing: '"pendingStatus"' },

@@ -146,10 +146,7 @@ function expectRecorded(
     reportBroken({ ...deps, logger }, "status_of_record", { networks, recorded });
 }
 
-/**
- * Pays when the runtime has its answer, if it waits for one. Never rejects.
- * @returns whether nothing is owed any more
- */
+/** Pays once the runtime has its answer. Never rejects. @returns whether nothing is owed now */
 export async function payAfterAnswer(
   ctx: CallContext,
   key: RecordKey,

@@ -27,10 +27,7 @@ export interface Pod extends PodIdentity {
 
 /** Where NetworkAttachmentDefinitions come from. */
 export interface DefinitionSource {
-  /**
-   * The definition; undefined when it certainly does not exist.
-   * @throws CniError 11 when that cannot be determined in time
-   */
+  /** Undefined if it certainly does not exist. @throws CniError 11 if that is not known in time */
   getNad(
     ref: { namespace: string; name: string },
     options: { signal?: AbortSignal },

@@ -128,10 +128,7 @@ export async function recordsOf(
   return all.filter((record) => record.pod?.uid === pod.uid);
 }
 
-/**
- * How many records of other sandboxes a DEL reads in a process that serves one call: it must not
- * take longer because the node has many pods.
- */
+/** How many records a DEL reads in a process for one call, however many pods the node has. */
 export const sampleMax = 16;
 
 /** Which records are listed. Reading all of them takes long for a process that serves one call. */

@@ -24,10 +24,7 @@ export interface RecordedSandbox extends RecordKey {
    * namespace is mounted at the path, and in records of earlier releases.
    */
   readonly netnsProcess?: string;
-  /**
-   * The name of the runtime's network configuration list: a GC concerns the attachments of one list.
-   * Absent in records of earlier releases.
-   */
+  /** The name of the runtime's list, whose GC concerns it. Absent in earlier releases' records. */
   readonly listName?: string;
   /** The version of the runtime's network configuration. */
   readonly cniVersion: string;
@@ -155,14 +152,9 @@ export interface RecordedAttachment {
    * killed or printed no error. It may then have attached something.
    */
   readonly failedAdd?: FailedAdd;
-  /**
-   * Interfaces of user-space drivers (DPDK, vhost-user), absent in the kernel: CHECK skips them.
-   */
+  /** Interfaces of user-space drivers (DPDK, vhost-user), not in the kernel: CHECK skips them. */
   readonly userSpaceInterfaces?: readonly string[];
-  /**
-   * The element of the pod's annotation that requested it, normalized. Absent for configured
-   * networks, and in records of earlier releases.
-   */
+  /** The requesting element, normalized. Absent for configured networks, and in old records. */
   readonly selection?: JsonObject;
   /**
    * Identifies the content of its definition at the ADD. Absent for networks that no element of the

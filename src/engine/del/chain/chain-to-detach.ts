@@ -24,10 +24,7 @@ export interface ChainToDetach {
   readonly ownPath?: readonly string[] | undefined;
   /** How long DELs have failed. Absent: no grace period has ended. */
   readonly failingMs?: number | undefined;
-  /**
-   * Notes that a plugin is missing; returns for how many milliseconds DELs have found that. Absent:
-   * no grace period for missing plugins.
-   */
+  /** Notes that a plugin is missing; returns for how many ms. Absent: no grace period for that. */
   readonly noteMissing?: (() => number) | undefined;
   /** Called when one more plugin is done, in their order: a repetition need not execute it. */
   readonly onPluginDone?: () => void;

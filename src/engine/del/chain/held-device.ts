@@ -14,10 +14,7 @@ import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 import { interfaceIsPresent } from "./netns.ts";
 
-/**
- * Chained plugins that ignore the device in their configuration. Every plugin of a chain gets it, as
- * with Multus.
- */
+/** Chained plugins that ignore the device, which every plugin of a chain gets, as with Multus. */
 const leavingDevicesAlone: ReadonlySet<string> = new Set([
   "bandwidth",
   "firewall",
