@@ -16,10 +16,8 @@ export async function auxiliaryNetwork(
   const { auxiliaryCNIChainName: name, clusterNetwork = "" } = ctx.config;
   if (name === undefined) return undefined;
   if (!clusterNetwork.includes("/")) {
-    throw new CniError(
-      "InvalidNetworkConfig",
-      `auxiliaryCNIChainName ${JSON.stringify(name)} needs a clusterNetwork that is a path, not ${JSON.stringify(clusterNetwork)}`,
-    );
+    const message = `auxiliaryCNIChainName ${JSON.stringify(name)} needs a clusterNetwork that is a path, not ${JSON.stringify(clusterNetwork)}`;
+    throw new CniError("InvalidNetworkConfig", message);
   }
   const files = ctx.deps.confFiles;
   const onWarning = (message: string): void => ctx.logger.warn({}, message);

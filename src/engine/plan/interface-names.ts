@@ -1,7 +1,6 @@
 import { CniError } from "#cni/error.ts";
-import type { Reason } from "#lib/reasons.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
-import { type PlanContext, type PlanProblem, refuse } from "./problems.ts";
+import { type PlanContext, refuse } from "./problems.ts";
 
 interface NameOptions extends Pick<PlanContext, "problems"> {
   readonly runtimeIfName: string;
@@ -30,7 +29,8 @@ export function assignInterfaceNames(
     const { displayName, selection, isDefault } = network;
     const name = isDefault ? options.runtimeIfName : selection?.ifName;
     if (name === undefined) return undefined;
-    refuse(options, nameProblems(network, name, owners));
+    const error = nameProblem(network, name, owners);
+    if (error !== undefined) refuse(options, [{ network: displayName, error }]);
     owners.set(name, displayName);
     return name;
   });
@@ -40,31 +40,24 @@ export function assignInterfaceNames(
   );
 }
 
-function nameProblems(
+function nameProblem(
   { displayName: network, selection, isDefault }: ResolvedNetwork,
   name: string,
   owners: Owners,
-): PlanProblem[] {
-  const problem = (reason: Reason, message: string): PlanProblem[] => [
-    { network, error: new CniError(reason, message) },
-  ];
+): CniError | undefined {
   const wanted = selection?.ifName ?? name;
   // The runtime finds the default network under the name that it passed (CNI 0.3.0 "Result").
   if (isDefault && wanted !== name) {
-    return problem(
-      "DefaultInterfaceName",
-      `network ${network} replaces the default network and must be on interface ` +
-        `${name}, which the runtime requests, not on ${wanted}`,
-    );
+    const message = `network ${network} replaces the default network and must be on interface ${name}, which the runtime requests, not on ${wanted}`;
+    return new CniError("DefaultInterfaceName", message);
   }
   const owner = owners.get(name);
-  if (owner === undefined) return [];
-  return problem(
-    "InterfaceNameTaken",
+  if (owner === undefined) return undefined;
+  const message =
     owner === ""
       ? `interface ${name}, requested by network ${network}, already exists in the pod's network namespace`
-      : `interface ${name} is requested by network ${owner} and by network ${network}`,
-  );
+      : `interface ${name} is requested by network ${owner} and by network ${network}`;
+  return new CniError("InterfaceNameTaken", message);
 }
 
 function generate(first: number, owners: Owners): string {

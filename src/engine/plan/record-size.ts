@@ -9,6 +9,8 @@ import type { Attached, PlannedAttachment } from "./planned-attachment.ts";
  * may be within its limit, but all of them together too much for one call.
  */
 
+type AttachedResult = Pick<Attached, "planned" | "raw" | "ignoredRequests">;
+
 /** The planned size in bytes. @throws CniError 100 naming the network that exceeds the limit */
 export function plannedSize(planned: readonly PlannedAttachment[]): number {
   let bytes = 0;
@@ -20,10 +22,7 @@ export function plannedSize(planned: readonly PlannedAttachment[]): number {
 }
 
 /** The size in bytes with the results so far. @throws CniError 100 */
-export function checkSizeWithResults(
-  planned: number,
-  attached: readonly Pick<Attached, "planned" | "raw" | "ignoredRequests">[],
-): number {
+export function checkSizeWithResults(planned: number, attached: readonly AttachedResult[]): number {
   const bytes = attached.map(resultBytes).reduce((sum, each) => sum + each, planned);
   check(bytes, "with the results so far");
   return bytes;
@@ -47,11 +46,7 @@ function plannedBytes(planned: PlannedAttachment): number {
 }
 
 /** A result is once in the record, and in each planned DEL; ignored requests only in the record. */
-function resultBytes({
-  planned: { list },
-  raw,
-  ignoredRequests,
-}: Pick<Attached, "planned" | "raw" | "ignoredRequests">): number {
+function resultBytes({ planned: { list }, raw, ignoredRequests }: AttachedResult): number {
   const copies = 1 + list.plugins.length + released(list).length;
   return copies * sizeOf(raw) + sizeOf(ignoredRequests);
 }

@@ -21,10 +21,8 @@ export async function allocatedDevices(
   const answers = await ctx.trace.phase("devices", () =>
     Promise.allSettled(ctx.deps.deviceSources.map((source) => source.devicesOf(lookup))),
   );
-  const all = together(
-    answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])),
-    networks,
-  );
+  const found = answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  const all = together(found, networks);
   const failures = answers.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   const decisive = failures.find((error) => !(error instanceof CniError && error.transient));
   if (decisive !== undefined) throw decisive;
@@ -57,10 +55,7 @@ function together(answers: readonly Devices[], networks: readonly DeviceNetwork[
 
 function onceOnly({ deps, signal }: CallContext, pod: Pod): DeviceLookup["podObject"] {
   let reading: ReturnType<DeviceLookup["podObject"]> | undefined;
-  return () => {
-    reading ??= deps.source?.getPodObject(pod, { signal }) ?? Promise.resolve(undefined);
-    return reading;
-  };
+  return async () => (reading ??= deps.source?.getPodObject(pod, { signal }));
 }
 
 function allocatedTwice(
@@ -68,9 +63,6 @@ function allocatedTwice(
   ...answers: readonly (readonly AllocatedDevice[])[]
 ): CniError {
   const sources = answers.map((devices) => devices[0]?.source).join(" and of ");
-  return new CniError(
-    "UnusableDevice",
-    `the pod has devices of resource ${resourceName} of ${sources}: which of them its networks are to get ` +
-      "is not defined",
-  );
+  const message = `the pod has devices of resource ${resourceName} of ${sources}: which of them its networks are to get is not defined`;
+  return new CniError("UnusableDevice", message);
 }

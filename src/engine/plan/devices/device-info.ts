@@ -2,6 +2,7 @@ import { enabledCapabilities } from "#cni/conf/conf.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { cniDeviceInfoPath, dpDeviceInfoPath, parseDeviceInfo } from "#npwg/device-info.ts";
 
@@ -13,14 +14,11 @@ import { cniDeviceInfoPath, dpDeviceInfoPath, parseDeviceInfo } from "#npwg/devi
 
 const capability = "CNIDeviceInfoFile";
 
-interface FileOwner {
-  readonly containerId: string;
-  readonly ifName: string;
-}
-
 /** The capability arguments with the attachment's file, where a plugin of the network takes it. */
-export function withDeviceInfoFile(network: ResolvedNetwork, owner: FileOwner): JsonObject {
-  const { capabilityArgs, list } = network;
+export function withDeviceInfoFile(
+  { capabilityArgs, list }: ResolvedNetwork,
+  owner: RecordKey,
+): JsonObject {
   if (!enabledCapabilities(list).has(capability)) return capabilityArgs;
   return { ...capabilityArgs, [capability]: cniDeviceInfoPath(owner) };
 }
@@ -32,11 +30,10 @@ export async function provideDeviceInfo(
   { device, ifName }: PlannedAttachment,
 ): Promise<void> {
   if (device === undefined || device.resourceName === "") return;
+  const { resourceName, id: deviceId } = device;
+  const to = cniDeviceInfoPath({ containerId, ifName });
   await tolerated(ctx, "the device information could not be copied", () =>
-    ctx.deps.deviceInfo.copy(
-      dpDeviceInfoPath({ resourceName: device.resourceName, deviceId: device.id }),
-      cniDeviceInfoPath({ containerId, ifName }),
-    ),
+    ctx.deps.deviceInfo.copy(dpDeviceInfoPath({ resourceName, deviceId }), to),
   );
 }
 

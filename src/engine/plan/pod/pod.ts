@@ -39,11 +39,10 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
   if (source === undefined) throw noSource(identity);
   const pod = await source.getPod(identity, { signal: ctx.signal });
   if (pod !== undefined || isContainerName(request.cniArgs)) return pod;
+  const { namespace, name } = identity;
   const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
-  throw new CniError(
-    "PodReplaced",
-    `there is no pod ${identity.namespace}/${identity.name}${uid}: it was deleted or replaced`,
-  );
+  const message = `there is no pod ${namespace}/${name}${uid}: it was deleted or replaced`;
+  throw new CniError("PodReplaced", message);
 }
 
 /** The error when a pod must be looked up and no cluster source is configured. */

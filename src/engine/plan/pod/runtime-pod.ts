@@ -17,7 +17,14 @@ export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
  */
 export function runtimePod(conf: RequestConf, identity: CalledPod): Pod | undefined {
   const { namespace, name, uid } = identity;
-  const annotations = runtimeAnnotations(conf);
+  const subject = "invalid network configuration on stdin";
+  const options = { subject, reason: "InvalidNetworkConfig" } as const;
+  const annotations = readDocument(conf.raw, options, (fields) => {
+    const runtimeConfig = fields.object("runtimeConfig");
+    // Go writes a map without members as null, too.
+    if (runtimeConfig?.has(podAnnotationsCapability) !== true) return undefined;
+    return runtimeConfig.stringMap(podAnnotationsCapability);
+  });
   if (uid === undefined || annotations === undefined || isStaticPod(annotations)) return undefined;
   return { namespace, name, uid, annotations, isStatic: false };
 }
@@ -49,17 +56,6 @@ export function runtimeDescribesPods(
 
 function isDeclared({ capabilities }: RequestConf): boolean {
   return capabilities[podAnnotationsCapability] === true;
-}
-
-function runtimeAnnotations(conf: RequestConf): Record<string, string> | undefined {
-  const subject = "invalid network configuration on stdin";
-  const options = { subject, reason: "InvalidNetworkConfig" } as const;
-  return readDocument(conf.raw, options, (fields) => {
-    const runtimeConfig = fields.object("runtimeConfig");
-    // Go writes a map without members as null, too.
-    if (runtimeConfig?.has(podAnnotationsCapability) !== true) return undefined;
-    return runtimeConfig.stringMap(podAnnotationsCapability);
-  });
 }
 
 /** The recorded capability arguments: long annotations only where a plugin takes them. */
