@@ -7,7 +7,6 @@ import { attachmentsToDetach } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
-import type { FailingTeardown } from "./failed-teardown.ts";
 import { TeardownProgress } from "./teardown-progress.ts";
 
 /** How a record is detached. */
@@ -35,17 +34,16 @@ export async function detachRecord(
   const mayNeedDel = new Set(attachmentsToDetach(record, ctx.deps.bootId()));
   const owed = detachables(stored).filter(({ attachment }) => mayNeedDel.has(attachment));
   const progress = new TeardownProgress(ctx, { record, owed, mayChange: isOfOthers });
-  const onDetached: SandboxToDetach["onDetached"] = (each) => progress.detached(each);
-  const failing = (): FailingTeardown => progress.failing;
-  const ownPath = isOfOthers ? undefined : sandbox.path;
-  const toDetach = { ...sandbox, ownPath, record, first, failing, onDetached };
+  const toDetach: SandboxToDetach = {
+    ...{ ...sandbox, record, first, ownPath: isOfOthers ? undefined : sandbox.path },
+    failing: () => progress.failing,
+    onDetached: (each) => progress.detached(each),
+  };
   const failures = await detachAll(ctx, toDetach, owed);
   if (failures.length === 0) return progress.finish();
+  const left = failures.map(({ item }) => item);
   const error = notDetached(failures.map((failure) => failure.error));
-  await progress.fail(
-    error,
-    failures.map(({ item }) => item),
-  );
+  await progress.fail(error, left);
   throw error;
 }
 

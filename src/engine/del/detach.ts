@@ -49,7 +49,7 @@ export async function detachAll(
   const start = (sandbox.first ?? 0) % Math.max(1, left);
   const lastFirst = attachments.toReversed();
   const ordered = [...lastFirst.slice(start), ...lastFirst.slice(0, start)];
-  const shortened = new Map(ordered.map((each) => [each, each]));
+  const shortened = new Map<DetachableAttachment, DetachableAttachment>();
   const failures = await collectFailures(ordered, async (each) => {
     const onPluginDone = (): void => {
       shortened.set(each, afterFirstPlugin(shortened.get(each) ?? each));
@@ -76,10 +76,9 @@ export async function detachRunning(
   attachments: readonly DetachableAttachment[],
 ): Promise<Failure<DetachableAttachment>[]> {
   const teardowns = new Map(
-    attachments.map(({ attachment }) => [attachment, new FailingTeardown(ctx.deps, attachment)]),
+    attachments.map(({ attachment: own }) => [own, new FailingTeardown(ctx.deps, own)]),
   );
-  const failing = ({ attachment }: DetachableAttachment) =>
-    teardowns.get(attachment) as FailingTeardown;
+  const failing = (each: DetachableAttachment) => teardowns.get(each.attachment) as FailingTeardown;
   const failures = await detachAll(ctx, { ...sandbox, failing }, attachments);
   return failures.map(({ item, error }) => {
     const owed = { state: "owed", teardown: failing(item).failed(error) } as const;
@@ -97,22 +96,17 @@ async function detach(
   sandbox: SandboxToDetach & Required<Pick<ChainToDetach, "budget" | "onPluginDone">>,
   toDetach: DetachableAttachment,
 ): Promise<void> {
-  const { attachment, dels } = toDetach;
+  const { displayName: network, ifName, failedAdd } = toDetach.attachment;
   const { failingMs = 0, noteMissing = () => 0 } = sandbox.failing?.(toDetach) ?? {};
+  const { netns, record, path, ownPath, budget, onPluginDone } = sandbox;
   const timeoutMs = ctx.config.delegateTimeoutMs;
+  const calls = withoutReleases(toDetach.dels).map((del) => ({
+    ...withPath(del, path),
+    timeoutMs,
+  }));
   await detachChain(ctx, {
-    network: attachment.displayName,
-    ifName: attachment.ifName,
-    netns: sandbox.netns,
-    record: sandbox.record,
-    calls: withoutReleases(dels).map((del) => ({ ...withPath(del, sandbox.path), timeoutMs })),
-    budget: sandbox.budget,
-    ownPath: sandbox.ownPath,
-    failedAdd: attachment.failedAdd,
-    failingMs,
-    noteMissing,
-    onPluginDone: sandbox.onPluginDone,
-    pod: sandbox.record.pod,
+    ...{ network, ifName, netns, record, pod: record.pod, calls, budget, ownPath },
+    ...{ failedAdd, failingMs, noteMissing, onPluginDone },
   });
 }
 

@@ -1,26 +1,27 @@
+import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord, BootTime, FailedTeardown } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { Reason } from "#lib/reasons.ts";
 
 const lastErrorMax = 1024;
 
+type Failure = Pick<CniError, "message"> & Partial<Pick<CniError, "reason">>;
+
 /** The error in the record while the other attachments are being detached. */
-const interrupted = { message: "the last DEL was interrupted", reason: "TryAgainLater" } as const;
+const interrupted: Failure = { message: "the last DEL was interrupted", reason: "TryAgainLater" };
 
 /** What a record says after one more failure, with the first one in this boot. */
 export function failedTeardown(
   { bootId, clock, now }: Pick<EngineDeps, "clock" | "bootId" | "now">,
   { teardown }: Pick<AttachmentRecord, "teardown">,
-  error: { readonly message: string; readonly reason?: Reason | undefined },
+  { message: lastError, reason }: Failure,
 ): FailedTeardown & Required<Pick<FailedTeardown, "since">> {
   const failedAt = now();
   const current = { bootId: bootId(), clockMs: Math.floor(clock()) };
   const { firstFailedAt = failedAt, attempts = 0 } = teardown ?? {};
   const ofThisBoot = (time: BootTime | undefined): BootTime | undefined =>
     current.bootId !== "" && time?.bootId === current.bootId ? time : undefined;
-  const { message: lastError, reason } = error;
   return omitUndefined({
     firstFailedAt,
     since: ofThisBoot(teardown?.since) ?? current,
@@ -54,10 +55,7 @@ export class FailingTeardown {
   };
 
   /** What to record now. @param error @default the DEL was interrupted */
-  failed(
-    error: { readonly message: string; readonly reason?: Reason | undefined } = interrupted,
-  ): FailedTeardown {
-    const { message, reason } = error;
+  failed({ message, reason }: Failure = interrupted): FailedTeardown {
     const lastError = message.slice(0, lastErrorMax);
     return omitUndefined({ ...this.#last, failedAt: this.#deps.now(), lastError, reason });
   }

@@ -54,7 +54,7 @@ export async function netnsForDel(
 ): Promise<string> {
   const { netnsState, netnsProcess } = ctx;
   const { netns } = sandbox;
-  if (netnsState !== "ok" && netnsState !== "unknown") return "";
+  if (netns === "" || (netnsState !== "ok" && netnsState !== "unknown")) return "";
   if (netnsProcess !== undefined)
     return netnsProcess !== "" && netnsProcess === record?.netnsProcess ? netns : "";
   const own = record?.netns === netns ? record : undefined;

@@ -35,30 +35,21 @@ export async function detachConfigured(
   if (first === undefined) return;
   const further = wasDetached ? [] : await furtherNetworks(ctx, sandbox, first);
   const networks = [{ ...first, ifName: sandbox.ifName }, ...further];
-  const netns = await netnsFor(ctx, sandbox, further);
-  const isThere =
-    further.length > 0 && (await interfaceIsPresent(ctx, { netns, ifName: sandbox.ifName }));
+  // None if another sandbox may have one of the interfaces there.
+  const furtherNames = further.map(({ ifName }) => ifName);
+  const hasFurther = further.length > 0;
+  const netns = hasFurther ? await netnsForDel(ctx, { ...sandbox, furtherNames }) : sandbox.netns;
+  const isThere = hasFurther && (await interfaceIsPresent(ctx, { netns, ifName: sandbox.ifName }));
   const budget = delBudget(ctx);
   let left = networks.length;
   const errors = await collectErrors(networks.toReversed(), async (network) => {
     const { displayName, ifName, isDefault } = network;
     const calls = delCallsOf(ctx, sandbox, network);
     const chain = { network: displayName, ifName, calls, budget: budget.share(left--) };
-    const own = isDefault || isThere ? netns : "";
-    await detachChain(ctx, { ...chain, netns: own, wasDetached });
+    await detachChain(ctx, { ...chain, netns: isDefault || isThere ? netns : "", wasDetached });
   });
   if (errors.length === 0) return;
   throw combineErrors(errors, `${errors.length} networks could not be detached`);
-}
-
-/** None if another sandbox may have one of the interfaces there. */
-async function netnsFor(
-  ctx: CallContext,
-  sandbox: UnrecordedSandbox,
-  further: readonly ConfiguredNetwork[],
-): Promise<string> {
-  if (sandbox.netns === "" || further.length === 0) return sandbox.netns;
-  return netnsForDel(ctx, { ...sandbox, furtherNames: further.map(({ ifName }) => ifName) });
 }
 
 /** The runtime's result is of the default network. */

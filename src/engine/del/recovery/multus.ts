@@ -25,12 +25,11 @@ export async function detachByMultusFiles(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
 ): Promise<boolean> {
-  const attachments = await multusAttachments(ctx, sandbox).catch((error: unknown) => {
+  const attachments = await multusAttachments(ctx, sandbox).catch((err: unknown) => {
     // A retry would fail again because of damaged files.
-    if (!(error instanceof CniError) || error.code === CniErrorCode.IoFailure) throw error;
-    const message =
-      "cannot use Multus's file of the sandbox: its other networks may keep addresses allocated";
-    ctx.logger.error({ err: error }, message);
+    if (!(err instanceof CniError) || err.code === CniErrorCode.IoFailure) throw err;
+    const problem = "its other networks may keep addresses allocated";
+    ctx.logger.error({ err }, `cannot use Multus's file of the sandbox: ${problem}`);
     return undefined;
   });
   if (attachments === undefined) return false;
@@ -80,15 +79,11 @@ async function interfacesOfAnother(
   { containerId, ifName }: UnrecordedSandbox,
   networks: readonly MultusNetwork[],
 ): Promise<string[]> {
-  const names = interfaceNames(networks, ifName);
+  const names = networks.map((each, index) => multusIfName(each, { index, first: ifName }));
   const network = networks[0]?.list.name ?? "";
   const cached = await ctx.deps.multusFiles.cachedInterfaces({ network, containerId });
   const firsts = cached.filter((name) => !names.includes(name));
   return cached.includes(ifName) || firsts.length === 0 ? [] : [...firsts, ...names.slice(1)];
-}
-
-function interfaceNames(networks: readonly MultusNetwork[], first: string): string[] {
-  return networks.map((network, index) => multusIfName(network, { index, first }));
 }
 
 /** @throws CniError 5 when they cannot be read, 6 or 7 when they cannot be used */
@@ -117,32 +112,21 @@ async function multusAttachments(
   const { names: held } = await containerInterfaces(ctx, sandbox);
   const attachments: RecordedAttachment[] = [];
   for (const [index, network] of networks.entries()) {
-    checkNotMetaPlugin(network.list, network.displayName);
-    const made = await attachment(ctx, sandbox, { network, index });
-    if (!held.has(made.ifName)) attachments.push(made);
+    const { list, displayName, capabilityArgs } = network;
+    checkNotMetaPlugin(list, displayName);
+    const ifName = multusIfName(network, { index, first: sandbox.ifName });
+    const cached = await cachedAdd(ctx, sandbox, { network: list.name, ifName });
+    const attachment = omitUndefined({
+      ...{ displayName, isDefault: index === 0, ifName, result: cached?.result },
+      state: cached?.result === undefined ? ("attempted" as const) : ("attached" as const),
+      conf: toJson(completeConf(ctx, network, cached)),
+      cniArgs: mergeCniArgs(sandbox.cniArgs, cached?.cniArgs ?? []),
+      capabilityArgs: { ...capabilityArgs, ...cached?.capabilityArgs },
+      searchPath: delegateSearchPath(ctx.config, sandbox.path),
+    });
+    if (!held.has(ifName)) attachments.push(attachment);
   }
   return attachments;
-}
-
-async function attachment(
-  ctx: CallContext,
-  sandbox: UnrecordedSandbox,
-  { network, index }: { readonly network: MultusNetwork; readonly index: number },
-): Promise<RecordedAttachment> {
-  const ifName = multusIfName(network, { index, first: sandbox.ifName });
-  const { list, capabilityArgs } = network;
-  const cached = await cachedAdd(ctx, sandbox, { network: list.name, ifName });
-  return omitUndefined({
-    displayName: network.displayName,
-    isDefault: index === 0,
-    ifName,
-    state: cached?.result === undefined ? ("attempted" as const) : ("attached" as const),
-    conf: toJson(completeConf(ctx, network, cached)),
-    cniArgs: mergeCniArgs(sandbox.cniArgs, cached?.cniArgs ?? []),
-    capabilityArgs: { ...capabilityArgs, ...cached?.capabilityArgs },
-    searchPath: delegateSearchPath(ctx.config, sandbox.path),
-    result: cached?.result,
-  });
 }
 
 /** What libcni cached of an attachment. Without it the DEL gets no prevResult, as libcni's. */

@@ -38,8 +38,7 @@ export async function recordAndDetach(
   attachments: readonly RecordedAttachment[],
 ): Promise<void> {
   const furtherNames = attachments.map(({ ifName }) => ifName);
-  const isGone = sandbox.netns === "";
-  const netns = isGone ? "" : await netnsForDel(ctx, { ...sandbox, furtherNames });
+  const netns = await netnsForDel(ctx, { ...sandbox, furtherNames });
   const record = newRecord(ctx, { ...sandbox, netns }, attachments);
   const plan = teardownPlan(record, ctx.config.delegateTimeoutMs);
   try {
@@ -53,25 +52,19 @@ export async function recordAndDetach(
 
 /** Without a boot ID, so every attachment is detached. The teardown has begun, as by the shim. */
 function newRecord(
-  ctx: CallContext,
+  { deps }: CallContext,
   sandbox: UnrecordedSandbox,
   attachments: readonly RecordedAttachment[],
 ): AttachmentRecord {
-  const { containerId, ifName, netns, listName, cniVersion } = sandbox;
-  const identity = podIdentity(sandbox.cniArgs, ctx.deps.source);
+  const { containerId, ifName, netns, listName, cniVersion, cniArgs } = sandbox;
+  const identity = podIdentity(cniArgs, deps.source);
   const uid = identity?.uid;
-  const now = ctx.deps.now();
+  const createdAt = deps.now();
   return omitUndefined({
-    containerId,
-    ifName,
-    netns,
-    listName,
-    cniVersion,
+    ...{ containerId, ifName, netns, listName, cniVersion, createdAt, attachments },
     pod: identity === undefined || uid === undefined ? undefined : { ...identity, uid },
-    createdAt: now,
-    clockMs: Math.floor(ctx.deps.clock()),
+    clockMs: Math.floor(deps.clock()),
     bootId: "",
-    attachments,
-    teardown: begunTeardown(now),
+    teardown: begunTeardown(createdAt),
   });
 }
