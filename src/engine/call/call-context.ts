@@ -75,10 +75,7 @@ async function refuse(): Promise<never> {
 export function callContext(
   deps: EngineDeps,
   tools: CallTools,
-  call: Pick<
-    CallContext,
-    "config" | "logger" | "netnsState" | "netnsProcess" | "links" | "shimStartedUs" | "busy"
-  >,
+  call: Omit<CallContext, "deps" | "delegateRunner" | "signal" | keyof CallTools>,
 ): CallContext {
   const { delegates, noteAnswered: _, ...others } = tools;
   const delegateRunner: CallContext["delegateRunner"] = (network) => delegates.runner(network);

@@ -1,5 +1,4 @@
 import { type CniError, defectIn } from "#cni/error.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { shortened } from "#lib/one-line.ts";
@@ -58,20 +57,11 @@ export function answerOf({ call, outcome, delegates, trace }: FinishedCall): Cal
   };
 }
 
-interface NamedSandbox extends Pick<Call, "containerId" | "ifName"> {
-  readonly pod?: PodName;
-}
-
 /** The fields of every log line of a sandbox: never its configuration or environment. */
-export function sandboxFields({
-  containerId,
-  ifName,
-  pod,
-}: NamedSandbox): Partial<Record<string, string>> {
-  return omitUndefined({
-    containerId: containerId || undefined,
-    ifName: ifName || undefined,
-    podNamespace: pod?.namespace,
-    podName: pod?.name,
-  });
+export function sandboxFields(
+  sandbox: Pick<Call, "containerId" | "ifName" | "pod">,
+): Partial<Record<string, string>> {
+  const { containerId, ifName, pod: { namespace: podNamespace, name: podName } = {} } = sandbox;
+  const named = { containerId: containerId || undefined, ifName: ifName || undefined };
+  return omitUndefined({ ...named, podNamespace, podName });
 }

@@ -39,9 +39,6 @@ export async function collectErrors<T>(
 export function combineErrors(errors: readonly CniError[], summary: string): CniError {
   const [first] = errors;
   if (errors.length === 1 && first !== undefined) return first;
-  return new CniError(
-    "TeardownIncomplete",
-    `${summary}: ${errors.map((error) => error.message).join("; ")}`,
-    { cause: new AggregateError(errors) },
-  );
+  const message = `${summary}: ${errors.map((error) => error.message).join("; ")}`;
+  return new CniError("TeardownIncomplete", message, { cause: new AggregateError(errors) });
 }

@@ -31,11 +31,8 @@ export async function inSandbox<T>(netns: string, step: () => Promise<T>): Promi
     return await asIoFailure(step);
   } catch (error) {
     if (!(error instanceof NetnsError)) throw error;
-    throw new CniError(
-      "InvalidNetns",
-      `cannot enter the pod's network namespace ${netns}: ${error.message}`,
-      { cause: error },
-    );
+    const message = `cannot enter the pod's network namespace ${netns}: ${error.message}`;
+    throw new CniError("InvalidNetns", message, { cause: error });
   }
 }
 

@@ -28,8 +28,9 @@ export async function detachByMultusFiles(
   const attachments = await multusAttachments(ctx, sandbox).catch((err: unknown) => {
     // A retry would fail again because of damaged files.
     if (!(err instanceof CniError) || err.code === CniErrorCode.IoFailure) throw err;
-    const problem = "its other networks may keep addresses allocated";
-    ctx.logger.error({ err }, `cannot use Multus's file of the sandbox: ${problem}`);
+    const message =
+      "cannot use Multus's file of the sandbox: its other networks may keep addresses allocated";
+    ctx.logger.error({ err }, message);
     return undefined;
   });
   if (attachments === undefined) return false;
