@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import { CniError } from "#cni/error.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { type Json, type JsonObject, objectsOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
 import { engineKeys, networkKeys } from "./config-keys.ts";
@@ -82,10 +82,7 @@ export function omittedPluginsOf({ omittedPlugins }: JsonObject): OmittedPlugin[
 
 /** What names plugins in a configuration of plexusd's; empty if nothing does. */
 export function namedPlugins(plugins: Json | undefined): OmittedPlugin[] {
-  if (!Array.isArray(plugins)) return [];
-  return plugins.filter(
-    (each) => isJsonObject(each) && typeof each.type === "string",
-  ) as OmittedPlugin[];
+  return objectsOf(plugins).filter((each): each is OmittedPlugin => typeof each.type === "string");
 }
 
 /**

@@ -1,7 +1,7 @@
 import { asCniError } from "#cni/error.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectsOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import {
   defaultNetworkAnnotation,
@@ -112,8 +112,7 @@ export function currentEntries({ networkStatus = "", podIps }: PodState): JsonOb
 /** The entries of a network-status annotation; none when it cannot be read. */
 export function statusEntries(text: string): JsonObject[] {
   try {
-    const value = parseJsonText(text);
-    return Array.isArray(value) ? value.filter(isJsonObject) : [];
+    return objectsOf(parseJsonText(text));
   } catch {
     return [];
   }

@@ -1,7 +1,7 @@
 import { currentEntries, type PodState } from "#engine/check/not-attached.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectsOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { ExplainedNetwork } from "./explanation.ts";
 
@@ -72,9 +72,6 @@ export function requestsOf({
 
 /** The addresses that its ADD gave to an attachment. */
 export function addressesOf({ result }: RecordedAttachment): string[] {
-  const ips = result?.ips;
-  if (!Array.isArray(ips)) return [];
-  return ips.flatMap((ip) =>
-    isJsonObject(ip) && typeof ip.address === "string" ? [ip.address] : [],
-  );
+  const addresses = objectsOf(result?.ips).map(({ address }) => address);
+  return addresses.filter((address) => typeof address === "string");
 }

@@ -13,42 +13,32 @@ import type { PlanProblem } from "./problems.ts";
  */
 export function repeatedNetworkProblems(networks: readonly ResolvedNetwork[]): PlanProblem[] {
   const byName = Map.groupBy(networks, (network) => network.list.name);
-  return [...byName.values()].flatMap((same) => collisions(same).slice(0, 1));
+  return [...byName.values()].flatMap((same) => collision(same) ?? []);
 }
 
-/** Something that a plugin has once for a network and a container. */
-interface Kept {
-  readonly plugin: PluginConf;
-  readonly what: string;
-}
-
-/** The attachments of one network that keep what an earlier one has. */
-function collisions(same: readonly ResolvedNetwork[]): PlanProblem[] {
+/** The first attachment of one network that keeps what an earlier one has. */
+function collision(same: readonly ResolvedNetwork[]): PlanProblem | undefined {
   const taken = new Set<string>();
-  return same.flatMap((network) => {
-    const all = keptBy(network);
-    const repeated = all.filter(({ what }) => taken.has(what));
-    for (const { what } of all) taken.add(what);
-    return repeated.map((each) => problem(network, each));
-  });
+  for (const { displayName: network, list, capabilityArgs } of same) {
+    const kept = list.plugins.flatMap((plugin) => {
+      const what = keptBy(plugin, capabilityArgs);
+      return what === undefined ? [] : { type: plugin.type, what };
+    });
+    const repeated = kept.find(({ what }) => taken.has(what));
+    if (repeated !== undefined) {
+      const message =
+        `network ${list.name} cannot be attached twice to one pod (${network}): plugin ${repeated.type} keeps ${repeated.what} ` +
+        "per network name and container, so the attachments would damage each other; " +
+        "use a second definition whose configuration has another name";
+      return { network, error: new CniError("RepeatedNetwork", message) };
+    }
+    for (const { what } of kept) taken.add(what);
+  }
+  return undefined;
 }
 
-function problem({ displayName, list }: ResolvedNetwork, { plugin, what }: Kept): PlanProblem {
-  const message =
-    `network ${list.name} cannot be attached twice to one pod (${displayName}): plugin ${plugin.type} keeps ${what} ` +
-    "per network name and container, so the attachments would damage each other; " +
-    "use a second definition whose configuration has another name";
-  return { network: displayName, error: new CniError("RepeatedNetwork", message) };
-}
-
-function keptBy({ list, capabilityArgs }: ResolvedNetwork): Kept[] {
-  return list.plugins.flatMap((plugin) => {
-    const what = keptByPlugin(plugin, capabilityArgs);
-    return what === undefined ? [] : { plugin, what };
-  });
-}
-
-function keptByPlugin(
+/** What a plugin has once for a network and a container. */
+function keptBy(
   { raw, type, capabilities }: PluginConf,
   { portMappings, bandwidth }: JsonObject,
 ): string | undefined {

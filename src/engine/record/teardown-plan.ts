@@ -1,7 +1,7 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { delCalls, delCallsOfStored } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { ipamCallAfter } from "./ipam.ts";
 import type { AttachmentRecord, RecordedAttachment, RecordedSandbox } from "./record.ts";
@@ -124,7 +124,6 @@ export function stepsToReplay(plan: TeardownPlan, currentBootId: string): readon
 
 /** The network and interface of a planned DEL; the name is "" when the plan does not say. */
 export function plannedNetwork(call: DelegateCall): { name: string; ifName: string } {
-  const conf = parseJsonText(call.stdin);
-  const name = isJsonObject(conf) && typeof conf.name === "string" ? conf.name : "";
-  return { name, ifName: call.env.CNI_IFNAME ?? "" };
+  const { name } = objectOf(parseJsonText(call.stdin));
+  return { name: typeof name === "string" ? name : "", ifName: call.env.CNI_IFNAME ?? "" };
 }

@@ -4,7 +4,7 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { checkReadable, type RecordReader } from "#engine/ports/records.ts";
 import { mayRun, type RecordedAttachment, sandboxName } from "#engine/record/record.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { type Json, type JsonObject, objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { confsOf } from "./held-device.ts";
 
@@ -34,22 +34,21 @@ export async function withoutHeldAddresses(
   call: DelegateCall,
   listed: Listed,
 ): Promise<DelegateCall> {
-  const conf = parseJsonText(call.stdin);
-  if (!isJsonObject(conf) || !isJsonObject(conf.prevResult)) return call;
+  const conf = objectOf(parseJsonText(call.stdin));
   const plugins = findingByAddress(conf);
-  const { ips } = conf.prevResult;
+  const result = objectOf(conf.prevResult);
+  const { ips } = result;
   if (plugins.length === 0 || !Array.isArray(ips)) return call;
   const left: Json[] = [];
   for (const ip of ips) {
     const text = beginningOf(ip);
     const found = listed.get(text) ?? deps.records.list({ containing: text });
     listed.set(text, found);
-    if (!isHeld(await found, { call, plugins, text })) left.push(ip);
+    if (!isHeld(await found, call, { plugins, text })) left.push(ip);
   }
   if (left.length === ips.length) return call;
   logger.info({ plugin: call.type, ips }, "a DEL gets no address that another attachment has now");
-  const prevResult = { ...conf.prevResult, ips: left };
-  return { ...call, stdin: JSON.stringify({ ...conf, prevResult }) };
+  return { ...call, stdin: JSON.stringify({ ...conf, prevResult: { ...result, ips: left } }) };
 }
 
 /** Which of a plugin and its IPAM plugin may find by the addresses of the result what a DEL removes. */
@@ -57,16 +56,11 @@ export function findingByAddress(conf: JsonObject): string[] {
   return pluginsOf(conf).filter((type) => !ignoringAddresses.has(type));
 }
 
-interface Sought {
-  readonly call: DelegateCall;
-  readonly plugins: readonly string[];
-  readonly text: string;
-}
-
 /** Whether another attachment has an address and one of the plugins. Of a damaged record, that is unknown. */
 function isHeld(
   { records, damaged }: Awaited<ReturnType<RecordReader["list"]>>,
-  { call: { env, type }, plugins, text }: Sought,
+  { env, type }: DelegateCall,
+  { plugins, text }: { readonly plugins: readonly string[]; readonly text: string },
 ): boolean {
   const others = damaged.filter(({ containerId }) => containerId !== env.CNI_CONTAINERID);
   checkReadable(others);
@@ -75,7 +69,12 @@ function isHeld(
     const isOwn = record.containerId === env.CNI_CONTAINERID;
     return record.attachments
       .filter(({ ifName, state }) => !isOwn || (ifName !== env.CNI_IFNAME && state === "attached"))
-      .filter((each) => mayHave(each, text) && pluginsIn(each).some((of) => plugins.includes(of)))
+      .filter((each) => mayHave(each, text))
+      .filter((each) =>
+        confsOf(each)
+          .flatMap(pluginsOf)
+          .some((type) => plugins.includes(type)),
+      )
       .map(({ state }) => ({ holder: sandboxName(record), isAttached: state === "attached" }));
   });
   if (holders.some(({ isAttached }) => isAttached)) return true;
@@ -88,10 +87,6 @@ function isHeld(
   );
 }
 
-function pluginsIn(attachment: RecordedAttachment): string[] {
-  return confsOf(attachment).flatMap(pluginsOf);
-}
-
 /** Before an attachment has a result, its request or its configuration can name its address. */
 function mayHave(attachment: RecordedAttachment, text: string): boolean {
   const { state, result } = attachment;
@@ -101,12 +96,10 @@ function mayHave(attachment: RecordedAttachment, text: string): boolean {
 
 /** A plugin and its IPAM plugin. */
 function pluginsOf(conf: Json): string[] {
-  if (!isJsonObject(conf)) return [];
-  return [conf.type, ipamType(conf)].filter((type) => typeof type === "string");
+  return [objectOf(conf).type, ipamType(conf)].filter((type) => typeof type === "string");
 }
 
 /** An address of a result as JSON, up to its prefix length. */
 function beginningOf(ip: Json): string {
-  const { address } = isJsonObject(ip) ? ip : {};
-  return `"${String(address).split("/")[0]}/`;
+  return `"${String(objectOf(ip).address).split("/")[0]}/`;
 }

@@ -9,19 +9,13 @@ import {
   sandboxName,
 } from "#engine/record/record.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import { isJsonObject, type Json } from "#lib/json.ts";
+import { type Json, objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 import { interfaceIsPresent } from "./netns.ts";
 
 /** Chained plugins that ignore the device, which every plugin of a chain gets, as with Multus. */
-const leavingDevicesAlone: ReadonlySet<string> = new Set([
-  "bandwidth",
-  "firewall",
-  "portmap",
-  "sbr",
-  "tuning",
-]);
+const leavingDevicesAlone = new Set(["bandwidth", "firewall", "portmap", "sbr", "tuning"]);
 
 /** Another sandbox that may run with a device. */
 interface Holder {
@@ -85,7 +79,7 @@ export async function recordedDevice(
   return {
     id,
     own: records.find(isOwn),
-    others: records.filter((record) => !isOwn(record) && hasDevice(record, id)),
+    others: records.filter((record) => !isOwn(record) && attachmentsWith(record, id).length > 0),
     damaged: damaged.filter((key) => !isOwn(key)),
   };
 }
@@ -112,11 +106,7 @@ export async function holderOf(
   return holders.find(({ isAttached }) => isAttached) ?? holders[0];
 }
 
-/** Whether a sandbox has, or is about to get, a device. */
-function hasDevice(record: AttachmentRecord, id: string): boolean {
-  return attachmentsWith(record, id).length > 0;
-}
-
+/** The attachments of a sandbox that have, or are about to get, a device. */
 function attachmentsWith({ attachments }: AttachmentRecord, id: string): RecordedAttachment[] {
   const left = attachments.filter(({ state }) => state !== "detached");
   return left.filter(
@@ -135,10 +125,7 @@ function deviceIdsOf({ type, stdin }: DelegateCall): string[] {
 
 /** The devices that a plugin's configuration names. */
 function idsIn(conf: Json | undefined): string[] {
-  if (!isJsonObject(conf)) return [];
-  const { deviceID, pciBusID, runtimeConfig } = conf;
-  const argument = isJsonObject(runtimeConfig) ? runtimeConfig.deviceID : undefined;
-  return [deviceID, pciBusID, argument].filter(
-    (id) => typeof id === "string" && id !== "",
-  ) as string[];
+  const { deviceID, pciBusID, runtimeConfig } = objectOf(conf);
+  const ids = [deviceID, pciBusID, objectOf(runtimeConfig).deviceID];
+  return ids.filter((id) => typeof id === "string").filter((id) => id !== "");
 }

@@ -1,5 +1,5 @@
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { isJsonObject, type Json } from "#lib/json.ts";
+import { type Json, objectsOf } from "#lib/json.ts";
 import type { Link } from "#netlink/links.ts";
 
 /** Whether an interface of an attachment is there, by name and MAC address. */
@@ -18,8 +18,7 @@ export function mayBePresent(attachment: RecordedAttachment, links: readonly Lin
 
 /** The interfaces of an attachment whose MAC address is known, which plugins print in either case. */
 function withMac({ result }: RecordedAttachment): { name: Json; mac: string }[] {
-  const interfaces = Array.isArray(result?.interfaces) ? result.interfaces : [];
-  return interfaces.filter(isJsonObject).flatMap(({ name = "", mac }) => {
-    return typeof mac === "string" && mac !== "" ? [{ name, mac: mac.toLowerCase() }] : [];
-  });
+  return objectsOf(result?.interfaces).flatMap(({ name = "", mac }) =>
+    typeof mac === "string" && mac !== "" ? [{ name, mac: mac.toLowerCase() }] : [],
+  );
 }
