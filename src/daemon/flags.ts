@@ -2,7 +2,6 @@ import { parseArgs } from "node:util";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** The parsed command line. */
 export type DaemonCommand =
   | { readonly kind: "help" }
   | { readonly kind: "version" }
@@ -33,7 +32,6 @@ type SourceFlag =
   /** Without a kubeconfig: the API of the cluster that plexusd runs in. */
   | { readonly kind: "api"; readonly kubeconfig?: string };
 
-/** The text of `plexusd --help`. */
 export const usage = `plexusd: the Plexus node daemon
 
 usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE | --local] [flags]

@@ -7,9 +7,7 @@ import { errorMessage } from "#lib/error-message.ts";
 /** A token of the pod ends with the pod. This one outlasts a day on which plexusd cannot run. */
 const lifetimeSeconds = 2 * 86_400;
 
-/** Options of {@link NodeToken}. */
 export interface NodeTokenOptions {
-  /** The token of plexusd's pod. */
   readonly podToken: () => Promise<string>;
   readonly request: (account: ObjectName, seconds: number) => Promise<string>;
   readonly logger: Logger;

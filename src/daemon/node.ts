@@ -22,7 +22,6 @@ export type Calls = Pick<
   "sandboxHosts" | "findByAgent" | "notReadyReason" | "ensureReachable" | "drain"
 >;
 
-/** Where no calls come. */
 export const noCalls: Calls = {
   sandboxHosts: noSandboxHosts,
   findByAgent: async () => undefined,
@@ -31,7 +30,6 @@ export const noCalls: Calls = {
   drain: async () => undefined,
 };
 
-/** What {@link openNode} connects. */
 export interface NodeOptions
   extends Pick<
     EngineDeps,

@@ -8,7 +8,6 @@ import { executableNames } from "#lib/files/default-paths.ts";
 import { type StandalonePaths, standalonePaths } from "#lib/files/standalone-paths.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
-/** Options of {@link StandaloneFiles}. */
 export interface StandaloneFilesOptions {
   readonly stateDir: string;
   /** The name of the Node, which may differ from the host's. */

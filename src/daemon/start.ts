@@ -30,7 +30,6 @@ import { selfTest } from "./self-test/self-test.ts";
 import { standaloneCredentials } from "./standalone-credentials.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
 
-/** Options of {@link startDaemon}. */
 export interface DaemonOptions {
   readonly life: Life;
   readonly flags: DaemonFlags;
@@ -44,7 +43,6 @@ export interface DaemonOptions {
   readonly onDemand?: { readonly inherited: number; readonly idle?: IdleOptions };
 }
 
-/** What the parts of plexusd work with. */
 interface Adapters extends DaemonOptions {
   readonly records: FileRecordStore;
   readonly otherRecords: RecordReader;

@@ -18,7 +18,6 @@ const connectionMs = 2000;
 /** How long an agent that restarts may take, from its last session or the start of plexusd. */
 const restartMs = 30_000;
 
-/** What of a session is used. */
 type AgentSession = Pick<ShimSession, keyof CallHost | "sandbox" | "done">;
 
 /** A session without a task yet. */

@@ -8,7 +8,6 @@ export type LifeState = (typeof lifeStates)[number];
 /** A part that starts or stops for longer is logged. */
 const slowMs = 1000;
 
-/** A part of a process. */
 export interface Part<T> {
   /** For logs: `admin socket`. */
   readonly name: string;
@@ -41,7 +40,6 @@ export class Life {
     return this.#started;
   }
 
-  /** Starts a part. @throws what it throws */
   async start<T>({ name, start, stop }: Part<T>): Promise<T> {
     const started = await this.#step({ part: name, step: "start" }, start);
     this.#parts.defer(async () => {

@@ -33,7 +33,6 @@ import { multusLeftovers } from "./multus-leftovers.ts";
 import type { NodeStatus, PodProblem } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
-/** What an {@link AdminAnswers} reads. */
 export interface AdminAnswersOptions {
   readonly life: Pick<Life, "state">;
   readonly engine: Engine;

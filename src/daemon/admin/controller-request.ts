@@ -36,7 +36,6 @@ const requestSchema = z.strictObject({
   interfaceAttributes: z.looseObject({}).nullish(),
 });
 
-/** What a controller asks for. */
 interface ControllerRequest {
   readonly command: "ADD" | "CHECK" | "DEL";
   readonly pod: PodIdentity;

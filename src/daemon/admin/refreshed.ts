@@ -16,7 +16,6 @@ export interface Refreshed extends Pick<HotPlugOutcome, "state"> {
   }[];
 }
 
-/** The answer for an outcome. */
 export function refreshedAnswer({ state, operations, problems = [] }: HotPlugOutcome): Refreshed {
   const problem = problemsText(problems);
   return {

@@ -68,7 +68,6 @@ export class PrimaryChooser {
     return { ...choice, reason: `${choice.reason}: ${primaryDir} does not exist${hint}` };
   }
 
-  /** How long the candidates have not changed. */
   #unchangedMs(candidates: readonly PrimaryCandidate[]): number {
     const fingerprint = hash("sha256", JSON.stringify(candidates));
     const now = performance.now();

@@ -35,7 +35,6 @@ function isUnusable({ text }: CniConfDir): boolean {
   return text !== undefined && pluginsOf(text).length === 0;
 }
 
-/** Times of {@link RestoreBackoffs}. */
 export interface RestoreTimings {
   /** Of a file that another agent removed, renamed or changed. */
   readonly restore: BackoffOptions;

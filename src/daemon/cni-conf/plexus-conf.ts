@@ -74,7 +74,6 @@ export function withAdopted(own: OwnConf, adopted: readonly OmittedPlugin[]): Ow
   return { ...own, plugins: [omitUndefined({ ...own.plugins[0], adoptedPlugins })] };
 }
 
-/** Those plugins. */
 export function adoptedOf(own: OwnConf | undefined): OmittedPlugin[] {
   return namedPlugins(own?.plugins[0].adoptedPlugins);
 }
@@ -114,7 +113,6 @@ function switchesOf(list: NetConfList | undefined): JsonObject {
   return Object.fromEntries([...others, ...flags] as [string, JsonObject[string]][]);
 }
 
-/** The text of Plexus's file. */
 export function textOf({ own, chained }: PlexusConf): string {
   const plugins = [...own.plugins, ...chained.map(({ raw }) => raw)];
   return `${JSON.stringify({ ...own, plugins }, undefined, 2)}\n`;

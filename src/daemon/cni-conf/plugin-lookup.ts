@@ -44,7 +44,6 @@ export async function missingPlugins(
   return distinct.filter((_, index) => found[index]?.kind === "missing");
 }
 
-/** Checks whether a network's plugins exist. */
 export async function examinePlugins(
   types: readonly string[],
   search: PluginSearch,

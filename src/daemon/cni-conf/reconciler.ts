@@ -47,7 +47,6 @@ export interface NodeConfTimings extends RestoreTimings {
   readonly goneMs: number;
 }
 
-/** Options of a {@link NodeConfReconciler}. */
 export interface ReconcilerOptions {
   readonly spec: () => NodeConfSpec;
   /** Where the name of the primary CNI's file is kept. */

@@ -12,7 +12,6 @@ import {
   parseMetricsAddress,
 } from "./listen-address.ts";
 
-/** The keys of plexusd's configuration file. */
 export const fileKeys = { ...engineKeys, ...daemonKeys };
 
 /** A valid configuration file; every key is optional. */
@@ -20,7 +19,6 @@ type ConfigFile = KeyValues<typeof fileKeys>;
 
 const withDefaults = (file: ConfigFile) => ({ ...defaultsOf(daemonKeys), ...file });
 
-/** The configuration of plexusd. */
 export interface DaemonConfig extends CallConfig {
   readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Where health and metrics are served, if anywhere. */
@@ -52,7 +50,6 @@ export interface NodeConfSpec {
   readonly capabilities: Readonly<Record<string, boolean>>;
 }
 
-/** Converts a file to a configuration. */
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const keys = withDefaults(file);
   const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = keys;

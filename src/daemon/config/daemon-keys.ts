@@ -36,7 +36,6 @@ const metricsAddress = () =>
     "must be false, or an address and a port: *:19501, 10.0.0.1:19501, [fd00::1]:19501",
   );
 
-/** The keys of `primary`. */
 export const primaryKeys = {
   conf: {
     schema: fileName,

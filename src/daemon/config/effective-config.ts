@@ -23,7 +23,6 @@ export interface EffectiveConfig {
   close(): void;
 }
 
-/** Options of {@link openEffectiveConfig}. */
 export interface EffectiveConfigOptions {
   readonly flags: DaemonFlags;
   readonly logger: Logger;

@@ -1,6 +1,5 @@
 import { isIP } from "node:net";
 
-/** An IP address and a port to listen on. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;

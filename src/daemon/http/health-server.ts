@@ -3,7 +3,6 @@ import { limitConnections } from "./connection-limit.ts";
 import { type HealthServer, listen, type Page, pages, timeouts } from "./http-server.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** Options of {@link startHealthServer}. */
 export interface HealthServerOptions {
   readonly address: { readonly host: string; readonly port: number };
   /** Why plexusd is not ready, a sentence each; empty when it is. */

@@ -2,13 +2,11 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from "n
 import type { Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 
-/** A listening server. */
 export interface HealthServer {
   readonly address: { readonly host: string; readonly port: number };
   close(): Promise<void>;
 }
 
-/** An HTTP answer. */
 export interface Page {
   readonly status: number;
   readonly text: string;

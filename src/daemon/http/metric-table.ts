@@ -134,7 +134,6 @@ type MetricName = keyof typeof metricTable;
 type Row<N extends MetricName> = (typeof metricTable)[N];
 type Label<R> = R extends { readonly labelNames: readonly (infer L extends string)[] } ? L : never;
 
-/** The names of the gauges that are counted when they are read. */
 export type CountName = {
   [N in MetricName]: Row<N>["type"] extends "count" ? N : never;
 }[MetricName];

@@ -8,7 +8,6 @@ import { type CallMetrics, engineMetrics } from "./engine-metrics.ts";
 import { kubeMetrics } from "./kube-metrics.ts";
 import { type CountName, metric } from "./metric-table.ts";
 
-/** The metrics of plexusd. */
 export interface Metrics {
   readonly engine: CallMetrics;
   readonly kube: KubeMetrics;
@@ -27,7 +26,6 @@ const sharedMs = { count: 5000, text: 1000 };
 /** How things are counted, by the metric's name; undefined where there are none. */
 export type Counts = Readonly<Record<CountName, () => Promise<number | undefined>>>;
 
-/** Options of {@link createMetrics}. */
 export interface MetricsOptions {
   /** @default serving */
   readonly state?: () => LifeState;
@@ -104,7 +102,6 @@ function shared<T>(
   };
 }
 
-/** A gauge that counts when it is read. */
 function countGauge(registry: Registry, name: CountName, count: Counts[CountName]): void {
   const gauge = metric(registry, name, async () => {
     const value = await count();
@@ -113,7 +110,6 @@ function countGauge(registry: Registry, name: CountName, count: Counts[CountName
   });
 }
 
-/** Metrics of the networks that are plugged into running pods and unplugged. */
 function hotPlugMetrics(registry: Registry): HotPlugMetrics {
   const operations = metric(registry, "plexus_hotplug_operations_total");
   const seconds = metric(registry, "plexus_hotplug_seconds");

@@ -3,7 +3,6 @@ import type { AccessReview, AccessVerdict } from "#kube/access-review.ts";
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
-/** The decision about a request for metrics. */
 export type MetricsAccess = AccessVerdict | "too-many" | "unknown";
 
 /** How long a permission is cached, as by the kubelet, and thus stays effective when it is revoked. */

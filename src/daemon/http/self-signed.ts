@@ -1,6 +1,5 @@
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 
-/** A key and a certificate, in PEM. */
 export interface Certificate {
   readonly key: string;
   readonly cert: string;

@@ -27,7 +27,6 @@ const maxComparisons = 32;
 /** How long attempts that run may take when plexusd stops: far less than its pod's grace period. */
 const endingMs = 5000;
 
-/** What {@link HotPlugQueue} records. */
 export interface HotPlugMetrics {
   operationEnded(operation: Pick<HotPlugOperation, "op" | "result">): void;
   /** From the time when the watch delivered the annotation until the status was written. */

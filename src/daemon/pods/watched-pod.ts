@@ -26,9 +26,7 @@ const debounceMs = 200;
 const definitionMs = 10_000;
 
 interface WatchedPodOptions {
-  /** Milliseconds, monotonic. */
   readonly clock: () => number;
-  /** An attempt is due. */
   readonly onDue: (watched: WatchedPod) => void;
 }
 

@@ -14,7 +14,6 @@ const maxRounds = 20;
 const budgetMs = 300;
 const timeoutMs = 2000;
 
-/** Options of {@link selfTest}. */
 export interface SelfTestOptions {
   /** Removed afterwards. Use a file system in memory. */
   readonly dir: string;
