@@ -76,19 +76,13 @@ export function parseFlags(argv: readonly string[]): DaemonCommand {
   if (version) return { kind: "version" };
   const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...rest } = others;
   const { "idle-exit": idle, ...sameName } = rest;
-  const source = sourceFlag({ manifests, kubeconfig, local: sameName.local });
+  const source = sourceFlag(manifests, kubeconfig, sameName.local);
   const idleExit = idle === undefined ? undefined : seconds(idle);
   const flags = omitUndefined({ ...sameName, source, stateDir, cniConfDir, idleExit });
   return { kind: "run", flags };
 }
 
-function sourceFlag({
-  manifests,
-  kubeconfig,
-  local,
-}: Record<"manifests" | "kubeconfig", string | undefined> & {
-  readonly local: boolean | undefined;
-}): SourceFlag {
+function sourceFlag(manifests?: string, kubeconfig?: string, local?: boolean): SourceFlag {
   const given = [manifests, kubeconfig, local].filter((each) => each !== undefined);
   if (given.length > 1) throw new Error("--manifests, --kubeconfig and --local exclude each other");
   if (local) return { kind: "files" };

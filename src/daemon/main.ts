@@ -1,6 +1,5 @@
 import { hostname } from "node:os";
 import process from "node:process";
-import type { Logger } from "#engine/ports/logger.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -37,7 +36,13 @@ async function run(given: DaemonFlags): Promise<void> {
   const end = (fields: object, message: string): void => {
     if (life.state === "draining" || life.state === "stopped") return;
     logger.info(fields, `plexusd stops: ${message}`);
-    void exitAfter(logger, life.stop());
+    life.stop().then(
+      () => process.exit(0),
+      (err: unknown) => {
+        logger.error({ err }, "plexusd did not stop cleanly");
+        process.exit(1);
+      },
+    );
   };
   // As process 1 of a container, plexusd would ignore a signal without a handler. It would finish its
   // start, and take over the socket of its successor.
@@ -56,16 +61,6 @@ async function run(given: DaemonFlags): Promise<void> {
     ...omitUndefined({ inCluster: inCluster(), ownPod: ownPod(), onDemand }),
   };
   await life.run(() => startDaemon(options));
-}
-
-async function exitAfter(logger: Logger, stopped: Promise<void>): Promise<void> {
-  try {
-    await stopped;
-    process.exit(0);
-  } catch (error) {
-    logger.error({ err: error }, "plexusd did not stop cleanly");
-    process.exit(1);
-  }
 }
 
 /** The variables are those of plexus-standalone. */

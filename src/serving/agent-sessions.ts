@@ -91,7 +91,8 @@ export class AgentSessions implements SandboxHosts {
     { session, stopping }: { readonly session: AgentSession; readonly stopping: AbortSignal },
   ): Promise<void> {
     const signal = AbortSignal.any([session.gone, stopping]);
-    this.#connect();
+    this.#connected++;
+    if (this.#connected === 1) for (const listener of this.#listeners) listener();
     try {
       let hasWorked = false;
       while (!hasWorked && !signal.aborted) {
@@ -105,11 +106,6 @@ export class AgentSessions implements SandboxHosts {
       this.#connected--;
       this.#expectedUntil = bootClockMs() + restartMs;
     }
-  }
-
-  #connect(): void {
-    this.#connected++;
-    if (this.#connected === 1) for (const listener of this.#listeners) listener();
   }
 
   async #detachLeftover(engine: Engine, call: Call, session: AgentSession): Promise<boolean> {

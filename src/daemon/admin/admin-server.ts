@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { asCniError } from "#cni/error.ts";
 import { type Page, pages, timeouts } from "#daemon/http/http-server.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { readBody } from "#lib/net/read-body.ts";
@@ -52,39 +53,35 @@ export function startAdminServer({
 }
 
 async function answer(request: IncomingMessage, answers: ServedAnswers): Promise<Page> {
-  const parts = (request.url ?? "").split("/").slice(1).map(decodeURIComponent);
-  if (request.url === `/${controllerPage}`) return controllerAnswer(request, answers);
-  if (request.method === "POST" && parts[3] === failedAddPage)
-    return failedAdd(request, parts, answers);
-  if (request.method === "POST") return refreshed(parts, answers);
-  if (request.method !== "GET") return { status: 405, text: "only GET and POST" };
-  if (request.url === "/healthz") return { status: 200, text: "ok" };
-  if (parts.length === 1 && parts[0] === "node") return json(await answers.node());
-  const [pods, namespace = "", name = "", ...rest] = parts;
+  const { method, url = "" } = request;
+  const [root, namespace = "", name = "", ...page] = url
+    .split("/")
+    .slice(1)
+    .map(decodeURIComponent);
   const pod = { namespace, name };
-  if (pods === "pods" && namespace !== "" && name !== "") {
-    if (rest.length === 0) return json(await answers.pod(pod));
-    if (rest.join("/") === claimedDevicesPage) return json(await answers.claimedDevices(pod));
+  if (url === `/${controllerPage}`) return controllerAnswer(request, answers);
+  if (method === "POST" && page[0] === failedAddPage) {
+    answers.noteFailedAdd(pod, (await readBody(request, maxFailedAddBytes)) ?? "");
+    return { status: 200, text: "" };
   }
+  const isPod = root === "pods" && namespace !== "" && name !== "";
+  if (method === "POST") return refreshed(answers, isPod ? pod : undefined, page);
+  if (method !== "GET") return { status: 405, text: "only GET and POST" };
+  if (url === "/healthz") return { status: 200, text: "ok" };
+  if (url === "/node") return json(await answers.node());
+  if (isPod && page.length === 0) return json(await answers.pod(pod));
+  if (isPod && page.join("/") === claimedDevicesPage)
+    return json(await answers.claimedDevices(pod));
   return { status: 404, text: `/node, /pods/NAMESPACE/NAME or that with /${claimedDevicesPage}` };
 }
 
-async function failedAdd(
-  request: IncomingMessage,
-  [, namespace = "", name = ""]: readonly string[],
-  answers: ServedAnswers,
-): Promise<Page> {
-  answers.noteFailedAdd({ namespace, name }, (await readBody(request, maxFailedAddBytes)) ?? "");
-  return { status: 200, text: "" };
-}
-
 async function refreshed(
-  [pods, namespace = "", name = "", page, ifName = "", ...rest]: readonly string[],
   answers: ServedAnswers,
+  pod: PodName | undefined,
+  [page, ifName = "", ...rest]: readonly string[],
 ): Promise<Page> {
-  const isRefresh = pods === "pods" && page === refreshPage && rest.length === 0;
-  if (isRefresh && [namespace, name, ifName].every((part) => part !== ""))
-    return json(await answers.refresh({ namespace, name }, ifName));
+  if (pod !== undefined && page === refreshPage && ifName !== "" && rest.length === 0)
+    return json(await answers.refresh(pod, ifName));
   return { status: 405, text: `POST is for /pods/NAMESPACE/NAME/${refreshPage}/INTERFACE` };
 }
 

@@ -39,29 +39,23 @@ export async function readCniConfDir(dir: string, files: ConfFiles): Promise<Cni
   const own = names.indexOf(plexusConfName);
   const text = own < 0 ? undefined : await readText(dir, plexusConfName, files);
   const others = names.filter((name) => isConfFile(name) && name !== plexusConfName);
-  const read = await Promise.all(others.map((name) => readOther(dir, name, files)));
+  const read = await Promise.all(
+    others.map(async (name) => ({ name, text: (await readText(dir, name, files)) ?? "" })),
+  );
   return {
     text,
     conf: text === undefined ? undefined : parsePlexusConf(text),
     sortedBefore: own < 0 ? [] : names.slice(0, own).filter(isConfFile),
-    copies: read.flatMap(({ copy }) => copy),
-    others: read.flatMap(({ plugins }) => plugins),
+    copies: read.flatMap(copyIn),
+    others: read.flatMap(({ text: other }) => pluginsOf(other)),
     renamed: names.filter(isRenamedPlexusConf),
   };
 }
 
-async function readOther(
-  dir: string,
-  name: string,
-  files: ConfFiles,
-): Promise<{ readonly copy: readonly ConfCopy[]; readonly plugins: readonly PluginConf[] }> {
-  const text = (await readText(dir, name, files)) ?? "";
+function copyIn({ name, text }: { name: string; text: string }): ConfCopy[] {
   const conf = parsePlexusConf(text);
-  const isCopy = conf !== undefined && isPlexusdsList(conf.own.plugins[0]);
-  return {
-    copy: isCopy && conf.chained.length > 0 ? [{ name, conf }] : [],
-    plugins: pluginsOf(text),
-  };
+  if (conf === undefined || conf.chained.length === 0) return [];
+  return isPlexusdsList(conf.own.plugins[0]) ? [{ name, conf }] : [];
 }
 
 function readText(dir: string, name: string, files: ConfFiles): Promise<string | undefined> {

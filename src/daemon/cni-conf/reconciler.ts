@@ -62,11 +62,6 @@ export interface Round {
   readonly atMostMs: number;
 }
 
-interface Wanted {
-  readonly wanted: OwnConf;
-  readonly choice: PrimaryChoice;
-}
-
 /**
  * Reconciles the runtime's directory with the specification. It never removes Plexus's file:
  * hand-back.ts does.
@@ -120,10 +115,10 @@ export class NodeConfReconciler {
     if (choice.kind !== "waiting") {
       const primary = choice.kind === "primary" ? choice.primary : undefined;
       const omitted = primary?.omitted ?? this.#chained.map(omissionOf).filter(isNamed);
-      return this.#keep(dir, { wanted: plexusConf({ ...this.#spec, primary, omitted }), choice });
+      return this.#keep(dir, choice, plexusConf({ ...this.#spec, primary, omitted }));
     }
     // The last good file stays while its primary is broken or missing.
-    if (this.#own !== undefined) return this.#keep(dir, { wanted: this.#own, choice });
+    if (this.#own !== undefined) return this.#keep(dir, choice, this.#own);
     return this.#round({ state: "waiting", reason: choice.reason }, choice);
   }
 
@@ -185,8 +180,8 @@ export class NodeConfReconciler {
   }
 
   /** Writes Plexus's file unless it is as wanted, or the restore backs off. */
-  async #keep(dir: CniConfDir, { wanted: chosen, choice }: Wanted): Promise<Round> {
-    const wanted = withAdopted(chosen, this.#adopted);
+  async #keep(dir: CniConfDir, choice: PrimaryChoice, own: OwnConf): Promise<Round> {
+    const wanted = withAdopted(own, this.#adopted);
     // A previous primary proves that the file was removed while plexusd was not running.
     const lost = this.#previous.file === undefined ? undefined : wanted;
     const undo = findForeignChange(dir, this.#own ?? lost);
@@ -197,8 +192,8 @@ export class NodeConfReconciler {
       const atMostMs = this.#backoffs.waitMs(dir);
       if (atMostMs > 0) return { status: { ...undo, ...primaryFileOf(choice) }, atMostMs };
     }
-    const own = { own: wanted, chained: this.#chained };
-    if (!isDeepStrictEqual(dir.conf, own)) await this.#write(dir, { wanted, undo });
+    const conf = { own: wanted, chained: this.#chained };
+    if (!isDeepStrictEqual(dir.conf, conf)) await this.#write(dir, { wanted, undo });
     if (choice.kind === "primary") await this.#previous.save(choice.primary.file);
     const now = await readCniConfDir(this.#spec.cniConfDir, this.#options.files);
     return this.#round(statusWhenUpToDate(choice, now), choice);

@@ -4,27 +4,23 @@ import { ifPresent } from "#lib/files/is-absent.ts";
 import type { DaemonConfig } from "./config.ts";
 import { parseConfig, parseFile } from "./parse.ts";
 
-/** The texts of an operator's configuration file, and of the installation's in the same directory. */
-export interface ConfigTexts {
-  readonly own: string;
-  readonly platform: string | undefined;
-}
-
-/** A configuration, and one text with the same keys. */
-export interface MergedConfig {
-  readonly config: DaemonConfig;
-  readonly text: string;
-}
-
-/** Either of the two files may be absent. @throws Error as of node:fs if both are */
-export async function readConfigFiles(path: string): Promise<ConfigTexts> {
+/**
+ * The texts of an operator's configuration file, and of the installation's in the same directory.
+ * Either may be absent. @throws Error as of node:fs if both are
+ */
+export async function readConfigFiles(
+  path: string,
+): Promise<{ own: string; platform: string | undefined }> {
   const platform = await ifPresent(readFile(platformFile(path), "utf8"));
   const own = readFile(path, "utf8");
   return { platform, own: platform === undefined ? await own : ((await ifPresent(own)) ?? "") };
 }
 
-/** The operator's keys override the installation's. @throws ConfigError */
-export function mergeConfigFiles(path: string, { own, platform }: ConfigTexts): MergedConfig {
+/** The operator's keys override the installation's. `text` has the keys of both. @throws ConfigError */
+export function mergeConfigFiles(
+  path: string,
+  { own, platform }: Awaited<ReturnType<typeof readConfigFiles>>,
+): { config: DaemonConfig; text: string } {
   if (platform === undefined) return { config: parseConfig(own, path), text: own };
   const below = parseFile(platform, { source: platformFile(path) });
   const { config, values } = parseFile(own, { source: path, below: below.values });

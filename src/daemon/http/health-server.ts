@@ -3,7 +3,7 @@ import { limitConnections } from "./connection-limit.ts";
 import { type HealthServer, listen, type Page, pages, timeouts } from "./http-server.ts";
 import type { Metrics } from "./metrics.ts";
 
-export interface HealthServerOptions {
+interface HealthServerOptions {
   readonly address: { readonly host: string; readonly port: number };
   /** Why plexusd is not ready, a sentence each; empty when it is. */
   readonly readiness: () => readonly string[];

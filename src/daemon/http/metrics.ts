@@ -63,7 +63,12 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
       for (const [name, count] of Object.entries(counts)) {
         // If the state directory cannot be read, the other metrics must still be served.
         const make = (): ReturnType<typeof count> => count().catch(() => Number.NaN);
-        countGauge(registry, name as CountName, shared(make, { clock, forMs: sharedMs.count }));
+        const counted = shared(make, { clock, forMs: sharedMs.count });
+        const gauge = metric(registry, name as CountName, async () => {
+          const value = await counted();
+          if (value === undefined) gauge.remove();
+          else gauge.set(value);
+        });
       }
     },
     render: shared(
@@ -100,14 +105,6 @@ function shared<T>(
     });
     return latest;
   };
-}
-
-function countGauge(registry: Registry, name: CountName, count: Counts[CountName]): void {
-  const gauge = metric(registry, name, async () => {
-    const value = await count();
-    if (value === undefined) gauge.remove();
-    else gauge.set(value);
-  });
 }
 
 function hotPlugMetrics(registry: Registry): HotPlugMetrics {

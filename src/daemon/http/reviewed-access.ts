@@ -29,13 +29,8 @@ interface Kept {
   until: number;
 }
 
-/** Decides about a request by its `authorization` header and peer address. */
-export type MetricsGate = (
-  authorization: string | undefined,
-  address: string,
-) => Promise<MetricsAccess>;
-
 /**
+ * Decides about a request by its `authorization` header and peer address.
  * Lets bearers read the metrics if the API server authorizes their token to `get /metrics`.
  * Caches verdicts by the token's hash. Known readers have a separate cache and no rate
  * limit, so unknown tokens cannot displace them. Never rejects: without an answer it is `unknown`.
@@ -44,7 +39,7 @@ export function reviewedAccess(options: {
   readonly review: AccessReview;
   /** Milliseconds, monotonic. @default performance.now */
   readonly now?: () => number;
-}): MetricsGate {
+}): (authorization: string | undefined, address: string) => Promise<MetricsAccess> {
   const now = options.now ?? ((): number => performance.now());
   const readers = new LruMap<Kept>(maxKept);
   const strangers = new LruMap<Kept>(maxKept);
