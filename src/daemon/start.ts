@@ -24,7 +24,9 @@ import { type Cluster, openApiCluster, openFilesCluster, openManifestCluster } f
 import type { DaemonFlags } from "./flags.ts";
 import { handBackNode } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
-import { startHttpServers } from "./http/serve.ts";
+import { startHealthServer } from "./http/health-server.ts";
+import type { HealthServer } from "./http/http-server.ts";
+import { startMetricsServer } from "./http/metrics-server.ts";
 import { type Node, noCalls, openNode, startNode } from "./node.ts";
 import { selfTest } from "./self-test/self-test.ts";
 import { standaloneCredentials } from "./standalone-credentials.ts";
@@ -62,7 +64,7 @@ interface Adapters extends DaemonOptions {
 export async function startDaemon(options: DaemonOptions): Promise<void> {
   const { life, flags, logger, onDemand } = options;
   const adapters = await openAdapters(options);
-  const { metrics, config, cluster, devices } = adapters;
+  const { metrics, cluster, devices } = adapters;
   const nodeConf = newNodeConf(adapters);
   let isDeleted: Promise<boolean> | undefined;
   await life.start({
@@ -99,7 +101,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
     stop: (server) => server.close({ dropConnections: true }),
   });
   await startNode(node, housekeepingTasks({ ...parts, sockets: [node.calls, admin] }));
-  await startHttpServers({ ...parts, config: config.current() });
+  await startHttpServers(parts);
   await life.start({
     name: "deletion of Plexus",
     start: () => undefined,
@@ -214,4 +216,22 @@ function newNodeConf(adapters: Adapters): NodeConf | undefined {
   metrics.nodeConfState(nodeConf.status().state);
   config.onChange(() => nodeConf.reconcileNow());
   return nodeConf;
+}
+
+/** @throws Error when a server cannot listen, or has no API to ask */
+async function startHttpServers(parts: Adapters & Pick<Node, "readiness">): Promise<void> {
+  const { life, config, cluster } = parts;
+  const { http, metricsAddress } = config.current();
+  const stop = (server: HealthServer): Promise<void> => server.close();
+  if (http !== undefined) {
+    const start = () => startHealthServer({ ...parts, address: http });
+    await life.start({ name: "health server", start, stop });
+  }
+  if (metricsAddress === undefined) return;
+  const { accessReview: review } = cluster;
+  if (review === undefined) {
+    throw new Error("metricsAddress: needs the Kubernetes API, which authorizes the callers");
+  }
+  const start = () => startMetricsServer({ ...parts, address: metricsAddress, review });
+  await life.start({ name: "metrics server", start, stop });
 }

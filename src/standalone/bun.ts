@@ -24,12 +24,12 @@ export function bun(): BunApi {
 
 /** Writes to a socket of Bun, which does not keep what the kernel does not take at once. */
 export class BunWriter {
-  readonly #socket: BunSocket;
+  readonly socket: BunSocket;
   #pending: Uint8Array[] = [];
   #onEmpty: (() => void) | undefined;
 
   constructor(socket: BunSocket) {
-    this.#socket = socket;
+    this.socket = socket;
   }
 
   write(bytes: Uint8Array): void {
@@ -46,7 +46,7 @@ export class BunWriter {
   /** Writes what is pending; to be called when the socket takes more. */
   drain(): void {
     for (let next = this.#pending[0]; next !== undefined; next = this.#pending[0]) {
-      const written = Math.max(0, this.#socket.write(next));
+      const written = Math.max(0, this.socket.write(next));
       if (written < next.length) {
         this.#pending[0] = next.subarray(written);
         return;

@@ -14,24 +14,20 @@ export class DescriptorStream implements ShimStream {
     close: [],
     end: [],
   };
-  readonly #open: Promise<{ readonly socket: BunSocket; readonly writer: BunWriter }>;
+  readonly #writer: Promise<BunWriter>;
 
   constructor(fd: number) {
-    let writer: BunWriter | undefined;
     const handlers = {
       data: (_: BunSocket, chunk: Uint8Array) => this.#emit("data", chunk),
-      drain: () => writer?.drain(),
+      drain: () => void this.#writer.then((writer) => writer.drain()),
       end: () => this.#emit("end"),
       close: () => this.#emit("close"),
       error: (_: BunSocket, error: Error) => this.#emit("error", error),
     };
-    this.#open = bun()
+    this.#writer = bun()
       .connect({ fd, socket: handlers })
-      .then((socket) => {
-        writer = new BunWriter(socket);
-        return { socket, writer };
-      });
-    this.#open.catch((error: unknown) => this.#emit("error", error));
+      .then((socket) => new BunWriter(socket));
+    this.#writer.catch((error: unknown) => this.#emit("error", error));
   }
 
   on(event: Event, listener: (value: never) => void): void {
@@ -39,18 +35,18 @@ export class DescriptorStream implements ShimStream {
   }
 
   write(bytes: Uint8Array): void {
-    void this.#open.then(({ writer }) => writer.write(bytes));
+    void this.#writer.then((writer) => writer.write(bytes));
   }
 
   end(bytes: Uint8Array, callback: () => void): void {
-    void this.#open.then(({ writer }) => {
+    void this.#writer.then((writer) => {
       writer.write(bytes);
       writer.whenEmpty(callback);
     });
   }
 
   destroy(): void {
-    void this.#open.then(({ socket }) => socket.terminate());
+    void this.#writer.then(({ socket }) => socket.terminate());
   }
 
   #emit(event: Event, value?: unknown): void {

@@ -45,9 +45,8 @@ async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<Eff
   const http = flags.source.kind === "api" ? defaultConfig.http : undefined;
   const config = withFlags({ ...defaultConfig, http }, flags);
   const never = (): undefined => undefined;
-  const current = (): DaemonConfig => config;
-  const text = (): string => "";
-  return { current, text, onChange: never, onInvalid: never, problem: never, close: never };
+  const fixed = { current: () => config, text: () => "" };
+  return { ...fixed, onChange: never, onInvalid: never, problem: never, close: never };
 }
 
 /** Watches the directory, because a ConfigMap's volume replaces a symlink next to the file. */

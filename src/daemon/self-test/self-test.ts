@@ -14,18 +14,14 @@ const maxRounds = 20;
 const budgetMs = 300;
 const timeoutMs = 2000;
 
-export interface SelfTestOptions {
-  /** Removed afterwards. Use a file system in memory. */
-  readonly dir: string;
-  readonly logger: Logger;
-}
-
 /**
  * Attaches, checks and detaches a pod that does not exist, so that V8 has compiled the code before
  * the first call of the container runtime. Everything but the pod, its networks and its shim is as
  * in a real call, but calls are not published, counted or logged. Never rejects: a failure is logged.
+ * @param options.dir on a file system in memory; removed afterwards
  */
-export async function selfTest({ dir, logger }: SelfTestOptions): Promise<void> {
+export async function selfTest(options: { dir: string; logger: Logger }): Promise<void> {
+  const { dir, logger } = options;
   const startedAt = performance.now();
   try {
     using limit = deadline(timeoutMs);
@@ -48,21 +44,16 @@ async function runIn(dir: string, startedAt: number): Promise<number> {
     const shim = new TestShim();
     let round = 0;
     do {
-      for (const command of ["ADD", "CHECK", "DEL"]) await call(shim, { socketPath, command });
+      for (const command of ["ADD", "CHECK", "DEL"]) {
+        const { exitCode, stdout } = await shim.call(socketPath, requestOf(command));
+        if (exitCode !== 0) throw new Error(`${command} failed: ${stdout}`);
+      }
     } while (++round < maxRounds && performance.now() - startedAt < budgetMs);
     return round;
   } finally {
     await calls.drain();
     await records.flush();
   }
-}
-
-async function call(
-  shim: TestShim,
-  { socketPath, command }: { socketPath: string; command: string },
-): Promise<void> {
-  const { exitCode, stdout } = await shim.call(socketPath, requestOf(command));
-  if (exitCode !== 0) throw new Error(`${command} failed: ${stdout}`);
 }
 
 function requestOf(command: string): RequestMessage {

@@ -1,4 +1,4 @@
-import { connect, type Socket } from "node:net";
+import { connect } from "node:net";
 import { encodePayload } from "#netlink/codec.ts";
 import { encodeFrame, type Frame, FrameReader, FrameType } from "#protocol/frame.ts";
 import {
@@ -20,10 +20,6 @@ export class TestShim {
   async call(socketPath: string, request: RequestMessage): Promise<DoneMessage> {
     const socket = connect(socketPath);
     socket.write(encodeRequest(request));
-    return await this.#carryOut(socket);
-  }
-
-  async #carryOut(socket: Socket): Promise<DoneMessage> {
     const reader = new FrameReader();
     for await (const chunk of socket) {
       for (const frame of reader.push(chunk)) {
