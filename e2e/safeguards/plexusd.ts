@@ -144,8 +144,7 @@ export const plexusdMutations: readonly Mutation[] = [
     name: "a record that another process finished is not restored",
     file: "src/records/file-store.ts",
     find: 'throw new Error("the sandbox was detached meanwhile")',
-    replace:
-      "return void this.#open.put(path, { bytes: formatRecord(record, plan), value: { record, plan } })",
+    replace: "return void this.#open.put(path, { record, plan })",
     scenario: "DEL net1/macvlan:before plexusd stop; repaired after DEL",
   },
 ];

@@ -36,8 +36,8 @@ import {
 import { syncDirectory } from "#lib/files/sync.ts";
 import { isIncomplete } from "#protocol/plan.ts";
 import { OpenFiles } from "./open-files.ts";
-import { PodIndex, type PodIndexOptions } from "./pod-index.ts";
-import { formatDefaultPlan, formatRecord, parsePlan, parseRecord } from "./record-file.ts";
+import { PodIndex } from "./pod-index.ts";
+import { formatDefaultPlan, parsePlan, parseRecord } from "./record-file.ts";
 import { isSandboxLocked } from "./sandbox-in-use.ts";
 import {
   delBegunAt,
@@ -61,7 +61,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   readonly #mayBeAbsent: boolean;
   /** What fails when a record cannot be written. */
   readonly #writing: string;
-  readonly #open: OpenFiles<StoredRecord>;
+  readonly #open: OpenFiles;
   readonly #emptying = new Set<Promise<unknown>>();
   readonly #pods: PodIndex;
   /** In a process for one call: whether a file contains a text, while the file does not change. */
@@ -73,10 +73,11 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     this.#dir = dir;
     this.#mayBeAbsent = mayBeAbsent;
     if (forOneCall) this.#examined = new Map();
-    const list: PodIndexOptions["list"] = async (selection) =>
-      (await this.#list(selection)).records;
-    const isHere = (key: RecordKey): boolean => isPresent(this.#path(recordFileName(key)));
-    this.#pods = new PodIndex({ list, isKept: !forOneCall, isPresent: isHere });
+    this.#pods = new PodIndex({
+      list: (selection) => this.#list(selection),
+      isKept: !forOneCall,
+      isPresent: (key) => isPresent(this.#path(recordFileName(key))),
+    });
     this.#writing = `write the attachment record in ${dir}`;
     this.#open = new OpenFiles(dir);
   }
@@ -105,7 +106,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   async load(key: RecordKey): Promise<StoredRecord | undefined> {
     const found = this.#newest(key);
     if (found === undefined) return undefined;
-    const { record, plan } = found.value;
+    const { record, plan } = found.stored;
     const begunAt = record.teardown === undefined ? delBegunAt(found.status) : undefined;
     if (begunAt === undefined) return { record, plan };
     return { record: { ...record, teardown: begunTeardown(begunAt) }, plan };
@@ -124,8 +125,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
       if (isPresent(path)) throw new Error("another process attached the sandbox meanwhile");
       this.#remove(tombstoneFileName(record));
       this.#remove(engineOnlyFileName(record));
-      const content = { bytes: formatRecord(record, plan), value: { record, plan } };
-      return this.#open.put(path, content);
+      return this.#open.put(path, { record, plan });
     });
     this.#pods.add(record);
     const durable = attempt(this.#writing, () => synced);
@@ -139,8 +139,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     await attempt(this.#writing, async () => {
       if (!isPresent(path)) throw new Error("the sandbox was detached meanwhile");
       this.#checkOwn(record);
-      const content = { bytes: formatRecord(record, plan), value: { record, plan } };
-      await this.#open.append(path, content);
+      await this.#open.append(path, { record, plan });
     });
   }
 
@@ -231,11 +230,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
         const stored = await this.load(key);
         if (stored !== undefined) records.push(stored.record);
       } catch (error) {
-        damaged.push({
-          ...key,
-          reason: errorMessage(error),
-          ...this.#contentOf(key),
-        });
+        damaged.push({ ...key, reason: errorMessage(error), ...this.#contentOf(key) });
       }
     }
     return { records, damaged };
@@ -299,7 +294,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   #checkOwn(of: RecordKey | RecordedSandbox): void {
     let found: AttachmentRecord | undefined;
     try {
-      found = this.#newest(of)?.value.record;
+      found = this.#newest(of)?.stored.record;
     } catch {
       return;
     }
@@ -347,7 +342,7 @@ function containsText(path: string, text: string): boolean {
 
 function readRecordFile(path: string, key: RecordKey) {
   const file = readIfPresent(path, "attachment record");
-  return file && { value: parseRecord(file.bytes, { path, key }), status: file.status };
+  return file && { stored: parseRecord(file.bytes, { path, key }), status: file.status };
 }
 
 /** @throws CniError 5 when the step fails, or the step's own */

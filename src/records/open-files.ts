@@ -8,9 +8,11 @@ import {
   type Stats,
 } from "node:fs";
 import { chmod } from "node:fs/promises";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { syncDirectory, syncFile } from "#lib/files/sync.ts";
 import { findNewestPlan } from "#protocol/plan.ts";
+import { formatRecord } from "./record-file.ts";
 import { putFile, readOpenFile, writeAt } from "./state-file.ts";
 
 /** The time after which an update is synced; until then a power loss may lose it. */
@@ -19,21 +21,15 @@ const delayMs = 500;
 const lengthMax = 64 * 1024;
 const contentsMax = 8;
 
-/** What an open file contains: bytes, and what they were made from. */
-export interface Content<T> {
-  readonly bytes: Uint8Array;
-  readonly value: T;
-}
-
-interface OpenFile<T> {
+interface OpenFile {
   readonly fd: number;
   readonly inode: number;
   /** When this process wrote it. */
   mtimeMs: number;
   /** The offset of the next update. */
   end: number;
-  /** The newest content; undefined before the first update of a file that was there. */
-  value: T | undefined;
+  /** The newest record; undefined before the first update of a file that was there. */
+  stored: StoredRecord | undefined;
   isDirty: boolean;
   /** The current sync, during which the file must stay open. Never rejects. */
   syncing: Promise<unknown>;
@@ -44,9 +40,9 @@ interface OpenFile<T> {
  * synced, half a second later, because a journal commit delays all other writes of a call. After a
  * power loss an unsynced update is ignored, and what was synced before it is intact.
  */
-export class OpenFiles<T> {
+export class OpenFiles {
   readonly #dir: string;
-  readonly #files = new Map<string, OpenFile<T>>();
+  readonly #files = new Map<string, OpenFile>();
   #timer: NodeJS.Timeout | undefined;
   #lastSync: Promise<void> = Promise.resolve();
 
@@ -55,14 +51,15 @@ export class OpenFiles<T> {
   }
 
   /** Atomically replaces a file, visible to all processes; `synced` resolves when it is durable. */
-  put(path: string, { bytes, value }: Content<T>): { readonly synced: Promise<void> } {
+  put(path: string, stored: StoredRecord): { readonly synced: Promise<void> } {
+    const bytes = formatRecord(stored.record, stored.plan);
     this.release(path);
     const fd = putFile(path, bytes);
     const synced = Promise.all([syncFile(fd), syncDirectory(this.#dir)]).then(() => undefined);
     const syncing = synced.catch(() => undefined);
     const { ino: inode, mtimeMs } = fstatSync(fd);
     const end = bytes.length;
-    this.#files.set(path, { fd, inode, mtimeMs, end, value, isDirty: false, syncing });
+    this.#files.set(path, { fd, inode, mtimeMs, end, stored, isDirty: false, syncing });
     this.#schedule();
     return { synced };
   }
@@ -71,7 +68,8 @@ export class OpenFiles<T> {
    * Appends newer content, visible to all processes when it resolves.
    * @throws Error when that fails, or another process removed or replaced the file
    */
-  async append(path: string, { bytes, value }: Content<T>): Promise<void> {
+  async append(path: string, stored: StoredRecord): Promise<void> {
+    const bytes = formatRecord(stored.record, stored.plan);
     const file = this.#files.get(path) ?? this.#open(path);
     const end = file.end + bytes.length;
     if (end > Math.max(lengthMax, contentsMax * bytes.length)) {
@@ -85,7 +83,7 @@ export class OpenFiles<T> {
       throw error;
     }
     file.end = end;
-    file.value = value;
+    file.stored = stored;
     file.isDirty = true;
     this.#schedule();
     const status = lstatSync(path, { throwIfNoEntry: false });
@@ -95,13 +93,13 @@ export class OpenFiles<T> {
     throw new Error("the sandbox was detached meanwhile");
   }
 
-  /** What an open file was made from, and its status, unless another process changed it. */
-  newest(path: string): { readonly value: T; readonly status: Stats } | undefined {
+  /** The newest record of an open file, and its status, unless another process changed it. */
+  newest(path: string): { readonly stored: StoredRecord; readonly status: Stats } | undefined {
     const file = this.#files.get(path);
-    if (file?.value === undefined) return undefined;
+    if (file?.stored === undefined) return undefined;
     const status = lstatSync(path, { throwIfNoEntry: false });
     if (status?.ino !== file.inode || status.size !== file.end) return undefined;
-    return status.mtimeMs === file.mtimeMs ? { value: file.value, status } : undefined;
+    return status.mtimeMs === file.mtimeMs ? { stored: file.stored, status } : undefined;
   }
 
   /** Closes a file that is removed or replaced, without syncing it. */
@@ -121,14 +119,14 @@ export class OpenFiles<T> {
   }
 
   /** Opens a file and cuts off an incomplete update at its end. */
-  #open(path: string): OpenFile<T> {
+  #open(path: string): OpenFile {
     const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const { end } = findNewestPlan(readOpenFile(fd).bytes);
       ftruncateSync(fd, end);
       const { ino: inode, mtimeMs } = fstatSync(fd);
-      const state = { value: undefined, isDirty: false, syncing: Promise.resolve() };
-      const file: OpenFile<T> = { fd, inode, mtimeMs, end, ...state };
+      const state = { stored: undefined, isDirty: false, syncing: Promise.resolve() };
+      const file: OpenFile = { fd, inode, mtimeMs, end, ...state };
       this.#files.set(path, file);
       // Closes it also if the update fails.
       this.#schedule();
@@ -163,6 +161,6 @@ async function compact(path: string, bytes: Uint8Array, { fd }: { readonly fd: n
   if (mode() !== before) await chmod(path, mode());
 }
 
-function close({ fd, syncing }: OpenFile<unknown>): void {
+function close({ fd, syncing }: OpenFile): void {
   void syncing.then(() => closeSync(fd));
 }

@@ -3,12 +3,12 @@ import { type AttachmentRecord, isSame } from "#engine/record/record.ts";
 import { parseStateFileName, type RecordKey, recordFileName } from "#lib/files/state-files.ts";
 
 /** What {@link PodIndex} works with. */
-export interface PodIndexOptions {
+interface PodIndexOptions {
   /** The wanted records, at least those of them that contain a text. */
   readonly list: (selection: {
     readonly containing?: string;
     readonly isWanted?: (key: RecordKey) => boolean;
-  }) => Promise<readonly AttachmentRecord[]>;
+  }) => Promise<{ readonly records: readonly AttachmentRecord[] }>;
   /** Whether the index pays: else each question reads only what it needs. */
   readonly isKept: boolean;
   /** Whether a record is still there: the shim removes records, too. */
@@ -67,7 +67,7 @@ export class PodIndex {
     const { list, isKept } = this.#options;
     const text = podText(pod);
     if (!isKept) {
-      const records = await list({ containing: JSON.stringify(pod.name) });
+      const { records } = await list({ containing: JSON.stringify(pod.name) });
       return records.filter((record) => podText(record.pod) === text);
     }
     this.#listed ??= this.#readUnknown();
@@ -90,7 +90,8 @@ export class PodIndex {
   async #read(): Promise<void> {
     const isWanted = (key: RecordKey): boolean => !this.#pods.has(recordFileName(key));
     try {
-      for (const record of await this.#options.list({ isWanted })) {
+      const { records } = await this.#options.list({ isWanted });
+      for (const record of records) {
         const name = recordFileName(record);
         if (!this.#pods.has(name)) this.#pods.set(name, podText(record.pod));
       }
