@@ -150,23 +150,21 @@ export class ShimSession implements DelegateHost {
     return waiter.promise;
   }
 
-  #onData(chunk: Buffer): void {
-    try {
-      for (const frame of this.#reader.push(chunk)) this.#deliver(frame);
-    } catch (error) {
-      this.#fail(error instanceof Error ? error : new Error(String(error)));
-      this.#stream.destroy();
-    }
-  }
-
   /**
    * The shim sends its request unasked, and then one answer for each order. Any other frame is an
    * error, as it would be taken for the answer to the next order.
    */
-  #deliver(frame: Frame): void {
-    const waiter = this.#waiters.shift();
-    if (waiter === undefined) throw new ProtocolError(`unexpected frame of type ${frame.type}`);
-    waiter.resolve(frame);
+  #onData(chunk: Buffer): void {
+    try {
+      for (const frame of this.#reader.push(chunk)) {
+        const waiter = this.#waiters.shift();
+        if (waiter === undefined) throw new ProtocolError(`unexpected frame of type ${frame.type}`);
+        waiter.resolve(frame);
+      }
+    } catch (error) {
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
+      this.#stream.destroy();
+    }
   }
 
   /** The connection has ended, which is an error unless the call has. */

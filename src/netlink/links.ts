@@ -87,15 +87,13 @@ function decodeLink(data: Buffer): Link {
     index: readS32.call(data, ifinfo.index),
     name: name === undefined ? "" : Buffer.from(name).toString().replace(/\0.*$/s, ""),
     flags: readU32.call(data, ifinfo.flags),
-    ...(mac === undefined || mac.length === 0 ? {} : { mac: formatMac(mac) }),
+    ...(mac === undefined || mac.length === 0 ? {} : { mac: [...mac].map(hexByte).join(":") }),
     mtu: mtu === undefined ? 0 : readU32.call(Buffer.from(mtu), 0),
   };
 }
 
-function formatMac(bytes: Uint8Array): string {
-  return Buffer.from(bytes)
-    .toString("hex")
-    .replace(/..(?!$)/g, "$&:");
+function hexByte(byte: number): string {
+  return byte.toString(16).padStart(2, "0");
 }
 
 /** With a peer, `local` is the interface's own address and `address` the peer's. */

@@ -6,18 +6,10 @@ export function parseHardwareAddress(
   text: string,
   byteLengths: readonly number[],
 ): string | undefined {
-  const pairs = text.includes(".") ? splitGroups(text) : splitPairs(text);
-  if (pairs === undefined || !byteLengths.includes(pairs.length)) return undefined;
-  return pairs.join(":").toLowerCase();
-}
-
-function splitPairs(text: string): string[] | undefined {
-  const pairs = text.split(text.includes("-") ? "-" : ":");
-  return pairs.every((pair) => /^[0-9a-fA-F]{2}$/.test(pair)) ? pairs : undefined;
-}
-
-function splitGroups(text: string): string[] | undefined {
-  const groups = text.split(".");
-  if (!groups.every((group) => /^[0-9a-fA-F]{4}$/.test(group))) return undefined;
-  return groups.flatMap((group) => [group.slice(0, 2), group.slice(2)]);
+  const separator = [".", "-"].find((each) => text.includes(each)) ?? ":";
+  const part = separator === "." ? /^[0-9a-f]{4}$/i : /^[0-9a-f]{2}$/i;
+  const parts = text.split(separator);
+  if (!parts.every((digits) => part.test(digits))) return undefined;
+  const bytes = parts.join("").toLowerCase().match(/../g) ?? [];
+  return byteLengths.includes(bytes.length) ? bytes.join(":") : undefined;
 }

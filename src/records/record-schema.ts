@@ -142,13 +142,10 @@ function checkTexts(
 
 function checkPairs(fields: FieldReader, key: string): void {
   for (const [index, pair] of fields.elements(key).entries()) {
+    const isText = (value: unknown): boolean => typeof value === "string";
     const isPair = Array.isArray(pair) && pair.length === 2 && pair.every(isText);
     if (!isPair) fields.problem(`${key}[${index}]`, withValue("must be a pair of strings", pair));
   }
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === "string";
 }
 
 function notEmpty(text: string): string | undefined {

@@ -25,7 +25,10 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
     checkTextLimit(limits.stdin, stdin, "the network configuration on stdin");
   }
   const conf = parseJson(stdin, undecodable.subject) ?? {};
-  const known = readDocument(conf, undecodable, readIdentity);
+  const known = readDocument(conf, undecodable, (fields) => ({
+    name: fields.string("name") ?? "",
+    cniVersion: fields.string("cniVersion") ?? "",
+  }));
   if (known.name === "") {
     throw new CniError("InvalidNetworkConfig", "missing network name");
   }
@@ -50,10 +53,6 @@ const undecodable = {
   subject: "error unmarshall network config",
   reason: "DecodingFailure",
 } as const;
-
-function readIdentity(fields: FieldReader): Pick<RequestConf, "name" | "cniVersion"> {
-  return { name: fields.string("name") ?? "", cniVersion: fields.string("cniVersion") ?? "" };
-}
 
 type RequestBody = ReturnType<typeof readRest>;
 

@@ -64,7 +64,7 @@ function formatLegacyLists(result: Result, cniVersion: string): JsonObject {
     ips: list(
       result.ips.map((ip) =>
         omitUndefined({
-          version: ip.version ?? String(ipFamily(ip.address)),
+          version: ipVersion(ip),
           interface: interfaceIndex(ip, result),
           address: ip.address,
           gateway: ip.gateway,
@@ -81,31 +81,31 @@ function formatByFamily(
   result: Result,
   options: { cniVersion: string; isSameFamily: boolean },
 ): JsonObject {
-  const ip4 = formatIpConfig(result, { family: 4, isSameFamily: options.isSameFamily });
-  const ip6 = formatIpConfig(result, { family: 6, isSameFamily: options.isSameFamily });
-  if (ip4 === undefined && ip6 === undefined && !options.isSameFamily) {
+  const { cniVersion, isSameFamily } = options;
+  const ip4 = formatIpConfig(result, { family: 4, isSameFamily });
+  const ip6 = formatIpConfig(result, { family: 6, isSameFamily });
+  if (ip4 === undefined && ip6 === undefined && !isSameFamily) {
     throw new CniError("IncompatibleCniVersion", "cannot convert: no valid IP addresses");
   }
-  return omitUndefined({ cniVersion: options.cniVersion, ip4, ip6, dns: formatDns(result.dns) });
+  return omitUndefined({ cniVersion, ip4, ip6, dns: formatDns(result.dns) });
 }
 
 function formatIpConfig(
   result: Result,
-  options: { family: IpFamily; isSameFamily: boolean },
+  { family, isSameFamily }: { family: IpFamily; isSameFamily: boolean },
 ): JsonObject | undefined {
-  const version = String(options.family);
-  const ip = result.ips.find(
-    (entry) => (entry.version ?? String(ipFamily(entry.address))) === version,
-  );
+  const ip = result.ips.find((entry) => ipVersion(entry) === String(family));
   if (ip === undefined) return undefined;
   const routes = result.routes
-    .filter((route) => ipFamily(route.dst) === options.family)
-    .map(options.isSameFamily ? formatRoute : formatMinimalRoute);
+    .filter((route) => ipFamily(route.dst) === family)
+    .map((route) =>
+      isSameFamily ? formatRoute(route) : omitUndefined({ dst: route.dst, gw: route.gw }),
+    );
   return omitUndefined({ ip: ip.address, gateway: ip.gateway, routes: list(routes) });
 }
 
-function formatMinimalRoute({ dst, gw }: ResultRoute): JsonObject {
-  return omitUndefined({ dst, gw });
+function ipVersion({ version, address }: ResultIp): string {
+  return version ?? String(ipFamily(address));
 }
 
 function formatRoute({ dst, gw, mtu, advmss, priority, table, scope }: ResultRoute): JsonObject {

@@ -5,11 +5,6 @@ export interface Claim {
   readonly share: number;
 }
 
-interface Waiter {
-  readonly claims: readonly Claim[];
-  readonly grant: () => void;
-}
-
 /**
  * Limits concurrency in shares: however long some hold their slots, a few stay free for others. With
  * a share of 1 the first key gets half of all slots, the next one half of the others, and so on.
@@ -20,7 +15,7 @@ export class FairSlots {
   /** Negative while there are fewer slots than are held. */
   #free: number;
   readonly #held = new Map<string, number>();
-  readonly #waiting = new Set<Waiter>();
+  readonly #waiting = new Set<{ readonly claims: readonly Claim[]; readonly grant: () => void }>();
 
   constructor(count: number) {
     this.#count = count;
@@ -74,13 +69,11 @@ export class FairSlots {
 
   #grantAll(): void {
     for (const waiter of this.#waiting) {
-      if (!waiter.claims.every((claim) => this.#mayHold(claim))) continue;
+      const mayHold = ({ key, share }: Claim): boolean =>
+        (this.#held.get(key) ?? 0) < share * this.#free;
+      if (!waiter.claims.every(mayHold)) continue;
       this.#waiting.delete(waiter);
       waiter.grant();
     }
-  }
-
-  #mayHold({ key, share }: Claim): boolean {
-    return (this.#held.get(key) ?? 0) < share * this.#free;
   }
 }

@@ -4,8 +4,6 @@ import { basename, dirname, join } from "node:path";
 import { syncDirectory } from "./sync.ts";
 import { nameTarget, temporaryName } from "./temporary-name.ts";
 
-type BeforeRename = (handle: FileHandle, temporary: string) => Promise<void>;
-
 interface AtomicWriteOptions {
   /** @default 0o600 */
   readonly mode?: number;
@@ -27,7 +25,7 @@ export async function atomicWrite(
 interface SwapOptions extends AtomicWriteOptions {
   /** Gives the temporary file its name. @default rename, which replaces a file of that name */
   readonly place?: (temporary: string, path: string) => Promise<void>;
-  readonly beforeRename?: BeforeRename;
+  readonly beforeRename?: (handle: FileHandle, temporary: string) => Promise<void>;
 }
 
 /** Atomically replaces a file without fsync: a crash of the machine may lose the content. */

@@ -101,7 +101,9 @@ export class UnixSocketServer {
     this.#isClosed = true;
     const closed = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
     if (dropConnections) for (const server of this.#servers) server.closeAllConnections?.();
-    if (removeFile) await this.#removeFile();
+    const { path } = this.#options;
+    const found = removeFile ? await ifPresent(lstat(path)) : undefined;
+    if (found !== undefined && this.#isOurs(found)) await rm(path, { force: true });
     await Promise.all(closed);
   }
 
@@ -127,12 +129,6 @@ export class UnixSocketServer {
     server.listen(where, resolve);
     await promise;
     this.#servers.push(server);
-  }
-
-  async #removeFile(): Promise<void> {
-    const { path } = this.#options;
-    const found = await ifPresent(lstat(path));
-    if (found !== undefined && this.#isOurs(found)) await rm(path, { force: true });
   }
 
   #isOurs({ dev, ino }: { readonly dev: number; readonly ino: number }): boolean {

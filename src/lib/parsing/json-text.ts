@@ -150,20 +150,14 @@ function endOfString(text: string, start: number): number {
 
 function problemOfToken(token: string, open: readonly Open[]): string | undefined {
   if (open.length > maxDepth) return `nested more than ${maxDepth} levels deep`;
-  const problem = /^[-\d]/.test(token) ? problemOfNumber(token) : undefined;
-  return problem && `${describeNumber(token, open)} ${problem}`;
-}
-
-function problemOfNumber(token: string): string | undefined {
-  const value = Number(token);
-  if (!Number.isFinite(value)) return "is out of range";
-  if (canKeepDigits() || !isChanged(value, token)) return undefined;
-  return "has more digits than this JavaScript engine can keep: it has no JSON.rawJSON";
-}
-
-function describeNumber(number: string, open: readonly Open[]): string {
+  if (!/^[-\d]/.test(token)) return undefined;
   const key = open.findLast(({ bracket }) => bracket === "{")?.key;
-  return `number ${shortened(number, 80)}${key === undefined ? "" : ` of key ${shortened(key, 80)}`}`;
+  const ofKey = key === undefined ? "" : ` of key ${shortened(key, 80)}`;
+  const subject = `number ${shortened(token, 80)}${ofKey}`;
+  const value = Number(token);
+  if (!Number.isFinite(value)) return `${subject} is out of range`;
+  if (canKeepDigits() || !isChanged(value, token)) return undefined;
+  return `${subject} has more digits than this JavaScript engine can keep: it has no JSON.rawJSON`;
 }
 
 function scalarAt(text: string, offset: number): string {

@@ -127,7 +127,7 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
       found.set(key, value);
     }
   }
-  return Object.fromEntries([...found].filter(([key, value]) => !asksForNothing(key, value)));
+  return Object.fromEntries([...found].filter(asksForSomething));
 }
 
 /** The known key that begins like an unknown one, or with which it begins: `ips` for `ip`. */
@@ -140,6 +140,6 @@ function suggestionFor(unknown: string): string {
   return similar === undefined || wanted === "" ? "" : `; did you mean "${similar}"?`;
 }
 
-function asksForNothing(key: string, value: Json): boolean {
-  return value === null || knownKeys[key] === JSON.stringify(value);
+function asksForSomething([key, value]: readonly [string, Json]): boolean {
+  return value !== null && knownKeys[key] !== JSON.stringify(value);
 }
