@@ -22,17 +22,11 @@ export function viewOf(mounted: readonly string[]): HostView {
   };
 }
 
-/** Where {@link readHostView} looks; for tests. */
-export interface HostViewOptions {
-  /** Only the container image has this directory. @default defaultPaths.imageDir */
-  readonly imageDir?: string;
-  /** @default /proc/self/mountinfo */
-  readonly mountInfo?: string;
-}
-
-/** This process's view: on the host all of it, in the container image what is mounted into it. */
-export async function readHostView(options: HostViewOptions = {}): Promise<HostView> {
-  const { imageDir = defaultPaths.imageDir, mountInfo = "/proc/self/mountinfo" } = options;
+/** The view of this process: all of the host, or what is mounted into the container image. */
+export async function readHostView({
+  imageDir = defaultPaths.imageDir as string,
+  mountInfo = "/proc/self/mountinfo",
+} = {}): Promise<HostView> {
   const isInImage = await stat(imageDir).then(
     (found) => found.isDirectory(),
     () => false,

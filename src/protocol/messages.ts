@@ -100,7 +100,7 @@ export function decodeExec(frame: Frame): ExecMessage {
   };
 }
 
-/** How a delegate ended. @throws ProtocolError when it is not a well-formed `EXEC_RESULT` */
+/** How a delegate ended. @throws ProtocolError unless well-formed */
 export function decodeExecResult(frame: Frame) {
   expectType(frame, FrameType.ExecResult);
   return {
@@ -117,10 +117,7 @@ export function encodeNetlink(netnsPath: string, bytes: Uint8Array): Buffer {
   return encodeFrame(FrameType.Netlink, [netnsPath, bytes]);
 }
 
-/**
- * The kernel's answer; else the errno of the operation that failed, and why.
- * @throws ProtocolError when it is not a well-formed `NETLINK_RESULT`
- */
+/** The kernel's answer; else the errno of what failed, and why. @throws ProtocolError */
 export function decodeNetlinkResult(frame: Frame) {
   expectType(frame, FrameType.NetlinkResult);
   return {
@@ -150,10 +147,7 @@ export function decodeFind(frame: Frame): { searchPath: string[]; types: string[
   return { searchPath: splitPath(field(frame, 0)), types: frame.fields.slice(1).map(String) };
 }
 
-/**
- * The answer to a `FIND` of `count` types: whether each is there, or why not.
- * @throws ProtocolError when it is not well-formed
- */
+/** Whether each of `count` types is there, or why not. @throws ProtocolError unless well-formed */
 export function decodeFindResult(frame: Frame, count: number) {
   expectType(frame, FrameType.FindResult);
   if (frame.fields.length !== 2 * count) {
@@ -169,10 +163,7 @@ export function encodeOccupants(netnsPath: string): Buffer {
   return encodeFrame(FrameType.Occupants, [netnsPath]);
 }
 
-/**
- * The records whose sandbox may be in the namespace.
- * @throws ProtocolError when it is not a well-formed `OCCUPANTS_RESULT`
- */
+/** The records whose sandbox may be in the namespace. @throws ProtocolError unless well-formed */
 export function decodeOccupantsResult(frame: Frame): RecordKey[] {
   expectType(frame, FrameType.OccupantsResult);
   const names = field(frame, 0).toString().split("/").slice(0, -1);
@@ -194,10 +185,7 @@ export function encodeSandbox(sandbox: {
   return encodeFrame(FrameType.Sandbox, [containerId, ifName, netns, ...use]);
 }
 
-/**
- * Whether the sandbox is locked, or why not, and the interfaces in its namespace.
- * @throws ProtocolError when it is not a well-formed `SANDBOX_RESULT`
- */
+/** Whether the sandbox is locked, or why not, and its interfaces. @throws ProtocolError */
 export function decodeSandboxResult(frame: Frame) {
   expectType(frame, FrameType.SandboxResult);
   return {

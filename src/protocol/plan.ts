@@ -113,10 +113,7 @@ export function decodePlan(file: Buffer): PlanMessage {
   return decodeNewest(file).plan;
 }
 
-/**
- * The same with the plan's record, and whether something follows.
- * @throws ProtocolError also when it has no record
- */
+/** The same with its record, and whether something follows. @throws ProtocolError also without one */
 export function decodePlanWithRecord(file: Buffer) {
   const { plan, record, isOutdated } = decodeNewest(file);
   if (record === undefined) throw new ProtocolError("it has a teardown plan, but no record");

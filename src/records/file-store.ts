@@ -302,9 +302,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     throw new CniError("TryAgainLater", "another process has attached the sandbox again meanwhile");
   }
 
-  /**
-   * Later, because a disk that discards the blocks, or even starting a thread, delays the answer.
-   */
+  /** Later, because a disk that discards the blocks, or starting a thread, delays the answer. */
   #emptyLater(path: string): void {
     const { O_WRONLY, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants;
     const emptied = nextTurn()

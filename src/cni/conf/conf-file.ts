@@ -6,10 +6,11 @@ import { isJsonObject, type Json } from "#lib/json.ts";
 import { type ConfOptions, checkPluginCount, type NetConfList, parseNetConfList } from "./conf.ts";
 import { parsePluginConf } from "./plugin-conf.ts";
 
-/** A directory of network configurations. @internal */
+/** Directories of network configurations. */
 export interface ConfReader {
   /** File names, sorted bytewise; none for an absent directory. */
   list(dir: string): Promise<string[]>;
+  /** @throws Error as of node:fs */
   read(path: string): Promise<string>;
   kind(path: string): Promise<"file" | "directory" | "absent">;
 }

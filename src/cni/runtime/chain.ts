@@ -15,7 +15,6 @@ import {
 import { type DelegateContext, type DelegateError, delegateFailure } from "./delegate-error.ts";
 import {
   type AddedNetwork,
-  type DelegateVersions,
   inListVersion,
   readAddOutput,
   readVersions,
@@ -114,10 +113,7 @@ export async function statusNetwork(
   }
 }
 
-/**
- * Runs GC with every plugin, except for lists older than 1.1.0 or with `disableGC`.
- * @returns the errors of failed plugins
- */
+/** Runs GC with every plugin, unless the list is older than 1.1.0 or has `disableGC`. @returns errors */
 export async function gcNetwork(
   list: NetConfList,
   valid: readonly ValidAttachment[],
@@ -137,11 +133,7 @@ export async function gcNetwork(
  * Asks a plugin for its versions (CNI 1.1.0 §2 "VERSION"). Without VERSION, it speaks 0.1.0.
  * @throws DelegateError when it fails otherwise, or its answer is incomplete
  */
-export async function versionOf(
-  type: string,
-  limits: DelegateLimits,
-  run: RunDelegate,
-): Promise<DelegateVersions> {
+export async function versionOf(type: string, limits: DelegateLimits, run: RunDelegate) {
   const context = { call: versionCall(type, limits), network: "" };
   const outcome = await run(context.call);
   if (succeeded(outcome)) return readVersions(outcome.stdout, context);

@@ -9,12 +9,6 @@ import { resultFamily } from "#cni/versions.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { type DelegateContext, delegateOutputError, quoteOutput } from "./delegate-error.ts";
 
-/** What a delegate answers to VERSION. */
-export interface DelegateVersions {
-  readonly cniVersion: string;
-  readonly supportedVersions: readonly string[];
-}
-
 /** The result of an ADD. */
 export interface AddedNetwork {
   /** In the list's version, including fields beyond the specification. */
@@ -60,7 +54,7 @@ function convert(printed: unknown, cniVersion: string): AddedNetwork {
 }
 
 /** Reads the answer to VERSION; plugins of 0.2.0 may omit the list. @throws DelegateError 6 */
-export function readVersions(stdout: string, context: DelegateContext): DelegateVersions {
+export function readVersions(stdout: string, context: DelegateContext) {
   const subject = "decoding version info";
   const options = { subject, reason: "DecodingFailure", foldCase: true } as const;
   return reading(context, () =>

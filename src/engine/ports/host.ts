@@ -1,3 +1,4 @@
+import type { ConfReader } from "#cni/conf/conf-file.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { CachedAddKey } from "#npwg/multus/cached-add.ts";
@@ -70,12 +71,7 @@ export interface RuntimeSandboxes {
 }
 
 /** The CNI configuration files of the host. */
-export interface ConfFiles {
-  /** The file names in a directory, sorted bytewise; none if the directory does not exist. */
-  list(dir: string): Promise<string[]>;
-  /** @throws Error as of node:fs */
-  read(path: string): Promise<string>;
-  kind(path: string): Promise<"file" | "directory" | "absent">;
+export interface ConfFiles extends ConfReader {
   /** Whether this process sees a path of the host: plexusd sees only what is mounted. */
   sees(path: string): boolean;
 }

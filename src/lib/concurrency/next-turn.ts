@@ -1,9 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 
-/**
- * Resolves after the I/O that is ready. Await it before work that nothing waits for yet, so that requests which
- * were just started are sent first.
- */
+/** Resolves after the I/O that is ready: await it before work that requests need not wait for. */
 export function nextTurn(): Promise<void> {
   return setImmediate();
 }

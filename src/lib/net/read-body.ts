@@ -1,9 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-/**
- * The body of a request; undefined when it has more than `maxBytes`.
- * @throws Error when the connection breaks
- */
+/** A body; undefined if it has more than `maxBytes`. @throws Error if the connection breaks */
 export async function readBody(
   request: IncomingMessage,
   maxBytes: number,
