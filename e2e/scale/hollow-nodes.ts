@@ -5,7 +5,7 @@ import { type KubeAdapter, startKube } from "#kube/adapter.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
-import { requestNodeToken } from "#kube/node/node-token.ts";
+import { requestNodeToken } from "#kube/node/node.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { waitUntil } from "../support/wait.ts";
 

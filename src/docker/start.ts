@@ -29,7 +29,6 @@ import { lockStateDirectory } from "./state-lock.ts";
 const sweepMs = 600_000;
 const newContainersMs = 1000;
 
-/** Options of {@link startDocker}. */
 export interface DockerOptions {
   /** Where dockerd looks for the driver; the file name is the driver's name. */
   readonly pluginSocket: string;

@@ -103,7 +103,6 @@ export const endpointSchema = z.object({
   sandboxSeen: z.literal(true).exactOptional(),
 });
 
-/** See {@link networkSchema}. */
 export type NetworkState = z.output<typeof networkSchema>;
 
 /** A network interface as the kernel shows it. */
@@ -112,5 +111,4 @@ export type LinkState = z.output<typeof link>;
 /** A route over an interface. */
 export type LinkRoute = z.output<typeof route>;
 
-/** See {@link endpointSchema}. */
 export type EndpointState = z.output<typeof endpointSchema>;

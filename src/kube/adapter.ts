@@ -6,8 +6,7 @@ import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder, type NodeEvent } from "#kube/events/event-recorder.ts";
-import { type NodePods, nodePods, removeTaint } from "#kube/node/node.ts";
-import { requestNodeToken } from "#kube/node/node-token.ts";
+import { type NodePods, nodePods, removeTaint, requestNodeToken } from "#kube/node/node.ts";
 import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
@@ -24,7 +23,6 @@ import { KubeResourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 import { WritePace } from "./write-pace.ts";
 
-/** Options of {@link startKube}. */
 export interface KubeOptions {
   /** A kubeconfig file; without one, {@link KubeOptions.inCluster} is needed. */
   readonly kubeconfig?: string;

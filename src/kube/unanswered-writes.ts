@@ -2,8 +2,6 @@ import { isDeepStrictEqual } from "node:util";
 import type { ApiError } from "#kube/api/api-error.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
-/** As long as an API server works on a request. */
-const defaultAgeMs = 60_000;
 /** Far more than wait for an answer at a time. */
 const maxObjects = 1000;
 
@@ -18,7 +16,8 @@ export class UnansweredWrites {
   readonly #ageMs: number;
   readonly #byObject = new LruMap<readonly Unanswered[]>(maxObjects);
 
-  constructor(ageMs = defaultAgeMs) {
+  /** By default as long as an API server works on a request. */
+  constructor(ageMs = 60_000) {
     this.#ageMs = ageMs;
   }
 

@@ -10,6 +10,8 @@ import { type DirectoryWatch, watchDirectory } from "#lib/files/watch-directory.
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { ManifestError, type ManifestObjects, parseManifestFile } from "./documents.ts";
 
+type Name = Pick<Pod, "namespace" | "name">;
+
 interface LoadedFile {
   /** Changes with the content: modification time, size and inode. */
   readonly version: string;
@@ -65,10 +67,7 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     return undefined;
   }
 
-  getNad(ref: {
-    namespace: string;
-    name: string;
-  }): Promise<NetworkAttachmentDefinition | undefined> {
+  getNad(ref: Name): Promise<NetworkAttachmentDefinition | undefined> {
     return this.#find((objects) => objects.nads, ref);
   }
 
@@ -77,8 +76,8 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   }
 
   notReadyReason(): string | undefined {
-    const ofFiles = [...this.#files.values()].flatMap((file) => file.problem ?? []);
-    const problems = [...(this.#unreadable === undefined ? [] : [this.#unreadable]), ...ofFiles];
+    const ofFiles = [...this.#files.values()].map(({ problem }) => problem);
+    const problems = [this.#unreadable, ...ofFiles].filter((each) => each !== undefined);
     return problems.length === 0 ? undefined : `manifests: ${problems.join("; ")}`;
   }
 
@@ -86,9 +85,9 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     this.#watch?.close();
   }
 
-  async #find<T extends { namespace: string; name: string }>(
+  async #find<T extends Name>(
     kind: (objects: ManifestObjects) => readonly T[],
-    ref: { namespace: string; name: string },
+    ref: Name,
   ): Promise<T | undefined> {
     const lookUp = (): T | undefined =>
       [...this.#files.values()]

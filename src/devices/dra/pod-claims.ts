@@ -45,21 +45,18 @@ export function podClaims(pod: JsonObject): readonly PodClaim[] {
         `the pod has ${wanted.length} resource claims; ${limit}`,
       );
     }
-    const generated = generatedClaims(status);
+    // Made from templates, by claim name; undefined when none was needed.
+    const generated = new Map(
+      (status?.objects("resourceClaimStatuses") ?? []).map(
+        (each) => [each.required("name"), each.string("resourceClaimName")] as const,
+      ),
+    );
     const claims = wanted.flatMap((claim) => claimOf(claim, generated));
     const extended = status?.object("extendedResourceClaimStatus");
     const podGroup = spec?.object("schedulingGroup")?.string("podGroupName");
     const all = extended === undefined ? claims : [...claims, extendedClaim(extended)];
     return all.map((claim) => ({ ...claim, ...omitUndefined({ podGroup }) }));
   });
-}
-
-/** ResourceClaims made from templates, by claim name; undefined when none was needed. */
-function generatedClaims(status: FieldReader | undefined): Map<string, string | undefined> {
-  const statuses = status?.objects("resourceClaimStatuses") ?? [];
-  return new Map(
-    statuses.map((each) => [each.required("name"), each.string("resourceClaimName")] as const),
-  );
 }
 
 function claimOf(

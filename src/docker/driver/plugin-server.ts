@@ -16,8 +16,7 @@ const contentType = "application/vnd.docker.plugins.v1.1+json";
 /** dockerd opens one for each request that it has in flight. */
 const maxConnections = 4096;
 
-/** Options of {@link startPluginServer}. */
-export interface PluginServerOptions {
+interface PluginServerOptions {
   readonly socketPath: string;
   readonly driver: NetworkDriver;
   readonly logger: Logger;

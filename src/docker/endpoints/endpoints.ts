@@ -12,7 +12,6 @@ import { interfaceAnswer, joinAnswer } from "./hand-over.ts";
 import { chooseHostPorts, holdersOf, type ProbePort, type TakenPort } from "./host-ports.ts";
 import { newEndpoint } from "./new-endpoint.ts";
 
-/** What {@link Endpoints} works with. */
 export interface EndpointsOptions {
   readonly stored: JsonFiles<EndpointState>;
   readonly networks: Networks;

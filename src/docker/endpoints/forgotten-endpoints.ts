@@ -10,8 +10,7 @@ const transientMs = 120_000;
 /** Delay before a failed detach is retried. */
 const backoffMs = 30_000;
 
-/** What {@link ForgottenEndpoints} works with. */
-export interface ForgottenEndpointsOptions
+interface ForgottenEndpointsOptions
   extends Pick<EndpointsOptions, "stored" | "host" | "bootId" | "logger"> {
   readonly endpoints: Endpoints;
   readonly records: RecordReader;

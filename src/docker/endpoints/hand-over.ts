@@ -67,8 +67,7 @@ function hasSubnetRoute(address: string, routes: readonly LinkRoute[]): boolean 
   return prefix === addressBits[family] || isOnLink(ip, routes, prefix);
 }
 
-/** An endpoint with its network. */
-export interface NetworkEndpoint {
+interface NetworkEndpoint {
   readonly endpoint: EndpointState;
   readonly network: NetworkState;
 }

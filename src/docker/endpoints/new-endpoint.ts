@@ -20,8 +20,7 @@ const flags: Readonly<Record<string, string>> = {
   bandwidth: "--driver-opt plexus.bandwidth",
 };
 
-/** What {@link newEndpoint} needs besides network and request. */
-export interface NewEndpointContext {
+interface NewEndpointContext {
   readonly bootId: string;
   /** ISO 8601. */
   readonly now: string;

@@ -1,5 +1,6 @@
+import { tryParseJson } from "#cni/document.ts";
 import { CniError, CniErrorCode } from "#cni/error.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectOf } from "#lib/json.ts";
 import { runProgram } from "#lib/run-program.ts";
 
 /** Far more than the shim waits for locks and plugins. */
@@ -55,12 +56,7 @@ export function shimRuntime(options: {
 }
 
 function printedError(stdout: string): CniError | undefined {
-  try {
-    const printed: unknown = JSON.parse(stdout);
-    if (!isJsonObject(printed) || typeof printed.msg !== "string") return undefined;
-    const code = typeof printed.code === "number" ? printed.code : CniErrorCode.Internal;
-    return new CniError(code, printed.msg);
-  } catch {
-    return undefined;
-  }
+  const { code, msg } = objectOf(tryParseJson(stdout));
+  if (typeof msg !== "string") return undefined;
+  return new CniError(typeof code === "number" ? code : CniErrorCode.Internal, msg);
 }

@@ -58,7 +58,8 @@ export class IpCommand {
       return type === namespaceFilesystem ? "namespace" : "other";
     } catch (error) {
       if (!isAbsent(error)) return "other";
-      return (await isDirectory(dirname(path))) ? "nothing" : "hidden";
+      // A path with a slash at its end exists only as a directory.
+      return (await exists(`${dirname(path)}/`)) ? "nothing" : "hidden";
     }
   }
 
@@ -168,14 +169,6 @@ async function change(path: string | undefined, commands: readonly string[]): Pr
 
 function enter(path: string | undefined): string[] {
   return path === undefined ? [] : ["nsenter", `--net=${path}`];
-}
-
-/** Also true for a path that cannot be examined. */
-async function isDirectory(path: string): Promise<boolean> {
-  return stat(path).then(
-    (found) => found.isDirectory(),
-    (error: unknown) => !isAbsent(error),
-  );
 }
 
 /** Also true for a path that cannot be examined. */

@@ -1,16 +1,12 @@
 import { readdir, readlink } from "node:fs/promises";
 import { isAbsent } from "#lib/files/is-absent.ts";
 
-/** The network namespaces of processes. */
-interface ProcessNamespaces {
-  /** By inode number: the paths that lead there. */
-  readonly paths: Map<number, string[]>;
-  /** Whether this process could read the namespace of every process that it sees. */
-  readonly isComplete: boolean;
-}
-
-/** Finds the network namespaces of the processes in this PID namespace. @throws Error without /proc */
-export async function processNamespaces(): Promise<ProcessNamespaces> {
+/**
+ * Finds the network namespaces of the processes in this PID namespace: the paths that lead to each,
+ * by inode number. `isComplete`: this process could read that of every process. @throws Error
+ * without /proc
+ */
+export async function processNamespaces() {
   const paths = new Map<number, string[]>();
   let isComplete = true;
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {

@@ -22,6 +22,8 @@ export async function openDefinitionSource(options: {
   const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
   const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
   const kube = openKubeOnce({ client, logger, apiTimeoutMs, statusWaitMs: 0 });
-  const getNad: DefinitionSource["getNad"] = (ref, options) => kube.source.getNad(ref, options);
-  return { getNad, [Symbol.asyncDispose]: () => kube.close(0) };
+  return {
+    getNad: (ref, call) => kube.source.getNad(ref, call),
+    [Symbol.asyncDispose]: () => kube.close(0),
+  };
 }

@@ -17,8 +17,7 @@ export interface CredentialMaterial {
   readonly newAgent?: () => Promise<HttpAgent>;
 }
 
-/** Options of {@link RereadCredentials}. */
-export interface RereadOptions {
+interface RereadOptions {
   /** Where the credentials come from, for messages. */
   readonly source: string;
   readonly server: URL;

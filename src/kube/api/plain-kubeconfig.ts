@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { tryParseJson } from "#cni/document.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { parseYamlDocuments, placeOf, YamlError } from "#lib/parsing/yaml.ts";
 
 /** TLS settings of a kubeconfig; certificates and keys are PEM. */
@@ -128,19 +128,12 @@ export function tokenOf({ user, dir }: Kubeconfig): string | undefined {
 /** @throws Error when the text is not a mapping in JSON or YAML; the message quotes none of it */
 function documentOf(text: string): JsonObject {
   // plexusd writes JSON, for which the parser of YAML need not be loaded.
-  const documents = jsonOf(text) ?? yamlOf(text);
+  const json = tryParseJson(text);
+  const documents = json === undefined ? yamlOf(text) : [json];
   if (documents.length > 1) throw new Error("it has several YAML documents");
   const [document] = documents;
   if (!isJsonObject(document)) throw new Error("it is not a YAML mapping");
   return document;
-}
-
-function jsonOf(text: string): unknown[] | undefined {
-  try {
-    return [parseJsonText(text)];
-  } catch {
-    return undefined;
-  }
 }
 
 function yamlOf(text: string): unknown[] {

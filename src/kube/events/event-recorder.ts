@@ -45,7 +45,6 @@ interface Series {
   readonly content: EventContent;
 }
 
-/** Options of an {@link ApiEventRecorder}. */
 export interface EventRecorderOptions {
   readonly client: JsonApi;
   readonly logger: Logger;
@@ -125,7 +124,9 @@ export class ApiEventRecorder implements EventRecorder {
       this.#options.metrics.eventDropped?.("rate");
       return;
     }
-    const series = this.#seriesFor({ ...content, message: cutMessage(content.message) });
+    const cut = { ...content, message: cutMessage(content.message) };
+    const key = [uid, cut.type, cut.reason, cut.message].join("\0");
+    const series = this.#series.getOrMake(key, () => newSeries(cut));
     series.count += 1;
     if (series.queued) return;
     if (this.#queue.length >= this.#options.maxQueued) {
@@ -135,17 +136,6 @@ export class ApiEventRecorder implements EventRecorder {
     series.queued = true;
     this.#queue.push(series);
     this.#sending ??= this.#drain();
-  }
-
-  #seriesFor(content: EventContent): Series {
-    const { involvedObject, type, reason, message } = content;
-    return this.#series.getOrMake([involvedObject.uid, type, reason, message].join("\0"), () => ({
-      name: "",
-      count: 0,
-      firstTimestamp: eventTime(),
-      queued: false,
-      content,
-    }));
   }
 
   async #drain(): Promise<void> {
@@ -185,23 +175,20 @@ export class ApiEventRecorder implements EventRecorder {
     const { namespace = "default", name: objectName, uid } = series.content.involvedObject;
     const path = apiPaths.events(namespace);
     const common = { timeoutMs: writeTimeoutMs, signal: this.#stop.signal };
-    if (series.name === "") {
-      const name = newEventName(objectName);
-      const host =
-        typeof nodeName === "string"
-          ? nodeName
-          : await nodeName({ namespace, name: objectName, uid });
-      const body = eventObject(series.content, { ...series, name, namespace, nodeName: host });
-      await client.write({ method: "POST", path, body, ...common });
-      series.name = name;
-    } else {
-      await client.write({
-        method: "PATCH",
-        path: `${path}/${series.name}`,
-        contentType: "application/merge-patch+json",
-        body: { count: series.count, lastTimestamp: eventTime() },
-        ...common,
-      });
+    if (series.name !== "") {
+      const body = { count: series.count, lastTimestamp: eventTime() };
+      const patch = { path: `${path}/${series.name}`, contentType: "application/merge-patch+json" };
+      return client.write({ method: "PATCH", ...patch, body, ...common });
     }
+    const name = newEventName(objectName);
+    const pod = { namespace, name: objectName, uid };
+    const host = typeof nodeName === "string" ? nodeName : await nodeName(pod);
+    const body = eventObject(series.content, { ...series, name, namespace, nodeName: host });
+    await client.write({ method: "POST", path, body, ...common });
+    series.name = name;
   }
+}
+
+function newSeries(content: EventContent): Series {
+  return { name: "", count: 0, firstTimestamp: eventTime(), queued: false, content };
 }

@@ -1,11 +1,12 @@
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { ApiClient } from "#kube/api/client.ts";
-import { apiPaths } from "#kube/api/paths.ts";
+import type { JsonApi } from "#kube/api/json-api.ts";
+import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import type { LiveGetter } from "#kube/live-get.ts";
 import { podOf } from "#kube/objects.ts";
 import type { WatchCache, WatchListener } from "#kube/watch/watch-cache.ts";
-import { isJsonObject, type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** The pods of this node, for background checks. */
@@ -73,7 +74,9 @@ export async function removeTaint(
 ): Promise<boolean> {
   const timeoutMs = 10_000;
   const path = apiPaths.node(nodeName);
-  const taints = taintsOf(await client.json({ path, timeoutMs }));
+  const { spec } = await client.json({ path, timeoutMs });
+  const { taints } = objectOf(spec);
+  if (!Array.isArray(taints)) return false;
   const kept = taints.filter((taint) => !isJsonObject(taint) || taint.key !== key);
   if (kept.length === taints.length) return false;
   const body = [
@@ -86,7 +89,30 @@ export async function removeTaint(
   return true;
 }
 
-function taintsOf({ spec }: JsonObject): readonly Json[] {
-  const { taints } = objectOf(spec);
-  return Array.isArray(taints) ? taints : [];
+/**
+ * Requests a token of a service account that is valid while the Node exists, and names it in
+ * admission requests; the API server may grant less time. Needs `create` on `serviceaccounts/token`,
+ * and Kubernetes 1.31. @throws ApiError; Error for an answer without token
+ */
+export async function requestNodeToken(
+  client: JsonApi,
+  { account, nodeName, seconds }: { account: ObjectName; nodeName: string; seconds: number },
+): Promise<string> {
+  const { status } = await client.json({
+    method: "POST",
+    path: apiPaths.token(account),
+    body: {
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      spec: {
+        audiences: [],
+        expirationSeconds: seconds,
+        boundObjectRef: { apiVersion: "v1", kind: "Node", name: nodeName },
+      },
+    },
+    timeoutMs: 10_000,
+  });
+  const { token } = objectOf(status);
+  if (typeof token === "string" && token !== "") return token;
+  throw new Error(`the API server granted no token for ${account.namespace}/${account.name}`);
 }
