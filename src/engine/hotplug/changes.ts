@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { recordedSelection } from "#engine/plan/recorded-network.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
 
 /** What makes a running pod's networks those of its annotation. */
@@ -44,9 +45,7 @@ export function networkChanges(
   { configured, refreshed }: ChangeOptions,
 ): NetworkChanges {
   const requested = attachments.filter(({ selection }) => selection !== undefined);
-  const isIntact = ({ state, ifName }: RecordedAttachment): boolean =>
-    state === "attached" && ifName !== refreshed;
-  const intact = requested.filter(isIntact);
+  const intact = requested.filter((each) => each.state === "attached" && each.ifName !== refreshed);
   const unrequested = attachments.filter(({ selection }) => selection === undefined);
   const others = unrequested.filter(({ isDefault }) => !isDefault);
   const have = [...unrequested.map((each) => each.displayName), ...selections.map(networkName)];
@@ -58,8 +57,10 @@ export function networkChanges(
     (selection, each) => !names.has(each.ifName) && isSameElement(each, selection),
     (selection, each) => !names.has(each.ifName) && isAsRequested(each, selection),
   ]);
-  const isCounted: Fit = (selection, each) =>
-    mayBeFor(each, selection) && (isPlain(selection) || !configured.includes(each.displayName));
+  const isCounted: Fit = (selection, { displayName, ifName }) =>
+    displayName === networkName(selection) &&
+    (selection.ifName === undefined || selection.ifName === ifName) &&
+    (isPlain(selection) || !configured.includes(displayName));
   const unkept = wanted.filter((each) => !kept.has(each));
   const counted = paired(unkept, others, [
     (selection, each) => selection.ifName !== undefined && isCounted(selection, each),
@@ -134,7 +135,7 @@ function paired(
 }
 
 /** What an element and the removal whose place it takes have in common, the closest first. */
-const places: readonly Fit[] = [
+const closeness: readonly Fit[] = [
   (selection, { ifName }) => selection.ifName === ifName,
   (selection, removal) => isSameElement(removal, selection),
   (selection, removal) => isAsRequested(removal, selection),
@@ -148,15 +149,15 @@ function withReplaced(
   added: readonly NetworkSelection[],
   removals: readonly RecordedAttachment[],
 ): Addition[] {
-  const replaced = paired(added, removals, places);
-  const isRenewed = (each: NetworkSelection): boolean => isSameButName(replaced.get(each), each);
-  const renewed = added.filter(isRenewed).map((each) => replaced.get(each));
-  const movable = new Set(removals.filter((each) => !renewed.includes(each)));
+  const places = paired(added, removals, closeness);
+  const sources = paired(added, removals, [
+    (selection, each) => places.get(selection) === each && isSameButName(each, selection),
+    (selection, each) => isSameButName(each, selection),
+  ]);
   return added.map((selection) => {
-    const moves = (each: RecordedAttachment): boolean => isSameButName(each, selection);
-    const moved = isRenewed(selection) ? undefined : [...movable].find(moves);
-    if (moved !== undefined) movable.delete(moved);
-    return { selection, replaced: replaced.get(selection), moved };
+    const replaced = places.get(selection);
+    const source = sources.get(selection);
+    return { selection, replaced, moved: source === replaced ? undefined : source };
   });
 }
 
@@ -169,28 +170,22 @@ function isSameElement(
 
 /** Whether an element is that of an attachment, perhaps on another interface. */
 function isSameButName(
-  attachment: Pick<RecordedAttachment, "selection"> | undefined,
+  { selection: own = {} }: Pick<RecordedAttachment, "selection">,
   selection: NetworkSelection,
 ): boolean {
-  const { ifName: _, ...before } = attachment?.selection ?? {};
-  const { ifName: _ifName, ...after } = selectionElement(selection);
-  return isDeepStrictEqual(before, after);
-}
-
-function networkName({ namespace, name }: NetworkSelection): string {
-  return `${namespace}/${name}`;
+  return isDeepStrictEqual(withoutName(own), withoutName(selectionElement(selection)));
 }
 
 /** Whether an element requests nothing but a network, and perhaps the name of its interface. */
 function isPlain(selection: NetworkSelection): boolean {
-  const { namespace: _, name: _name, ifName: _ifName, ...further } = selectionElement(selection);
+  const { namespace: _, name: _name, ...further } = withoutName(selectionElement(selection));
   return Object.keys(further).length === 0;
 }
 
-function mayBeFor(
-  { displayName, ifName }: RecordedAttachment,
-  selection: NetworkSelection,
-): boolean {
-  const isSameName = selection.ifName === undefined || selection.ifName === ifName;
-  return isSameName && displayName === networkName(selection);
+function withoutName({ ifName: _, ...element }: JsonObject): JsonObject {
+  return element;
+}
+
+function networkName({ namespace, name }: NetworkSelection): string {
+  return `${namespace}/${name}`;
 }

@@ -25,12 +25,13 @@ export interface PodChanges extends NetworkChanges {
 
 /** Compares a pod with its record; `refreshed` is an interface that counts as changed. */
 export function changesOf(
-  config: EngineConfig,
+  { defaultNetworks, systemNamespaces, plexusNamespace }: EngineConfig,
   record: AttachmentRecord,
   pod: Pick<Pod, "namespace" | "annotations"> & { readonly refreshed?: string | undefined },
 ): PodChanges {
-  const { namespace, refreshed } = pod;
-  const options = { configured: configuredNames(config, namespace), refreshed };
+  const all = systemNamespaces.includes(pod.namespace) ? [] : defaultNetworks;
+  const configured = all.map((name) => `${plexusNamespace}/${name}`);
+  const options = { configured, refreshed: pod.refreshed };
   try {
     return networkChanges(record, selectionsOf(pod), options);
   } catch (error) {
@@ -39,30 +40,24 @@ export function changesOf(
   }
 }
 
-/** @throws CniError 100 if the annotation is invalid */
+/** @throws CniError 100 if the annotation is invalid, or two elements request one interface */
 function selectionsOf({
   namespace: podNamespace,
   annotations,
 }: Pick<Pod, "namespace" | "annotations">): NetworkSelection[] {
   const text = annotations[networksAnnotation] ?? "";
   const selections = parseNetworkSelections(text, { podNamespace });
-  refuseRepeatedNames(selections);
+  for (const [name, [first, second]] of Map.groupBy(selections, ({ ifName }) => ifName)) {
+    if (name === undefined || first === undefined || second === undefined) continue;
+    const message = `network selection annotation is invalid: elements ${first.position} and ${second.position} request interface ${name}`;
+    throw new CniError("InterfaceNameTaken", message);
+  }
   return selections;
 }
 
 /** Whether a pod has what its annotation requests. */
 export function isSettled({ additions, removals, invalid }: PodChanges): boolean {
   return additions.length + removals.length === 0 && invalid === undefined;
-}
-
-/** @throws CniError 100 naming the interface and its elements */
-function refuseRepeatedNames(selections: readonly NetworkSelection[]): void {
-  const byName = Map.groupBy(selections, ({ ifName }) => ifName);
-  for (const [name, [first, second]] of byName) {
-    if (name === undefined || first === undefined || second === undefined) continue;
-    const message = `network selection annotation is invalid: elements ${first.position} and ${second.position} request interface ${name}`;
-    throw new CniError("InterfaceNameTaken", message);
-  }
 }
 
 /** Why an edit of the default-network annotation has no effect; undefined without such an edit. */
@@ -83,13 +78,4 @@ export function defaultNetworkEdit(
   } catch (error) {
     return `${keeps}: ${asCniError(error).message}`;
   }
-}
-
-/** The definitions that every pod of a namespace is attached to. */
-function configuredNames(
-  { defaultNetworks, systemNamespaces, plexusNamespace }: EngineConfig,
-  podNamespace: string,
-): string[] {
-  if (systemNamespaces.includes(podNamespace)) return [];
-  return defaultNetworks.map((name) => `${plexusNamespace}/${name}`);
 }
