@@ -17,6 +17,7 @@ import {
 import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
 import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { check } from "#engine/check/check.ts";
+import type { PodState } from "#engine/check/not-attached.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
@@ -25,10 +26,10 @@ import type { Failure } from "#engine/explain/explain-error.ts";
 import { type ExplainOptions, explainPod } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
 import { gc } from "#engine/gc/gc.ts";
-import { HotPlug } from "#engine/hotplug/hot-plug.ts";
-import { Inspector } from "#engine/hotplug/inspection/inspector.ts";
+import { HotPlug, type HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
+import type { Inspection } from "#engine/hotplug/inspection/heal.ts";
+import { inspect, restoreStatus } from "#engine/hotplug/inspection/inspector.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
-import { PodReports } from "#engine/hotplug/reports/pod-reports.ts";
 import { RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { adoptMirror } from "#engine/network-status/adopt-mirror.ts";
@@ -57,7 +58,6 @@ export class Engine {
   readonly #leftovers: Leftovers;
   readonly #sandboxes: RunningSandboxes;
   readonly #hotPlug: HotPlug;
-  readonly #inspector: Inspector;
   readonly #history = new CallHistory();
   readonly #payments: PendingPayments;
   /** What the last ADD of a pod said about the runtime. */
@@ -71,9 +71,7 @@ export class Engine {
     this.#leftovers = new Leftovers(deps, this.#locks);
     this.#payments = new PendingPayments(deps, this.#locks);
     this.#sandboxes = new RunningSandboxes(deps, this.#locks);
-    const reports = new PodReports(deps.events);
-    this.#hotPlug = new HotPlug(deps, this.#sandboxes, reports);
-    this.#inspector = new Inspector(deps, this.#sandboxes, reports);
+    this.#hotPlug = new HotPlug(this.#sandboxes);
   }
 
   /** Serves one call; failures become answers. @throws HostGoneError when the shim has gone */
@@ -222,12 +220,15 @@ export class Engine {
   /** As {@link HotPlug.reconcile}. */
   readonly hotPlug: HotPlug["reconcile"] = (...of) => this.#hotPlug.reconcile(...of);
 
-  /** As {@link Inspector.inspect}. */
-  readonly inspect: Inspector["inspect"] = (...of) => this.#inspector.inspect(...of);
+  /** As {@link inspect} of the node's sandboxes. */
+  inspect(pod: Pod, options: Pick<HotPlugOptions, "hosts" | "conf">): Promise<Inspection> {
+    return inspect(this.#sandboxes, pod, options);
+  }
 
-  /** As {@link Inspector.restoreStatus}. */
-  readonly restoreStatus: Inspector["restoreStatus"] = (...of) =>
-    this.#inspector.restoreStatus(...of);
+  /** As {@link restoreStatus} of the node's sandboxes. */
+  restoreStatus(pod: PodState, options: Pick<HotPlugOptions, "conf">): Promise<void> {
+    return restoreStatus(this.#sandboxes, pod, options);
+  }
 
   /**
    * Gives the sandbox of a static pod its present mirror, if the kubelet has made it anew.

@@ -3,7 +3,6 @@ import { sandboxFields } from "#engine/call/call-log.ts";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
-import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { type SandboxHosts, SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
@@ -13,7 +12,6 @@ import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
 import { FailedSwapError, FailedSwaps } from "./failed-swaps.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
-import type { PodReports } from "./reports/pod-reports.ts";
 import { noAgentText, rejectedText, unknownText } from "./reports/problem-texts.ts";
 import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 
@@ -46,18 +44,14 @@ const notManaged =
 
 /** Plugs and unplugs networks of running pods whose annotation was edited. */
 export class HotPlug {
-  readonly #deps: EngineDeps;
   readonly #sandboxes: RunningSandboxes;
-  readonly #reports: PodReports;
   /** By the UID of an edited pod without a record: since when it has been seen, by the clock. */
   readonly #unrecorded = new LruMap<number>(maxUnrecorded);
   readonly #failedSwaps: FailedSwaps;
 
-  constructor(deps: EngineDeps, sandboxes: RunningSandboxes, reports: PodReports) {
-    this.#deps = deps;
+  constructor(sandboxes: RunningSandboxes) {
     this.#sandboxes = sandboxes;
-    this.#reports = reports;
-    this.#failedSwaps = new FailedSwaps(deps.clock);
+    this.#failedSwaps = new FailedSwaps(sandboxes.deps.clock);
   }
 
   /**
@@ -65,8 +59,9 @@ export class HotPlug {
    * @throws CniError when the pod, its record or the configuration cannot be read
    */
   async reconcile(watched: Pod, options: HotPlugOptions): Promise<HotPlugOutcome> {
-    if (!mayHotPlug(configForCall(this.#deps.config(), {}), watched.namespace)) return settled;
-    const config = configForCall(this.#deps.config(), await options.conf());
+    const { deps } = this.#sandboxes;
+    if (!mayHotPlug(configForCall(deps.config(), {}), watched.namespace)) return settled;
+    const config = configForCall(deps.config(), await options.conf());
     const record = await this.#sandboxes.recordOf(watched);
     if (options.refreshed !== undefined) this.#failedSwaps.forget(watched);
     else if (record !== undefined && isUnchanged(config, record, watched))
@@ -92,11 +87,11 @@ export class HotPlug {
     sandbox: HotPlugOptions & SandboxToRun,
   ): Promise<HotPlugOutcome> {
     const { pod, record, refreshed } = sandbox;
+    const { reports } = this.#sandboxes;
     const edit = defaultNetworkEdit(config, record, pod);
-    if (edit !== undefined) this.#reports.report(pod, edit, "default");
+    if (edit !== undefined) reports.report(pod, edit, "default");
     const changes = changesOf(config, record, { ...pod, refreshed });
-    if (changes.unknown.length > 0)
-      this.#reports.report(pod, unknownText(changes.unknown), "unknown");
+    if (changes.unknown.length > 0) reports.report(pod, unknownText(changes.unknown), "unknown");
     const { additions, removals, invalid } = changes;
     if (additions.length + removals.length === 0)
       return invalid === undefined ? this.#settle(pod) : this.#reject(pod, invalid);
@@ -108,7 +103,7 @@ export class HotPlug {
       ({ error }) => !error.transient && !(error instanceof FailedSwapError),
     );
     if (state === "settled") this.#settle(pod);
-    else if (lasting.length > 0) this.#reports.report(pod, rejectedText(lasting));
+    else if (lasting.length > 0) reports.report(pod, rejectedText(lasting));
     return outcome;
   }
 
@@ -121,27 +116,28 @@ export class HotPlug {
     if (why === "busy") return { state: "busy", operations: [], problems };
     if (why === "gone") return waiting;
     const fields = { ...sandboxFields(record), err: error };
-    this.#deps.logger.warn(fields, "cannot change the networks of a running pod");
+    const { deps, reports } = this.#sandboxes;
+    deps.logger.warn(fields, "cannot change the networks of a running pod");
     if (!problem.transient || why === "noAgent")
-      this.#reports.report(pod, why === "noAgent" ? noAgentText(problem) : rejectedText(problems));
+      reports.report(pod, why === "noAgent" ? noAgentText(problem) : rejectedText(problems));
     return { ...failed, problems };
   }
 
   /** A running pod has no record while its sandbox is made anew, so the event comes later. */
   #reportUnrecorded(pod: Pod): HotPlugOutcome {
-    const now = this.#deps.clock();
+    const now = this.#sandboxes.deps.clock();
     if (now - this.#unrecorded.getOrMake(pod.uid, () => now) < notAttachedGraceMs) return failed;
-    this.#reports.report(pod, notManaged, "record");
+    this.#sandboxes.reports.report(pod, notManaged, "record");
     return waiting;
   }
 
   #settle({ uid }: Pod): HotPlugOutcome {
-    this.#reports.forget(uid);
+    this.#sandboxes.reports.forget(uid);
     return settled;
   }
 
   #reject(pod: Pod, error: CniError, text = rejectedText([{ error }])): HotPlugOutcome {
-    this.#reports.report(pod, text);
+    this.#sandboxes.reports.report(pod, text);
     return { ...settled, problems: [{ error }] };
   }
 }

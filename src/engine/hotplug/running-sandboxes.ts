@@ -23,6 +23,7 @@ import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { FailedSwaps } from "./failed-swaps.ts";
+import { PodReports } from "./reports/pod-reports.ts";
 
 /** A running sandbox whose shim lock the caller holds, as the engine's. */
 export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
@@ -54,14 +55,16 @@ const maxLists = 16;
 
 /** The attached sandboxes of this node, outside of calls of the runtime. */
 export class RunningSandboxes {
+  readonly deps: EngineDeps;
   readonly locks: SandboxLocks;
+  readonly reports: PodReports;
   /** By the list's name: the CNI_PATH of the last call for pods. */
   readonly #paths = new LruMap<readonly string[]>(maxLists);
-  readonly #deps: EngineDeps;
 
   constructor(deps: EngineDeps, locks: SandboxLocks) {
-    this.#deps = deps;
+    this.deps = deps;
     this.locks = locks;
+    this.reports = new PodReports(deps.events);
   }
 
   /** Notes where a runtime of pods looks for plugins: an administrator may have moved them. */
@@ -71,8 +74,8 @@ export class RunningSandboxes {
 
   /** The record of the pod's present sandbox, if it is attached. @throws CniError 5, 6 */
   async recordOf(pod: Pod): Promise<AttachmentRecord | undefined> {
-    const all = await recordsOf(this.#deps.records, pod);
-    const latest = all.filter(mayRun).toSorted(byAge(this.#deps.bootId())).at(-1);
+    const all = await recordsOf(this.deps.records, pod);
+    const latest = all.filter(mayRun).toSorted(byAge(this.deps.bootId())).at(-1);
     // While its ADD runs, an earlier sandbox of the pod is not the present one any more.
     return latest !== undefined && usableRecord(latest) ? latest : undefined;
   }
@@ -90,12 +93,12 @@ export class RunningSandboxes {
     await using session = await hosts.open({ containerId, ifName, netns, isInspection });
     using _lock = await this.locks.acquire(containerId);
     const { host, links, path } = session;
-    const tools = callTools(this.#deps, host);
+    const tools = callTools(this.deps, host);
     // No runtime waits for an answer.
     tools.noteAnswered();
-    const logger = this.#deps.logger.child(sandboxFields(record));
+    const logger = this.deps.logger.child(sandboxFields(record));
     const call = { config, logger, netnsState: "ok", links } as const;
-    const ctx = callContext(this.#deps, tools, call);
+    const ctx = callContext(this.deps, tools, call);
     try {
       if (!(await isNetnsOf(ctx, record))) {
         const message = `nothing proves that ${netns} still is the network namespace of this sandbox`;
@@ -105,7 +108,7 @@ export class RunningSandboxes {
       const key = { containerId, ifName };
       return await step({ ctx, pod, key, netns, links, path, runtimePath, locks: this.locks });
     } finally {
-      tools.delegates.recordMetrics(this.#deps.metrics);
+      tools.delegates.recordMetrics(this.deps.metrics);
     }
   }
 }
