@@ -2,13 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
 import { covers, type IpFamily, ipFamily, parseIp } from "#lib/ip.ts";
 import { type Link, linkUp } from "#netlink/links.ts";
-import {
-  type Hop,
-  type KernelRoute,
-  kernelMetric,
-  newDefaultRoute,
-  withHops,
-} from "#netlink/routes.ts";
+import { type KernelRoute, kernelMetric, newDefaultRoute, withHops } from "#netlink/routes.ts";
 import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
 import {
   defaultsOf,
@@ -87,7 +81,7 @@ function keepOwn({ state, family, own, losing }: FamilyContext): RouteEdit[] | u
   const defaults = defaultsOf(state, family);
   const hasOwn = defaults.some(({ hops }) => hops.some(({ ifIndex }) => own.has(ifIndex)));
   if (!hasOwn) return undefined;
-  return defaults.flatMap((route) => withoutHops(route, ({ ifIndex }) => losing.has(ifIndex)));
+  return withoutHops(defaults, losing);
 }
 
 function useGateways(context: FamilyContext, gateways: readonly string[]): RouteEdit[] {
@@ -107,23 +101,24 @@ function useGateways(context: FamilyContext, gateways: readonly string[]): Route
   const defaults = defaultsOf(state, family);
   checkUnowned({ ...context, link }, wanted.length);
   const present = defaults.filter((route) => wanted.some((want) => sameWay(route, want)));
-  const removed = defaults
-    .filter((route) => !present.includes(route))
-    .flatMap((route) =>
-      withoutHops(route, ({ ifIndex }) => losing.has(ifIndex) || own.has(ifIndex)),
-    );
+  const others = defaults.filter((route) => !present.includes(route));
+  const removed = withoutHops(others, losing.union(own));
   const missing = wanted.filter((want) => !present.some((route) => sameWay(route, want)));
   return [...removed, ...missing.map((route) => ({ op: "add", route }) as const)];
 }
 
-/** The edits that remove hops from a route: none, its removal, or a replacement without them. */
-export function withoutHops(route: KernelRoute, isRemoved: (hop: Hop) => boolean): RouteEdit[] {
-  const kept = route.hops.filter((hop) => !isRemoved(hop));
-  if (kept.length === route.hops.length) return [];
-  const del: RouteEdit = { op: "del", route };
-  return kept.length === 0
-    ? [del]
-    : [del, { op: "add", route: withHops(route, kept), append: true }];
+/** The edits that remove the hops of interfaces: none, a route's removal, or one without them. */
+export function withoutHops(
+  routes: readonly KernelRoute[],
+  interfaces: ReadonlySet<number>,
+): RouteEdit[] {
+  return routes.flatMap((route) => {
+    const kept = route.hops.filter(({ ifIndex }) => !interfaces.has(ifIndex));
+    if (kept.length === route.hops.length) return [];
+    const del: RouteEdit = { op: "del", route };
+    if (kept.length === 0) return [del];
+    return [del, { op: "add", route: withHops(route, kept), append: true }];
+  });
 }
 
 function sameWay(a: KernelRoute, b: KernelRoute): boolean {

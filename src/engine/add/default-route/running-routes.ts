@@ -52,7 +52,7 @@ export async function routePlugged(
 ): Promise<{ readonly earlier: readonly Attached[]; readonly added: Attached }> {
   if (added.planned.selection?.defaultRoute !== undefined) {
     // What its plugins took, the others have to yield: they get it back.
-    await changeRoutesOf(ctx, netns, (state) => planKept(state, before));
+    await addLost(ctx, netns, before);
     const all = await applyDefaultRoutes(ctx, netns, [...earlier, added]);
     return { earlier: all.slice(0, -1), added: all.at(-1) as Attached };
   }
@@ -69,7 +69,7 @@ export async function routePlugged(
     // A result may also name interfaces that the pod had before.
     const had = new Set(before.links.map(({ index }) => index));
     const losing = indexesOf([routedAttachment(added)], state).difference(had);
-    return planKept(state, before, { families, losing });
+    return planKept(state, before.routes, { families, losing });
   });
   if (changed === undefined) return { earlier, added };
   const routed = withChangedRoutes(added, changed);
@@ -86,35 +86,30 @@ export async function restoreRoutes(
   before: KernelRoutes,
 ): Promise<void> {
   try {
-    await changeRoutesOf(ctx, netns, (state) => planKept(state, before));
+    await addLost(ctx, netns, before);
   } catch (err) {
     if (err instanceof HostGoneError) throw err;
     ctx.logger.error({ err }, "cannot restore the default routes of a running pod");
   }
 }
 
-/** What of the default routes is decided on. */
-interface KeptRoutes {
-  readonly families: readonly IpFamily[];
-  /** The interfaces that lose theirs. */
-  readonly losing: ReadonlySet<number>;
-}
-
-/** The former default routes, without those of some interfaces. */
+/** The default routes of some families as they are, without some interfaces and with others. */
 function planKept(
   state: KernelRoutes,
-  before: KernelRoutes,
-  { families, losing }: KeptRoutes = { families: [4, 6], losing: new Set() },
+  former: readonly KernelRoute[],
+  { families, losing }: Pick<RoutePlan, "families"> & { readonly losing?: ReadonlySet<number> },
 ): RoutePlan {
   const edits = families.flatMap((family) => {
     const now = defaultsOf(state, family);
-    const removed = now.flatMap((route) =>
-      withoutHops(route, ({ ifIndex }) => losing.has(ifIndex)),
-    );
-    const lost = defaultsOf(before, family).filter((route) => !hasHops(now, route));
+    const removed = withoutHops(now, losing ?? new Set());
+    const lost = defaultsOf({ routes: former }, family).filter((route) => !hasHops(now, route));
     return [...removed, ...lost.map((route) => ({ op: "add", route, append: true }) as const)];
   });
   return { edits, families };
+}
+
+async function addLost(ctx: CallContext, netns: string, { routes }: KernelRoutes): Promise<void> {
+  await changeRoutesOf(ctx, netns, (state) => planKept(state, routes, { families: [4, 6] }));
 }
 
 function hasHops(routes: readonly KernelRoute[], { metric, hops }: KernelRoute): boolean {
@@ -164,23 +159,21 @@ export async function giveBackRoutes(
   const yielding = all.filter(({ back }) => back.length > 0);
   if (yielding.length === 0) return [];
   const yielded = yielding.flatMap(({ back }) => back);
-  const changed = await changeRoutesOf(ctx, netns, (state) => planGivenBack(state, yielded));
+  const families = [...new Set(yielded.map(({ dst }) => ipFamily(dst)))];
+  const changed = await changeRoutesOf(ctx, netns, (state) =>
+    planKept(state, kernelRoutes(state, yielded), { families }),
+  );
   if (changed === undefined) return [];
   return yielding.map(({ left }) => withChangedRoutes(left, changed));
 }
 
-/** Adds the routes that attachments yielded, as far as they lack them and have their interfaces. */
-function planGivenBack(state: KernelRoutes, yielded: readonly YieldedRoute[]): RoutePlan {
-  const edits = yielded.flatMap((route) => {
-    const { dst, gw: gateway, dev, ...own } = route;
-    const family = ipFamily(dst);
-    const link = state.links.find(({ name }) => name === dev);
-    const present = defaultsOfAttachment(state, { ifName: dev }, [family]);
-    if (link === undefined || lacking([route], present).length === 0) return [];
-    const added = newDefaultRoute({ family, ifIndex: link.index, gateway, ...own });
-    return [{ op: "add", route: added, append: true } as const];
+/** The routes that attachments yielded, as far as their interfaces are there. */
+function kernelRoutes({ links }: KernelRoutes, yielded: readonly YieldedRoute[]): KernelRoute[] {
+  return yielded.flatMap(({ dst, gw: gateway, dev, ...own }) => {
+    const link = links.find(({ name }) => name === dev);
+    if (link === undefined) return [];
+    return newDefaultRoute({ family: ipFamily(dst), ifIndex: link.index, gateway, ...own });
   });
-  return { edits, families: [...new Set(yielded.map(({ dst }) => ipFamily(dst)))] };
 }
 
 /** The families whose default route an attachment had by its plugins: not those of `default-route`. */
