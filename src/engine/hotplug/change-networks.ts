@@ -1,5 +1,4 @@
 import type { CniError } from "#cni/error.ts";
-import type { KernelInterfaces } from "#engine/add/kernel-interfaces.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import { linkNames } from "#engine/call/sandbox.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -44,8 +43,6 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
 /** Carries out planned changes, with events for those that fail. */
 class NetworkChanger {
   readonly #sandbox: SandboxToChange;
-  /** The interfaces that it had last; undefined when a plugin may have made others. */
-  #links: KernelInterfaces;
   /** Attachments that could not be removed, or not be replaced and are back. */
   readonly #left = new Set<PlannedAddition["replaced"]>();
   /** Attachments whose element is on another interface now. */
@@ -53,7 +50,6 @@ class NetworkChanger {
 
   constructor(sandbox: SandboxToChange) {
     this.#sandbox = sandbox;
-    this.#links = sandbox.links;
   }
 
   /** As {@link detachFrom}, with an event when it fails. @throws HostGoneError */
@@ -79,7 +75,7 @@ class NetworkChanger {
     if (moved !== undefined && this.#left.has(moved))
       return this.#notPlugged(addition, stays(moved));
     const { ctx, netns } = this.#sandbox;
-    const links = this.#links ?? (await linkNames(ctx, netns));
+    const links = await linkNames(ctx, netns);
     const isMade = links.has(ifName) && !this.#sandbox.links.has(ifName);
     if (isMade || (await this.#isRecorded(ifName)))
       return this.#attachElsewhere(addition, new Set([...links, ...reserved]));
@@ -97,10 +93,7 @@ class NetworkChanger {
 
   /** As {@link attachTo}. @returns why it failed @throws as {@link detach} */
   async #attach(network: NetworkToAttach): Promise<CniError | undefined> {
-    this.#links = undefined;
-    const [failure] = await collectErrors([network], async (each) => {
-      this.#links = await attachTo(this.#sandbox, each);
-    });
+    const [failure] = await collectErrors([network], (each) => attachTo(this.#sandbox, each));
     return failure;
   }
 

@@ -8,7 +8,6 @@ import {
   routesOfSandbox,
 } from "#engine/add/default-route/running-routes.ts";
 import { emitAttached } from "#engine/add/events.ts";
-import type { KernelInterfaces } from "#engine/add/kernel-interfaces.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { detachRunning } from "#engine/del/detach.ts";
@@ -97,13 +96,12 @@ export async function detachFrom(
 /**
  * Attaches a network, or leaves the sandbox as it was. The record names the network, durably,
  * before its first plugin runs.
- * @returns the interfaces in the sandbox then, if they are known
  * @throws as {@link detachFrom}
  */
 export async function attachTo(
   sandbox: SandboxToChange,
   { planned, recordBytes, replaced, isMoved }: NetworkToAttach,
-): Promise<KernelInterfaces> {
+): Promise<void> {
   const { ctx, netns, pod, log } = sandbox;
   const stored = await loadLatest(sandbox);
   const earlier = attachedOf(stored.record.attachments, ctx);
@@ -123,14 +121,12 @@ export async function attachTo(
   try {
     const networks = { attachments: [planned], recordBytes };
     const { attached, kernel } = await attachNetworks(ctx, record, networks);
-    const present = await kernel;
     const [added] = attached as readonly [Attached];
     const routed = await routePlugged(ctx, netns, { before, earlier, added, replaced });
     record.noteAttached(routed.earlier);
-    record.noteAttached([routed.added], present);
+    record.noteAttached([routed.added], await kernel);
     await record.update(await owe(ctx, record.current));
     emitAttached(ctx, pod, [routed.added]);
-    return present;
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
     record.noteAttached(earlier);
