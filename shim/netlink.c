@@ -47,12 +47,16 @@ int netns_open(const char *path)
 	return -1;
 }
 
-/* What an open network namespace is mounted at, or `net:[NUMBER]` if it was opened as that of a process. */
-void netns_target(int fd, char target[PATH_SIZE])
+/* Opens a network namespace. `target` gets what another one than the shim's is mounted at, or `net:[NUMBER]` if the path is that
+ * of a process. */
+int netns_target(const char *path, char target[PATH_SIZE])
 {
+	int fd = netns_open(path);
 	char link[64];
-	ssize_t len = readlink(print(link, sizeof link, "/proc/self/fd/%d", fd), target, PATH_SIZE - 1);
+	ssize_t len = fd < 0 || is_own_netns(fd) ? 0
+		: readlink(print(link, sizeof link, "/proc/self/fd/%d", fd), target, PATH_SIZE - 1);
 	target[len > 0 ? len : 0] = '\0';
+	return fd;
 }
 
 /* True if the path leads to the network namespace of another process or thread, perhaps by links. Once that has ended, it
@@ -60,13 +64,15 @@ void netns_target(int fd, char target[PATH_SIZE])
  * thread, and the namespace's number. Either alone is used again. Appends nothing if the process is unknown, or `id` is NULL. */
 bool netns_process(const char *path, struct buf *id)
 {
-	char target[PATH_SIZE] = "/", file[PATH_SIZE];
+	char target[PATH_SIZE], file[PATH_SIZE];
 	struct buf stat = { 0 };
-	int pod = netns_open(path), links = 0;
-	if (pod >= 0 && !is_own_netns(pod))
-		netns_target(pod, target);
+	int pod = netns_target(path, target), links = 0;
+	if (!*target || *target == '/') {
+		close(pod);
+		return false;
+	}
 	print(file, sizeof file, "%s", path);
-	while (*target != '/' && *path == '/' && links++ < LINKS_MAX && link_resolve(file, strlen(file)))
+	while (*path == '/' && links++ < LINKS_MAX && link_resolve(file, strlen(file)))
 		;
 	char *name = strrchr(file, '/'), *at = NULL; /* the kernel's link is below the process, and its text `target` */
 	if (name && !strcmp(name + 1, target)) {
@@ -80,7 +86,7 @@ bool netns_process(const char *path, struct buf *id)
 		buf_print(id, "%.*s-%s", (int)strcspn(at + 1, " "), at + 1, target);
 	close(pod);
 	buf_free(&stat);
-	return *target != '/';
+	return true;
 }
 
 /* Finds the last message of a chain. Returns -1 if it is not a well-formed chain of at least one message. */

@@ -31,7 +31,7 @@ static bool plan_has(const struct call *call, const char *format)
 	return !lstat(plan_file(call, format, path), &s);
 }
 
-/* Opens one of the attachment's files and reads the plan in it. Returns -1 with errno; ELOOP if it is no regular file. */
+/* Opens one of the attachment's files and reads the plan in it, if it is a regular file. Returns the descriptor, or -1. */
 static int plan_open(const struct call *call, const char *format, struct plan *plan)
 {
 	bool is_record = format == plan_record;
@@ -39,44 +39,38 @@ static int plan_open(const struct call *call, const char *format, struct plan *p
 	struct stat s;
 	*plan = (struct plan){ .bytes = { plan->bytes.data, 0, plan->bytes.cap } };
 	int fd = open(plan_file(call, format, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &s) || !S_ISREG(s.st_mode)) {
-		close(fd);
-		errno = ELOOP;
-		return -1;
+	if (fd < 0) {
+		plan->error = errno;
+	} else if (!fstat(fd, &s) && S_ISREG(s.st_mode)) {
+		int error = read_all(fd, &plan->bytes, PLAN_CAP, -1) ? errno : 0;
+		plan->is_whole = !error && plan_parse(plan, is_record ? call->container_id : "", is_record ? call->ifname : "");
+		mode_t mode = s.st_mode & 07777;
+		plan->error = error;
+		plan->is_marked = mode == MODE_OF_DEL;
+		plan->is_roots = !s.st_uid && s.st_nlink == 1 && (mode == MODE || mode == MODE_OF_DEL || mode == MODE_OF_USER);
 	}
-	int error = read_all(fd, &plan->bytes, PLAN_CAP, -1) ? errno : 0;
-	plan->is_whole = !error && plan_parse(plan, is_record ? call->container_id : "", is_record ? call->ifname : "");
-	mode_t mode = s.st_mode & 07777;
-	plan->error = error;
 	plan->is_record = is_record;
-	plan->is_marked = mode == MODE_OF_DEL;
-	plan->is_roots = !s.st_uid && s.st_nlink == 1 && (mode == MODE || mode == MODE_OF_DEL || mode == MODE_OF_USER);
 	return fd;
 }
 
-/* Reads and checks a plan. Returns CNI_OK, or an error whose reason is in `problem`; NULL: there is no such file. */
-static enum cni_error plan_load(const struct call *call, const char *format, struct plan *plan, const char **problem)
+/* Reads a plan. Returns what is wrong with it, or NULL. */
+static const char *plan_load(const struct call *call, const char *format, struct plan *plan)
 {
-	int fd = plan_open(call, format, plan), cause = fd < 0 ? errno : plan->error;
-	close(fd);
-	*problem = cause && cause != ENOENT ? errno_text(cause) : NULL;
-	if (cause && cause != ELOOP)
-		return CNI_IO_FAILURE;
-	if (cause || !plan->is_roots)
-		*problem = "it is not a regular file of root's with mode 0600, 0700 or 1600 and one link";
-	else if (!plan->is_whole)
-		*problem = "it is truncated, altered, of another attachment, or of a plan version other than " PLAN_VERSION;
-	return *problem ? CNI_DECODING_FAILURE : CNI_OK;
+	close(plan_open(call, format, plan));
+	if (plan->error && plan->error != ELOOP)
+		return errno_text(plan->error);
+	if (!plan->is_roots)
+		return "it is not a regular file of root's with mode 0600, 0700 or 1600 and one link";
+	if (!plan->is_whole)
+		return "it is truncated, altered, of another attachment, or of a plan version other than " PLAN_VERSION;
+	return NULL;
 }
 
 /* True if a plan detaches in the network namespace that is open as `pod`, or in that at this path. */
 static bool plan_leads(const struct plan *plan, int pod, const char *netns)
 {
-	size_t size, at = plan->first;
 	struct frame step;
-	for (; (size = plan_step(plan, at, &step)); at += size) {
+	for (size_t size, at = plan->first; (size = plan_step(plan, at, &step)); at += size) {
 		const char *path = order_variable(&step, "CNI_NETNS");
 		if (!strcmp(path, netns) || (pod >= 0 && is_file(pod, path)))
 			return true;
@@ -88,10 +82,8 @@ static bool plan_leads(const struct plan *plan, int pod, const char *netns)
 bool plan_is_live(const struct call *call)
 {
 	struct plan plan = { 0 };
-	const char *problem;
 	int pod = netns_open(call->netns);
-	bool is_live = !plan_load(call, plan_record, &plan, &problem) && !plan.is_marked &&
-		plan_leads(&plan, pod, call->netns);
+	bool is_live = !plan_load(call, plan_record, &plan) && !plan.is_marked && plan_leads(&plan, pod, call->netns);
 	close(pod);
 	buf_free(&plan.bytes);
 	return is_live;
@@ -100,12 +92,11 @@ bool plan_is_live(const struct call *call)
 /* True if the machine was restarted since the plan was made: what it says of attempts may then be outdated. */
 static bool plan_is_of_other_boot(const struct plan *plan)
 {
-	struct field of_plan = plan->boot_id;
-	struct buf now = { 0 };
-	bool is_same = !read_file(BOOT_ID, &now, PATH_SIZE) && of_plan.len == strcspn(now.data, "\n") &&
-		!memcmp(of_plan.data, now.data, of_plan.len);
-	buf_free(&now);
-	return !is_same;
+	static struct buf now;
+	if (read_file(BOOT_ID, &now, PATH_SIZE))
+		return true;
+	now.data[strcspn(now.data, "\n")] = '\0';
+	return !field_is(plan->boot_id, now.data);
 }
 
 /* Makes the record the tombstone in one step, so that a killed DEL can be repeated. Follows no link. -1: failure. */
@@ -180,10 +171,9 @@ void plan_mark(const struct call *call)
 static bool may_lead(const struct call *record, const struct call *call, int pod, const char *netns)
 {
 	static struct plan plan;
-	int fd = plan_open(record, plan_record, &plan);
-	if (fd < 0)
-		return errno != ENOENT;
-	close(fd);
+	close(plan_open(record, plan_record, &plan));
+	if (plan.error == ENOENT)
+		return false;
 	bool is_over = plan.is_marked && strcmp(record->container_id, call->container_id);
 	return !is_over && (!plan.is_whole || plan_leads(&plan, pod, netns));
 }
@@ -292,11 +282,10 @@ static enum cni_error run_steps(struct call *call, const struct plan *plan, stru
 static enum cni_error without_plan(struct call *call, struct plan *plan, struct buf *failures)
 {
 	char path[PATH_SIZE];
-	const char *problem;
 	if (!call_is(call, "DEL") || plan_has(call, plan_tombstone))
 		return CNI_OK;
 	const char *doubt = multus_has(call, path) ? "Multus has a file of it" : netns_doubt(call);
-	if (!doubt && plan_load(call, plan_default, plan, &problem))
+	if (!doubt && plan_load(call, plan_default, plan))
 		doubt = "there is no usable default.plan";
 	if (doubt) {
 		buf_print(failures, "there is no record of this sandbox, and only plexusd can tell what to detach, "
@@ -313,17 +302,18 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 {
 	static struct plan plan;
 	char path[PATH_SIZE];
-	const char *problem;
-	enum cni_error code = plan_load(call, plan_record, &plan, &problem);
-	if (problem)
-		buf_print(failures, code == CNI_IO_FAILURE ? "cannot read %s: %s" : "cannot use the teardown plan %s: %s; it is "
-			  "kept: start plexusd to detach from the record, or detach manually",
-			  plan_file(call, plan_record, path), problem);
-	if (code != CNI_OK)
-		return problem ? code : without_plan(call, &plan, failures);
+	const char *problem = plan_load(call, plan_record, &plan);
+	if (plan.error == ENOENT)
+		return without_plan(call, &plan, failures);
+	if (problem) {
+		bool is_unread = plan.error && plan.error != ELOOP;
+		buf_print(failures, is_unread ? "cannot read %s: %s" : "cannot use the teardown plan %s: %s; it is kept: start "
+			  "plexusd to detach from the record, or detach manually", plan_file(call, plan_record, path), problem);
+		return is_unread ? CNI_IO_FAILURE : CNI_DECODING_FAILURE;
+	}
 	if (plan_is_of_other_boot(&plan))
 		plan.attempted = INT_MAX;
-	code = run_steps(call, &plan, failures);
+	enum cni_error code = run_steps(call, &plan, failures);
 	if (code != CNI_OK || !plan_forget(call))
 		return code;
 	buf_print(failures, "everything is detached, but the record cannot be removed from %s: %s", call->state_dir,

@@ -44,20 +44,15 @@ static bool may_order(const struct call *call, const char *command)
 bool is_mounted_at(const char *path)
 {
 	char target[PATH_SIZE];
-	int fd = netns_open(path);
-	bool is_pod = fd >= 0 && !is_own_netns(fd);
-	netns_target(fd, target);
-	close(fd);
-	return is_pod && (!strcmp(target, path) || (!strncmp(path, "/var/run/", 9) && !strcmp(target, path + 4)));
+	close(netns_target(path, target));
+	return *target && (!strcmp(target, path) || (!strncmp(path, "/var/run/", 9) && !strcmp(target, path + 4)));
 }
 
 /* Replaces a path of another container's namespace that contains a link, `//` or `..` by the path where it is mounted. */
 static bool resolve_netns(struct call *call, const char *path)
 {
 	char target[PATH_SIZE];
-	int fd = netns_open(path);
-	netns_target(fd, target);
-	close(fd);
+	close(netns_target(path, target));
 	print(call->netns_entry, sizeof call->netns_entry, "CNI_NETNS=%s", target);
 	return *target == '/' && is_mounted_at(target);
 }

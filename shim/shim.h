@@ -176,7 +176,7 @@ void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 /* netlink.c */
 static inline bool is_own_netns(int fd) { return is_file(fd, OWN_NETNS); }
 int netns_open(const char *path);
-void netns_target(int fd, char target[PATH_SIZE]);
+int netns_target(const char *path, char target[PATH_SIZE]);
 bool netns_process(const char *path, struct buf *id);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last);
 bool netlink_allowed(const char *bytes, size_t len, bool *only_reads);
