@@ -116,26 +116,21 @@ _Noreturn static void serve(struct call *call)
 	}
 }
 
-/* The field's text in memory that lasts. */
-static const char *copy(struct field f)
-{
-	struct buf b = { 0 };
-	buf_add(&b, f.data, f.len);
-	return b.data;
-}
-
 /* Locks the sandbox of a SANDBOX order, for which the session's further orders then are. Returns the outcome. Each but `ok`
  * has a problem. The names come from a plexusd that may be compromised. */
 const char *agent_enter(struct call *call, const struct frame *f, struct buf *links, const char **problem)
 {
+	static struct buf names[3]; /* in memory that lasts */
 	enum netns netns;
 	*problem = "plexus agent runs without --attach";
 	if (strcmp(setting("PLEXUS_AGENT", ""), "attach"))
 		return "refused";
+	for (int i = 0; i < 3; i++)
+		buf_add(&names[i], f->fields[i].data, f->fields[i].len);
 	call->command = "ADD";
-	call->container_id = copy(f->fields[0]);
-	call->ifname = copy(f->fields[1]);
-	call->netns = copy(f->fields[2]);
+	call->container_id = names[0].data;
+	call->ifname = names[1].data;
+	call->netns = names[2].data;
 	call->silence_ms = setting_ms("PLEXUS_SILENCE_MS", SILENCE_MS);
 	call_check(call);
 	if (call->problem.len) {

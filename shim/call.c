@@ -60,22 +60,20 @@ bool is_container_id(const char *id)
 /* Checks CNI_COMMAND and the names that become parts of paths. Writes what is wrong to `problem`. */
 void call_check(struct call *call)
 {
-	const char *id = call->container_id, *ifname = call->ifname, *problem = "";
+	const char *id = call->container_id, *ifname = call->ifname;
+	struct buf *problem = &call->problem;
 	if (call_is(call, "GC") || call_is(call, "STATUS"))
 		return;
-	if (!call_attaches(call) && !call_is(call, "DEL")) {
-		buf_print(&call->problem, "unknown CNI_COMMAND: %s", call->command);
-		return;
-	}
-	if (!*id || !*ifname)
-		problem = "required env variables [CNI_CONTAINERID,CNI_IFNAME] missing";
+	if (!call_attaches(call) && !call_is(call, "DEL"))
+		buf_print(problem, "unknown CNI_COMMAND: %s", call->command);
+	else if (!*id || !*ifname)
+		buf_print(problem, "required env variables [CNI_CONTAINERID,CNI_IFNAME] missing");
 	else if (!is_container_id(id))
-		problem = "invalid characters in containerID, or more than 200 characters";
+		buf_print(problem, "invalid characters in containerID, or more than 200 characters");
 	else if (strlen(ifname) > 15 || !strcmp(ifname, ".") || !strcmp(ifname, ".."))
-		problem = "interface name is too long, or . or ..";
+		buf_print(problem, "interface name is too long, or . or ..");
 	else if (strpbrk(ifname, "/: \t\n\v\f\r"))
-		problem = "interface name contains / or : or whitespace characters";
-	buf_print(&call->problem, "%s", problem);
+		buf_print(problem, "interface name contains / or : or whitespace characters");
 }
 
 /* Ends the process as the signal does. A signal alone does not end process 1 of a container. */

@@ -41,9 +41,8 @@ static const sigset_t no_signals;
 void spawn_prepare(void)
 {
 	int fd;
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= 2);
+	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= 2)
+		;
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
@@ -60,21 +59,22 @@ static void add_variable(struct buf *env, size_t count, const char *entry)
 }
 
 /* Makes the environment of a delegate: a trusted CNI_PATH, the order's variables, and the shim's others. */
-static void delegate_environment(const struct call *call, const struct frame *order, struct buf *path, struct buf *env)
+static char **delegate_environment(const struct call *call, const struct frame *order)
 {
-	struct buf trusted = { 0 };
+	static struct buf trusted, path, env; /* of the last delegate */
+	trusted.len = path.len = env.len = 0;
 	trusted_path(call, order_variable(order, "CNI_PATH"), &trusted);
-	buf_print(path, "CNI_PATH=%s", trusted.data);
-	buf_free(&trusted);
-	add_variable(env, 0, path->data);
+	buf_print(&path, "CNI_PATH=%s", trusted.data);
+	add_variable(&env, 0, path.data);
 	if (*call->netns_entry)
-		add_variable(env, 1, call->netns_entry);
+		add_variable(&env, 1, call->netns_entry);
 	for (int i = order->count - 1; i >= EXEC_ENV; i--)
-		add_variable(env, env->len / sizeof(char *), order->fields[i].data);
-	size_t own = env->len / sizeof(char *);
+		add_variable(&env, env.len / sizeof(char *), order->fields[i].data);
+	size_t own = env.len / sizeof(char *);
 	for (char **e = environ; *e; e++)
-		add_variable(env, own, *e);
-	buf_add(env, &(char *){ NULL }, sizeof(char *));
+		add_variable(&env, own, *e);
+	buf_add(&env, &(char *){ NULL }, sizeof(char *));
+	return (char **)env.data;
 }
 
 /* Gives a delegate a process group, and has it die with the shim. Nothing could end what an ADD leaves without a note. */
@@ -110,27 +110,20 @@ pid_t spawn(struct call *call, const char *path, const int *fds, int count, cons
 {
 	static _Alignas(16) char stack[16384];
 	bool attaches = order && !strcmp(order_variable(order, "CNI_COMMAND"), "ADD");
-	struct child child = { call, path, environ, fds, count, order, attaches, getpid() };
+	char **env = order ? delegate_environment(call, order) : environ;
+	struct child child = { call, path, env, fds, count, order, attaches, getpid() };
 	int64_t deadline = now_us() + BUSY_US;
-	struct buf search = { 0 }, env = { 0 };
 	pid_t pid;
-	if (order) {
-		delegate_environment(call, order, &search, &env);
-		child.env = (char **)env.data;
-	}
 	for (;;) {
 		call->exec_errno = 0;
 		pid = clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
 		if (pid < 0)
 			call->exec_errno = errno;
-		if (pid < 0 || call->exec_errno != ETXTBSY || !ms_until(deadline))
-			break;
+		if (call->exec_errno != ETXTBSY || !ms_until(deadline))
+			return pid;
 		waitpid(pid, NULL, 0);
 		await_ms(call, 20);
 	}
-	buf_free(&search);
-	buf_free(&env);
-	return pid;
 }
 
 /* Notes how the delegate ended. Returns where to print the reason. */

@@ -236,12 +236,9 @@ bool lock_try(struct call *call, bool only_reads)
 static void make_state_dir(const char *path)
 {
 	char above[PATH_SIZE];
-	if (mkdir(path, 0700))
-		return;
-	int parent = open(print(above, sizeof above, "%s/..", path), DIRECTORY_FLAGS);
-	if (parent < 0)
-		return;
-	(void)fsync(parent);
+	int parent = mkdir(path, 0700) ? -1 : open(print(above, sizeof above, "%s/..", path), DIRECTORY_FLAGS);
+	if (parent >= 0)
+		(void)fsync(parent);
 	close(parent);
 }
 

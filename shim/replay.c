@@ -81,11 +81,10 @@ static bool plan_leads(const struct plan *plan, int pod, const char *netns)
 /* True if the sandbox has a whole record that detaches it in the call's network namespace, and no DEL of it has begun. */
 bool plan_is_live(const struct call *call)
 {
-	struct plan plan = { 0 };
+	static struct plan plan;
 	int pod = netns_open(call->netns);
 	bool is_live = !plan_load(call, plan_record, &plan) && !plan.is_marked && plan_leads(&plan, pod, call->netns);
 	close(pod);
-	buf_free(&plan.bytes);
 	return is_live;
 }
 

@@ -129,7 +129,7 @@ void session_request(struct call *call)
 	};
 	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
 	char started[64], digits[NUMBER_SIZE];
-	struct buf links = { 0 }, process = { 0 };
+	static struct buf links, process;
 	buf_print(&links, "PLEXUS_LINKS=");
 	buf_print(&process, "PLEXUS_NETNS_PROCESS=");
 	size_t none = links.len;
@@ -154,8 +154,6 @@ void session_request(struct call *call)
 		f.fields[f.count++] = text(*e);
 	}
 	frame_write(&call->request, FRAME_REQUEST, f.fields, f.count);
-	buf_free(&links);
-	buf_free(&process);
 }
 
 /* Waits for more of the session. Returns how it ended, if it did. The wait is bounded, as an engine may hang. */
