@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * `plexus agent [--once | --attach] [--any-owner] [--mount-namespace=FILE]`: carries out the engine's orders outside of
- * calls of the runtime, such as DELs of leftovers. It locks a sandbox only while a delegate detaches it. --once has all
- * leftovers detached now and prints the answer. With --attach, the engine may also change the networks of a running sandbox,
- * which stays locked meanwhile. --any-owner: see trust.c. --mount-namespace is for a container: plugins then find
- * executables, files and network namespaces where the runtime's plugins find them.
+ * calls of the runtime, such as DELs of leftovers. --once has all of them detached now and prints the answer. With --attach,
+ * the engine may also change the networks of a running sandbox, which stays locked meanwhile. --any-owner: see trust.c.
+ * --mount-namespace is for a container: plugins then find all files where the runtime's plugins find them.
  *
- * With --attach, each session is a process. One waits for its first order. A session that got an order serves only that
- * task, so that no sandbox waits for another one's plugins. */
+ * With --attach, each session is a process. One waits for its first order, and then serves only that task, so that no
+ * sandbox waits for another one's plugins. */
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -34,8 +34,7 @@ void call_init(struct call *call)
 	strcpy(call->cni_version, "1.1.0");
 }
 
-/* Finds the version to answer with in the configuration's text: the first "cniVersion" key whose value is a
- * version. This is no JSON parser: a wrong guess only changes a field that runtimes ignore. */
+/* Finds the version to answer with: the first "cniVersion" that is one. No JSON parser, as runtimes ignore that field. */
 void call_find_version(struct call *call, const char *conf)
 {
 	static const char key[] = "\"cniVersion\"";

@@ -5,9 +5,10 @@
  * A sandbox's file carries two locks. The flock ends with the shim. Delegates inherit the other one (F_OFD_SETLK, where
  * supported). It lasts until their last process has ended, so that no DEL runs beside a plugin of a killed shim.
  *
- * A GC that waits marks the state directory (F_OFD_SETLK) for a third of the time. New operations wait then, 5 s at most.
  * While a delegate runs, the file names its process group. Only a killed shim leaves the name there. A process that its
- * plugin started, such as an address plugin, may then hang, and allocate later. */
+ * plugin started, such as an address plugin, may then hang, and allocate later.
+ *
+ * A GC that waits marks the state directory (F_OFD_SETLK) for a third of the time. New operations wait then, 5 s at most. */
 #include <dirent.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -33,7 +34,6 @@ bool straggler_note(int lock, pid_t group)
 	return pwrite(lock, name, sizeof name, 0) == sizeof name;
 }
 
-/* True if the process has the file open as that descriptor. */
 static bool has_file(pid_t pid, int fd, int file)
 {
 	char path[64];
@@ -158,9 +158,8 @@ static void release_at_exit(void)
 }
 
 /* Releases the sandbox's lock at the end of the process, and waits for what earlier delegates have left running. After a
- * while it kills the group that the lock file names, whose shim was killed, but no daemon that a plugin started. The next
- * call waits in the same way for this one's delegates. An inspection does not wait. Returns false if a delegate of a killed
- * shim may still change what it would see. */
+ * while it kills the group that the lock file names, whose shim was killed, but no daemon that a plugin started. An inspection
+ * does not wait: returns false if a delegate of a killed shim may still change what it would see. */
 static bool await_stragglers(struct call *call, bool only_reads)
 {
 	char name[NUMBER_SIZE] = "";
@@ -212,11 +211,8 @@ void unlock_other(const struct call *other)
  * ends, and no GC: STATUS and agents hold no lock of the node. Returns false, without waiting, while one runs. */
 bool lock_other(struct call *other, const char *container_id)
 {
-	other->inherited_lock = -1;
 	if (!lock_free(other, container_id, other->is_agent || call_is(other, "STATUS"), &other->node_lock))
 		return false;
-	if (other->lock < 0)
-		return true;
 	other->inherited_lock = open_again(other->lock, O_RDWR);
 	if (!is_held(other, 0))
 		return true;
@@ -237,8 +233,9 @@ static void make_state_dir(const char *path)
 {
 	char above[PATH_SIZE];
 	int parent = mkdir(path, 0700) ? -1 : open(print(above, sizeof above, "%s/..", path), DIRECTORY_FLAGS);
-	if (parent >= 0)
-		(void)fsync(parent);
+	if (parent < 0)
+		return;
+	(void)fsync(parent);
 	close(parent);
 }
 

@@ -182,7 +182,6 @@ static int collect(int fd, uint32_t seq, struct buf *reply)
 	return 0;
 }
 
-/* Sends the request by a socket that is connected to the kernel, and notes the answer. */
 static void ask_kernel(const struct call *call, int pod, struct field request, uint32_t seq, struct netlink_result *r)
 {
 	static const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- *
  * The protocol between the shim and the engine (the other end is src/protocol/).
  *
  *   frame   := length:u32be type:u8 field*        length counts type and fields
  *   field   := length:u32be bytes[length] 0x00    the NUL is not counted; C can use the field in place
  *
- * Numbers in fields are decimal ASCII. The shim sends one REQUEST and then carries out orders, in sequence, until
- * DONE. The engine may send an order before the last one is answered. A side that reads an unknown or malformed frame
- * ends the session with an error. An engine answers a REQUEST of another version with a DONE that carries a CNI error.
+ * Numbers are decimal ASCII. The shim sends one REQUEST and then carries out orders, in sequence, until DONE. The engine may
+ * send an order before the last one is answered. An unknown or malformed frame ends the session with an error. The answer to
+ * a REQUEST of another version is a DONE that carries a CNI error.
  *
  *   REQUEST        shim -> engine   version stdin (NAME=VALUE)*       CNI_* of its environment, and those below
  *   REQUIRE        engine -> shim   searchPath type*                  has no answer
  *   EXEC           engine -> shim   group type searchPath timeoutMs stdin (CNI_NAME=VALUE)*
  *   EXEC_RESULT    shim -> engine   outcome code stdout stderr message elapsedUs
  *   NETLINK        engine -> shim   netnsPath bytes                   NETLINK_ROUTE
- *   NETLINK_RESULT shim -> engine   errno bytes message stage         errno 0: answered
+ *   NETLINK_RESULT shim -> engine   errno bytes message stage
  *   FIND           engine -> shim   searchPath type*                  runs nothing
- *   FIND_RESULT    shim -> engine   (outcome message)*                for each type, in their order
+ *   FIND_RESULT    shim -> engine   (outcome message)*                of each type: `found` and "", `missing` or `refused`
  *   OCCUPANTS      engine -> shim   netnsPath                         reads records only
  *   OCCUPANTS_RESULT  shim -> engine  records                         NAME/NAME/, each containerID@ifName
  *   SANDBOX        engine -> shim   containerID ifName netnsPath [use]  of `plexus agent --attach` only
@@ -28,11 +27,8 @@
  * before that EXEC, after it has detached what an earlier plan says.
  *
  * A REQUEST also has
- *   PLEXUS_NETNS=STATE        if CNI_NETNS is not empty. Its path is
- *                               ok       a network namespace other than the shim's
- *                               own      the shim's network namespace, which is the runtime's
- *                               gone     nothing, or a file that is no network namespace
- *                               unknown  a file that cannot be opened for another reason
+ *   PLEXUS_NETNS=STATE        if CNI_NETNS is not empty: `ok` for a network namespace, `own` for the shim's, which is the runtime's,
+ *                             `gone` for none, `unknown` for a file that cannot be opened for another reason
  *   PLEXUS_NETNS_PROCESS=ID   if the path leads to the namespace of a process or thread: START-net:[NUMBER], or empty if unknown
  *   PLEXUS_LINKS=NAME/NAME/   for an ADD, if the state is ok: the links of that namespace. Absent if they cannot be read
  *   PLEXUS_TRACE=...          if it is set
@@ -54,19 +50,17 @@
  * A REQUIRE names plugins that the next EXEC needs besides its own. If one of them may not be run, the EXEC runs nothing,
  * and its result is that of the missing or refused plugin.
  *
- * The records of an OCCUPANTS_RESULT are those of the state directory whose sandbox may be in the network namespace to which
- * the path leads: by any path to it, or because a record cannot be used. If the DEL of another container has begun, its
- * sandbox is over.
+ * The records of an OCCUPANTS_RESULT are those whose sandbox may be in the network namespace to which the path leads: by any
+ * path to it, or because a record cannot be used. If the DEL of another container has begun, its sandbox is over.
  *
  * Outcomes of EXEC_RESULT, with the meaning of `code`. Each but `exited` has a `message` of one line.
  *   exited    exit status                    signaled  signal number; its process group was killed
  *   timeout   0; killed with its group       overflow  0; stdout exceeded the cap, killed with its group
  *   missing   0; no such plugin in the path  refused   0; the order breaks the rules of trust.c or rules.c
  *   failed    errno of what failed (fork, execve)
- * FIND_RESULT has the outcome `found` with an empty message, `missing` or `refused`.
  *
  * Stages of NETLINK_RESULT:
- *   done      the kernel answered            open  the namespace could not be opened or entered
+ *   done      the kernel answered; errno 0   open  the namespace could not be opened or entered
  *   request   the kernel did not answer, or the order breaks the rules (EPERM)
  *
  * An attachment's file, `<stateDir>/<containerID>@<ifName>.record`, holds its teardown plan and the record from which
@@ -89,7 +83,6 @@
  * it becomes `<containerID>@<ifName>.detached`, an empty file that tells a repeated DEL that nothing is left.
  *
  * While an empty `<containerID>@<ifName>.engine-only` exists, the shim replays nothing: another sandbox may have a device.
- *
  * `default.plan` holds the DELs of the default network, for a sandbox without a file. It has no RECORD, and its
  * containerID, ifName and bootId are empty. The container's variables are those of the shim's call.
  */

@@ -17,7 +17,6 @@
 static const char plan_record[] = "%s/%s@%s.record", plan_tombstone[] = "%s/%s@%s.detached";
 static const char plan_engine_only[] = "%s/%s@%s.engine-only", plan_default[] = "%s/default.plan";
 
-/* The path of one of the attachment's files. */
 static const char *plan_file(const struct call *call, const char *format, char path[PATH_SIZE])
 {
 	return print(path, PATH_SIZE, format, call->state_dir, call->container_id, call->ifname);
@@ -57,8 +56,6 @@ static int plan_open(const struct call *call, const char *format, struct plan *p
 static const char *plan_load(const struct call *call, const char *format, struct plan *plan)
 {
 	close(plan_open(call, format, plan));
-	if (plan->error && plan->error != ELOOP)
-		return errno_text(plan->error);
 	if (!plan->is_roots)
 		return "it is not a regular file of root's with mode 0600, 0700 or 1600 and one link";
 	if (!plan->is_whole)
@@ -92,10 +89,10 @@ bool plan_is_live(const struct call *call)
 static bool plan_is_of_other_boot(const struct plan *plan)
 {
 	static struct buf now;
+	struct field of_plan = plan->boot_id;
 	if (read_file(BOOT_ID, &now, PATH_SIZE))
 		return true;
-	now.data[strcspn(now.data, "\n")] = '\0';
-	return !field_is(plan->boot_id, now.data);
+	return of_plan.len != strcspn(now.data, "\n") || memcmp(of_plan.data, now.data, of_plan.len);
 }
 
 /* Makes the record the tombstone in one step, so that a killed DEL can be repeated. Follows no link. -1: failure. */
@@ -245,9 +242,8 @@ static bool is_doubtful(const struct call *call, const struct plan *plan, struct
 	return true;
 }
 
-/* Runs the steps of a checked plan and collects their failures, unless that could take what another sandbox has; after a slow
- * step, it may have got that meanwhile. A failure skips the remaining steps of its group. Each step gets its share of the
- * call's time. */
+/* Runs the steps of a checked plan, unless that could take what another sandbox has; after a slow step, it may have got that
+ * meanwhile. A failure skips the rest of its group. Each step gets its share of the call's time. */
 static enum cni_error run_steps(struct call *call, const struct plan *plan, struct buf *failures)
 {
 	int64_t deadline = now_us() + setting_ms("PLEXUS_REPLAY_MS", 90000) * 1000LL;
@@ -295,8 +291,7 @@ static enum cni_error without_plan(struct call *call, struct plan *plan, struct 
 	return run_steps(call, plan, failures);
 }
 
-/* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. The
- * record then stays as it is, and the next DEL repeats all steps. */
+/* Carries out the call's plan. Returns CNI_OK if nothing is attached any more, else an error, described in `failures`. */
 enum cni_error plan_replay(struct call *call, struct buf *failures)
 {
 	static struct plan plan;
@@ -304,11 +299,15 @@ enum cni_error plan_replay(struct call *call, struct buf *failures)
 	const char *problem = plan_load(call, plan_record, &plan);
 	if (plan.error == ENOENT)
 		return without_plan(call, &plan, failures);
+	plan_file(call, plan_record, path);
+	if (plan.error && plan.error != ELOOP) {
+		buf_print(failures, "cannot read %s: %s", path, errno_text(plan.error));
+		return CNI_IO_FAILURE;
+	}
 	if (problem) {
-		bool is_unread = plan.error && plan.error != ELOOP;
-		buf_print(failures, is_unread ? "cannot read %s: %s" : "cannot use the teardown plan %s: %s; it is kept: start "
-			  "plexusd to detach from the record, or detach manually", plan_file(call, plan_record, path), problem);
-		return is_unread ? CNI_IO_FAILURE : CNI_DECODING_FAILURE;
+		buf_print(failures, "cannot use the teardown plan %s: %s; it is kept: start plexusd to detach from the record, or "
+			  "detach manually", path, problem);
+		return CNI_DECODING_FAILURE;
 	}
 	if (plan_is_of_other_boot(&plan))
 		plan.attempted = INT_MAX;

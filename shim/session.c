@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include "shim.h"
 
-/* Prints the engine's answer to the call. */
 static enum session_end finish(struct call *call, const struct frame *f)
 {
 	int status = f->count == 3 ? field_number(f->fields[0]) : -1;
@@ -82,22 +81,21 @@ static int limit_writes(int fd, int ms)
 	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
-/* Gives an agent's session its sandbox. Returns whether it has it; otherwise it ends. */
-static bool answer_sandbox(struct call *call, int fd, const struct frame *f, struct buf *answer)
+/* Gives an agent's session its sandbox, without which it ends. */
+static enum session_end answer_sandbox(struct call *call, int fd, const struct frame *f, struct buf *answer)
 {
-	struct buf links = { 0 };
-	const char *problem = "", *outcome = agent_enter(call, f, &links, &problem);
+	static struct buf links;
+	const char *problem, *outcome = agent_enter(call, f, &links, &problem);
 	limit_writes(fd, call->silence_ms);
 	frame_write(answer, FRAME_SANDBOX_RESULT, (struct field[]){ text(outcome), text(problem), content(&links) }, 3);
-	buf_free(&links);
-	return !*problem;
+	return *problem ? SESSION_ANSWERED : SESSION_OPEN;
 }
 
 /* Carries out one order and sends its answer. If the write fails, the engine may have sent DONE before it left. */
 static enum session_end serve_order(struct call *call, int fd, const struct frame *f)
 {
 	struct buf answer = { 0 };
-	bool ended = false;
+	enum session_end end = SESSION_OPEN;
 	if (f->type == FRAME_DONE)
 		return finish(call, f);
 	agent_busy(call);
@@ -113,12 +111,12 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 	else if (f->type == FRAME_FIND && is_search && f->count <= 1 + FIND_MAX)
 		answer_find(call, f, &answer);
 	else if (f->type == FRAME_SANDBOX && (f->count == 3 || f->count == 4) && call->is_agent && call_is(call, "AGENT"))
-		ended = !answer_sandbox(call, fd, f, &answer);
+		end = answer_sandbox(call, fd, f, &answer);
 	else
 		return SESSION_MISUNDERSTOOD;
 	(void)!write_all(fd, answer.data, answer.len);
 	buf_free(&answer);
-	return ended ? SESSION_ANSWERED : SESSION_OPEN;
+	return end;
 }
 
 void session_request(struct call *call)

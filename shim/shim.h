@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- *
  * What the parts of the shim share. The process serves one call, in one thread. `struct call` holds its state; the
  * kernel holds the rest, such as the environment. Memory lives as long as the call unless a function frees it. No
- * blocking call is ever interrupted (EINTR), as no signal handler returns.
- */
+ * blocking call is ever interrupted (EINTR), as no signal handler returns. */
 #ifndef PLEXUS_SHIM_H
 #define PLEXUS_SHIM_H
 
