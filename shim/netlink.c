@@ -59,34 +59,28 @@ int netns_target(const char *path, char target[PATH_SIZE])
 	return fd;
 }
 
-/* True if the path leads to the network namespace of another process or thread, perhaps by links. Once that has ended, it
- * may lead to another container's. Appends what tells them apart: when the process started, also if the path is that of a
- * thread, and the namespace's number. Either alone is used again. Appends nothing if the process is unknown, or `id` is NULL. */
-bool netns_process(const char *path, struct buf *id)
+/* Appends what identifies the process (or thread) to whose network namespace a path leads, perhaps by links: when the process
+ * started, also that of a thread, and the namespace's number. Either alone is used again. Appends nothing if it is unknown. */
+void netns_process(const char *path, struct buf *id)
 {
 	char target[PATH_SIZE], file[PATH_SIZE];
 	struct buf stat = { 0 };
 	int pod = netns_target(path, target), links = 0;
-	if (!*target || *target == '/') {
-		close(pod);
-		return false;
-	}
 	print(file, sizeof file, "%s", path);
 	while (*path == '/' && links++ < LINKS_MAX && link_resolve(file, strlen(file)))
 		;
 	char *name = strrchr(file, '/'), *at = NULL; /* the kernel's link is below the process, and its text `target` */
-	if (name && !strcmp(name + 1, target)) {
+	if (*target && name && !strcmp(name + 1, target)) {
 		*name = '\0';
 		print(name, sizeof file - (size_t)(name - file), strstr(file, "/task/") ? "/../../../stat" : "/../stat");
 		at = read_file(file, &stat, PATH_SIZE) ? NULL : strrchr(stat.data, ')'); /* `pod` keeps its number */
 	}
 	for (int i = 0; at && i < 20; i++) /* to the 22nd field */
 		at = strchr(at + 1, ' ');
-	if (at && id)
+	if (at)
 		buf_print(id, "%.*s-%s", (int)strcspn(at + 1, " "), at + 1, target);
 	close(pod);
 	buf_free(&stat);
-	return true;
 }
 
 /* Finds the last message of a chain. Returns -1 if it is not a well-formed chain of at least one message. */
@@ -255,15 +249,15 @@ static int list_links(const struct call *call, int pod, struct buf *names)
  * names of a pod's links as list_links does, or nothing if they cannot be listed. */
 enum netns netns_inspect(const struct call *call, const char *path, struct buf *names)
 {
-	int fd = netns_open(path);
+	char target[PATH_SIZE];
+	int fd = netns_target(path, target);
 	if (fd < 0)
 		return errno == EINVAL || errno == ENOENT ? NETNS_GONE : NETNS_UNKNOWN;
-	bool own = is_own_netns(fd);
 	size_t before = names ? names->len : 0;
-	if (names && !own && list_links(call, fd, names))
+	if (names && *target && list_links(call, fd, names))
 		names->len = before;
 	close(fd);
-	return own ? NETNS_OWN : NETNS_OK;
+	return !*target ? NETNS_OWN : *target == '/' ? NETNS_OK : NETNS_OK_PROCESS;
 }
 
 /* Returns why the sandbox may have more than the call's interface and those that every namespace has, or NULL. */

@@ -134,7 +134,7 @@ static bool run_step(struct call *call, struct frame *step, int timeout_ms, stru
 static bool has_netns(const struct call *call)
 {
 	enum netns netns = netns_inspect(call, call->netns, NULL);
-	return netns != NETNS_OWN && netns != NETNS_GONE && !(call_is(call, "DEL") && netns_process(call->netns, NULL));
+	return netns == NETNS_OK || netns == NETNS_UNKNOWN || (netns == NETNS_OK_PROCESS && !call_is(call, "DEL"));
 }
 
 /* True if a plan is of a sandbox in another network namespace than the call's, which exists: it may run there. */
@@ -147,7 +147,7 @@ static bool is_elsewhere(const struct call *call, const struct plan *plan)
 	int pod = netns_open(call->netns);
 	bool leads = plan_leads(plan, pod, call->netns);
 	close(pod);
-	return !leads && netns_inspect(call, own, NULL) == NETNS_OK && !netns_process(own, NULL);
+	return !leads && netns_inspect(call, own, NULL) == NETNS_OK;
 }
 
 /* Marks the record before a DEL. A runtime may kill the call and never repeat it, so plexusd detaches marked records. The

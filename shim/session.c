@@ -121,8 +121,8 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 
 void session_request(struct call *call)
 {
-	static const char *const netns[] = {
-		[NETNS_OK] = "PLEXUS_NETNS=ok", [NETNS_OWN] = "PLEXUS_NETNS=own",
+	static const char *const states[] = {
+		[NETNS_OK] = "PLEXUS_NETNS=ok", [NETNS_OK_PROCESS] = "PLEXUS_NETNS=ok", [NETNS_OWN] = "PLEXUS_NETNS=own",
 		[NETNS_GONE] = "PLEXUS_NETNS=gone", [NETNS_UNKNOWN] = "PLEXUS_NETNS=unknown",
 	};
 	struct frame f = { .count = 2, .fields = { text(PROTOCOL_VERSION), content(&call->conf) } };
@@ -131,12 +131,15 @@ void session_request(struct call *call)
 	buf_print(&links, "PLEXUS_LINKS=");
 	buf_print(&process, "PLEXUS_NETNS_PROCESS=");
 	size_t none = links.len;
+	enum netns state = netns_inspect(call, call->netns, call_is(call, "ADD") ? &links : NULL);
 	if (*call->netns)
-		f.fields[f.count++] = text(netns[netns_inspect(call, call->netns, call_is(call, "ADD") ? &links : NULL)]);
+		f.fields[f.count++] = text(states[state]);
 	if (links.len > none)
 		f.fields[f.count++] = content(&links);
-	if (netns_process(call->netns, &process))
+	if (state == NETNS_OK_PROCESS) {
+		netns_process(call->netns, &process);
 		f.fields[f.count++] = content(&process);
+	}
 	if (getenv("PLEXUS_TRACE") || call_is(call, "GC") || call_is(call, "DEL")) {
 		print(started, sizeof started, "PLEXUS_STARTED_US=%s", number(digits, call->started_us).data);
 		f.fields[f.count++] = text(started);

@@ -51,7 +51,8 @@ enum session_end {
 	SESSION_MISUNDERSTOOD, /* the engine sent something that is no order */
 };
 
-enum netns { NETNS_OK, NETNS_OWN, NETNS_GONE, NETNS_UNKNOWN }; /* what CNI_NETNS is, as REQUEST names it */
+/* What a path is, as PLEXUS_NETNS says. That of a process or thread may later lead to another container's namespace. */
+enum netns { NETNS_OK, NETNS_OK_PROCESS, NETNS_OWN, NETNS_GONE, NETNS_UNKNOWN };
 
 /* How a delegate ended; the names are those of EXEC_RESULT. */
 struct exec_result {
@@ -175,7 +176,7 @@ void exec_order(struct call *call, const struct frame *f, int timeout_ms);
 static inline bool is_own_netns(int fd) { return is_file(fd, OWN_NETNS); }
 int netns_open(const char *path);
 int netns_target(const char *path, char target[PATH_SIZE]);
-bool netns_process(const char *path, struct buf *id);
+void netns_process(const char *path, struct buf *id);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last);
 bool netlink_allowed(const char *bytes, size_t len, bool *only_reads);
 void netlink_order(const struct call *call, const struct frame *f, struct netlink_result *r);

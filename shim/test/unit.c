@@ -464,9 +464,12 @@ static void test_own_netns(void)
 
 	assert(netns_inspect(&call, OWN_NETNS, &links) == NETNS_OWN && !links.len);
 	assert(netns_inspect(&call, "/proc/self/ns/mnt", &links) == NETNS_GONE && !links.len);
-	assert(!netns_process(OWN_NETNS, NULL) && !netns_process("/proc/self/ns/mnt", NULL));
+	netns_process(OWN_NETNS, &id);
+	netns_process("/proc/self/ns/mnt", &id);
 	print(path, sizeof path, "/proc/%d/ns/net", getpid());
-	assert(!netns_process(path, &id) && !id.len);
+	assert(netns_inspect(&call, path, NULL) == NETNS_OWN);
+	netns_process(path, &id);
+	assert(!id.len);
 	assert(open_descriptors() == before);
 }
 
