@@ -43,10 +43,7 @@ interface Connection {
   hasGet: boolean;
 }
 
-/**
- * The kubelet's pod-resources API. Transient failures are retried. The supported method is
- * remembered until the socket is replaced.
- */
+/** The kubelet's pod-resources API, with retries. It remembers whether this socket serves `Get`. */
 export class KubeletClient {
   readonly #socketPath: string;
   readonly #timeoutMs: number;

@@ -41,7 +41,7 @@ export interface DockerOptions {
   /** Where definitions come from. Without both, networks are files or JSON. */
   readonly manifests?: string;
   readonly kubeconfig?: string;
-  readonly capabilities: Pick<Capabilities, "Scope" | "ConnectivityScope">;
+  readonly capabilities: Capabilities;
   /** Prefix for dockerd's paths of network namespaces, if mounted elsewhere; otherwise "". */
   readonly sandboxRoot: string;
   readonly forgottenCheckMs: number;
@@ -49,10 +49,7 @@ export interface DockerOptions {
   readonly logger: Logger;
 }
 
-/**
- * Serves Docker until it is disposed of, which answers the requests in flight; containers keep their
- * interfaces. @throws Error when something that it needs cannot be used
- */
+/** Serves Docker until it is disposed of; containers keep their interfaces. @throws Error */
 export async function startDocker(options: DockerOptions): Promise<AsyncDisposable> {
   const { logger, stateDir, callSocket, confDir, pluginSocket } = options;
   await using resources = new AsyncDisposableStack();
@@ -70,10 +67,9 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
     await JsonFiles.open({ dir: join(stateDir, "networks"), schema: networkSchema, logger }),
     { ...omitUndefined({ source }), confDir, confFiles: new HostConfFiles(), logger },
   );
-  const { endpoints, forgotten } = await openEndpoints({
-    ...{ ...options, networks, records, recordsDir, bootId },
-  });
-  const capabilities = { ...options.capabilities, GwAllocChecker: true } as const;
+  const opened = { networks, records, recordsDir, bootId };
+  const { endpoints, forgotten } = await openEndpoints(options, opened);
+  const { capabilities } = options;
   const driver = networkDriver({ networks, endpoints, capabilities, logger });
   const server = await startPluginServer({ socketPath: pluginSocket, driver, logger });
   resources.defer(() => server.close({ removeFile: true }));
@@ -115,21 +111,17 @@ function openEngine(parts: { records: FileRecordStore; bootId: string; logger: L
 }
 
 async function openEndpoints(
-  parts: DockerOptions & {
-    networks: Networks;
-    records: FileRecordStore;
-    recordsDir: string;
-    bootId: string;
-  },
+  { logger, shim, binDirs, callSocket, stateDir, pid, sandboxRoot }: DockerOptions,
+  opened: { networks: Networks; records: FileRecordStore; recordsDir: string; bootId: string },
 ): Promise<{ endpoints: Endpoints; forgotten: ForgottenEndpoints }> {
-  const { logger, shim, binDirs, callSocket: socket, bootId, networks, records } = parts;
-  const dir = join(parts.stateDir, "endpoints");
+  const { networks, records, recordsDir, bootId } = opened;
+  const dir = join(stateDir, "endpoints");
   const stored = await JsonFiles.open({ dir, schema: endpointSchema, logger });
-  const runtime = shimRuntime({ shim, binDirs, socket, stateDir: parts.recordsDir });
-  const namespaces = new IpCommand({ pid: parts.pid, owner: parts.stateDir });
+  const runtime = shimRuntime({ shim, binDirs, socket: callSocket, stateDir: recordsDir });
+  const namespaces = new IpCommand({ pid, owner: stateDir });
   const host = new EndpointHost({ runtime, namespaces, bootId });
   const endpoints = new Endpoints({
-    ...{ stored, networks, host, bootId, logger, sandboxRoot: parts.sandboxRoot },
+    ...{ stored, networks, host, bootId, logger, sandboxRoot },
     probePort: probeHostPort,
     detachForgotten: (ids) => forgotten.detachNow(ids),
     now: () => new Date().toISOString(),

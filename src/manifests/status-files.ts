@@ -44,10 +44,7 @@ export class StatusFiles implements StatusPublisher {
     await this.#set(pod, { value: undefined });
   }
 
-  /**
-   * Sets the value unless a later call for the pod decides.
-   * @returns whether it succeeded
-   */
+  /** Sets the value unless a later call for the pod decides. @returns whether it succeeded */
   async #set(
     pod: { namespace: string; name: string },
     { value, isCurrent }: PublishOptions & { readonly value: string | undefined },

@@ -31,8 +31,7 @@ const maxSlices = 2000;
 
 /**
  * The attributes of a driver's devices, from the newest generation of each pool's ResourceSlices.
- * @throws CniError 11 when a device is in none, as while its driver publishes them again; 100 for
- * too many slices
+ * @throws CniError 11 when a device is in none, as while its driver renews them; 100 for too many
  */
 export async function devicesFromSlices(
   slices: AsyncIterable<JsonObject>,

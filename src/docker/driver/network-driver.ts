@@ -18,7 +18,11 @@ export function networkDriver(parts: {
   };
   return {
     "Plugin.Activate": async () => ({ Implements: ["NetworkDriver"] }),
-    "NetworkDriver.GetCapabilities": async () => capabilities,
+    "NetworkDriver.GetCapabilities": async () => ({
+      ...capabilities,
+      // The driver answers GwAllocCheck, which Docker Engine 28 and later send.
+      GwAllocChecker: true,
+    }),
     "NetworkDriver.GwAllocCheck": async ({ Options }) => {
       const skip = await networks.needsNoGateway(Options);
       return { SkipIPv4: skip, SkipIPv6: skip };

@@ -35,12 +35,10 @@ export interface JoinAnswer {
   readonly DisableGatewayService: boolean;
 }
 
-/** The driver's capabilities. */
+/** What the user decides about the driver's capabilities. */
 export interface Capabilities {
   readonly Scope: "local" | "global";
   readonly ConnectivityScope: "local" | "global";
-  /** The driver answers GwAllocCheck, which Docker Engine 28 and later send. */
-  readonly GwAllocChecker: true;
 }
 
 /** The methods of the protocol. Each throws an Error whose message Docker shows to its user. */

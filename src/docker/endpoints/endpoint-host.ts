@@ -120,13 +120,8 @@ export class EndpointHost {
   /** CNI_NETNS for a DEL: the namespace with the interface or a substitute, else staging or "". */
   async #netnsForDel(endpoint: EndpointState): Promise<string> {
     if (endpoint.bootId !== this.#bootId) return "";
-    if (
-      endpoint.mode === "direct" &&
-      (await this.namespaces.find(endpoint.netns)) === "namespace"
-    ) {
-      return endpoint.netns;
-    }
-    const { id, ifName } = endpoint;
+    const { id, ifName, mode, netns } = endpoint;
+    if (mode === "direct" && (await this.namespaces.find(netns)) === "namespace") return netns;
     const staging = this.namespaces.pathOf(id);
     if (await this.isStaged(endpoint)) return staging;
     const link = { ifName, addresses: endpoint.link?.addresses ?? [] };

@@ -89,12 +89,14 @@ export class Endpoints {
     if (endpoint.mode === "direct") return await this.#joinDirectly(endpoint, network, sandboxKey);
     await host.handOver(endpoint);
     await this.#put("joined", { ...endpoint, sandboxKey });
-    const others = stored
-      .all()
-      .filter((each) => each.phase === "joined" && each.sandboxKey === sandboxKey)
-      .filter(({ id }) => id !== endpoint.id)
-      .map((each) => ({ endpoint: each, network: networks.get(each.networkId) }));
-    return joinAnswer({ endpoint, network }, others);
+    const isOther = ({ id, phase, sandboxKey: key }: EndpointState): boolean =>
+      phase === "joined" && key === sandboxKey && id !== endpoint.id;
+    const others = stored.all().filter(isOther);
+    const joined = others.map((each) => ({
+      endpoint: each,
+      network: networks.get(each.networkId),
+    }));
+    return joinAnswer({ endpoint, network }, joined);
   }
 
   /** Takes an endpoint back before dockerd returns its interface. @throws as {@link remove} */
@@ -157,11 +159,10 @@ export class Endpoints {
   }
 
   #takenPorts(): TakenPort[] {
-    return this.#options.stored
-      .all()
-      .flatMap(({ id, networkId, portMappings }) =>
-        portMappings.map((mapping) => ({ mapping, endpointId: id, networkId })),
-      );
+    const endpoints = this.#options.stored.all();
+    return endpoints.flatMap(({ id, networkId, portMappings }) =>
+      portMappings.map((mapping) => ({ mapping, endpointId: id, networkId })),
+    );
   }
 
   /** Attaches an endpoint; twice if the first failure may be due to endpoints that dockerd forgot. */

@@ -2,9 +2,8 @@ import { readdir, readlink } from "node:fs/promises";
 import { isAbsent } from "#lib/files/is-absent.ts";
 
 /**
- * Finds the network namespaces of the processes in this PID namespace: the paths that lead to each,
- * by inode number. `isComplete`: this process could read that of every process. @throws Error
- * without /proc
+ * The paths of the network namespaces of this PID namespace's processes, by inode number.
+ * `isComplete`: this process could read that of every process. @throws Error without /proc
  */
 export async function processNamespaces() {
   const paths = new Map<number, string[]>();

@@ -7,10 +7,7 @@ import { ManifestDirectory } from "#manifests/directory-source.ts";
 /** A person waits for the network to be created. */
 const apiTimeoutMs = 10_000;
 
-/**
- * Opens a directory of manifests or a cluster; undefined without both.
- * @throws CniError or Error if it cannot be used
- */
+/** Opens the manifests or the cluster; undefined without both. @throws CniError or Error */
 export async function openDefinitionSource(options: {
   readonly manifests?: string;
   readonly kubeconfig?: string;

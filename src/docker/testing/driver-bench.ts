@@ -140,8 +140,7 @@ export class DriverBench {
     });
     this.#forgotten = forgotten;
     const scopes = { Scope: "local", ConnectivityScope: "local" } as const;
-    const capabilities = { ...scopes, GwAllocChecker: true } as const;
-    const driver = networkDriver({ networks, endpoints, capabilities, logger });
+    const driver = networkDriver({ networks, endpoints, capabilities: scopes, logger });
     this.#server = await startPluginServer({ socketPath: this.socketPath, driver, logger });
   }
 

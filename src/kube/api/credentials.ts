@@ -47,10 +47,7 @@ export class RereadCredentials {
     this.#options = { maxAgeMs: 10_000, ...options };
   }
 
-  /**
-   * Reads the files again if need be.
-   * @throws Error when the credentials cannot be read or used and there are no earlier ones
-   */
+  /** Reads the files again if need be. @throws Error when they have never been usable */
   async prepare(): Promise<Prepared> {
     if (performance.now() - this.#readAt > this.#options.maxAgeMs) {
       this.#reading ??= this.#read().finally(() => {

@@ -6,10 +6,7 @@ export type CredentialSource =
   | { readonly kubeconfig: string }
   | { readonly inCluster: InClusterOptions };
 
-/**
- * A kubeconfig that names no files. A given token replaces the source's.
- * @throws Error when a file or the credentials are unusable
- */
+/** A kubeconfig that names no files, with another token if given. @throws Error */
 export async function portableKubeconfig(
   source: CredentialSource,
   given?: string,

@@ -20,10 +20,7 @@ export async function failureOf(
   return apiErrorOf(name, { status, body, retryAfter, location });
 }
 
-/**
- * Reads a response's text, compressed or not. Ends the connection when it is too long.
- * @throws ApiError with the reason {@link responseTooLong}; Error when it is cut off or badly compressed
- */
+/** Reads a response, compressed or not. @throws as {@link readText}; Error when it is cut off */
 export function textOf(response: IncomingMessage, name: string): Promise<string> {
   return readText(name, decompressed(response));
 }
@@ -43,8 +40,7 @@ function decompressed(response: IncomingMessage): AsyncIterable<Buffer> {
 }
 
 /**
- * The lines of a byte stream without line ends. Empty lines are left out, and so is an unterminated
- * last line, which is a cut-off object.
+ * The lines of a stream, without empty ones and an unterminated last one, which is a cut-off object.
  * @throws Error for a line longer than 32 MiB
  */
 export async function* linesOf(

@@ -64,10 +64,7 @@ function ipsOf({ podIPs, podIP }: JsonObject): string[] {
   return [...new Set([...all, podIP])].filter((ip) => typeof ip === "string");
 }
 
-/**
- * Removes all taints with this key from a Node. @returns whether there was one
- * @throws ApiError, also when another writer changed the list in between
- */
+/** Removes all taints with this key. @returns whether there was one @throws ApiError */
 export async function removeTaint(
   client: ApiClient,
   { nodeName, key }: { readonly nodeName: string; readonly key: string },

@@ -19,10 +19,7 @@ export class FetchClient implements JsonApi {
   readonly #read: () => PlainKubeconfig;
   #kubeconfig: PlainKubeconfig;
 
-  /**
-   * Reads the kubeconfig, and reads it again after a refusal by the server.
-   * @throws Error when it cannot be used
-   */
+  /** `read` is called again after a refusal by the server. @throws what it throws */
   constructor(read: () => PlainKubeconfig) {
     this.#read = read;
     this.#kubeconfig = read();
