@@ -11,7 +11,6 @@ import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import { getPodResources, listPodResources, type PodResources } from "./pod-resources.ts";
 
 const maxResponseBytes = 16 * 1024 * 1024;
@@ -105,7 +104,7 @@ export class KubeletClient {
         const { client } = await this.#connect();
         // Half of the remaining time, so that a second attempt is possible after a hanging one.
         const timeoutMs = Math.max(50, Math.ceil(leftMs / 2));
-        return await client.call(method, request, { timeoutMs, ...omitUndefined({ signal }) });
+        return await client.call(method, request, { timeoutMs, signal });
       } catch (error) {
         const delayMs = backoff.next();
         const isOver = signal?.aborted === true || performance.now() + delayMs >= endsAt;

@@ -49,7 +49,7 @@ export function unaryMethod<Request, Response>(
 /** The limits of a call. */
 export interface UnaryCallOptions {
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

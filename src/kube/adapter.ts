@@ -19,7 +19,7 @@ import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import type { KubeMetrics } from "./metric-labels.ts";
 import { metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
-import { KubeResourceApi } from "./resource-api.ts";
+import { resourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 import { WritePace } from "./write-pace.ts";
 
@@ -88,7 +88,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     source: new ApiClusterSource({ pods, nads, live, nodeName }),
     publisher,
     events,
-    resourceApi: new KubeResourceApi(live),
+    resourceApi: resourceApi(live),
     nodePods: nodePods(pods, live),
     onDefinition: (listener) => nads.listen((key) => listener(key)),
     accessReview: accessReview(client, apiTimeoutMs),

@@ -4,7 +4,6 @@ import type { JsonApi } from "#kube/api/json-api.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 
 export interface LiveGetRequest {
   /** Kind and name for messages: `pod default/web`. */
@@ -59,8 +58,7 @@ export class LiveGetter {
     const { signal } = answered;
     const send: Send = (isRepeated) => {
       const timeoutMs = Math.max(250, endsAt - performance.now());
-      const common = omitUndefined({ path, query, accept });
-      return this.#client.json({ ...common, timeoutMs, isRepeated, signal });
+      return this.#client.json({ path, query, accept, timeoutMs, isRepeated, signal });
     };
     const first = send(false);
     const isFinal = first.catch((error: unknown) => {

@@ -12,7 +12,7 @@ import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import { podOf } from "./objects.ts";
-import { KubeResourceApi } from "./resource-api.ts";
+import { resourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
 /** The Kubernetes API for one call: every object is read live, nothing is watched. */
@@ -67,7 +67,7 @@ export function openKubeOnce(options: {
     source,
     publisher,
     events,
-    resourceApi: new KubeResourceApi(live),
+    resourceApi: resourceApi(live),
     async close(graceMs) {
       await Promise.all([publisher.stop(graceMs), events.stop(graceMs)]);
       client.close();

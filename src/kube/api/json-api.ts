@@ -6,13 +6,13 @@ export interface ApiRequest {
   readonly method?: "GET" | "POST" | "PATCH" | "DELETE";
   /** Percent-encoded. */
   readonly path: string;
-  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
   /** Sent as JSON. */
   readonly body?: unknown;
   /** @default application/json */
   readonly contentType?: string;
   /** @default application/json */
-  readonly accept?: string;
+  readonly accept?: string | undefined;
   /** For the whole response; of a stream, up to its headers. */
   readonly timeoutMs: number;
   /** The same request has got no answer: idle connections, which may be as dead, are not used. */

@@ -2,7 +2,6 @@ import { ApiError, apiErrorOf, responseTooLong } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import type { BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { isJsonObject, type JsonObject, objectOf } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** Which objects to list and watch. */
 export interface ListWatchTarget {
@@ -37,8 +36,8 @@ export const defaultWatchTimings: WatchTimings = {
 interface ListPage {
   readonly items: readonly unknown[];
   readonly version: string;
-  /** The token of the next page; absent on the last one. */
-  readonly next?: string;
+  /** The token of the next page; undefined on the last one. */
+  readonly next: string | undefined;
 }
 
 /** The oldest acceptable version ("": only the newest), or the token of a next page. */
@@ -79,21 +78,19 @@ export class ListWatch {
     // Without NotOlderThan, a version together with a limit means exactly that version.
     const hasVersion = "resourceVersion" in from && from.resourceVersion !== "";
     const match = hasVersion ? { resourceVersionMatch: "NotOlderThan" } : {};
-    const list = await client.json(
-      omitUndefined({
-        path,
-        query: { ...query, limit: this.#pageLimit, ...from, ...match },
-        accept: accept?.list,
-        timeoutMs: this.#timings.requestTimeoutMs,
-        signal,
-      }),
-    );
+    const list = await client.json({
+      path,
+      query: { ...query, limit: this.#pageLimit, ...from, ...match },
+      accept: accept?.list,
+      timeoutMs: this.#timings.requestTimeoutMs,
+      signal,
+    });
     const { resourceVersion, continue: next } = objectOf(list.metadata);
-    return omitUndefined({
+    return {
       items: Array.isArray(list.items) ? list.items : [],
       version: String(resourceVersion ?? ""),
       next: typeof next === "string" && next !== "" ? next : undefined,
-    });
+    };
   }
 
   /** The lines of a watch from a version on. @throws ApiError */
@@ -102,16 +99,8 @@ export class ListWatch {
     const { watchSeconds, requestTimeoutMs, idleMs } = this.#timings;
     const timeoutSeconds = Math.ceil(watchSeconds * (1 + Math.random()));
     const watch = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
-    return client.lines(
-      omitUndefined({
-        path,
-        query: { ...query, ...watch },
-        accept: accept?.watch,
-        timeoutMs: requestTimeoutMs,
-        signal,
-      }),
-      { idleMs },
-    );
+    const request = { path, query: { ...query, ...watch }, accept: accept?.watch };
+    return client.lines({ ...request, timeoutMs: requestTimeoutMs, signal }, { idleMs });
   }
 }
 
@@ -120,7 +109,7 @@ interface WatchEvent {
   readonly type: string;
   readonly object: JsonObject;
   /** Where a watch after this event starts. */
-  readonly version?: string;
+  readonly version: string | undefined;
 }
 
 /** @throws ApiError for an ERROR event; Error for a line that is not an event */
@@ -134,5 +123,5 @@ export function parseWatchEvent(line: string, resource: string): WatchEvent {
   }
   const { resourceVersion } = objectOf(object.metadata);
   const version = typeof resourceVersion === "string" ? resourceVersion : undefined;
-  return omitUndefined({ type: String(type), object, version });
+  return { type: String(type), object, version };
 }
