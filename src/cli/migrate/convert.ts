@@ -5,7 +5,13 @@ import { inEffect } from "./in-effect.ts";
 import type { MultusParts } from "./multus-files.ts";
 import { flagTranslations } from "./multus-flags.ts";
 import { keyTranslations, multusRules } from "./multus-keys.ts";
-import type { Effective, MigrationNote, Surroundings, Translation } from "./translation.ts";
+import type {
+  Effective,
+  MigrationNote,
+  Surroundings,
+  Translate,
+  Translation,
+} from "./translation.ts";
 
 /** Plexus's counterpart of a configuration of Multus. */
 export interface Migration {
@@ -79,8 +85,10 @@ function isGenerated(all: readonly Effective[]): boolean {
 
 function translate(name: string, value: Json, surroundings: Surroundings): Translation {
   const isArgument = surroundings.kind === "arguments";
-  const translations = isArgument ? flagTranslations : keyTranslations;
-  const translation = Object.hasOwn(translations, name) ? translations[name] : undefined;
+  const table: Readonly<Record<string, Translate>> = isArgument
+    ? flagTranslations
+    : keyTranslations;
+  const translation = Object.hasOwn(table, name) ? table[name] : undefined;
   if (translation === undefined) {
     return { note: "Multus 4.3 does not read this key either; left out" };
   }

@@ -51,14 +51,11 @@ function usedByThin(container: MultusContainer, { configurations }: MultusParts)
     if (hasNodeFile) return [];
     throw undecided(container, "a shell script starts Multus, so its arguments are not known");
   }
-  const unreadable = Object.entries(flags).find(([name, value]) => {
-    return !Object.hasOwn(flagTranslations, name) || String(value).includes("$(");
-  });
-  if (unreadable !== undefined && !hasNodeFile) {
-    const [name, value] = unreadable;
-    const known = Object.hasOwn(flagTranslations, name);
-    const why = known ? `depends on the container's environment: ${value}` : "is not in Multus 4.3";
-    throw undecided(container, `--${name} ${why}`);
+  for (const [name, value] of hasNodeFile ? [] : Object.entries(flags)) {
+    if (!Object.hasOwn(flagTranslations, name))
+      throw undecided(container, `--${name} is not in Multus 4.3`);
+    if (String(value).includes("$("))
+      throw undecided(container, `--${name} depends on the container's environment: ${value}`);
   }
   const keys = { ...flagDefaults, ...flags };
   const own: Effective = { source, kind: "arguments", keys, onHost };

@@ -1,5 +1,5 @@
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, objectOf, objectsOf, quoteValue } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { parseYamlDocuments } from "#lib/parsing/yaml.ts";
 import {
@@ -80,36 +80,28 @@ function inDocument(document: unknown, file: string): MultusParts {
     const dynamicNetworks = isDynamicNetworksController(document) ? [file] : [];
     return { ...nothing, containers: multusContainers(document, file), dynamicNetworks };
   }
-  const isConfigMap = document.kind === "ConfigMap";
-  const configurations = isConfigMap
-    ? inConfigMap(document, file)
-    : inConfiguration(document, file);
-  return { ...nothing, configurations };
+  const find = document.kind === "ConfigMap" ? inConfigMap : inConfiguration;
+  return { ...nothing, configurations: find(document, file) };
 }
 
 function inConfigMap({ data, metadata }: JsonObject, file: string): MultusConfiguration[] {
   if (!isJsonObject(data)) return [];
-  const name = isJsonObject(metadata) && typeof metadata.name === "string" ? metadata.name : "";
+  const { name } = objectOf(metadata);
   return Object.entries(data).flatMap(([key, value]) => {
     const source = `${file}, data.${key}`;
     if (typeof value !== "string") throw new Error(`${source}: must be text: ${quoteValue(value)}`);
-    const entry = { configMap: name, key };
-    return inEntry(value, source).map((configuration) => ({ ...configuration, entry }));
+    // Multus reads no entries but JSON: others are scripts and certificates.
+    if (!value.trimStart().startsWith("{")) return [];
+    const keys = objectOf(parsed(source, () => parseJsonText(value)));
+    const entry = { configMap: typeof name === "string" ? name : "", key };
+    return inConfiguration(keys, source).map((configuration) => ({ ...configuration, entry }));
   });
-}
-
-/** An entry of a ConfigMap; Multus reads no entries but JSON (others are scripts, certificates). */
-function inEntry(text: string, source: string): MultusConfiguration[] {
-  if (!text.trimStart().startsWith("{")) return [];
-  const value = parsed(source, () => parseJsonText(text));
-  return isJsonObject(value) ? inConfiguration(value, source) : [];
 }
 
 function inConfiguration(keys: JsonObject, source: string): MultusConfiguration[] {
   if (cniTypes.includes(keys.type)) return [{ source, kind: "cni", keys }];
   if (Array.isArray(keys.plugins)) {
-    const { plugins } = keys;
-    return plugins.filter(isJsonObject).flatMap((plugin) => inConfiguration(plugin, source));
+    return objectsOf(keys.plugins).flatMap((plugin) => inConfiguration(plugin, source));
   }
   const isDaemons = keys.type === undefined && daemonKeys.some((key) => key in keys);
   return isDaemons ? [{ source, kind: "daemon", keys }] : [];

@@ -1,20 +1,5 @@
-import {
-  binDir,
-  forceVersion,
-  ifOn,
-  isOn,
-  kubeconfig,
-  logging,
-  logLevel,
-  note,
-  onHost,
-  overrideName,
-  primaryConf,
-  same,
-  silent,
-  type Translate,
-  unlessEmpty,
-} from "./translation.ts";
+import { keyTranslations } from "./multus-keys.ts";
+import { ifOn, isOn, note, onHost, silent, type Translate, unlessEmpty } from "./translation.ts";
 
 const installs = note("not needed: plexusctl install writes Plexus's own executables");
 
@@ -38,27 +23,27 @@ const always: Readonly<Record<string, Translate>> = {
   ),
 };
 
-/** Arguments that matter only with --multus-conf-file=auto. */
+/** Arguments that matter only with --multus-conf-file=auto: most become a key of the same meaning. */
 const generating: Readonly<Record<string, Translate>> = {
   "cni-version": note("not needed: Plexus answers in the version of the primary CNI"),
-  "multus-kubeconfig-file-host": kubeconfig,
-  "multus-master-cni-file-name": primaryConf,
+  "multus-kubeconfig-file-host": keyTranslations.kubeconfig,
+  "multus-master-cni-file-name": keyTranslations.multusMasterCNI,
   "namespace-isolation": (value) => ({ keys: { namespaceIsolation: isOn(value) } }),
-  "global-namespaces": unlessEmpty(same("globalNamespaces")),
-  "multus-autoconfig-dir": onHost("primary.dir"),
-  "multus-log-to-stderr": (value, rest) => (isOn(value) ? {} : logging(value, rest)),
-  "multus-log-level": unlessEmpty(logLevel),
-  "multus-log-file": logging,
-  "override-network-name": overrideName,
+  "global-namespaces": unlessEmpty(keyTranslations.globalNamespaces),
+  "multus-autoconfig-dir": keyTranslations.multusAutoconfigDir,
+  "multus-log-to-stderr": keyTranslations.logToStderr,
+  "multus-log-level": unlessEmpty(keyTranslations.logLevel),
+  "multus-log-file": keyTranslations.logFile,
+  "override-network-name": keyTranslations.overrideNetworkName,
   "skip-config-watch": ifOn(note("plexusd always follows changes of the primary CNI's file")),
   "rename-conf-file": ifOn(
     note(
       "Multus renamed the primary CNI's configuration on every node to NAME.old, where Plexus does not find it: rename it back before Plexus starts there",
     ),
   ),
-  "readiness-indicator-file": onHost("readinessindicatorfile"),
-  "additional-bin-dir": unlessEmpty(binDir),
-  "force-cni-version": forceVersion,
+  "readiness-indicator-file": keyTranslations.readinessindicatorfile,
+  "additional-bin-dir": unlessEmpty(keyTranslations.binDir),
+  "force-cni-version": keyTranslations.forceCNIVersion,
 };
 
 const unused = note("left out: Multus uses it only with --multus-conf-file=auto");

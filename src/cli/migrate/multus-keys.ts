@@ -1,17 +1,10 @@
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject, type Json } from "#lib/json.ts";
 import {
-  binDir,
-  forceVersion,
   ifOn,
   isOn,
-  kubeconfig,
-  logging,
-  logLevel,
   note,
   onHost,
-  overrideName,
-  primaryConf,
   type Surroundings,
   same,
   silent,
@@ -22,9 +15,10 @@ import {
 
 const socket = note("not needed: the socket is /run/plexus/plexus.sock");
 const unusedByMultus = note("left out: Multus does not use it in its own configuration either");
+const logging = note("Plexus logs to stderr: read it with kubectl logs; the kubelet rotates it");
 
 /** Every key that Multus 4.3 reads, for CNI or for its daemon, and its counterpart. */
-export const keyTranslations: Readonly<Record<string, Translate>> = {
+export const keyTranslations = {
   cniVersion: silent,
   name: silent,
   type: silent,
@@ -45,17 +39,20 @@ export const keyTranslations: Readonly<Record<string, Translate>> = {
   cniConf: note(
     "left out: Multus's entry point writes this key, but Multus 4.3 does not read it. It reads definitions without spec.config from `confDir`",
   ),
-  binDir,
+  binDir: translateBinDir,
   readinessindicatorfile: onHost("readinessindicatorfile"),
   capabilities: same("capabilities"),
-  multusMasterCNI: primaryConf,
+  multusMasterCNI: unlessEmpty(same("primary.conf")),
   multusAutoconfigDir: onHost("primary.dir"),
   cniConfigDir: onHost("cniConfDir"),
-  logLevel,
+  logLevel: translateLogLevel,
   logFile: logging,
   logOptions: logging,
-  logToStderr: (value, rest) => (isOn(value) === false ? logging(value, rest) : {}),
-  kubeconfig,
+  logToStderr: (value: Json, rest: Surroundings) =>
+    isOn(value) === false ? logging(value, rest) : {},
+  kubeconfig: note(
+    "plexusd uses its service account. Only plexus-standalone on nodes without plexusd reads `kubeconfig`, from the CNI configuration (docs/operations/standalone.md)",
+  ),
   cniDir: note(
     "state is in /var/lib/plexus. The state of pods that Multus attached is in this directory: docs/user/migration.md describes their teardown",
   ),
@@ -66,8 +63,10 @@ export const keyTranslations: Readonly<Record<string, Translate>> = {
     "not needed: the plugins run on the host, as the container runtime would run them",
   ),
   multusConfigFile: translateConfigFile,
-  forceCNIVersion: forceVersion,
-  overrideNetworkName: overrideName,
+  forceCNIVersion: ifOn(note("not needed: the primary CNI's own file is never changed")),
+  overrideNetworkName: ifOn(
+    note("not needed: the node's configuration always has the primary CNI's network name"),
+  ),
   perNodeCertificate: note(
     "plexusd's token is short-lived and of its service account; deploy/base/admission-policy.yaml limits it to its own node",
   ),
@@ -76,7 +75,7 @@ export const keyTranslations: Readonly<Record<string, Translate>> = {
     "metrics are served at `http` (127.0.0.1:19500), not on every address of the node: docs/user/configuration.md",
   ),
   enablePprof: ifOn(note("there is no profiling port")),
-};
+} satisfies Readonly<Record<string, Translate>>;
 
 /** What existing definitions and pods may need of `strictness: multus`, and when to refuse it. */
 export const multusRules: Readonly<Record<string, string>> = {
@@ -135,6 +134,27 @@ function translateDefaultNetworks(value: Json, { keys }: Surroundings): Translat
     };
   }
   return { keys: { defaultNetworks: value } };
+}
+
+/** A plugin directory that is searched first. */
+function translateBinDir(value: Json, surroundings: Surroundings): Translation {
+  return {
+    ...onHost("binDir")(value, surroundings),
+    note: "/etc/plexus/plugin-dirs on the host must list it (plexusctl install does that), and only root may write there",
+  };
+}
+
+const logLevels: Readonly<Record<string, string>> = {
+  panic: "error",
+  error: "error",
+  verbose: "info",
+  debug: "debug",
+};
+
+function translateLogLevel(value: Json): Translation {
+  const level = typeof value === "string" ? logLevels[value.toLowerCase()] : undefined;
+  if (level !== undefined) return { keys: { logLevel: level } };
+  return { note: `${JSON.stringify(value)} is not a level of Multus; the default is info` };
 }
 
 function translateConfigFile(value: Json): Translation {
