@@ -8,12 +8,6 @@ import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
 import { readNodeNow } from "./node-now.ts";
 import { readRecords } from "./read-records.ts";
 
-/** A record, and why it is a leftover if it is one. */
-interface ListedRecord {
-  readonly record: AttachmentRecord;
-  readonly reason: string | undefined;
-}
-
 export const recordsCommand = command({
   name: "records",
   summary: "list the attachments of this node",
@@ -46,7 +40,7 @@ export const recordsCommand = command({
 });
 
 function tableOf(
-  listed: readonly ListedRecord[],
+  listed: readonly { readonly record: AttachmentRecord; readonly reason: string | undefined }[],
   { withReason, isWide }: { readonly withReason: boolean; readonly isWide: boolean },
 ): string[] {
   const head = ["POD", "CONTAINER", "NETWORKS", "SINCE"];

@@ -1,13 +1,11 @@
-import type { IncomingMessage } from "node:http";
-
-/** A body; undefined if it has more than `maxBytes`. @throws Error if the connection breaks */
+/** All of a stream; undefined if it has more than `maxBytes`. @throws Error if the connection breaks */
 export async function readBody(
-  request: IncomingMessage,
+  stream: AsyncIterable<Buffer>,
   maxBytes: number,
 ): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
+  for await (const chunk of stream) {
     size += chunk.length;
     if (size <= maxBytes) chunks.push(chunk);
   }

@@ -1,3 +1,4 @@
+import { readBody } from "#lib/net/read-body.ts";
 import { oneLine } from "#lib/one-line.ts";
 
 /** An event as kubectl prints it. Its last time depends on the API that it was created with. */
@@ -20,8 +21,8 @@ const inputMax = 4 * 1024 * 1024;
  * @throws SyntaxError when it is not JSON
  */
 export async function lastEvents(input?: AsyncIterable<Buffer>): Promise<string[]> {
-  const text = input === undefined ? "" : await readBounded(input);
-  if (text === "") return [];
+  const text = input && (await readBody(input, inputMax));
+  if (!text) return [];
   const { items } = JSON.parse(text) as { readonly items: readonly ListedEvent[] };
   if (items.length === 0) return [];
   const rows = items
@@ -38,16 +39,4 @@ function timeOf({ series, lastTimestamp, eventTime, metadata }: ListedEvent): st
 
 function lineOf(time: string, reason: string, message: string): string {
   return `${time.padEnd(20)} ${reason.padEnd(23)} ${message}`;
-}
-
-/** Everything of a stream, or nothing if that is too much. */
-async function readBounded(input: AsyncIterable<Buffer>): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of input) {
-    chunks.push(chunk);
-    size += chunk.length;
-    if (size > inputMax) return "";
-  }
-  return Buffer.concat(chunks).toString();
 }
