@@ -7,7 +7,7 @@ import {
   readHostState,
 } from "../../e2e/support/host-state.ts";
 import { print } from "./print.ts";
-import { DemoError, type Workplace } from "./workplace.ts";
+import type { Workplace } from "./workplace.ts";
 
 const kinds: readonly HostStateKind[] = [
   "links",
@@ -28,7 +28,7 @@ export function takeStock({ stateDir, manifests }: Workplace): Promise<HostState
   return readHostState({ run, stateDir, statusDir: join(manifests, ".status") }, { kinds });
 }
 
-/** Shows the node before, with pods attached, and now. @throws DemoError when something is left */
+/** Shows the node before, with pods attached, and now. @throws Error when something is left */
 export function compareStock(before: HostState, during: HostState, after: HostState): void {
   print(`${"".padEnd(20)}  before  attached  after DEL`);
   for (const kind of kinds) {
@@ -39,6 +39,6 @@ export function compareStock(before: HostState, during: HostState, after: HostSt
     );
   }
   const left = differences(before, after);
-  if (left.length > 0) throw new DemoError(`something is left: ${left.join("; ")}`);
+  if (left.length > 0) throw new Error(`something is left: ${left.join("; ")}`);
   print("Nothing is left.");
 }

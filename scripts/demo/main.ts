@@ -7,13 +7,7 @@ import { compareStock, takeStock } from "./leftovers.ts";
 import { picture, type SharedNetwork } from "./picture.ts";
 import { endLine, heading, print, timed } from "./print.ts";
 import { callPlexus, type DemoPod, printCall } from "./runtime.ts";
-import {
-  addNamespace,
-  DemoError,
-  makeWorkplace,
-  setUpDemoNode,
-  type Workplace,
-} from "./workplace.ts";
+import { addNamespace, makeWorkplace, setUpDemoNode, type Workplace } from "./workplace.ts";
 
 /** One attachment in the status that Plexus publishes. */
 interface StatusEntry {
@@ -82,14 +76,13 @@ async function pingBothWays(at: Workplace): Promise<SharedNetwork[]> {
   return shared;
 }
 
-/** @throws DemoError when the status differs from the kernel */
+/** @throws Error when the status differs from the kernel */
 function interfaceOf(
   links: readonly PodInterface[],
   { interface: name }: StatusEntry,
 ): PodInterface {
   const found = links.find(({ ifName }) => ifName === name);
-  if (found === undefined)
-    throw new DemoError(`there is no interface ${name}, which the status has`);
+  if (found === undefined) throw new Error(`there is no interface ${name}, which the status has`);
   return found;
 }
 
@@ -110,7 +103,7 @@ async function ping(
     const { exitCode, stdout } = await execa("ip", command, { reject: false });
     const trip = / time=([\d.]+ ms)/.exec(stdout)?.[1];
     if (exitCode === 0 && trip !== undefined) return trip;
-    throw new DemoError(`no answer from ${address} over ${from.interface}: ${stdout}`);
+    throw new Error(`no answer from ${address} over ${from.interface}: ${stdout}`);
   };
   return timed(
     `${from.interface.padEnd(5)} ${name.padEnd(4)} > ${address.padEnd(15)} ${network}`,

@@ -3,7 +3,7 @@ import { execa } from "execa";
 import { cniEnvironment } from "../../e2e/support/node/cni-environment.ts";
 import { shimEnvironment } from "../../e2e/support/plexusd.ts";
 import { print, timed } from "./print.ts";
-import { DemoError, type Workplace } from "./workplace.ts";
+import type { Workplace } from "./workplace.ts";
 
 /** A pod of the namespace `demo`; its network namespace has its name. */
 export interface DemoPod {
@@ -45,7 +45,7 @@ export function printCall(at: Workplace, command: string, pod: DemoPod): void {
   print(`${at.shim} <<< '${confOnStdin()}'`);
 }
 
-/** Calls Plexus as a runtime does. @throws DemoError with Plexus's error */
+/** Calls Plexus as a runtime does. @throws Error with Plexus's error */
 export async function callPlexus(
   at: Workplace,
   command: "ADD" | "DEL",
@@ -63,7 +63,7 @@ async function execute(at: Workplace, command: string, pod: DemoPod): Promise<st
     reject: false,
   });
   if (exitCode === 0) return stdout;
-  throw new DemoError(`${command} of pod ${pod.name} failed: ${stdout}${stderr}`);
+  throw new Error(`${command} of pod ${pod.name} failed: ${stdout}${stderr}`);
 }
 
 function outcome(stdout: string): string {

@@ -5,11 +5,6 @@ import { execa } from "execa";
 import { setUpNode } from "../../e2e/support/node-setup.ts";
 import { distPath } from "../../e2e/support/paths.ts";
 
-/** Stops the demo, which prints the message. */
-export class DemoError extends Error {
-  override readonly name = "DemoError";
-}
-
 /** Directories of the demo and the programs that it shows. */
 export interface Workplace {
   readonly dir: string;
@@ -26,7 +21,7 @@ const neededPlugins = ["ptp", "bridge", "macvlan", "host-local", "static"];
 /**
  * Creates the demo's directory, which is removed when the process ends. Its fixed name is also the lock: two
  * demos cannot run at once.
- * @throws DemoError when it exists or a plugin is missing
+ * @throws Error when it exists or a plugin is missing
  */
 export function makeWorkplace(): Workplace {
   const plugins = pluginDirectory();
@@ -35,7 +30,7 @@ export function makeWorkplace(): Workplace {
     mkdirSync(dir, { mode: 0o700 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    throw new DemoError(`${dir} is in use: another demo runs, or one was killed; then remove it`);
+    throw new Error(`${dir} is in use: another demo runs, or one was killed; then remove it`);
   }
   process.on("exit", () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
   const manifests = join(dir, "manifests");
@@ -50,7 +45,7 @@ export function makeWorkplace(): Workplace {
   };
 }
 
-/** @throws DemoError naming the first missing plugin */
+/** @throws Error naming the first missing plugin */
 function pluginDirectory(): string {
   const chosen = process.env.CNI_PLUGIN_DIR;
   const candidates = chosen === undefined ? ["/opt/cni/bin", "/usr/lib/cni"] : [chosen];
@@ -59,7 +54,7 @@ function pluginDirectory(): string {
   const found = candidates.find((dir) => lacks(dir) === undefined);
   if (found !== undefined) return found;
   const last = candidates.at(-1) ?? "";
-  throw new DemoError(`CNI plugin ${lacks(last)} is missing in ${last}: run \`make deps\``);
+  throw new Error(`CNI plugin ${lacks(last)} is missing in ${last}: run \`make deps\``);
 }
 
 /** Sets up the node with the links that the example manifests expect. scripts/demo.sh created the namespaces, which end with the demo. */
