@@ -6,11 +6,7 @@ import { adminSocketPath } from "#lib/files/state-files.ts";
 
 const timeoutMs = 500;
 
-/**
- * Tells plexusd, if it runs, why a pod could not be attached: `plexusctl explain` and `doctor` ask
- * plexusd.
- * @param callSocket plexusd's socket for calls
- */
+/** Tells plexusd, if it runs, why a pod was not attached: `plexusctl explain` and `doctor` ask it. */
 export async function reportFailedAdd(
   callSocket: string,
   { namespace, name }: PodName,

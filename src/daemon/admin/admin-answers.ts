@@ -134,10 +134,7 @@ export class AdminAnswers {
     return Object.fromEntries(await claims.devicesOf({ pod, networks: [], podObject, signal }));
   }
 
-  /**
-   * Plugs a network of a pod anew, with its present definition.
-   * @throws Error when the pod is not on this node, or it is not known
-   */
+  /** @throws Error as {@link HotPlugQueue.refresh} */
   async refresh(pod: PodName, ifName: string): Promise<Refreshed> {
     return refreshedAnswer(await this.#hotPlug.refresh(pod, ifName));
   }

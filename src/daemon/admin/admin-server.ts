@@ -7,11 +7,10 @@ import { errorMessage } from "#lib/error-message.ts";
 import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import type { AdminAnswers } from "./admin-answers.ts";
-import { claimedDevicesPage, type DevicesByResource } from "./claimed-devices.ts";
+import { claimedDevicesPage } from "./claimed-devices.ts";
 import { controllerPage, maxControllerBytes } from "./controller-request.ts";
-import { failedAddPage, maxFailedAddBytes, type parseFailedAdd } from "./failed-add.ts";
-import type { NodeStatus } from "./node-status.ts";
-import { type Refreshed, refreshPage } from "./refreshed.ts";
+import { failedAddPage, maxFailedAddBytes } from "./failed-add.ts";
+import { refreshPage } from "./refreshed.ts";
 
 type ServedAnswers = Pick<
   AdminAnswers,
@@ -22,11 +21,7 @@ type ServedAnswers = Pick<
 const maxConnections = 8;
 
 /**
- * Answers `GET /node` ({@link NodeStatus}), `/pods/NAMESPACE/NAME` (an explanation) and
- * `/pods/NAMESPACE/NAME/claimed-devices` ({@link DevicesByResource}) on a Unix socket, and
- * `POST /pods/NAMESPACE/NAME/refresh/INTERFACE` ({@link Refreshed}). plexus-standalone reports with
- * `POST /pods/NAMESPACE/NAME/failed-add` ({@link parseFailedAdd}). For controllers that drive
- * Multus, it also answers `GET /healthz` and `POST /delegate`.
+ * Serves plexusctl, reports of plexus-standalone, and controllers that drive Multus.
  * @throws Error when the socket cannot be made
  */
 export function startAdminServer({

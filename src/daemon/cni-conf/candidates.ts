@@ -49,10 +49,7 @@ export function isConfFile(name: string): boolean {
   return confExtensions.some((extension) => name.endsWith(extension));
 }
 
-/**
- * Finds the files that a container runtime would consider, in its order, without Plexus's and
- * those of meta-plugins, which it recognizes by their plugins' types.
- */
+/** The files that a container runtime would consider, without Plexus's and meta-plugins'. */
 export async function findCandidates(search: PrimarySearch): Promise<PrimaryCandidate[]> {
   const all = await search.files.list(search.dir);
   const names = all.filter((name) => isConfFile(name) && name !== plexusConfName);

@@ -9,10 +9,7 @@ import type { OmittedPlugin } from "#engine/config.ts";
  * the default network leaves it out when the container runtime runs it behind Plexus's.
  */
 
-/**
- * Leaves out of the primary's list what runs behind Plexus, or is omitted nevertheless. @returns
- * also what was left out
- */
+/** Leaves out of the primary's list what runs behind Plexus. @returns also what was left out */
 export function withoutElsewhere(
   list: NetConfList,
   elsewhere: readonly OmittedPlugin[],

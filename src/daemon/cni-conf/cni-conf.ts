@@ -29,10 +29,7 @@ export interface NodeConfOptions extends Omit<ReconcilerOptions, "timings"> {
   readonly timings?: Partial<NodeConfTimings>;
 }
 
-/**
- * Keeps `00-plexus.conflist` in the runtime's directory: reconciles at the start, after each change
- * of a watched directory, and regularly.
- */
+/** Reconciles `00-plexus.conflist` at the start, after changes of a directory, and regularly. */
 export class NodeConf {
   readonly #options: NodeConfOptions;
   readonly #timings: NodeConfTimings;

@@ -137,10 +137,7 @@ export interface OtherList {
   readonly disablesGc: boolean;
 }
 
-/**
- * The lists of the container runtime's directory that call Plexus, but for plexusd's own and copies
- * of it, which have its name.
- */
+/** The lists that call Plexus, but for plexusd's own and copies of it, which have its name. */
 export async function otherLists(dir: string, files: ConfFiles): Promise<OtherList[]> {
   const own = await readList(join(dir, plexusConfName), files);
   const names = (await files.list(dir)).filter((file) => isConfFile(file));

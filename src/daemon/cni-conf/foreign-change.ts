@@ -27,10 +27,7 @@ export function findForeignChange(
     : { state: "foreign-rename", reason: `${plexusConfName} was renamed to ${to} by someone else` };
 }
 
-/**
- * Whether no container runtime can use Plexus's file: it is empty or torn. No agent wants that, so
- * plexusd restores it soon each time.
- */
+/** Whether the file is empty or torn. No agent wants that, so plexusd restores it soon each time. */
 function isUnusable({ text }: CniConfDir): boolean {
   return text !== undefined && pluginsOf(text).length === 0;
 }

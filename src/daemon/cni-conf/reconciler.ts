@@ -62,10 +62,7 @@ export interface Round {
   readonly atMostMs: number;
 }
 
-/**
- * Reconciles the runtime's directory with the specification. It never removes Plexus's file:
- * hand-back.ts does.
- */
+/** Reconciles the runtime's directory with the specification. Only hand-back.ts removes the file. */
 export class NodeConfReconciler {
   readonly #options: ReconcilerOptions;
   readonly #previous: PreviousPrimary;

@@ -45,10 +45,7 @@ export interface NodeConfStatus {
 /** What follows Plexus's plugin, as a part of a status. */
 export type Chain = Pick<NodeConfStatus, "chained" | "chainProblem">;
 
-/**
- * The plugins of agents: `chained` follow Plexus's, and the types that are not installed are
- * `missing`.
- */
+/** `chained` follow Plexus's plugin; `missing` are the types that are not installed. */
 export function chainOf(
   dir: CniConfDir,
   { chained, missing }: { chained: readonly PluginConf[]; missing: readonly string[] },

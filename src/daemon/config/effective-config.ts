@@ -140,8 +140,8 @@ function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
   const primaryDir = samePlace ? cniConfDir : undefined;
   return {
     ...config,
-    ...(http === undefined ? {} : { http: httpAddress(http) }),
-    ...(metrics === undefined ? {} : { metricsAddress: metricsAddress(metrics) }),
+    ...(http !== undefined && { http: httpAddress(http) }),
+    ...(metrics !== undefined && { metricsAddress: metricsAddress(metrics) }),
     nodeConf: { ...nodeConf, ...omitUndefined({ cniConfDir, primaryDir }) },
   };
 }

@@ -193,10 +193,7 @@ export class HotPlugQueue {
     return watched.isRunning ? busy : this.#attempt(watched, attempt);
   }
 
-  /**
-   * Starts no more attempts. Those that run get a moment; after it their records say what is left to
-   * the next plexusd.
-   */
+  /** Starts no more attempts. After a moment, the records of those that run say what is left to do. */
   async stop(): Promise<void> {
     const { tasks } = this.#options;
     tasks.beginNoMore();
