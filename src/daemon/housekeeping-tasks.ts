@@ -1,30 +1,27 @@
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
-import type { NodeDuties } from "#daemon/pods/duties.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
-import type { Engine } from "#engine/engine.ts";
-import type { ConfFiles } from "#engine/ports/host.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { FileRecordStore } from "#records/file-store.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 import { type HousekeepingTask, socketsTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
+import type { Node } from "./node.ts";
 import type { StandaloneFiles } from "./standalone-files.ts";
 
 /** How long the task for pending statuses waits for the API server. */
 const foregroundMs = 1000;
 
 /** The tasks that plexusd runs on timers. */
-export function housekeepingTasks(options: {
-  readonly flags: DaemonFlags;
-  readonly config: Pick<EffectiveConfig, "current">;
-  readonly engine: Engine;
-  readonly records: Pick<FileRecordStore, "list" | "sweep">;
-  readonly sockets: readonly { ensureReachable(): Promise<void> }[];
-  readonly confFiles: ConfFiles;
-  readonly standaloneFiles: Pick<StandaloneFiles, "refresh">;
-  readonly duties: Pick<NodeDuties, "tasks"> | undefined;
-}): HousekeepingTask[] {
+export function housekeepingTasks(
+  options: Pick<Node, "engine" | "confFiles" | "duties"> & {
+    readonly flags: DaemonFlags;
+    readonly config: Pick<EffectiveConfig, "current">;
+    readonly records: Pick<FileRecordStore, "list" | "sweep">;
+    readonly sockets: readonly { ensureReachable(): Promise<void> }[];
+    readonly standaloneFiles: Pick<StandaloneFiles, "refresh">;
+  },
+): HousekeepingTask[] {
   const { flags, config, engine, records, confFiles, standaloneFiles, duties } = options;
   const credentials: HousekeepingTask = {
     name: "the configuration and credentials for plexus-standalone",

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { CniError } from "#cni/error.ts";
 import { type Call, namesIn } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
@@ -11,6 +10,7 @@ import {
 } from "#engine/ports/sandbox-hosts.ts";
 import type { ShimSession } from "#host/shim-session.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
+import { pause } from "#lib/concurrency/deadline.ts";
 import { leftoverIntervalMs } from "./agent.ts";
 
 /** An agent replaces a session that has got a task within milliseconds, unless it has too many. */
@@ -134,8 +134,7 @@ export class AgentSessions implements SandboxHosts {
     const [first] = this.#waiting;
     this.#idle.add(idle);
     first?.(idle);
-    const options = { signal: AbortSignal.any([signal, taken.signal]) };
-    await sleep(leftoverIntervalMs, undefined, options).catch(() => undefined);
+    await pause(leftoverIntervalMs, AbortSignal.any([signal, taken.signal]));
     this.#idle.delete(idle);
     if (taken.signal.aborted) await released.promise;
     return taken.signal.aborted;

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Call, CallAnswer } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { LeftoverOutcome } from "#engine/leftovers/leftovers.ts";
 import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
 import { sandboxName } from "#engine/record/record.ts";
+import { pause } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { oneLine } from "#lib/one-line.ts";
 
@@ -55,6 +55,6 @@ export async function serveAgent(
   const signal = AbortSignal.any([host.gone, stopping]);
   while (!signal.aborted) {
     if (await engine.retryLeftover(call, host)) continue;
-    await sleep(leftoverIntervalMs, undefined, { signal }).catch(() => undefined);
+    await pause(leftoverIntervalMs, signal);
   }
 }

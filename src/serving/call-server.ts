@@ -39,6 +39,8 @@ export class CallServer {
   readonly #options: CallServerOptions;
   readonly #calls = new Set<Promise<void>>();
   readonly #agents = new AgentSessions();
+  /** The agents that are connected and may attach networks to running sandboxes. */
+  readonly sandboxHosts: SandboxHosts = this.#agents;
   /** Those without `--attach`. */
   readonly #leftoverAgents = new Set<ShimSession>();
   #server: UnixSocketServer | undefined;
@@ -63,11 +65,6 @@ export class CallServer {
     });
     calls.#endIfIdle();
     return calls;
-  }
-
-  /** The agents that are connected and may attach networks to running sandboxes. */
-  get sandboxHosts(): SandboxHosts {
-    return this.#agents;
   }
 
   /** Asks an agent of either kind, if one is connected: as {@link AgentSessions.find}. */

@@ -6,16 +6,14 @@ import { reasonOf } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import type { DaemonFlags } from "#daemon/flags.ts";
-import type { NodeDuties } from "#daemon/pods/duties.ts";
+import type { Node } from "#daemon/node.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
-import type { Engine } from "#engine/engine.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
-import type { ConfFiles, PluginLookup } from "#engine/ports/host.ts";
-import type { RecordReader } from "#engine/ports/records.ts";
+import type { PluginLookup } from "#engine/ports/host.ts";
 import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
@@ -24,8 +22,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
-import type { Life } from "#serving/life.ts";
-import { agentPlugins, type FindByAgent } from "./agent-plugins.ts";
+import { agentPlugins } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { serveController } from "./controller-request.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
@@ -33,23 +30,18 @@ import { multusLeftovers } from "./multus-leftovers.ts";
 import type { NodeStatus, PodProblem } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
-export interface AdminAnswersOptions {
-  readonly life: Pick<Life, "state">;
-  readonly engine: Engine;
-  readonly calls: { readonly findByAgent: FindByAgent };
-  readonly records: RecordReader;
-  readonly cluster: Cluster;
+interface AdminAnswersOptions
+  extends Pick<
+    Node,
+    "life" | "engine" | "calls" | "records" | "cluster" | "confFiles" | "readiness" | "duties"
+  > {
   /** Devices of resource claims; absent where pods have none. */
   readonly claims: DeviceSource | undefined;
   readonly config: EffectiveConfig;
-  readonly confFiles: ConfFiles;
   readonly view: HostView;
   readonly nodeConf: NodeConf | undefined;
   readonly nodeName: string;
   readonly flags: DaemonFlags;
-  readonly readiness: () => readonly string[];
-  /** Absent where plexusd watches no pods. */
-  readonly duties: Pick<NodeDuties, "unattachedPods" | "hotPlug" | "lostInterfaces"> | undefined;
   readonly callsInFlight: () => Promise<number>;
 }
 

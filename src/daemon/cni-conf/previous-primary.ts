@@ -7,34 +7,30 @@ import { pluginConfOf } from "./plexus-conf.ts";
 /** Remembers the primary's file across restarts and removals of Plexus's file. */
 export class PreviousPrimary {
   readonly #dir: string;
-  #file: string | undefined;
+  file: string | undefined;
 
   constructor(stateDir: string) {
     this.#dir = stateDir;
-  }
-
-  get file(): string | undefined {
-    return this.#file;
   }
 
   /** Reads the name from the state directory, or else from the text of Plexus's file. */
   async load(plexusConf: string | undefined): Promise<void> {
     const text = await readFile(join(this.#dir, primaryConfName), "utf8").catch(() => "");
     const name = text.trim();
-    this.#file = name !== "" && !name.includes("/") ? name : primaryOf(plexusConf);
+    this.file = name !== "" && !name.includes("/") ? name : primaryOf(plexusConf);
   }
 
   async save(file: string): Promise<void> {
-    if (file === this.#file) return;
+    if (file === this.file) return;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     await atomicWrite(join(this.#dir, primaryConfName), `${file}\n`);
-    this.#file = file;
+    this.file = file;
   }
 
   /** For a node that uses its primary CNI again: Plexus's file is then missing on purpose. */
   async forget(): Promise<void> {
     await rm(join(this.#dir, primaryConfName), { force: true });
-    this.#file = undefined;
+    this.file = undefined;
   }
 }
 

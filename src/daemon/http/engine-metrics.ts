@@ -19,6 +19,8 @@ export function engineMetrics(registry: Registry): CallMetrics {
   const broken = metric(registry, "plexus_broken_assertions_total");
   // Without a first value, the first increase does not count as one.
   for (const assertion of Object.keys(assertions)) broken.inc({ assertion }, 0);
+  // A container runtime can send any command.
+  const commandLabel = (command: string) => (commands.has(command) ? command : "other");
   const networks = limitedLabel(200);
   const types = limitedLabel(50);
   return {
@@ -41,11 +43,6 @@ export function engineMetrics(registry: Registry): CallMetrics {
     },
     assertionBroken: (assertion) => broken.inc({ assertion }),
   };
-}
-
-/** A container runtime can send any command. */
-function commandLabel(command: string): string {
-  return commands.has(command) ? command : "other";
 }
 
 /** Limits the number of a label's values: further ones become `other`. */

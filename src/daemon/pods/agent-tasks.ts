@@ -22,19 +22,13 @@ export class AgentTasks {
   readonly #slots = new FairSlots(maxTasks);
   readonly #stopping = new AbortController();
   readonly #ended = new AbortController();
+  /** Fires when no more tasks are to begin. */
+  readonly stopping = this.#stopping.signal;
+  /** Fires when those that run are to end. */
+  readonly ended = this.#ended.signal;
 
   constructor(hosts: SandboxHosts) {
     this.#hosts = hosts;
-  }
-
-  /** Fires when no more tasks are to begin. */
-  get stopping(): AbortSignal {
-    return this.#stopping.signal;
-  }
-
-  /** Fires when those that run are to end. */
-  get ended(): AbortSignal {
-    return this.#ended.signal;
   }
 
   beginNoMore(): void {

@@ -69,7 +69,8 @@ export class HotPlugQueue {
   readonly #attempts = new Set<Promise<unknown>>();
   /** By `namespace/name`. */
   readonly #pods = new Map<string, WatchedPod>();
-  #outdated = 0;
+  /** How many attachments were made from a definition that has changed since. */
+  outdated = 0;
 
   constructor(options: HotPlugQueueOptions) {
     this.#options = options;
@@ -80,15 +81,10 @@ export class HotPlugQueue {
     return [...this.#pods.values()].filter(({ isPending }) => isPending).length;
   }
 
-  /** How many attachments were made from a definition that has changed since. */
-  get outdated(): number {
-    return this.#outdated;
-  }
-
   /** Call this regularly. @throws CniError when a definition or the records cannot be read */
   async countOutdated(): Promise<void> {
     const { engine, conf } = this.#options;
-    this.#outdated = await engine.countOutdated(await conf());
+    this.outdated = await engine.countOutdated(await conf());
   }
 
   /** The last attempt for a pod; undefined before the first one, and while hot-plug is off. */
