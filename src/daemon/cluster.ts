@@ -57,18 +57,15 @@ export function openFilesCluster(logger: Logger): Cluster {
   };
 }
 
+/** Logs the events of pods. */
 function withoutApi(logger: Logger) {
-  return { events: eventLogger(logger), recordOnNode: () => undefined };
-}
-
-/** Logs events where there is no API to record them. */
-function eventLogger(logger: Logger): EventRecorder {
-  return {
+  const events: EventRecorder = {
     record({ namespace, name }, { type, reason, message }) {
       const level = type === "Warning" ? "warn" : "info";
       logger[level]({ podNamespace: namespace, podName: name, reason }, message);
     },
   };
+  return { events, recordOnNode: () => undefined };
 }
 
 /** Opens the Kubernetes API. @throws Error when the credentials cannot be used */

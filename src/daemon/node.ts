@@ -46,12 +46,10 @@ export interface NodeOptions
   readonly cluster: Cluster;
   readonly hotPlugMetrics: HotPlugMetrics;
   /** Absent unless plexusd is the node's CNI. Not started yet. */
-  readonly nodeConf: NodeConfPart | undefined;
+  readonly nodeConf:
+    | (Pick<NodeConf, "stop" | "notReadyReason"> & { start(): Promise<unknown> })
+    | undefined;
   readonly openCalls: (engine: Engine) => Calls | Promise<Calls>;
-}
-
-interface NodeConfPart extends Pick<NodeConf, "stop" | "notReadyReason"> {
-  start(): Promise<unknown>;
 }
 
 /** A node whose calls are served. */

@@ -15,7 +15,6 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
-import type { NodeEvent } from "#kube/events/event-recorder.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer, type IdleOptions } from "#serving/call-server.ts";
@@ -132,17 +131,15 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
     start: () => openCluster({ ...options, config, metrics }),
     stop: (opened) => opened.close(),
   });
-  config.onInvalid((problem) => cluster.recordOnNode(invalidConfiguration(problem)));
+  config.onInvalid((problem) => {
+    const message = `${problem}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
+    cluster.recordOnNode({ type: "Warning", reason: "InvalidConfiguration", message });
+  });
   const devices = await openDeviceSources({ ...options, config, cluster });
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
   const otherRecords = FileRecordStore.ofDocker(flags.stateDir);
   return { ...options, records, otherRecords, metrics, config, cluster, devices, view, confFiles };
-}
-
-function invalidConfiguration(problem: string): NodeEvent {
-  const message = `${problem}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
-  return { type: "Warning", reason: "InvalidConfiguration", message };
 }
 
 function nodeCounts({ records, engine, duties }: Node) {

@@ -130,15 +130,14 @@ export async function removeTemporaryFiles(dir: string, files: ConfFiles): Promi
   await Promise.allSettled(leftovers.map((name) => rm(join(dir, name), { force: true })));
 }
 
-/** A list of another runtime that calls Plexus, such as podman's. */
-export interface OtherList {
-  readonly file: string;
-  /** Whether a runtime that collects garbage in every list leaves this one alone. */
-  readonly disablesGc: boolean;
-}
-
-/** The lists that call Plexus, but for plexusd's own and copies of it, which have its name. */
-export async function otherLists(dir: string, files: ConfFiles): Promise<OtherList[]> {
+/**
+ * The lists that call Plexus, such as podman's, but for plexusd's own and copies of it, which have
+ * its name. `disablesGc`: a runtime that collects garbage in every list leaves this one alone.
+ */
+export async function otherLists(
+  dir: string,
+  files: ConfFiles,
+): Promise<{ file: string; disablesGc: boolean }[]> {
   const own = await readList(join(dir, plexusConfName), files);
   const names = (await files.list(dir)).filter((file) => isConfFile(file));
   const lists = await Promise.all(

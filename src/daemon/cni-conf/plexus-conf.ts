@@ -51,7 +51,9 @@ interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilitie
  */
 export function plexusConf(options: PlexusConfParts): OwnConf {
   const { primary, primaryDir, omitted } = options;
-  const list = primary?.list ?? inlineList(options);
+  const [inline] = options.delegates;
+  // prerequisites.ts has validated inline delegates.
+  const list = primary?.list ?? (inline && parseNetConfList(inline, { source: "delegates[0]" }));
   const plugin = omitUndefined({
     type: "plexus",
     ...plexusdsListMark,
@@ -76,11 +78,6 @@ export function withAdopted(own: OwnConf, adopted: readonly OmittedPlugin[]): Ow
 
 export function adoptedOf(own: OwnConf | undefined): OmittedPlugin[] {
   return namedPlugins(own?.plugins[0].adoptedPlugins);
-}
-
-/** prerequisites.ts has validated inline delegates. */
-function inlineList({ delegates: [inline] }: PlexusConfParts): NetConfList | undefined {
-  return inline && parseNetConfList(inline, { source: "delegates[0]" });
 }
 
 /** Runtimes pass only the outermost plugin's capabilities. Annotations save reads of the API. */

@@ -71,8 +71,7 @@ function nodeConfSpec(file: ReturnType<typeof withDefaults>): NodeConfSpec {
   const { cniConfDir, clusterNetwork, delegates = [], binDir } = file;
   const { dir, conf, settleMs = primaryKeys.settleMs.default } = file.primary ?? {};
   // A default network that is a file counts as the primary CNI's.
-  const path =
-    clusterNetwork !== undefined && isConfPath(clusterNetwork) ? clusterNetwork : undefined;
+  const path = clusterNetwork?.match(/^\/.*\.(conf|conflist|json)$/s)?.[0];
   const isConfigured = clusterNetwork !== undefined || delegates.length > 0;
   const { cniBinDir } = file;
   const [shimDir, ...otherDirs] = typeof cniBinDir === "string" ? [cniBinDir] : cniBinDir;
@@ -88,10 +87,6 @@ function nodeConfSpec(file: ReturnType<typeof withDefaults>): NodeConfSpec {
     readinessFile: file.readinessindicatorfile === "" ? undefined : file.readinessindicatorfile,
     capabilities: file.capabilities,
   };
-}
-
-function isConfPath(reference: string): boolean {
-  return reference.startsWith("/") && /\.(conf|conflist|json)$/.test(reference);
 }
 
 export const defaultConfig: DaemonConfig = configFromFile({});
