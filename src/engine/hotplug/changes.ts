@@ -52,23 +52,22 @@ export function networkChanges(
   const lacking = configured.filter((name) => !have.includes(name));
   const wanted = [...selections, ...impliedElements(lacking, intact, selections)];
   const names = namesIn(wanted);
-  const kept = paired(wanted, intact, [
-    (selection, each) => selection.ifName !== undefined && isAsRequested(each, selection),
-    (selection, each) => !names.has(each.ifName) && isSameElement(each, selection),
-    (selection, each) => !names.has(each.ifName) && isAsRequested(each, selection),
-  ]);
-  const isCounted: Fit = (selection, { displayName, ifName }) =>
+  const isCounted: Fit = (selection, { displayName, ifName, selection: own }) =>
+    own === undefined &&
     displayName === networkName(selection) &&
     (selection.ifName === undefined || selection.ifName === ifName) &&
     (isPlain(selection) || !configured.includes(displayName));
-  const unkept = wanted.filter((each) => !kept.has(each));
-  const counted = paired(unkept, others, [
+  const mayStay = [...intact, ...others];
+  const pairs = paired(wanted, mayStay, [
+    (selection, each) => selection.ifName !== undefined && isAsRequested(each, selection),
+    (selection, each) => !names.has(each.ifName) && isSameElement(each, selection),
+    (selection, each) => !names.has(each.ifName) && isAsRequested(each, selection),
     (selection, each) => selection.ifName !== undefined && isCounted(selection, each),
     isCounted,
   ]);
-  const stay = new Set([...kept.values(), ...counted.values()]);
+  const stay = new Set(pairs.values());
   const removals = requested.filter((each) => !stay.has(each)).toReversed();
-  const added = unkept.filter((each) => !counted.has(each));
+  const added = wanted.filter((each) => !pairs.has(each));
   const isUnknown = (each: RecordedAttachment): boolean =>
     !stay.has(each) && each.displayName.includes("/") && !configured.includes(each.displayName);
   return { removals, additions: withReplaced(added, removals), unknown: others.filter(isUnknown) };

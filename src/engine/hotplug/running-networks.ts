@@ -9,7 +9,6 @@ import {
 } from "#engine/add/default-route/running-routes.ts";
 import { emitAttached } from "#engine/add/events.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
-import type { CallContext } from "#engine/call/call-context.ts";
 import { detachRunning } from "#engine/del/detach.ts";
 import { isLatest } from "#engine/network-status/latest-sandbox.ts";
 import { owe } from "#engine/network-status/status-writer.ts";
@@ -84,7 +83,7 @@ export async function detachFrom(
   }
   record.replace(own, isReplaced ? [detached(own)] : []);
   const recorded = record.current.attachments.filter((each) => each.state !== "detached");
-  const attached = attachedOf(recorded, ctx);
+  const attached = recordedAttached(recorded, ctx.config);
   record.noteAttached(await giveBackRoutes(ctx, netns, { attached, recorded }));
   await record.update(await owe(ctx, record.current, { isShown: true }));
   if (isDone) return;
@@ -104,7 +103,7 @@ export async function attachTo(
 ): Promise<void> {
   const { ctx, netns, pod, log } = sandbox;
   const stored = await loadLatest(sandbox);
-  const earlier = attachedOf(stored.record.attachments, ctx);
+  const earlier = recordedAttached(stored.record.attachments, ctx.config);
   const all = detachables(stored);
   const predecessor = all.find(
     ({ attachment: { ifName, state } }) => ifName === replaced?.ifName && state === "detached",
@@ -137,17 +136,6 @@ export async function attachTo(
     await restoreRoutes(ctx, netns, before);
     throw error;
   }
-}
-
-function attachedOf(
-  attachments: readonly RecordedAttachment[],
-  { config }: CallContext,
-): Attached[] {
-  return attachments.flatMap((each) => {
-    const { state, result } = each;
-    if (state !== "attached" || result === undefined) return [];
-    return recordedAttached({ ...each, result }, config);
-  });
 }
 
 /** An attachment as the record has it until its successor is there. */

@@ -34,13 +34,16 @@ export function recordedSelection({ selection }: RecordedAttachment): NetworkSel
   return selection && ({ ...selection, position: 0 } as JsonObject & NetworkSelection);
 }
 
-/** A recorded attachment with its result, as an ADD has it. @throws CniError 6, 7 */
+/** The attached ones with their results, as an ADD has them. @throws CniError 6, 7 */
 export function recordedAttached(
-  recorded: RecordedAttachment & Required<Pick<RecordedAttachment, "result">>,
+  attachments: readonly RecordedAttachment[],
   config: Pick<EngineConfig, "auxiliaryCNIChainName">,
-): Attached {
-  const planned = recordedNetwork(recorded, config);
-  const { result: raw, ignoredRequests = [], yieldedRoutes = [] } = recorded;
-  const result = parseResult(raw, { fallbackVersion: planned.list.cniVersion });
-  return { planned, raw, result, ignoredRequests, yieldedRoutes };
+): Attached[] {
+  return attachments.flatMap((recorded) => {
+    const { state, result: raw, ignoredRequests = [], yieldedRoutes = [] } = recorded;
+    if (state !== "attached" || raw === undefined) return [];
+    const planned = recordedNetwork(recorded, config);
+    const result = parseResult(raw, { fallbackVersion: planned.list.cniVersion });
+    return { planned, raw, result, ignoredRequests, yieldedRoutes };
+  });
 }
