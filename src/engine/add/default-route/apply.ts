@@ -8,10 +8,12 @@ import type { RouteEdit, RoutePlan } from "./plan.ts";
 import { type KernelRoutes, linkName, type RouteState } from "./route-state.ts";
 
 /** A network namespace, and who carries out requests there. */
-export interface RoutedNamespace {
+interface RoutedNamespace {
   readonly netns: string;
   readonly transport: NetlinkTransport;
 }
+
+interface EditContext extends RoutedNamespace, Pick<KernelRoutes, "links"> {}
 
 /** The kernel's routes after all edits. */
 export interface RoutesAfter extends KernelRoutes {
@@ -54,10 +56,6 @@ export async function readRoutes({ netns, transport }: RoutedNamespace): Promise
 async function listAllRoutes(transport: NetlinkTransport, netns: string): Promise<KernelRoute[]> {
   const lists = [listRoutes(transport, netns, 4), listRoutes(transport, netns, 6)];
   return (await Promise.all(lists)).flat();
-}
-
-interface EditContext extends RoutedNamespace {
-  readonly links: readonly Link[];
 }
 
 async function carryOut(edits: readonly RouteEdit[], context: EditContext): Promise<void> {

@@ -97,22 +97,17 @@ export function withDefaultRoutes(
     const { dst, gw, metric } = route;
     const priority = metric === kernelMetric[ipFamily(dst)] ? undefined : metric;
     const now = omitUndefined({ dst, gw, priority });
-    return reported.find((entry) => isSame(entry, { route: now, result })) ?? now;
+    return reported.find((entry) => isSame(entry, now, result)) ?? now;
   });
   return { ...result, routes: [...kept, ...defaults] };
 }
 
 /** Whether the plugins reported this route; without a gateway, the address of its family has it. */
-function isSame(
-  entry: ResultRoute,
-  { route, result }: { route: ResultRoute; result: Result },
-): boolean {
+function isSame(entry: ResultRoute, route: ResultRoute, { ips }: Result): boolean {
   const family = ipFamily(route.dst);
   if (ipFamily(entry.dst) !== family || metricOf(entry) !== metricOf(route)) return false;
-  const gateways = result.ips
-    .filter(({ address }) => ipFamily(address) === family)
-    .map(({ gateway }) => gateway);
-  return entry.gw === undefined ? gateways.includes(route.gw) : entry.gw === route.gw;
+  if (entry.gw !== undefined) return entry.gw === route.gw;
+  return ips.some(({ address, gateway }) => ipFamily(address) === family && gateway === route.gw);
 }
 
 function metricOf({ dst, priority }: ResultRoute): number {

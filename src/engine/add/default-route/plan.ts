@@ -94,7 +94,7 @@ function useGateways(context: FamilyContext, gateways: readonly string[]): Route
   if ((link.flags & linkUp) === 0)
     throw new CniError("InvalidRequest", `default route through ${ifName}: the interface is down`);
   const wanted = gateways.map((gateway, order) => {
-    const onlink = needsOnlink(state, { link, gateway });
+    const onlink = needsOnlink(state, link, gateway);
     const metric = kernelMetric[family] + order;
     return newDefaultRoute({ family, ifIndex: link.index, gateway, metric, onlink });
   });
@@ -133,10 +133,7 @@ function sameWay(a: KernelRoute, b: KernelRoute): boolean {
  * too.
  * @throws CniError 100 when the kernel would refuse the gateway
  */
-function needsOnlink(
-  state: RouteState,
-  { link, gateway }: { link: Link; gateway: string },
-): boolean {
+function needsOnlink(state: RouteState, link: Link, gateway: string): boolean {
   if (state.addresses.some(({ address }) => address === gateway)) {
     throw new CniError(
       "UnreachableGateway",
