@@ -27,14 +27,12 @@ export async function attachedTo(
 }
 
 function fromRecord(recorded: RecordedAttachment): AttachedNetwork {
-  const { displayName: name, isDefault, state, ifName, device } = recorded;
-  const requests = requestsOf(recorded);
-  if (state !== "attached")
-    return { name, isDefault, recorded, explained: { isDefault, ...requests } };
+  const { displayName: name, isDefault, state, ifName, device, ignoredRequests } = recorded;
   const addresses = addressesOf(recorded);
-  const ignored = recorded.ignoredRequests;
-  const seen = omitUndefined({ ifName, addresses, device: device?.id, ignored });
-  return { name, isDefault, recorded, explained: { isDefault, ...seen, ...requests } };
+  const seen = omitUndefined({ ifName, addresses, device: device?.id, ignored: ignoredRequests });
+  const isAttached = state === "attached";
+  const explained = { isDefault, ...(isAttached && seen), ...requestsOf(recorded) };
+  return { name, isDefault, recorded, explained };
 }
 
 function fromStatus(attachedBy: string): (entry: JsonObject) => AttachedNetwork {

@@ -1,17 +1,15 @@
-import { withoutSubject } from "#cni/error.ts";
+import { type CniError, withoutSubject } from "#cni/error.ts";
 import type { Call, CallOutcome } from "#engine/call/call.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { explainError, type Failure } from "./explain-error.ts";
+import { explainError } from "./explain-error.ts";
 import type { CallRecord } from "./explanation.ts";
 
 /** Twice the pods that a kubelet runs by default, so that a node's are all there. */
 const maxPods = 256;
 
 const messageMax = 1000;
-
-const notedCommands = new Set(["ADD", "DEL"]);
 
 /** Pods that could not be attached lately, for one reason and network. */
 export interface FailedAdds {
@@ -44,10 +42,12 @@ export class CallHistory {
   readonly #pods = new LruMap<PodHistory>(maxPods);
 
   /** Notes how an ADD or a DEL of a pod ended, at a time (ISO 8601). */
-  note(call: Call, outcome: CallOutcome, at: string): void {
-    const { command, pod } = call;
-    if (pod === undefined || !notedCommands.has(command)) return;
-    this.add(pod, { command, at, ...failureOf(outcome) });
+  note({ command, pod }: Call, outcome: CallOutcome, at: string): void {
+    if (pod === undefined || !["ADD", "DEL"].includes(command)) return;
+    const error = outcome.status === "failed" ? outcome.error : undefined;
+    const message = error?.text.slice(0, messageMax);
+    const { code, reason, subject }: Partial<CniError> = error ?? {};
+    this.add(pod, omitUndefined({ command, at, code, reason, subject, message }));
   }
 
   add(pod: PodName, call: CallRecord): void {
@@ -98,10 +98,4 @@ export class CallHistory {
 
 function keyOf({ namespace, name }: PodName): string {
   return `${namespace}/${name}`;
-}
-
-function failureOf(outcome: CallOutcome): Partial<Failure> {
-  if (outcome.status === "succeeded") return {};
-  const { code, reason, subject, text } = outcome.error;
-  return omitUndefined({ code, reason, subject, message: text.slice(0, messageMax) });
 }

@@ -59,8 +59,9 @@ export async function explainPod(
   const config = { ...defaultEngineConfig, ...deps.config() };
   const isHotPluggable = mayHotPlug(config, name.namespace);
   const last = isHotPluggable ? options.lastAttempt : undefined;
+  const { uid, node, hostNetwork, phase, isTerminating }: Partial<PodState> = pod ?? {};
   const explanation = omitUndefined({
-    pod: { ...name, ...(pod && shown(pod)) },
+    pod: omitUndefined({ ...name, uid, node, hostNetwork, phase, isTerminating }),
     node: options.node,
     annotation: pod?.annotations[networksAnnotation],
     ...explained,
@@ -97,10 +98,6 @@ function publishedBy(pod: PodState | undefined): readonly string[] | undefined {
   const entries = statusEntries(pod?.networkStatus ?? "").map((each) => each.interface);
   const names = entries.filter((name) => typeof name === "string");
   return names.length === 0 ? undefined : names;
-}
-
-function shown({ uid, node, hostNetwork, phase, isTerminating }: PodState) {
-  return omitUndefined({ uid, node, hostNetwork, phase, isTerminating });
 }
 
 /** What the pod lacks if it has no record. No grace period: between two sandboxes, it does not run. */

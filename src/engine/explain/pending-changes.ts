@@ -33,10 +33,8 @@ export class PendingChanges {
       this.#problems.find((each) => each.isRemoval !== true && isElement(each)) ??
       this.#problems.find(isElement);
     const isPaused = found?.error instanceof FailedSwapError || undefined;
-    return omitUndefined({
-      ...{ change: "plug" as const, isPaused },
-      failure: found && explainedProblem(found),
-    });
+    const failure = found && explainedProblem(found);
+    return omitUndefined({ change: "plug" as const, isPaused, failure });
   }
 
   /** Of an attachment that no element of the annotation requests as it is. */
@@ -53,11 +51,9 @@ export class PendingChanges {
       (each) => each.isRemoval === true && isAbout(each, displayName, ifName),
     );
     const isWrong = this.#problems.some(({ isRemoval }) => isRemoval !== true);
-    return omitUndefined({
-      ...{ change: "unplug" as const, state },
-      isKept: (state === "attached" && isWrong) || undefined,
-      failure: found && explainedProblem(found),
-    });
+    const isKept = (state === "attached" && isWrong) || undefined;
+    const failure = found && explainedProblem(found);
+    return omitUndefined({ change: "unplug" as const, state, isKept, failure });
   }
 }
 

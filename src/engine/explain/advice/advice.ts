@@ -73,10 +73,8 @@ function notHere({ pod, node, sourceProblem }: Facts): Advice | undefined {
       "The pod is not bound to a node yet, so nothing has been asked of any network: see the scheduler's events (kubectl describe pod).",
     );
   }
-  return problem(
-    "OtherNode",
-    `The pod is on node ${pod.node}: ask plexusd there, this one serves ${node.name}.`,
-  );
+  const step = `ask plexusd there, this one serves ${node.name}`;
+  return problem("OtherNode", `The pod is on node ${pod.node}: ${step}.`);
 }
 
 function ofHostNetwork({ pod, annotation }: Facts): Advice | undefined {
@@ -84,10 +82,8 @@ function ofHostNetwork({ pod, annotation }: Facts): Advice | undefined {
   const text =
     "The pod uses the host's network (hostNetwork: true), so that no CNI plugin is called for it";
   if (annotation === undefined) return fine("HostNetwork", `${text}, and it asks for no networks.`);
-  return problem(
-    "HostNetwork",
-    `${text} and its networks annotation has no effect: remove hostNetwork or the annotation.`,
-  );
+  const what = "its networks annotation has no effect: remove hostNetwork or the annotation";
+  return problem("HostNetwork", `${text} and ${what}.`);
 }
 
 /** For a pod that is not terminating, the failed ADD matters more than the DEL after it. */
@@ -106,13 +102,9 @@ function detachFailed({ pod, record, calls }: Facts): Advice | undefined {
 function annotationInvalid(facts: Facts): Advice | undefined {
   const invalid = facts.problems.find(({ reason }) => reason === "InvalidAnnotation");
   if (invalid === undefined) return undefined;
-  const failure = { ...invalid, subject: "the annotation" };
-  if (!isRunning(facts)) return couldNot("Could not use", failure);
-  return couldNot(
-    "Could not use",
-    retried(facts, failure),
-    "; the pod keeps its networks until then",
-  );
+  const failure = retried(facts, { ...invalid, subject: "the annotation" });
+  const consequence = isRunning(facts) ? "; the pod keeps its networks until then" : "";
+  return couldNot("Could not use", failure, consequence);
 }
 
 function addFailed({ calls, record, node }: Facts): Advice | undefined {
@@ -199,21 +191,18 @@ function unattached({ pod, record, networks, missing, calls }: Facts): Advice | 
   if (record !== undefined) return undefined;
   if (pod.phase !== "Running") return notAttachedYet(pod, calls);
   const [other] = networks.flatMap(({ attachedBy }) => attachedBy ?? []);
-  if (missing.length === 0 && other !== undefined) {
-    return fine(
-      "AttachedByOther",
-      `The pod was attached by ${other}, before Plexus served this node: ${listOf(networks)}.`,
-    );
+  const started = "The pod was started before Plexus served this node";
+  if (missing.length > 0) {
+    const step = "delete it, so that it starts anew with its networks";
+    return problem("NotAttached", `${started}, without ${missing.join(", ")}: ${step}.`);
   }
-  if (missing.length === 0) {
-    return fine(
-      "NotAttached",
-      "The pod was started before Plexus served this node, and lacks nothing that it asks for.",
-    );
+  if (other === undefined) {
+    return fine("NotAttached", `${started}, and lacks nothing that it asks for.`);
   }
-  return problem(
-    "NotAttached",
-    `The pod was started before Plexus served this node, without ${missing.join(", ")}: delete it, so that it starts anew with its networks.`,
+  const list = listOf(networks);
+  return fine(
+    "AttachedByOther",
+    `The pod was attached by ${other}, before Plexus served this node: ${list}.`,
   );
 }
 
