@@ -4,7 +4,7 @@ import {
   configForCall,
   defaultEngineConfig,
   engineConfigFromKeys,
-  omittedPluginsOf,
+  namedPlugins,
   plexusdsListMark,
 } from "./config.ts";
 import { networkKeys } from "./config-keys.ts";
@@ -183,8 +183,6 @@ test.each<[value: Json | undefined, plugins: Json[]]>([
   [undefined, []],
   ["istio-cni", []],
   [[{ type: "istio-cni" }, { type: 7 }, null, "linkerd-cni"], [{ type: "istio-cni" }]],
-])("omittedPluginsOf() reads %j as %j", (omittedPlugins, plugins) => {
-  expect(omittedPluginsOf({ ...(omittedPlugins !== undefined && { omittedPlugins }) })).toEqual(
-    plugins,
-  );
+])("namedPlugins() reads %j as %j", (omittedPlugins, plugins) => {
+  expect(namedPlugins(omittedPlugins)).toEqual(plugins);
 });

@@ -53,7 +53,10 @@ export function configForCall(daemon: Partial<EngineConfig>, conf: JsonObject): 
   return {
     ...defaultEngineConfig,
     ...byConf,
-    ...(Object.hasOwn(conf, "omittedPlugins") && { omittedPlugins: omittedPluginsOf(conf) }),
+    // Only plexusd writes this key (src/daemon/cni-conf/chained.ts).
+    ...(Object.hasOwn(conf, "omittedPlugins") && {
+      omittedPlugins: namedPlugins(conf.omittedPlugins),
+    }),
     ...byDaemon,
   };
 }
@@ -73,11 +76,6 @@ export function namesDefaultNetwork(side: Partial<EngineConfig>): boolean {
 
 function without(side: Partial<EngineConfig>, keys: readonly Key[]): Partial<EngineConfig> {
   return Object.fromEntries(Object.entries(side).filter(([key]) => !keys.includes(key as Key)));
-}
-
-/** Only plexusd writes this key (src/daemon/cni-conf/chained.ts). */
-export function omittedPluginsOf({ omittedPlugins }: JsonObject): OmittedPlugin[] {
-  return namedPlugins(omittedPlugins);
 }
 
 /** What names plugins in a configuration of plexusd's; empty if nothing does. */

@@ -1,6 +1,6 @@
 import { tryParseJson } from "#cni/document.ts";
 import { IstioAgent, LinkerdAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
-import { omittedPluginsOf } from "#engine/config.ts";
+import { namedPlugins } from "#engine/config.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { Process } from "../world/schedule.ts";
@@ -46,7 +46,7 @@ export function typesOf({ list }: Pick<ListFile, "list">): string[] {
 /** The types that Plexus leaves out of the default network. */
 export function omittedTypes(): string[] {
   const [first] = listFiles();
-  return omittedPluginsOf(first?.list.plugins[0] ?? {}).map(({ type }) => type);
+  return namedPlugins(first?.list.plugins[0]?.omittedPlugins).map(({ type }) => type);
 }
 
 /** Calls back with what a write of plexusd took from its file that an agent had appended. */

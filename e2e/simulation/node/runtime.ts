@@ -1,4 +1,4 @@
-import { omittedPluginsOf } from "#engine/config.ts";
+import { namedPlugins } from "#engine/config.ts";
 import type { RuntimeSandboxes } from "#engine/ports/host.ts";
 import { SharedLock } from "#lib/concurrency/shared-lock.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -122,7 +122,7 @@ export class Runtime implements RuntimeSandboxes {
     if (this.#options.kind === "CRI-O") this.sandboxes.set(id, sandbox);
     if (!this.#readConf()) throw new Error("the first configuration is not Plexus's");
     const appended = this.#appended;
-    const omitted = omittedPluginsOf(this.#conf).map(({ type }) => type);
+    const omitted = namedPlugins(this.#conf.omittedPlugins).map(({ type }) => type);
     if (appended.some((type) => !omitted.includes(type))) this.addedEarly.add(id);
     const added =
       (await this.#call("ADD", sandbox, limits.run)) &&

@@ -6,7 +6,7 @@ import { isSamePlugin } from "#cni/conf/same-plugin.ts";
 import { CiliumAgent } from "#daemon/cni-conf/testing/cilium-agent.ts";
 import { IstioAgent, LinkerdAgent, type MeshAgent } from "#daemon/cni-conf/testing/mesh-agents.ts";
 import { makeNode, type Node, quick } from "#daemon/cni-conf/testing/node.ts";
-import { omittedPluginsOf } from "#engine/config.ts";
+import { namedPlugins } from "#engine/config.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
@@ -83,7 +83,7 @@ async function runsOf(node: Node, file = plexusConfName): Promise<string[]> {
   const [plexus, ...chained] = JSON.parse(await own(node, file)).plugins;
   const primary = JSON.parse(await readFile(plexus.clusterNetwork, "utf8"));
   const isOmitted = (plugin: JsonObject): boolean =>
-    omittedPluginsOf(plexus).some((each) => isSamePlugin(each, plugin));
+    namedPlugins(plexus.omittedPlugins).some((each) => isSamePlugin(each, plugin));
   const rest = primary.plugins.filter((plugin: JsonObject) => !isOmitted(plugin));
   return [...rest, ...chained].map(({ type }) => type);
 }

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
-import { type OmittedPlugin, omittedPluginsOf } from "#engine/config.ts";
+import { namedPlugins, type OmittedPlugin } from "#engine/config.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
@@ -173,7 +173,7 @@ export class NodeConfReconciler {
 
   /** The plugins of agents that were left out until now. */
   get #omitted(): OmittedPlugin[] {
-    return omittedPluginsOf(this.#own?.plugins[0] ?? {}).filter(isNamed);
+    return namedPlugins(this.#own?.plugins[0].omittedPlugins).filter(isNamed);
   }
 
   /** Writes Plexus's file unless it is as wanted, or the restore backs off. */

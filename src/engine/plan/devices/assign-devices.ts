@@ -15,9 +15,6 @@ import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
 import { allocatedDevices } from "./allocated-devices.ts";
 import { DevicePool } from "./device-pool.ts";
 
-/** Source of a device that the annotation requests, where no allocator exists. */
-const ownWord = "the pod's annotation";
-
 /**
  * Gives each network that needs one its selected device, or the next of its resource, in order.
  * `devicesInUse` are the IDs of those that the pod's interfaces have.
@@ -33,8 +30,7 @@ export async function assignDevices(
   if (needing.length === 0) return networks;
   const allocated = await attempt(ctx, () => allocatedDevices(ctx, pod, needing));
   if (allocated === undefined) return networks;
-  const pool = new DevicePool(allocated);
-  pool.exclude(ctx.devicesInUse);
+  const pool = new DevicePool(allocated, ctx.devicesInUse);
   const devices = new Map<ResolvedNetwork, AllocatedDevice | undefined>();
   for (const network of needing.filter(namesDevice)) {
     const step = () => selectedDevice(ctx, pool, network);
@@ -53,7 +49,10 @@ export async function assignDevices(
   return networks.map((network) => attachedBy(network, devices.get(network)));
 }
 
-/** By ID or claim. @throws CniError 100 unless it is the pod's: else users could take any device */
+/**
+ * By ID or claim. Without an allocator, the annotation's word counts.
+ * @throws CniError 100 unless it is the pod's: else users could take any device
+ */
 function selectedDevice(
   ctx: CallContext,
   pool: DevicePool,
@@ -68,7 +67,7 @@ function selectedDevice(
     throw notAllocated(network, id);
   }
   if (id === undefined) return undefined;
-  if (ctx.deps.deviceSources.length === 0) return { id, source: ownWord };
+  if (ctx.deps.deviceSources.length === 0) return { id, source: "the pod's annotation" };
   const resources = resourceName === "" ? undefined : [resourceName];
   const device = pool.take((each) => each.id === id, resources);
   if (device === undefined) throw notAllocated(network, id);

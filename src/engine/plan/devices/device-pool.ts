@@ -3,17 +3,16 @@ import type { AllocatedDevice } from "#engine/ports/devices.ts";
 /** The devices that a pod was allocated, until its networks have taken them. */
 export class DevicePool {
   readonly #allocated: ReadonlyMap<string, readonly AllocatedDevice[]>;
-  readonly #taken = new Set<AllocatedDevice>();
+  readonly #taken: Set<AllocatedDevice>;
 
-  constructor(allocated: ReadonlyMap<string, readonly AllocatedDevice[]>) {
+  /** @param inUse the IDs of devices that are taken already */
+  constructor(
+    allocated: ReadonlyMap<string, readonly AllocatedDevice[]>,
+    inUse: readonly string[],
+  ) {
     this.#allocated = allocated;
-  }
-
-  /** Marks devices as taken, wherever they are. */
-  exclude(ids: readonly string[]): void {
-    for (const device of [...this.#allocated.values()].flat()) {
-      if (ids.includes(device.id)) this.#taken.add(device);
-    }
+    const devices = [...allocated.values()].flat();
+    this.#taken = new Set(devices.filter(({ id }) => inUse.includes(id)));
   }
 
   /** The first wanted device that no network has yet, of these resources or, without them, any. */
