@@ -31,13 +31,9 @@ export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps)
   const { error } = outcome;
   const { code, reason } = error;
   metrics.requestEnded(command, { milliseconds, code });
-  logger.error(
-    omitUndefined({
-      ...{ ...fields, code, reason },
-      err: defectIn(new AggregateError([error, ...notes.notRolledBack])),
-    }),
-    `${command} failed: ${failureText(error, notes.notRolledBack)}`,
-  );
+  const err = defectIn(new AggregateError([error, ...notes.notRolledBack]));
+  const text = failureText(error, notes.notRolledBack);
+  logger.error(omitUndefined({ ...fields, code, reason, err }), `${command} failed: ${text}`);
 }
 
 /** The error, and what its rollback left; together of the length of one. */

@@ -8,11 +8,7 @@ import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
-import {
-  addHasEnded,
-  type FailedTeardown,
-  type RecordedAttachment,
-} from "#engine/record/record.ts";
+import { addHasEnded, type RecordedAttachment } from "#engine/record/record.ts";
 import { recordedList, runtimeConf } from "#engine/record/recorded-conf.ts";
 import { parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -35,15 +31,17 @@ interface SandboxState {
  */
 export async function check(ctx: CallContext, request: CheckRequest): Promise<void> {
   const stored = await ctx.trace.phase("record", () => ctx.deps.records.load(request));
+  const { containerId, ifName, netns } = request;
   if (stored === undefined) {
-    throw new CniError(
-      "UnknownContainer",
-      `container ${request.containerId} has no recorded attachment for interface ${request.ifName}`,
-    );
+    const message = `container ${containerId} has no recorded attachment for interface ${ifName}`;
+    throw new CniError("UnknownContainer", message);
   }
   const { record } = stored;
-  if (record.teardown !== undefined) throw partlyDetached(record.teardown);
-  const { netns } = request;
+  if (record.teardown !== undefined) {
+    const { failedAt, lastError } = record.teardown;
+    const reason = `a DEL at ${failedAt} did not detach all of it: ${lastError}`;
+    throw new CniError("Internal", `the sandbox is no longer completely attached: ${reason}`);
+  }
   const state = await inSandbox(netns, async () => ({
     links: await sandboxLinks(ctx, netns),
     addresses: await listAddresses(netlinkTransport(ctx), netns),
@@ -107,9 +105,4 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
 function failed(attachment: RecordedAttachment, reason: string): CniError {
   const { displayName, ifName } = attachment;
   return new CniError("Internal", `network ${displayName} (${ifName}): ${reason}`);
-}
-
-function partlyDetached({ failedAt, lastError }: FailedTeardown): CniError {
-  const reason = `a DEL at ${failedAt} did not detach all of it: ${lastError}`;
-  return new CniError("Internal", `the sandbox is no longer completely attached: ${reason}`);
 }

@@ -33,7 +33,7 @@ export async function detachRecord(
   const first = isOfOthers ? (record.teardown?.attempts ?? 0) : undefined;
   const mayNeedDel = new Set(attachmentsToDetach(record, ctx.deps.bootId()));
   const owed = detachables(stored).filter(({ attachment }) => mayNeedDel.has(attachment));
-  const progress = new TeardownProgress(ctx, { record, owed, mayChange: isOfOthers });
+  const progress = new TeardownProgress(ctx, { record, owed }, isOfOthers);
   const toDetach: SandboxToDetach = {
     ...{ ...sandbox, record, first, ownPath: isOfOthers ? undefined : sandbox.path },
     failing: () => progress.failing,

@@ -10,26 +10,24 @@ import { emitLeftover, FailingTeardown } from "./failed-teardown.ts";
 export class TeardownProgress {
   readonly failing: FailingTeardown;
   readonly #ctx: CallContext;
+  /** Whether another process may change the record. */
   readonly #mayChange: boolean;
   #record: AttachmentRecord;
   #remaining: readonly DetachableAttachment[];
   /** Writes in progress, or about to start. */
   #writing: Promise<void> = Promise.resolve();
 
+  /** @param left the attachments to detach */
   constructor(
     ctx: CallContext,
-    options: {
-      readonly record: AttachmentRecord;
-      readonly owed: readonly DetachableAttachment[];
-      /** Whether another process may change the record. */
-      readonly mayChange: boolean;
-    },
+    left: { record: AttachmentRecord; owed: readonly DetachableAttachment[] },
+    mayChange: boolean,
   ) {
     this.#ctx = ctx;
-    this.#record = options.record;
-    this.#remaining = options.owed;
-    this.#mayChange = options.mayChange;
-    this.failing = new FailingTeardown(ctx.deps, options.record);
+    this.#record = left.record;
+    this.#remaining = left.owed;
+    this.#mayChange = mayChange;
+    this.failing = new FailingTeardown(ctx.deps, left.record);
   }
 
   /** Writes the record during the next DEL (repeating one is harmless), if one follows. */
@@ -77,9 +75,7 @@ export class TeardownProgress {
     if (!this.#mayChange) return;
     const stored = await this.#ctx.deps.records.load(this.#record);
     if (isDeepStrictEqual(stored?.record, this.#record)) return;
-    throw new CniError(
-      "TryAgainLater",
-      "another process changed the attachment record while it was being detached",
-    );
+    const message = "another process changed the attachment record while it was being detached";
+    throw new CniError("TryAgainLater", message);
   }
 }

@@ -94,9 +94,9 @@ export class Leftovers {
     const isUsable = options.usesLastList === true || this.#ageMs() < listMs;
     const { candidates, lost } =
       (isUsable && this.#listed) || (await this.#listOrWarn(ctx, options.pod));
-    const due = candidates.filter((record) => isOfPod(record) || this.#isDue(record));
-    const ofPod = due.filter(isOfPod);
-    if (await this.#retryFirst(ctx, new Set([...ofPod, ...due]), options)) return true;
+    const due = candidates.filter((record) => this.#isDue(record));
+    const inOrder = new Set([...candidates.filter(isOfPod), ...due]);
+    if (await this.#retryFirst(ctx, inOrder, options)) return true;
     for (const record of lost) if (await this.#detachLost(ctx, record, options)) return true;
     return false;
   }
@@ -170,8 +170,8 @@ export class Leftovers {
     const backoffMs = leftoverBackoffMs((listed.teardown?.attempts ?? 0) + 1);
     this.#notBefore.set(recordFileName(listed), this.#deps.clock() + backoffMs);
     try {
-      const { records, clock } = this.#deps;
-      const lookedAt = clock();
+      const { records } = deps;
+      const lookedAt = deps.clock();
       // A shim replays the plan when plexusd was killed, and the next plexusd does not know that. Before the
       // record: if this process is stopped in between, an ADD may end, which then counts as one that has ended.
       const isLocked = await records.isLocked(listed.containerId);
@@ -184,7 +184,7 @@ export class Leftovers {
       if (isLocked) return { record, remainsBecause: inFlight };
       if (sign !== ended && !(await isCertainlyOver(ctx, record, sign)))
         return { record, remainsBecause: mayRun };
-      const budget = new TimeBudget(this.#deps.clock, options.budgetMs);
+      const budget = new TimeBudget(deps.clock, options.budgetMs);
       await detachRecordOfOthers(ctx, stored, { path: options.path, budget });
       ctx.logger.info({ sign }, "detached a leftover sandbox");
       return { record, remainsBecause: undefined };

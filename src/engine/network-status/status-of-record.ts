@@ -53,13 +53,13 @@ async function entriesOf(
 ): Promise<NetworkStatus[]> {
   const { recorded } = known;
   if (recorded.result === undefined || recorded.state === "detached") return [];
-  const { defaultRoute, ignoredRequests, addresses = {} } = recorded;
+  const { ignoredRequests, addresses = {} } = recorded;
   const resultVersion = String(recorded.conf.cniVersion ?? "");
   const result = known.result ?? parseResult(recorded.result, { fallbackVersion: resultVersion });
   const planned = { isAuxiliary: isAuxiliary(recorded, ctx.config) };
   if (!isVisible({ planned, result })) return [];
   const deviceInfo = await readDeviceInfo(ctx, containerId, recorded);
-  const outcome = { ...recorded, result, resultVersion, defaultRoute, deviceInfo };
+  const outcome = { ...recorded, result, resultVersion, deviceInfo };
   return buildNetworkStatus(outcome).map((status, i) => {
     const ips = addresses[status.interface ?? ""] ?? status.ips;
     const ignored = i === 0 ? ignoredRequests : undefined;

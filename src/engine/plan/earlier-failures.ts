@@ -45,9 +45,8 @@ function tooManyFailures(
 ): CniError {
   const last = failed.findLast(({ failedAdd }) => failedAdd !== undefined)?.failedAdd;
   const why = last === undefined ? "its plugins were killed or interrupted" : last.message;
-  return new CniError(
-    "RepeatedFailures",
+  const message =
     `network ${displayName} (${ifName}): not attached, as ${failed.length} earlier sandboxes of the pod failed (${why}) ` +
-      "and could not be detached yet; fix the definition, or wait for one of them to be detached",
-  );
+    "and could not be detached yet; fix the definition, or wait for one of them to be detached";
+  return new CniError("RepeatedFailures", message);
 }

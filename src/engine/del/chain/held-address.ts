@@ -80,11 +80,8 @@ function isHeld(
   if (holders.some(({ isAttached }) => isAttached)) return true;
   const [first] = holders;
   if (first === undefined) return false;
-  const address = text.slice(1, -1);
-  throw new CniError(
-    "TryAgainLater",
-    `cannot yet execute plugin "${type}" for address ${address}: ${first.holder} is being attached with it`,
-  );
+  const message = `cannot yet execute plugin "${type}" for address ${text.slice(1, -1)}: ${first.holder} is being attached with it`;
+  throw new CniError("TryAgainLater", message);
 }
 
 /** Before an attachment has a result, its request or its configuration can name its address. */

@@ -73,10 +73,8 @@ async function putAside(
   const message =
     "record and teardown plan are unusable and were renamed: networks that cannot be found otherwise " +
     "may keep addresses allocated";
-  ctx.logger.error(
-    { err: new AggregateError(errors, errors.map(errorMessage).join("; ")) },
-    message,
-  );
+  const err = new AggregateError(errors, errors.map(errorMessage).join("; "));
+  ctx.logger.error({ err }, message);
 }
 
 /** Executes the DELs of a plan; the attachments get equal shares of the time. */
@@ -91,13 +89,12 @@ async function replay(
   let left = chains.length;
   const errors = await collectErrors(chains, async (chain) => {
     const calls = chain.map(({ call }) => withPath(call, sandbox.path));
-    const { name, ifName } = plannedNetwork(calls[0] as DelegateCall);
-    const { netns } = sandbox;
+    const { name: network, ifName } = plannedNetwork(calls[0] as DelegateCall);
+    const own = { network, ifName, netns: sandbox.netns, calls, budget: budget.share(left--) };
     try {
-      const share = budget.share(left--);
-      await detachChain(ctx, { network: name, ifName, netns, calls, budget: share });
+      await detachChain(ctx, own);
     } catch (error) {
-      throw withNetworkContext(error, { displayName: name, ifName });
+      throw withNetworkContext(error, { displayName: network, ifName });
     }
   });
   if (errors.length > 0) throw notDetached(errors);
