@@ -37,10 +37,6 @@ function infiniteNumbers(value: unknown): (string | number)[][] {
   );
 }
 
-function isFiniteObject(value: Json): boolean {
-  return isJsonObject(value) && infiniteNumbers(value).length === 0;
-}
-
 /** A list, or Multus's form: one string with commas. */
 const namespaceList = () =>
   z.union([texts(), z.string().transform(splitAtCommas)], {
@@ -48,10 +44,8 @@ const namespaceList = () =>
   });
 
 function splitAtCommas(list: string): readonly string[] {
-  return list
-    .split(",")
-    .map((item) => item.trim())
-    .filter((item) => item !== "");
+  const items = list.split(",").map((item) => item.trim());
+  return items.filter((item) => item !== "");
 }
 
 const markerResource = () =>
@@ -72,7 +66,8 @@ export const networkKeys = {
   },
   delegates: {
     schema: () => z.array(confObject()).readonly(),
-    accepts: (value) => Array.isArray(value) && value.every(isFiniteObject),
+    accepts: (value) =>
+      Array.isArray(value) && value.every(isJsonObject) && infiniteNumbers(value).length === 0,
     excludes: "clusterNetwork",
     default: [],
     description:

@@ -2,10 +2,9 @@ import { mergeCniArgs } from "#cni/args.ts";
 import { toJson } from "#cni/conf/conf.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
-import { sandboxLinks } from "#engine/call/sandbox.ts";
+import { linkNames } from "#engine/call/sandbox.ts";
 import { configuredNetworks } from "#engine/plan/default-network.ts";
 import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
-import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { requestedNetworksForDel, withoutRequested } from "#engine/plan/requested-networks.ts";
 import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
@@ -35,12 +34,11 @@ export async function detachByAnnotation(
   if (!wasDamaged && further.size === 0) return false;
   const { names: held, isRecorded, inDoubt } = await heldInterfaces(ctx, sandbox);
   const ofOthers = await interfacesOfOthers(ctx, sandbox);
-  const own = new Set([...further].filter((name) => !held.has(name) && !ofOthers.has(name)));
+  const own = further.difference(held).difference(ofOthers);
   if (!wasDamaged && own.size === 0) return false;
   if (inDoubt) {
-    const problem =
-      "further networks are not detached: another record of the container is unusable";
-    ctx.logger.warn({}, problem);
+    const why = "another record of the container is unusable";
+    ctx.logger.warn({}, `further networks are not detached: ${why}`);
     return false;
   }
   const lost = await lookUp(ctx, { ...sandbox, identity, held });
@@ -89,8 +87,7 @@ async function furtherInterfaces(
 ): Promise<Set<string>> {
   if (netns === "") return new Set();
   try {
-    const names = (await sandboxLinks(ctx, netns)).map(({ name }) => name);
-    return new Set(names.filter((name) => name !== "lo" && name !== ifName));
+    return (await linkNames(ctx, netns)).difference(new Set(["lo", ifName]));
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
     return new Set();
@@ -102,24 +99,16 @@ async function attachmentsOf(
   sandbox: LostSandbox,
   pod: Pod,
 ): Promise<RecordedAttachment[]> {
-  const { namespace: podNamespace } = pod;
-  const configured = await configuredNetworks(ctx, { runtimeConfig: {}, podNamespace });
+  const of = { runtimeConfig: {}, podNamespace: pod.namespace };
+  const configured = await configuredNetworks(ctx, of);
   const requested = await requestedNetworksForDel(ctx, pod);
   const networks = [...withoutRequested(configured, requested), ...requested];
-  const names = assignInterfaceNames(networks, {
-    runtimeIfName: sandbox.ifName,
-    existing: sandbox.held,
-    problems: [],
-  });
+  const options = { runtimeIfName: sandbox.ifName, existing: sandbox.held, problems: [] };
+  const names = assignInterfaceNames(networks, options);
+  const cniArgs = mergeCniArgs(sandbox.cniArgs);
   const searchPath = delegateSearchPath(ctx.config, sandbox.path);
-  return networks.map((network: ResolvedNetwork, i) => ({
-    displayName: network.displayName,
-    isDefault: network.isDefault,
-    ifName: names[i] ?? "",
-    state: "attempted",
-    conf: toJson(network.list),
-    cniArgs: mergeCniArgs(sandbox.cniArgs),
-    capabilityArgs: network.capabilityArgs,
-    searchPath,
+  return networks.map(({ displayName, isDefault, list, capabilityArgs }, i) => ({
+    ...{ displayName, isDefault, ifName: names[i] ?? "", state: "attempted" },
+    ...{ conf: toJson(list), cniArgs, capabilityArgs, searchPath },
   }));
 }
