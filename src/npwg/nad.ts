@@ -16,16 +16,16 @@ export interface NetworkAttachmentDefinition extends ObjectMeta {
 const nadApiVersion = "k8s.cni.cncf.io/v1";
 const nadKind = "NetworkAttachmentDefinition";
 
-export interface NadOptions {
-  /**
-   * Whether the object is a manifest: namespace optional, apiVersion required, no unknown keys.
-   * The API server checks objects itself, and omits `apiVersion` and `kind` in lists.
-   */
-  readonly isManifest: boolean;
-}
-
-/** Reads a NetworkAttachmentDefinition. @throws CniError 7 naming every wrong field */
-export function parseNad(object: unknown, options: NadOptions): NetworkAttachmentDefinition {
+/**
+ * Reads a NetworkAttachmentDefinition. In a manifest, the namespace is optional, `apiVersion` is
+ * required, and there are no unknown keys: the API server checks its objects itself, and omits
+ * `apiVersion` and `kind` in lists.
+ * @throws CniError 7 naming every wrong field
+ */
+export function parseNad(
+  object: unknown,
+  options: { readonly isManifest: boolean },
+): NetworkAttachmentDefinition {
   const subject = describeObject(nadKind, object);
   const reason = "InvalidNetworkConfig";
   return readDocument(object, { subject, reason }, (fields) => {

@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { expectType, field, number } from "./fields.ts";
 import {
   decodeFrames,
@@ -24,9 +25,7 @@ export class PlanVersionError extends ProtocolError {
 }
 
 /** A teardown plan (shim/protocol.h, `PLAN`). */
-export interface PlanMessage {
-  readonly containerId: string;
-  readonly ifName: string;
+export interface PlanMessage extends RecordKey {
   /** The boot of the ADD; "" if it is unknown what was attempted, so that all calls run. */
   readonly bootId: string;
   /** Groups below this number may have been attempted in that boot. */
@@ -113,7 +112,7 @@ export function decodePlan(file: Buffer): PlanMessage {
   return decodeNewest(file).plan;
 }
 
-/** The same with its record, and whether something follows. @throws ProtocolError also without one */
+/** The same with its record, and whether something follows. @throws ProtocolError without one */
 export function decodePlanWithRecord(file: Buffer) {
   const { plan, record, isOutdated } = decodeNewest(file);
   if (record === undefined) throw new ProtocolError("it has a teardown plan, but no record");

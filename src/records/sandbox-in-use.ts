@@ -7,7 +7,7 @@ import { sandboxLockName } from "#lib/files/state-files.ts";
 /** Far above the kubelet's four minutes. */
 const longestCallMs = 600_000;
 
-/** Whether another process may serve the sandbox; an older lock than any call is a killed shim's. */
+/** Whether another process may serve the sandbox; a lock older than any call is a killed shim's. */
 export async function isSandboxInUse(stateDir: string, containerId: string): Promise<boolean> {
   const lock = await lockOf(stateDir, containerId);
   return lock !== undefined && elapsedMs(lock.mtimeMs) < longestCallMs;

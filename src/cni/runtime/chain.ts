@@ -113,7 +113,7 @@ export async function statusNetwork(
   }
 }
 
-/** Runs GC with every plugin, unless the list is older than 1.1.0 or has `disableGC`. @returns errors */
+/** Runs GC with every plugin, unless the list is older than 1.1.0 or disables it. @returns errors */
 export async function gcNetwork(
   list: NetConfList,
   valid: readonly ValidAttachment[],

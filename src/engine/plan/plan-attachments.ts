@@ -9,7 +9,7 @@ import { checkSizeWithResults, plannedSize } from "#engine/plan/record-size.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { requestedCniArgs } from "#npwg/runtime-config.ts";
-import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
+import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { refuseRepeatedFailures } from "./earlier-failures.ts";

@@ -1,3 +1,4 @@
+import { type IpFamily, ipFamily } from "#lib/ip.ts";
 import { type JsonObject, parseExactly } from "#lib/json.ts";
 
 /** A network that the pod requests: one element of the annotation (§4.1.2.1). */
@@ -52,4 +53,11 @@ export interface Bandwidth {
   readonly ingressBurst?: number;
   readonly egressRate?: number;
   readonly egressBurst?: number;
+}
+
+/** The IP families of a `default-route` key: those of its gateways, or both for an empty list. */
+export function defaultRouteFamilies(gateways: readonly string[] | undefined): IpFamily[] {
+  if (gateways === undefined) return [];
+  if (gateways.length === 0) return [4, 6];
+  return [...new Set(gateways.map(ipFamily))];
 }

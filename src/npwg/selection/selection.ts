@@ -4,9 +4,8 @@ import { type Json, quoteValue } from "#lib/json.ts";
 import { shortened } from "#lib/one-line.ts";
 import { Problems, withValue } from "#lib/parsing/document-error.ts";
 import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
-import { defaultRouteFamilies } from "./default-route-families.ts";
 import { type ElementContext, parseSelectionElement } from "./element.ts";
-import type { NetworkSelection } from "./network-selection.ts";
+import { defaultRouteFamilies, type NetworkSelection } from "./network-selection.ts";
 import { formatProblem, SelectionError, type SelectionProblem } from "./selection-error.ts";
 import { parseSelectionItem } from "./text.ts";
 
@@ -40,12 +39,8 @@ export function parseNetworkSelections(
   annotation: string,
   options: ParseOptions & { readonly podNamespace: string },
 ): NetworkSelection[] {
-  const { podNamespace: namespace, onWarning } = options;
-  return parseAnnotation(annotation, {
-    name: "network selection annotation",
-    namespace,
-    onWarning,
-  });
+  const name = "network selection annotation";
+  return parseAnnotation(annotation, { ...options, name, namespace: options.podNamespace });
 }
 
 /**
@@ -56,9 +51,9 @@ export function parseDefaultNetworkSelection(
   annotation: string,
   options: ParseOptions & { readonly defaultNamespace: string },
 ): NetworkSelection {
-  const { defaultNamespace: namespace, onWarning } = options;
   const name = "default network annotation";
-  const [selection, ...rest] = parseAnnotation(annotation, { name, namespace, onWarning });
+  const namespace = options.defaultNamespace;
+  const [selection, ...rest] = parseAnnotation(annotation, { ...options, name, namespace });
   if (selection !== undefined && rest.length === 0) return selection;
   throw wholeError(name, withValue("must name exactly one network", annotation));
 }

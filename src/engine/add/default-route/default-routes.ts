@@ -12,7 +12,7 @@ import type { YieldedRoute } from "#engine/record/record.ts";
 import { ipFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";
-import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
+import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
 import { type ChangedRoutes, changeRoutes, type RoutesAfter } from "./apply.ts";
 import { planDefaultRoute, type RoutePlan } from "./plan.ts";
 import { defaultsOfAttachment, type RoutedAttachment, type RouteState } from "./route-state.ts";

@@ -3,7 +3,7 @@ import { CniError } from "#cni/error.ts";
 import { covers, type IpFamily, ipFamily, parseIp } from "#lib/ip.ts";
 import { type Link, linkUp } from "#netlink/links.ts";
 import { type KernelRoute, kernelMetric, newDefaultRoute, withHops } from "#netlink/routes.ts";
-import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
+import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
 import {
   defaultsOf,
   indexesOf,

@@ -7,7 +7,7 @@ import { HostGoneError } from "#engine/ports/host.ts";
 import type { RecordedAttachment, YieldedRoute } from "#engine/record/record.ts";
 import { type IpFamily, ipFamily } from "#lib/ip.ts";
 import { type KernelRoute, newDefaultRoute } from "#netlink/routes.ts";
-import { defaultRouteFamilies } from "#npwg/selection/default-route-families.ts";
+import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
 import { readRoutes } from "./apply.ts";
 import {
   applyDefaultRoutes,
