@@ -117,22 +117,24 @@ function decodeHops(header: Route, attributes: readonly Attribute[]): Hop[] {
   return [{ ...hop, ...gatewayOf(attributes) }];
 }
 
-/** Reads struct rtnexthop (length, flags, weight minus one, interface), each with attributes. */
 function decodeMultipath(bytes: Buffer): Hop[] {
-  const hops: Hop[] = [];
+  return Array.from(multipathHops(bytes), ({ hop, wire }) => ({
+    ifIndex: readS32.call(hop, 4),
+    onlink: ((hop[2] ?? 0) & onlinkFlag) !== 0,
+    ...gatewayOf(decodeAttributes(hop, 8)),
+    wire,
+  }));
+}
+
+/** Each struct rtnexthop (length, flags, weight minus one, interface) with attributes, and padding. */
+function* multipathHops(bytes: Buffer) {
   for (let rest = bytes; rest.length >= 8; ) {
     const length = readU16.call(rest, 0);
     const next = (length + 3) & ~3;
-    if (length < 8 || length > rest.length) break;
-    hops.push({
-      ifIndex: readS32.call(rest, 4),
-      onlink: ((rest[2] ?? 0) & onlinkFlag) !== 0,
-      ...gatewayOf(decodeAttributes(rest.subarray(0, length), 8)),
-      wire: rest.subarray(0, next),
-    });
+    if (length < 8 || length > rest.length) return;
+    yield { hop: rest.subarray(0, length), wire: rest.subarray(0, next) };
     rest = rest.subarray(next);
   }
-  return hops;
 }
 
 /** The gateway; an IPv4 route may have an IPv6 one (RTA_VIA: family, then address). */
@@ -237,10 +239,7 @@ function routePayload(route: KernelRoute): Uint8Array {
 /** The hops without flags except `onlink`; other bytes are unchanged. */
 function withoutState(multipath: Attribute): Attribute {
   const data = Buffer.from(multipath.data);
-  for (let at = 0; at + 8 <= data.length; ) {
-    data[at + 2] = (data[at + 2] ?? 0) & onlinkFlag;
-    at += Math.max(8, (readU16.call(data, at) + 3) & ~3);
-  }
+  for (const { hop } of multipathHops(data)) hop[2] = (hop[2] ?? 0) & onlinkFlag;
   return { ...multipath, data };
 }
 
