@@ -19,9 +19,7 @@ const containerIdMax = 200;
 
 /** @throws CniError 3 when empty, 4 when too long or with forbidden characters */
 export function validateContainerId(containerId: string): void {
-  if (containerId === "") {
-    throw new CniError("UnknownContainer", "missing containerID");
-  }
+  if (containerId === "") throw new CniError("UnknownContainer", "missing containerID");
   if (containerId.length > containerIdMax) {
     const { length } = containerId;
     throw invalid(`containerID has ${length} characters, more than ${containerIdMax}`);
@@ -35,9 +33,7 @@ function invalid(message: string, details?: string): CniError {
 
 /** @throws CniError 7 when empty or with characters that the specification forbids */
 export function validateNetworkName(name: string): void {
-  if (name === "") {
-    throw new CniError("InvalidNetworkConfig", "missing network name:");
-  }
+  if (name === "") throw new CniError("InvalidNetworkConfig", "missing network name:");
   if (!plainName.test(name)) {
     throw new CniError("InvalidNetworkConfig", "invalid characters found in network name", {
       details: name,

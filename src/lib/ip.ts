@@ -28,9 +28,7 @@ const mappedPrefixBits = 96;
  */
 export function parseIp(text: string): string {
   const ip = tryParseIp(text);
-  if (ip === undefined) {
-    throw new RangeError(`invalid IP address: ${JSON.stringify(text)}`);
-  }
+  if (ip === undefined) throw new RangeError(`invalid IP address: ${JSON.stringify(text)}`);
   return ip;
 }
 
@@ -42,9 +40,7 @@ export function tryParseIp(text: string): string | undefined {
 /** Reads `address/prefix` as Go's net.ParseCIDR, but keeps the host bits. @throws RangeError */
 export function parseCidr(text: string): Cidr {
   const cidr = tryParseCidr(text);
-  if (cidr === undefined) {
-    throw new RangeError(`invalid CIDR address: ${JSON.stringify(text)}`);
-  }
+  if (cidr === undefined) throw new RangeError(`invalid CIDR address: ${JSON.stringify(text)}`);
   return cidr;
 }
 

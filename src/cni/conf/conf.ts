@@ -168,9 +168,7 @@ function readFlag(fields: FieldReader, key: string): boolean {
 function readPlugins(fields: FieldReader, allowNone: boolean): PluginConf[] {
   const plugins = fields.objects("plugins").map(readPlugin);
   const written = fields.value("plugins");
-  if (written === undefined && !allowNone) {
-    fields.problem("plugins", "is missing, and so is type");
-  }
+  if (written === undefined && !allowNone) fields.problem("plugins", "is missing, and so is type");
   if (Array.isArray(written) && written.length === 0)
     fields.problem("plugins", "no plugins in list");
   return plugins;

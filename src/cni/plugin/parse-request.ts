@@ -29,9 +29,7 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
     name: fields.string("name") ?? "",
     cniVersion: fields.string("cniVersion") ?? "",
   }));
-  if (known.name === "") {
-    throw new CniError("InvalidNetworkConfig", "missing network name");
-  }
+  if (known.name === "") throw new CniError("InvalidNetworkConfig", "missing network name");
   validateNetworkName(known.name);
   if (command === undefined) {
     throw new CniError("InvalidEnvironmentVariables", `unknown CNI_COMMAND: ${name}`);

@@ -4,11 +4,6 @@ import { basename, dirname, join } from "node:path";
 import { syncDirectory } from "./sync.ts";
 import { nameTarget, temporaryName } from "./temporary-name.ts";
 
-interface AtomicWriteOptions {
-  /** @default 0o600 */
-  readonly mode?: number;
-}
-
 /**
  * Atomically replaces a file: temporary file, fsync and rename. Even after a crash of the machine,
  * readers see either the old or the new content. A symlink at `path` is replaced, not followed.
@@ -16,13 +11,15 @@ interface AtomicWriteOptions {
 export async function atomicWrite(
   path: string,
   content: string | Uint8Array,
-  options: AtomicWriteOptions = {},
+  options: Pick<SwapOptions, "mode"> = {},
 ): Promise<void> {
   await swapIn(path, content, { ...options, beforeRename: (file) => file.sync() });
   await syncDirectory(dirname(path));
 }
 
-interface SwapOptions extends AtomicWriteOptions {
+interface SwapOptions {
+  /** @default 0o600 */
+  readonly mode?: number;
   /** Gives the temporary file its name. @default rename, which replaces a file of that name */
   readonly place?: (temporary: string, path: string) => Promise<void>;
   readonly beforeRename?: (handle: FileHandle, temporary: string) => Promise<void>;
