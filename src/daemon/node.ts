@@ -3,7 +3,7 @@ import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { type NodeDuties, nodeDuties } from "#daemon/pods/duties.ts";
 import type { HotPlugMetrics } from "#daemon/pods/hot-plug.ts";
-import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { hostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { Engine } from "#engine/engine.ts";
 import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
@@ -115,7 +115,7 @@ async function newEngine({ config, cluster, ...options }: NodeOptions): Promise<
     publisher,
     events,
     multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
-    deviceInfo: new HostDeviceInfoFiles(),
+    deviceInfo: hostDeviceInfoFiles,
     clock: bootClockMs,
     now: () => new Date().toISOString(),
     bootId: () => bootId,

@@ -2,9 +2,9 @@ import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { HostDeviceInfoFiles, sweepDeviceInfo } from "./device-info-files.ts";
+import { hostDeviceInfoFiles, sweepDeviceInfo } from "./device-info-files.ts";
 
-const files = new HostDeviceInfoFiles();
+const files = hostDeviceInfoFiles;
 let dir: string;
 
 beforeEach(async () => {

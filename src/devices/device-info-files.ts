@@ -11,23 +11,19 @@ const fileMode = 0o644;
 const directoryMode = 0o755;
 
 /** Device information in the host's /run (device-info specification 1.1). */
-export class HostDeviceInfoFiles implements DeviceInfoFiles {
-  read(path: string): Promise<string | undefined> {
-    return ifPresent(readFile(path, "utf8"));
-  }
+export const hostDeviceInfoFiles: DeviceInfoFiles = {
+  read: (path) => ifPresent(readFile(path, "utf8")),
 
-  async copy(from: string, to: string): Promise<boolean> {
-    const content = await this.read(from);
+  async copy(from, to) {
+    const content = await ifPresent(readFile(from, "utf8"));
     if (content === undefined) return false;
     await mkdir(dirname(to), { recursive: true, mode: directoryMode });
     await swapIn(to, content, { mode: fileMode });
     return true;
-  }
+  },
 
-  async remove(path: string): Promise<void> {
-    await rm(path, { force: true });
-  }
-}
+  remove: (path) => rm(path, { force: true }),
+};
 
 /**
  * Removes files of containers without attachments, detached by a teardown plan without an engine.

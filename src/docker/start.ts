@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
-import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { hostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { Engine } from "#engine/engine.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -101,7 +101,7 @@ function openEngine(parts: { records: FileRecordStore; bootId: string; logger: L
     ...parts,
     config: () => ({}),
     confFiles: new HostConfFiles(),
-    deviceInfo: new HostDeviceInfoFiles(),
+    deviceInfo: hostDeviceInfoFiles,
     clock: bootClockMs,
     now: () => new Date().toISOString(),
     bootId: () => bootId,

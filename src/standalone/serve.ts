@@ -1,4 +1,4 @@
-import { HostDeviceInfoFiles } from "#devices/device-info-files.ts";
+import { hostDeviceInfoFiles } from "#devices/device-info-files.ts";
 import { type Call, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
@@ -71,7 +71,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       otherRecords: FileRecordStore.ofDocker(stateDir),
       confFiles: new HostConfFiles(),
       multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
-      deviceInfo: new HostDeviceInfoFiles(),
+      deviceInfo: hostDeviceInfoFiles,
       metrics: emptyPorts.metrics,
       bootId: () => bootId,
       leftoverDuty: "oneCall",

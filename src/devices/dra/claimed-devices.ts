@@ -84,12 +84,12 @@ interface KnownClaims {
  * @throws CniError 100 for a device without ID of a needed extended resource
  */
 function devicesByResource(known: KnownClaims): PodDevices {
-  const found = new Map<string, Map<string, AllocatedDevice>>();
-  for (const claim of known.claims) {
-    const devices = [...claimedDevices(claim, known), ...extendedDevices(claim, known)];
-    for (const [resourceName, device] of devices) add(found, resourceName, device);
-  }
-  return new Map([...found].map(([name, devices]) => [name, [...devices.values()]]));
+  const entries = known.claims.flatMap((claim) => [
+    ...claimedDevices(claim, known),
+    ...extendedDevices(claim, known),
+  ]);
+  const byResource = Map.groupBy(entries, ([resourceName]) => resourceName);
+  return new Map([...byResource].map(([name, own]) => [name, distinct(own)]));
 }
 
 type Entry = readonly [resourceName: string, device: AllocatedDevice];
@@ -118,16 +118,14 @@ function sourceOf({ claimName }: PodClaim): string {
 }
 
 /** Each ID once: two claims may share a device, which then belongs to both. */
-function add(
-  found: Map<string, Map<string, AllocatedDevice>>,
-  resourceName: string,
-  device: AllocatedDevice,
-): void {
-  const devices = found.get(resourceName) ?? new Map<string, AllocatedDevice>();
-  const before = devices.get(device.id);
-  const claims = [...(before?.claims ?? []), ...(device.claims ?? [])];
-  devices.set(device.id, { ...(before ?? device), ...(claims.length === 0 ? {} : { claims }) });
-  found.set(resourceName, devices);
+function distinct(entries: readonly Entry[]): AllocatedDevice[] {
+  const devices = new Map<string, AllocatedDevice>();
+  for (const [, device] of entries) {
+    const before = devices.get(device.id);
+    const claims = [...(before?.claims ?? []), ...(device.claims ?? [])];
+    devices.set(device.id, { ...(before ?? device), ...(claims.length > 0 && { claims }) });
+  }
+  return [...devices.values()];
 }
 
 function withoutId({ driver, pool, device }: ClaimedDevice, resourceName: string): CniError {

@@ -30,24 +30,15 @@ export class ApiClient implements JsonApi {
 
   async json(request: ApiRequest): Promise<JsonObject> {
     if (request.isRepeated) this.#credentials.dropIdleConnections();
-    using limit = deadline(request.timeoutMs, request.signal);
-    const headers = { "accept-encoding": "gzip" };
-    const response = await this.#send(request, { signal: limit.signal, headers });
-    try {
-      return parseAnswer(nameOf(request), await textOf(response, nameOf(request)));
-    } catch (error) {
-      throw this.#failed(request, { error, signal: limit.signal });
-    }
+    const name = nameOf(request);
+    const text = await this.#exchange(request, (response) => textOf(response, name), {
+      "accept-encoding": "gzip",
+    });
+    return parseAnswer(name, text);
   }
 
-  async write(request: ApiRequest): Promise<void> {
-    using limit = deadline(request.timeoutMs, request.signal);
-    const response = await this.#send(request, { signal: limit.signal });
-    try {
-      await skipped(response);
-    } catch (error) {
-      throw this.#failed(request, { error, signal: limit.signal });
-    }
+  write(request: ApiRequest): Promise<void> {
+    return this.#exchange(request, skipped);
   }
 
   /**
@@ -85,6 +76,21 @@ export class ApiClient implements JsonApi {
 
   close(): void {
     this.#credentials.close();
+  }
+
+  async #exchange<T>(
+    request: ApiRequest,
+    read: (response: IncomingMessage) => Promise<T>,
+    headers: SendOptions["headers"] = {},
+  ): Promise<T> {
+    using limit = deadline(request.timeoutMs, request.signal);
+    const { signal } = limit;
+    const response = await this.#send(request, { signal, headers });
+    try {
+      return await read(response);
+    } catch (error) {
+      throw this.#failed(request, { error, signal });
+    }
   }
 
   /**

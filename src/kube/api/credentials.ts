@@ -4,11 +4,6 @@ import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import { createSecureContext } from "node:tls";
 import { errorMessage } from "#lib/error-message.ts";
 
-interface Prepared {
-  readonly agent: HttpAgent;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
 /** TLS settings and headers as read at one moment. */
 export interface CredentialMaterial {
   readonly tls: Pick<AgentOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
@@ -48,7 +43,7 @@ export class RereadCredentials {
   }
 
   /** Reads the files again if need be. @throws Error when they have never been usable */
-  async prepare(): Promise<Prepared> {
+  async prepare(): Promise<Pick<CredentialMaterial, "headers"> & { agent: HttpAgent }> {
     if (performance.now() - this.#readAt > this.#options.maxAgeMs) {
       this.#reading ??= this.#read().finally(() => {
         this.#reading = undefined;

@@ -67,8 +67,7 @@ export function readPlainKubeconfig(
 ): PlainKubeconfig {
   try {
     const kubeconfig = readKubeconfig(path);
-    const isUsable = allowsTokenFile ? isPlain(kubeconfig) : hasOnly(kubeconfig, userKeys);
-    if (isUsable) return plainKubeconfig(kubeconfig);
+    if (isPlain(kubeconfig, { allowsTokenFile })) return plainKubeconfig(kubeconfig);
     const token = allowsTokenFile ? "a token" : "a token in the file";
     throw new Error(`only a certificate or ${token} can be used here`);
   } catch (error) {
@@ -87,9 +86,17 @@ export function kubeconfigError(path: string, error: unknown): Error {
   return new Error(`kubeconfig ${path}: ${errorMessage(error)}`, { cause: error });
 }
 
-/** Whether certificates, a token or the file of a token are all that a kubeconfig needs. */
-export function isPlain(kubeconfig: Kubeconfig): boolean {
-  return hasOnly(kubeconfig, userKeysOfAdministrator);
+/** Whether certificates, a token or, if allowed, the file of a token are all that it needs. */
+export function isPlain({ cluster, user }: Kubeconfig, { allowsTokenFile = true } = {}): boolean {
+  const isKnown =
+    (keys: ReadonlySet<string>) =>
+    ([key, value]: [string, Json]) =>
+      keys.has(key) || value === null || value === "" || value === false;
+  const ofUser = allowsTokenFile ? userKeysOfAdministrator : userKeys;
+  return (
+    Object.entries(cluster).every(isKnown(clusterKeys)) &&
+    Object.entries(user).every(isKnown(ofUser))
+  );
 }
 
 /** The values of a kubeconfig, and of the files that it names, as kubectl reads them. @throws Error */
@@ -172,16 +179,6 @@ function entries(document: JsonObject, key: string): JsonObject[] {
     throw new Error(`${key} is not a list of mappings`);
   }
   return list;
-}
-
-function hasOnly({ cluster, user }: Kubeconfig, keysOfUser: ReadonlySet<string>): boolean {
-  return areKnown(cluster, clusterKeys) && areKnown(user, keysOfUser);
-}
-
-function areKnown(member: JsonObject, keys: ReadonlySet<string>): boolean {
-  return Object.entries(member).every(
-    ([key, value]) => keys.has(key) || value === null || value === "" || value === false,
-  );
 }
 
 /** As in kubectl, data in the kubeconfig comes before a file. */

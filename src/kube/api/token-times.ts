@@ -33,15 +33,12 @@ export async function readTokenTimes(kubeconfig: string): Promise<TokenTimes | u
 /** What the metrics say of that token of a state directory, in seconds. */
 export function tokenGauges(stateDir: string) {
   const { kubeconfig } = standalonePaths(stateDir);
-  const now = (): number => Date.now() / 1000;
+  const gauge = (seconds: (times: TokenTimes, now: number) => number) => async () => {
+    const times = await readTokenTimes(kubeconfig);
+    return times && seconds(times, Date.now() / 1000);
+  };
   return {
-    plexus_standalone_token_age_seconds: async () => {
-      const times = await readTokenTimes(kubeconfig);
-      return times && now() - times.issuedAt;
-    },
-    plexus_standalone_token_remaining_seconds: async () => {
-      const times = await readTokenTimes(kubeconfig);
-      return times && times.expiresAt - now();
-    },
+    plexus_standalone_token_age_seconds: gauge(({ issuedAt }, now) => now - issuedAt),
+    plexus_standalone_token_remaining_seconds: gauge(({ expiresAt }, now) => expiresAt - now),
   };
 }

@@ -104,7 +104,7 @@ export class OwnDaemonSet {
     const endsAt = performance.now() + timings.atMostMs;
     for (;;) {
       try {
-        return (await this.#ask(name)) === "deleted";
+        return await this.#ask(name);
       } catch (thrown) {
         const { status, message } = asApiError(thrown);
         const isRefused = status === 401 || status === 403;
@@ -118,18 +118,18 @@ export class OwnDaemonSet {
     }
   }
 
-  /** @throws ApiError 403 if all permissions are missing, not only the one for the DaemonSet */
-  async #ask(name: string): Promise<"deleted" | "exists" | "unknown"> {
+  /** False if it may not be read. @throws ApiError 403 if all other permissions are missing, too */
+  async #ask(name: string): Promise<boolean> {
     const { client, pod } = this.#options;
     try {
       const object = await client.json({ path: this.#pathOf(name), timeoutMs });
-      return objectOf(object.metadata).deletionTimestamp === undefined ? "exists" : "deleted";
+      return objectOf(object.metadata).deletionTimestamp !== undefined;
     } catch (thrown) {
       const { status } = asApiError(thrown);
-      if (status === 404) return "deleted";
+      if (status === 404) return true;
       if (status !== 403) throw thrown;
       await client.json({ path: apiPaths.pod(pod), timeoutMs });
-      return "unknown";
+      return false;
     }
   }
 
