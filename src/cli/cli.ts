@@ -19,8 +19,8 @@ import { didYouMean } from "#lib/did-you-mean.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type CliStreams, type Command, ExitCode, type Flags } from "./command.ts";
 import type { Flag } from "./flags.ts";
+import { columns } from "./output-format.ts";
 import { parseCommandLine } from "./parse.ts";
-import { columns } from "./table.ts";
 
 const commands: readonly Command[] = [
   explainCommand,

@@ -32,12 +32,12 @@ export function switchFlag(help: string): Flag<boolean> {
   return { help, fallback: false };
 }
 
-/** A flag with one of a few values. */
+/** A flag with one of a few values. @param options.fallback by default the first */
 export function choiceFlag<const T extends string>(
-  choices: readonly T[],
-  options: Pick<Flag<NoInfer<T>>, "fallback" | "help" | "short">,
+  choices: readonly [T, ...T[]],
+  options: Pick<Flag, "help" | "short"> & { readonly fallback?: NoInfer<T> },
 ): Flag<T> {
-  return { value: choices.join("|"), choices, ...options };
+  return { value: choices.join("|"), choices, fallback: choices[0], ...options };
 }
 
 /** The value of a flag that {@link textFlag} declares. @throws Error naming the flag */

@@ -5,7 +5,6 @@ import { choiceFlag } from "./flags.ts";
 export const outputFlag = choiceFlag(["text", "json", "yaml"], {
   short: "o",
   help: "the format",
-  fallback: "text",
 });
 
 type OutputFormat = (typeof outputFlag)["fallback"];
@@ -19,4 +18,17 @@ export function print(
   if (format === "json") output.out(JSON.stringify(value));
   else if (format === "yaml") output.out(stringify(value).trimEnd());
   else for (const line of text()) output.out(line);
+}
+
+/** Formats rows as lines with aligned columns. */
+export function columns(rows: readonly (readonly string[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  return rows.map((row) =>
+    row
+      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
 }

@@ -1,8 +1,7 @@
 import { adminFlags, askAdmin, podName, podPath } from "#cli/admin.ts";
 import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, textFlag } from "#cli/flags.ts";
-import { print } from "#cli/output-format.ts";
-import { columns } from "#cli/table.ts";
+import { columns, print } from "#cli/output-format.ts";
 import { claimedDevicesPage, type DevicesByResource } from "#daemon/admin/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
@@ -11,7 +10,7 @@ import { noLogger } from "#engine/ports/logger.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { readRecords } from "./read-records.ts";
+import { readRecords } from "./node-state.ts";
 
 export const devicesCommand = command({
   name: "devices",

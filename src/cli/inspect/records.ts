@@ -1,12 +1,10 @@
 import { command, ExitCode } from "#cli/command.ts";
 import { choiceFlag, commonFlags, switchFlag } from "#cli/flags.ts";
-import { print } from "#cli/output-format.ts";
-import { columns } from "#cli/table.ts";
+import { columns, print } from "#cli/output-format.ts";
 import { addressesOf } from "#engine/explain/attached-network.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
-import { readNodeNow } from "./node-now.ts";
-import { readRecords } from "./read-records.ts";
+import { readNodeNow, readRecords } from "./node-state.ts";
 
 export const recordsCommand = command({
   name: "records",
@@ -19,7 +17,6 @@ export const recordsCommand = command({
     output: choiceFlag(["text", "wide", "json", "yaml"], {
       short: "o",
       help: "the format; wide has addresses, and whole IDs of containers",
-      fallback: "text",
     }),
   },
   failsWhen: "records are damaged or cannot be read; stderr has them",

@@ -5,11 +5,6 @@ import type { MultusConfiguration, MultusParts } from "./multus-files.ts";
 import { flagDefaults, flagTranslations } from "./multus-flags.ts";
 import type { Effective, MigrationNote } from "./translation.ts";
 
-interface InEffect {
-  readonly effective: readonly Effective[];
-  readonly notes: readonly MigrationNote[];
-}
-
 const daemonConfig = "/etc/cni/net.d/multus.d/daemon-config.json";
 const generated = "00-multus.conf or 00-multus.conflist";
 const confDir = "/etc/cni/net.d";
@@ -19,7 +14,10 @@ const confDir = "/etc/cni/net.d";
  * ConfigMaps that these containers read.
  * @throws Error naming the file of a node to give, if the manifests do not tell
  */
-export function inEffect(parts: MultusParts): InEffect {
+export function inEffect(parts: MultusParts): {
+  effective: Effective[];
+  notes: MigrationNote[];
+} {
   const { configurations, containers } = parts;
   const files = configurations.filter(({ entry }) => entry === undefined);
   const used = containers.flatMap((container) =>

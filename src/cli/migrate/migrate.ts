@@ -30,7 +30,6 @@ to do about it.`,
     output: choiceFlag(["yaml", "values", "configmap", "json"], {
       short: "o",
       help: 'yaml for plexusd\'s configuration file, values for helm --values, configmap for kubectl apply, json for {"configuration": …, "notes": […]}',
-      fallback: "yaml",
     }),
   },
   failsWhen:

@@ -38,11 +38,9 @@ other.`,
     ),
     scope: choiceFlag(["local", "global"], {
       help: "global for a managed plugin of a swarm",
-      fallback: "local",
     }),
     "connectivity-scope": choiceFlag(["local", "global"], {
       help: "global if the networks reach other nodes",
-      fallback: "local",
     }),
     "sandbox-root": textFlag(
       "DIR",

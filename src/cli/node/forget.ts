@@ -1,6 +1,5 @@
 import { type CliStreams, ExitCode } from "#cli/command.ts";
-import { readNodeNow } from "#cli/inspect/node-now.ts";
-import { readRecords } from "#cli/inspect/read-records.ts";
+import { readNodeNow, readRecords } from "#cli/inspect/node-state.ts";
 import { leftoverReason, type NodeNow } from "#engine/leftovers/leftover.ts";
 import {
   type AttachmentRecord,

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { readNodeNow } from "#cli/inspect/node-now.ts";
-import { noStateIn, stateFilesIn } from "#cli/inspect/read-records.ts";
+import { noStateIn, readNodeNow, stateFilesIn } from "#cli/inspect/node-state.ts";
 import { isPlexusConfName, otherLists } from "#daemon/cni-conf/conf-dir.ts";
 import { findHandBackTarget } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";

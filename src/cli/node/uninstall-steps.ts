@@ -1,7 +1,7 @@
 import { readdir, rm, rmdir } from "node:fs/promises";
 import { basename, join, parse } from "node:path";
 import type { CliStreams } from "#cli/command.ts";
-import { stateFilesIn } from "#cli/inspect/read-records.ts";
+import { stateFilesIn } from "#cli/inspect/node-state.ts";
 import type { HandBackPaths } from "#daemon/cni-conf/hand-back.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";

@@ -8,7 +8,6 @@ const timeoutMs = 10_000;
 const pageSize = 250;
 const daemon = "plexus";
 const uninstaller = "plexus-uninstall";
-const noPod = "a node without a pod";
 
 /** The flag with which an uninstaller only says whether it could hand its node back. */
 const checkFlag = "--check";
@@ -51,7 +50,10 @@ export class Uninstallers {
       isDone: isCurrent && unready.length === 0,
       nodes: wanted ?? 0,
       done: pods.length - unready.length,
-      waiting: [...open.map(({ node }) => node), ...(wanted === pods.length ? [] : [noPod])],
+      waiting: [
+        ...open.map(({ node }) => node),
+        ...(wanted === pods.length ? [] : ["a node without a pod"]),
+      ],
       problems: unready.flatMap(({ node, failure }) =>
         failure === undefined ? [] : `${node}: ${failure}`,
       ),

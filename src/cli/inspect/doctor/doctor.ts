@@ -1,7 +1,6 @@
 import { adminFlags, askAdmin, PlexusdUnavailable } from "#cli/admin.ts";
 import { command, ExitCode } from "#cli/command.ts";
-import { print } from "#cli/output-format.ts";
-import { columns } from "#cli/table.ts";
+import { columns, print } from "#cli/output-format.ts";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { type Finding, problem } from "./finding.ts";

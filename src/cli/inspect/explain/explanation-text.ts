@@ -1,4 +1,4 @@
-import { columns } from "#cli/table.ts";
+import { columns } from "#cli/output-format.ts";
 import { withoutSubject } from "#cni/error.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
 import type {

@@ -1,4 +1,4 @@
-import { columns } from "#cli/table.ts";
+import { columns } from "#cli/output-format.ts";
 import type { Finding, Probe } from "./probe.ts";
 import type { TestPod } from "./test-pods.ts";
 

@@ -1,5 +1,11 @@
+import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { NodeNow } from "#engine/leftovers/leftover.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
+import { readBootId } from "#host/boot-id.ts";
+import { readHostView } from "#host/host-view.ts";
+import { bootClockMs } from "#lib/boot-clock.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
@@ -37,4 +43,22 @@ export async function stateFilesIn(dir: string): Promise<string[]> {
   const files = names.map((name) => ({ name, kind: parseStateFileName(name)?.kind }));
   const ours = files.filter(({ kind }) => kind !== undefined);
   return ours.every(({ kind }) => kind === "sandbox-lock") ? [] : ours.map(({ name }) => name);
+}
+
+/**
+ * What this process knows of the node, to tell leftovers. In a container it does not see where
+ * namespaces are mounted, so none is known to be gone.
+ * @throws Error as of node:fs
+ */
+export async function readNodeNow(): Promise<NodeNow> {
+  const [bootId, view] = await Promise.all([readBootId(), readHostView()]);
+  const isOnHost = view.sees("/");
+  const isNothingAt = (netns: string): boolean =>
+    isOnHost && !existsSync(netns) && existsSync(directoryOf(netns));
+  return { bootId, clockMs: bootClockMs(), date: new Date().toISOString(), isNothingAt };
+}
+
+/** Where the namespace would be seen. The directory of a process is gone with it. */
+function directoryOf(netns: string): string {
+  return netns.startsWith("/proc/") ? "/proc/self" : dirname(netns);
 }
