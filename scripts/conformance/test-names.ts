@@ -45,15 +45,11 @@ export function provingTests(root: string, listed: readonly ListedTest[]): Provi
   return listed
     .filter(({ name }) => identifiers(name).length > 0)
     .toSorted((a, b) => compare(a.file, b.file) || a.location.line - b.location.line)
-    .map(({ file, name }) => ({
-      file: relative(root, file),
-      name: name
-        .replaceAll(anyIdentifier, "")
-        .replaceAll(/\\(.)/g, "$1")
-        .replaceAll(/\s+/g, " ")
-        .trim(),
-      ids: identifiers(name),
-    }));
+    .map(({ file, name }) => {
+      const text = name.replaceAll(anyIdentifier, "").replaceAll(/\\(.)/g, "$1");
+      const words = text.replaceAll(/\s+/g, " ").trim();
+      return { file: relative(root, file), name: words, ids: identifiers(name) };
+    });
 }
 
 /** Identifiers outside of test names, where they prove nothing: one line each. */

@@ -46,11 +46,7 @@ export function printCall(at: Workplace, command: string, pod: DemoPod): void {
 }
 
 /** Calls Plexus as a runtime does. @throws Error with Plexus's error */
-export async function callPlexus(
-  at: Workplace,
-  command: "ADD" | "DEL",
-  pod: DemoPod,
-): Promise<void> {
+export async function callPlexus(at: Workplace, command: string, pod: DemoPod): Promise<void> {
   await timed(`${command} ${pod.name}: `, () => execute(at, command, pod), outcome);
 }
 

@@ -1,9 +1,7 @@
-import { readFileSync } from "node:fs";
-
-const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+import manifest from "../../package.json" with { type: "json" };
 
 /** The URL of the repository. Where other files name it, `make docs REPOSITORY=URL` replaces it. */
-export const { repository } = JSON.parse(manifest) as { repository: string };
+export const { repository } = manifest;
 
 /** A text with another repository: in links, in the names of image and chart, which are in lower case, and of teams. */
 export function withRepository(text: string, to: string, from = repository): string {

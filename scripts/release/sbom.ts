@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
 import { execa } from "execa";
+import manifest from "../../package.json" with { type: "json" };
 
 interface Component {
   readonly type: string;
@@ -10,20 +10,13 @@ interface Component {
   readonly [key: string]: unknown;
 }
 
-interface Dependency {
-  readonly ref: string;
-  readonly dependsOn: readonly string[];
-}
-
 /** The parts of a CycloneDX document that this script changes. */
 interface Sbom {
   readonly metadata: { readonly component: Component; readonly [key: string]: unknown };
   readonly components: readonly Component[];
-  readonly dependencies: readonly Dependency[];
+  readonly dependencies: readonly { readonly ref: string; readonly dependsOn: string[] }[];
   readonly [key: string]: unknown;
 }
-
-const root = new URL("../../", import.meta.url);
 
 /**
  * The components of a release as CycloneDX: npm's list of bundled packages, the image's Node and the shim's
@@ -31,7 +24,7 @@ const root = new URL("../../", import.meta.url);
  */
 export async function makeSbom(version: string): Promise<string> {
   const args = ["sbom", "--sbom-format=cyclonedx", "--package-lock-only"];
-  const { stdout } = await execa("npm", args, { cwd: root });
+  const { stdout } = await execa("npm", args, { cwd: new URL("../../", import.meta.url) });
   const sbom = JSON.parse(stdout) as Sbom;
   const { serialNumber: _serial, metadata, components, dependencies, ...rest } = sbom;
   const { timestamp: _time, component, ...otherMetadata } = metadata;
@@ -39,7 +32,8 @@ export async function makeSbom(version: string): Promise<string> {
   const packages = components.filter((each) => !isForDevelopment(each));
   const refs = new Set([...packages.map(refOf), refOf(component)]);
   const runtimes = [
-    runtime("application", { name: "node", version: nodeVersion() }),
+    // The Node that package.json pins and the image contains.
+    runtime("application", { name: "node", version: manifest.devDependencies.node }),
     runtime("library", { name: "musl", version: await muslVersion() }),
   ];
   const result = {
@@ -73,13 +67,6 @@ function runtime(type: string, { name, version }: { name: string; version: strin
     purl: `pkg:generic/${name}@${version}`,
     licenses: [{ license: { id: "MIT" } }],
   };
-}
-
-/** The Node that package.json pins and the image contains. */
-function nodeVersion(): string {
-  const text = readFileSync(new URL("package.json", root), "utf8");
-  const { devDependencies } = JSON.parse(text) as { devDependencies: { node: string } };
-  return devDependencies.node;
 }
 
 /** The version that musl's dynamic loader prints. Without a program, the loader fails. */
