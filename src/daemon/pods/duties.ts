@@ -3,7 +3,7 @@ import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
-import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
+import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";

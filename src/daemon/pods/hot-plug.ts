@@ -3,13 +3,13 @@ import { asCniError } from "#cni/error.ts";
 import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { Engine } from "#engine/engine.ts";
-import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type {
   HotPlugOperation,
   HotPlugOutcome,
   LastAttempt,
 } from "#engine/hotplug/reports/outcome.ts";
 import { problemsText } from "#engine/hotplug/reports/problem-texts.ts";
+import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { NodePods } from "#kube/node/node.ts";

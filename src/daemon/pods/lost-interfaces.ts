@@ -1,7 +1,7 @@
 import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { Engine } from "#engine/engine.ts";
-import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
 import type { Inspection } from "#engine/hotplug/inspection/heal.ts";
+import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";

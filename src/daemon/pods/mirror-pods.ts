@@ -1,5 +1,5 @@
 import type { Engine } from "#engine/engine.ts";
-import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
+import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { NodePods } from "#kube/node/node.ts";

@@ -1,35 +1,18 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
-import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
+import { notAttachedGraceMs } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
-import { type SandboxHosts, SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
+import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
 import { FailedSwapError, FailedSwaps } from "./failed-swaps.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
 import { noAgentText, rejectedText, unknownText } from "./reports/problem-texts.ts";
-import type { RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
-
-/** What an attempt needs beside the engine's own dependencies. */
-export interface HotPlugOptions {
-  /** Connections to `plexus agent`. */
-  readonly hosts: SandboxHosts;
-  /** Whether the annotation is known to have changed while the pod exists. */
-  readonly isEdit: boolean;
-  /** An interface to plug anew with its present definition. @default none */
-  readonly refreshed?: string | undefined;
-  /** The conf with which the container runtime calls Plexus; empty when it is not known. */
-  readonly conf: () => Promise<JsonObject>;
-  /** Whether this process ends: its successor publishes the status that the record keeps. @default never */
-  readonly isStopping?: (() => boolean) | undefined;
-  /** The live pod; undefined when it is gone or replaced. @throws CniError 11 */
-  readonly read: (pod: Pod) => Promise<PodState | undefined>;
-}
+import type { HotPlugOptions, RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 
 /** Edited pods without a record that this process remembers. */
 const maxUnrecorded = 1000;

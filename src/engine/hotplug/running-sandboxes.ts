@@ -2,6 +2,7 @@ import type { PluginRequest } from "#cni/plugin/request.ts";
 import { type CallContext, callContext, callTools } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { isNetnsOf } from "#engine/del/chain/netns.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
@@ -21,12 +22,31 @@ import {
 } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { FailedSwaps } from "./failed-swaps.ts";
 import { PodReports } from "./reports/pod-reports.ts";
 
+/** What an attempt needs beside the engine's own dependencies. */
+export interface HotPlugOptions {
+  /** Connections to `plexus agent`. */
+  readonly hosts: SandboxHosts;
+  /** Whether the annotation is known to have changed while the pod exists. */
+  readonly isEdit: boolean;
+  /** An interface to plug anew with its present definition. @default none */
+  readonly refreshed?: string | undefined;
+  /** The conf with which the container runtime calls Plexus; empty when it is not known. */
+  readonly conf: () => Promise<JsonObject>;
+  /** Whether this process ends: its successor publishes what the record keeps. @default never */
+  readonly isStopping?: (() => boolean) | undefined;
+  /** The live pod; undefined when it is gone or replaced. @throws CniError 11 */
+  readonly read: (pod: Pod) => Promise<PodState | undefined>;
+}
+
 /** A running sandbox whose shim lock the caller holds, as the engine's. */
-export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
+export interface LockedSandbox
+  extends Pick<SandboxHost, "links" | "path">,
+    Pick<HotPlugOptions, "refreshed" | "isStopping"> {
   readonly ctx: CallContext;
   readonly pod: Pod;
   readonly key: RecordKey;
@@ -35,10 +55,6 @@ export interface LockedSandbox extends Pick<SandboxHost, "links" | "path"> {
   /** The CNI_PATH of the runtime's last call, which its DEL will search after the recorded one. */
   readonly runtimePath: readonly string[];
   readonly failedSwaps: FailedSwaps;
-  /** An interface to plug anew with its present definition. */
-  readonly refreshed?: string | undefined;
-  /** Whether this process ends: a successor may attach a newer sandbox of the pod meanwhile. */
-  readonly isStopping?: (() => boolean) | undefined;
 }
 
 /** A sandbox to work in, and the connections to the agent. */

@@ -3,8 +3,11 @@ import { parseJson } from "#cni/document.ts";
 import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import { configForCall } from "#engine/config.ts";
-import type { HotPlugOptions } from "#engine/hotplug/hot-plug.ts";
-import { loadUsable, type RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
+import {
+  type HotPlugOptions,
+  loadUsable,
+  type RunningSandboxes,
+} from "#engine/hotplug/running-sandboxes.ts";
 import {
   changeRecord,
   owe,
