@@ -3,20 +3,14 @@ import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { CallContext } from "./call-context.ts";
 
-/** The end of a path that a runtime makes for one sandbox only. */
-const madeOnce = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
 /** Whether no other sandbox ever has the path: it ends in a UUID, as those of pods do. */
 export function isMadeOnce(netns: string): boolean {
-  return madeOnce.test(netns);
+  return /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(netns);
 }
 
 /** Whether a sandbox's path leads to the namespace of a process, whose number is used again. */
-export function isOfProcess({
-  netns,
-  netnsProcess,
-}: Pick<RecordedSandbox, "netns" | "netnsProcess">): boolean {
-  return netnsProcess !== undefined || netns.startsWith("/proc/");
+export function isOfProcess(of: Pick<RecordedSandbox, "netns" | "netnsProcess">): boolean {
+  return of.netnsProcess !== undefined || of.netns.startsWith("/proc/");
 }
 
 /** A record that cannot be used, and why; it names the file. */

@@ -28,10 +28,9 @@ export async function defaultNetworkDels(
   const searchPath = delegateSearchPath(config, []);
   const attachment = { ifName: "", cniArgs: [], capabilityArgs: {}, searchPath };
   const rt = runtimeConf({ containerId: "", netns: "" }, attachment, config.delegateTimeoutMs);
-  return delCalls(list, rt).flatMap(withRelease).map(withoutCallVariables);
-}
-
-function withoutCallVariables(call: DelegateCall): DelegateCall {
-  const env = Object.entries(call.env).filter(([name]) => !callVariables.includes(name));
-  return { ...call, env: Object.fromEntries(env) };
+  const dels = delCalls(list, rt).flatMap(withRelease);
+  return dels.map((call) => {
+    const env = Object.entries(call.env).filter(([name]) => !callVariables.includes(name));
+    return { ...call, env: Object.fromEntries(env) };
+  });
 }

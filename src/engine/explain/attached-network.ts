@@ -51,17 +51,12 @@ const usualArgs = /^(?:K8S_|IgnoreUnknown$)/;
 const usualCapabilities = /^(?:io\.kubernetes\.|CNIDeviceInfoFile$)/;
 
 /** What the plugins of an attachment are asked for, apart from what each of them gets. */
-export function requestsOf({
-  capabilityArgs,
-  cniArgs,
-}: Pick<RecordedAttachment, "capabilityArgs" | "cniArgs">): Pick<
-  ExplainedNetwork,
-  "runtimeConfig" | "cniArgs"
-> {
-  const capabilities = Object.entries(capabilityArgs).filter(
-    ([key]) => !usualCapabilities.test(key),
-  );
-  const args = cniArgs.filter(([key]) => !usualArgs.test(key));
+export function requestsOf(
+  of: Pick<RecordedAttachment, "capabilityArgs" | "cniArgs">,
+): Pick<ExplainedNetwork, "runtimeConfig" | "cniArgs"> {
+  const given = Object.entries(of.capabilityArgs);
+  const capabilities = given.filter(([key]) => !usualCapabilities.test(key));
+  const args = of.cniArgs.filter(([key]) => !usualArgs.test(key));
   return {
     ...(capabilities.length > 0 && { runtimeConfig: Object.fromEntries(capabilities) }),
     ...(args.length > 0 && { cniArgs: args }),

@@ -7,7 +7,7 @@ import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import type { PluginLookup } from "#engine/ports/host.ts";
+import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import { type AttachmentRecord, addHasEnded, byAge, mayRun } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -54,7 +54,7 @@ export async function explainPod(
   const isHere = options.node.name === "" || pod?.node === options.node.name;
   const isServed = pod !== undefined && !pod.hostNetwork && isHere;
   const explained = isServed
-    ? await networksOf(deps, { pod, record, options })
+    ? await networksOf(deps, { ...options, pod, record })
     : { networks: [], problems: [] };
   const config = { ...defaultEngineConfig, ...deps.config() };
   const isHotPluggable = mayHotPlug(config, name.namespace);
@@ -151,13 +151,9 @@ async function explainedRecord(
 
 async function networksOf(
   deps: EngineDeps,
-  {
-    options,
-    ...of
-  }: { pod: PodState; record: AttachmentRecord | undefined; options: ExplainOptions },
+  of: ExplainOptions & { readonly pod: PodState; readonly record: AttachmentRecord | undefined },
 ): Promise<Pick<Explanation, "networks" | "problems">> {
-  const { conf, findPlugin } = options;
-  const ctx = contextWithoutCall(deps, conf, (_, types) => Promise.all(types.map(findPlugin)));
+  const find: CallHost["find"] = (_, types) => Promise.all(types.map(of.findPlugin));
   const attached = await attachedTo(deps, of.pod, of.record);
-  return explainNetworks(ctx, { ...options, ...of, attached });
+  return explainNetworks(contextWithoutCall(deps, of.conf, find), { ...of, attached });
 }

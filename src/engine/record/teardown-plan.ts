@@ -103,17 +103,16 @@ export function withRelease(call: DelegateCall): DelegateCall[] {
 
 /** The DELs without what {@link withRelease} added, which an engine runs only where it is needed. */
 export function withoutReleases(dels: readonly DelegateCall[]): DelegateCall[] {
-  return dels.filter((call, i) => !isReleaseAfter(dels[i - 1], call));
+  return dels.filter((call, i) => {
+    const before = dels[i - 1];
+    if (before === undefined || call.stdin !== before.stdin) return true;
+    return ipamCallAfter(before)?.type !== call.type;
+  });
 }
 
 /** An attachment without its first DEL, which is done. */
 export function afterFirstPlugin({ attachment, dels }: DetachableAttachment): DetachableAttachment {
   return { attachment, dels: withoutReleases(dels).slice(1).flatMap(withRelease) };
-}
-
-function isReleaseAfter(before: DelegateCall | undefined, call: DelegateCall): boolean {
-  if (before === undefined || call.stdin !== before.stdin) return false;
-  return ipamCallAfter(before)?.type === call.type;
 }
 
 /** The DELs of a plan that have to be executed, as {@link attachmentsToDetach}. */

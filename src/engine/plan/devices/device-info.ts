@@ -63,11 +63,8 @@ export async function removeDeviceInfo(
   );
 }
 
-function hasFile({
-  device,
-  capabilityArgs,
-}: Pick<PlannedAttachment, "device" | "capabilityArgs">): boolean {
-  return device !== undefined || capabilityArgs[capability] !== undefined;
+function hasFile(of: Pick<PlannedAttachment, "device" | "capabilityArgs">): boolean {
+  return of.device !== undefined || of.capabilityArgs[capability] !== undefined;
 }
 
 async function tolerated<T>(

@@ -38,8 +38,7 @@ function lookupError(
 ): CniError | undefined {
   if (lookup === undefined || lookup.outcome === "found") return undefined;
   const where = `${JSON.stringify(type)} in path [${searchPath.join(" ")}]`;
-  if (lookup.outcome === "missing") {
-    return new CniError("PluginMissing", `failed to find plugin ${where}`);
-  }
-  return new CniError("PluginRefused", `plugin ${where} may not be executed: ${lookup.message}`);
+  return lookup.outcome === "missing"
+    ? new CniError("PluginMissing", `failed to find plugin ${where}`)
+    : new CniError("PluginRefused", `plugin ${where} may not be executed: ${lookup.message}`);
 }
