@@ -1,37 +1,26 @@
+import { EventEmitter } from "node:events";
 import type { ShimStream } from "#host/shim-session.ts";
 import { type BunSocket, BunWriter, bun } from "./bun.ts";
-
-type Event = "data" | "error" | "close" | "end";
 
 /**
  * A connected socket that was inherited as a descriptor. net.Socket does not support descriptors
  * under Bun, and node:stream takes milliseconds to load.
  */
-export class DescriptorStream implements ShimStream {
-  readonly #listeners: Record<Event, ((value: never) => void)[]> = {
-    data: [],
-    error: [],
-    close: [],
-    end: [],
-  };
+export class DescriptorStream extends EventEmitter implements ShimStream {
   readonly #writer: Promise<BunWriter>;
 
   constructor(fd: number) {
-    const handlers = {
-      data: (_: BunSocket, chunk: Uint8Array) => this.#emit("data", chunk),
+    super();
+    const socket = {
+      data: (_: BunSocket, chunk: Uint8Array) => void this.emit("data", chunk),
       drain: () => void this.#writer.then((writer) => writer.drain()),
-      end: () => this.#emit("end"),
-      close: () => this.#emit("close"),
-      error: (_: BunSocket, error: Error) => this.#emit("error", error),
+      end: () => void this.emit("end"),
+      close: () => void this.emit("close"),
+      error: (_: BunSocket, error: Error) => void this.emit("error", error),
     };
-    this.#writer = bun()
-      .connect({ fd, socket: handlers })
-      .then((socket) => new BunWriter(socket));
-    this.#writer.catch((error: unknown) => this.#emit("error", error));
-  }
-
-  on(event: Event, listener: (value: never) => void): void {
-    this.#listeners[event].push(listener);
+    const connected = bun().connect({ fd, socket });
+    this.#writer = connected.then((opened) => new BunWriter(opened));
+    this.#writer.catch((error: unknown) => this.emit("error", error));
   }
 
   write(bytes: Uint8Array): void {
@@ -47,9 +36,5 @@ export class DescriptorStream implements ShimStream {
 
   destroy(): void {
     void this.#writer.then(({ socket }) => socket.terminate());
-  }
-
-  #emit(event: Event, value?: unknown): void {
-    for (const listener of this.#listeners[event]) listener(value as never);
   }
 }

@@ -83,11 +83,7 @@ export function statusWhenUpToDate(choice: PrimaryChoice, dir: CniConfDir): Node
   }
   switch (choice.kind) {
     case "waiting":
-      return omitUndefined({
-        state: "waiting" as const,
-        reason: choice.reason,
-        lost: choice.lost,
-      });
+      return omitUndefined({ state: "waiting" as const, reason: choice.reason, lost: choice.lost });
     case "not-needed":
       return { state: "active", reason: "without a primary CNI" };
     case "primary":
