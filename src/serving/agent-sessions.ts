@@ -10,7 +10,7 @@ import {
 } from "#engine/ports/sandbox-hosts.ts";
 import type { ShimSession } from "#host/shim-session.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
-import { pause } from "#lib/concurrency/deadline.ts";
+import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { leftoverIntervalMs } from "./agent.ts";
 
 /** An agent replaces a session that has got a task within milliseconds, unless it has too many. */
@@ -36,8 +36,8 @@ interface IdleSession {
  */
 export class AgentSessions implements SandboxHosts {
   readonly #idle = new Set<IdleSession>();
-  /** Those that wait for an idle session, in their order. */
-  readonly #waiting = new Set<(idle: IdleSession) => void>();
+  /** Resolves when a session becomes idle. */
+  #offered = Promise.withResolvers<void>();
   readonly #listeners: (() => void)[] = [];
   #connected = 0;
   /** Until then, an agent is expected to connect. */
@@ -131,42 +131,31 @@ export class AgentSessions implements SandboxHosts {
         taken.abort();
       },
     };
-    const [first] = this.#waiting;
     this.#idle.add(idle);
-    first?.(idle);
+    this.#offered.resolve();
+    this.#offered = Promise.withResolvers();
     await pause(leftoverIntervalMs, AbortSignal.any([signal, taken.signal]));
     this.#idle.delete(idle);
     if (taken.signal.aborted) await released.promise;
     return taken.signal.aborted;
   }
 
-  /** @throws SandboxUnavailableError without a session */
-  async #take(): Promise<IdleSession> {
-    const [idle] = this.#idle;
-    idle?.take();
-    if (idle !== undefined) return idle;
-    if (this.isAvailable()) return await this.#next();
-    throw noAgentError();
-  }
-
   /** Takes the next session that is idle. @throws SandboxUnavailableError when none is in time */
-  #next(): Promise<IdleSession> {
-    const { promise, resolve, reject } = Promise.withResolvers<IdleSession>();
-    const give = (idle: IdleSession): void => {
-      clearTimeout(timer);
-      this.#waiting.delete(give);
-      idle.take();
-      resolve(idle);
-    };
-    const timer = setTimeout(() => {
-      this.#waiting.delete(give);
-      const why =
-        this.#connected === 0
-          ? "plexus agent is restarting, or plexusd is"
-          : "every session of plexus agent has a task";
-      reject(new SandboxUnavailableError("busy", why));
-    }, connectionMs);
-    this.#waiting.add(give);
-    return promise;
+  async #take(): Promise<IdleSession> {
+    if (this.#idle.size === 0 && !this.isAvailable()) throw noAgentError();
+    using limit = deadline(connectionMs);
+    for (;;) {
+      const [idle] = this.#idle;
+      idle?.take();
+      if (idle !== undefined) return idle;
+      // Those that wait continue in their order.
+      await untilAborted(this.#offered.promise, limit.signal).catch(() => {
+        const why =
+          this.#connected === 0
+            ? "plexus agent is restarting, or plexusd is"
+            : "every session of plexus agent has a task";
+        throw new SandboxUnavailableError("busy", why);
+      });
+    }
   }
 }
