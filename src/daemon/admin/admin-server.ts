@@ -24,15 +24,12 @@ const maxConnections = 8;
  * Serves plexusctl, reports of plexus-standalone, and controllers that drive Multus.
  * @throws Error when the socket cannot be made
  */
-export function startAdminServer({
-  socketPath,
-  answers,
-  logger,
-}: {
+export function startAdminServer(options: {
   readonly socketPath: string;
   readonly answers: ServedAnswers;
   readonly logger: Logger;
 }): Promise<UnixSocketServer> {
+  const { socketPath, answers, logger } = options;
   const failed = (error: unknown): Page => {
     logger.warn({ err: error }, "an admin request failed");
     return { status: 500, text: errorMessage(error) };

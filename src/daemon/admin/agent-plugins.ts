@@ -1,8 +1,8 @@
 import { readdir } from "node:fs/promises";
 import { lookUpPlugin, type PluginSearch } from "#daemon/cni-conf/plugin-lookup.ts";
-import type { PluginLookup } from "#engine/ports/host.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
+import type { CallServer } from "#serving/call-server.ts";
 
 /** What `plexus agent` says of the plugins in the container runtime's directories. */
 export interface AgentPlugins {
@@ -12,11 +12,7 @@ export interface AgentPlugins {
   readonly why: string;
 }
 
-/** Asks an agent, if one is connected. */
-export type FindByAgent = (
-  searchPath: readonly string[],
-  types: readonly string[],
-) => Promise<readonly PluginLookup[] | undefined>;
+export type FindByAgent = CallServer["findByAgent"];
 
 /** An agent that is suspended must not delay the whole status. */
 const answerMs = 5000;

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { AccessReview, AccessVerdict } from "#kube/access-review.ts";
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -49,7 +49,7 @@ export function reviewedAccess(options: {
   return async (authorization, address) => {
     const token = bearerToken(authorization);
     if (token === undefined) return "unauthenticated";
-    const key = createHash("sha256").update(token).digest("base64");
+    const key = hash("sha256", token, "base64");
     const reader = readers.peek(key);
     const known = reader ?? strangers.peek(key);
     if (known !== undefined && known.until > now()) return settled(known);
