@@ -99,8 +99,7 @@ function noCommand([word, ...rest]: readonly string[], output: CliStreams): Exit
     output.out(overview());
     return ExitCode.Done;
   }
-  if (word === undefined) output.err(overview());
-  else output.err(unknownCommand(word, rest));
+  output.err(word === undefined ? overview() : unknownCommand(word, rest));
   return ExitCode.WrongUsage;
 }
 

@@ -80,9 +80,10 @@ async function probe(own: TestPod, target: Target): Promise<Outcome> {
   }
 }
 
-async function exchange(socket: Socket, { pod, address, mtu }: Target): Promise<Outcome> {
+async function exchange(socket: Socket, target: Target): Promise<Outcome> {
+  const { pod, address, mtu } = target;
   const small = await ask(socket, smallBytes);
-  if ("error" in small) return noAnswer(small.error, { pod, address });
+  if ("error" in small) return noAnswer(small.error, target);
   if (small.by !== pod.name) return found("OtherHostAnswered", `${small.by} answered`);
   // Linux forbids routers to fragment a datagram that fits its interface.
   const bytes = Math.min(mtu, maxPacketBytes) - headerBytes[ipFamily(address)];
@@ -93,10 +94,7 @@ async function exchange(socket: Socket, { pod, address, mtu }: Target): Promise<
 }
 
 /** An address that another host has, too, may have resolved to that host. */
-async function noAnswer(
-  error: string,
-  { pod, address }: Pick<Target, "pod" | "address">,
-): Promise<Outcome> {
+async function noAnswer(error: string, { pod, address }: Target): Promise<Outcome> {
   const mac = macOf(await readFile("/proc/net/arp", "utf8"), address);
   return mac === undefined || pod.mac === "" || mac === pod.mac.toLowerCase()
     ? found("NoAnswer", error)
