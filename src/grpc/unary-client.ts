@@ -60,7 +60,8 @@ export async function openUnaryClient(
   socketPath: string,
   { maxResponseBytes }: { readonly maxResponseBytes: number },
 ): Promise<UnaryClient> {
-  const grpc = await import("@grpc/grpc-js");
+  // A CommonJS module: the bundle has its members only in `default`.
+  const { default: grpc } = await import("@grpc/grpc-js");
   // The library must not write failures to stderr: callers get them.
   grpc.setLogVerbosity(grpc.logVerbosity.NONE);
   const client = new grpc.Client(`unix:${socketPath}`, grpc.credentials.createInsecure(), {
