@@ -3,7 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { expect, onTestFinished, test } from "vitest";
+import { listPodSandbox } from "#cri/list-sandboxes.ts";
 import { FakeKubelet } from "#devices/testing/fake-kubelet.ts";
+import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { defaultPlanName } from "#lib/files/state-files.ts";
 import { distPath, nodeBinary } from "../../support/paths.ts";
@@ -50,4 +52,13 @@ test("plexusctl devices loads the gRPC library to query the kubelet", async () =
   const command = [nodeBinary(), distPath("plexusctl.js"), "devices", "web", ...dirs];
   await execa("env", [env, ...command], { reject: false });
   expect(await hasGrpc()).toBe(true);
+});
+
+test("the bundle finds what it needs in the gRPC library", async () => {
+  const runtime = await ScriptedServer.create();
+  const items = [{ id: "c1", metadata: undefined, state: 0 }];
+  await runtime.answer(listPodSandbox, () => ({ items })).start();
+  const command = ["sandboxes", "--runtime-socket", runtime.socketPath];
+  const { stdout } = await execa(nodeBinary(), [distPath("plexusctl.js"), ...command]);
+  expect(stdout).toMatch(/^c1\b/);
 });
