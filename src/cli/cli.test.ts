@@ -661,6 +661,21 @@ test("gc --forget-leftovers removes what blocks an uninstallation, but no sandbo
   expect((await node.uninstall()).err).not.toContain("not be detached");
 });
 
+test.for([["--forget", "c-web"], ["--forget-leftovers"]])(
+  "gc %s leaves a sandbox for which a call runs",
+  async (flags, { node, store }) => {
+    await store.create({ ...recordOf("web", ["cbr0"]), teardown: busy, bootId: "b0" }, emptyPlan);
+    const call = spawn("flock", [node.at("state/c-web.lock"), "-c", "echo locked; read _"]);
+    await once(call.stdout, "data");
+    const forget = () => run("gc", ...flags, "--state-dir", node.at("state"));
+    const refusal = "default/web (c-web@eth0): a call for it is running; try again";
+    expect(await forget()).toEqual({ code: 1, out: "", err: refusal });
+    call.stdin.end();
+    await once(call, "exit");
+    expect(await forget()).toMatchObject({ code: 0, out: expect.stringContaining("forgotten") });
+  },
+);
+
 test("gc --forget requires a unique ID", async ({ node, store }) => {
   for (const name of ["web", "web2"]) {
     await store.create({ ...recordOf(name, ["cbr0"]), bootId: "b0" }, emptyPlan);

@@ -40,41 +40,48 @@ export async function forgetSandbox(
     );
     return ExitCode.Failed;
   }
-  const store = await FileRecordStore.open(stateDir);
-  for (const record of found) await finish(record, { store, now, output });
-  return ExitCode.Done;
+  return forget(found, { stateDir, now, output, isForced: attached });
 }
 
 /**
- * Removes the records that `plexusctl records --orphans` lists; executes no plugin. Skips a sandbox
- * that a call is detaching. @throws Error when one cannot be removed
+ * Removes the records that `plexusctl records --orphans` lists; executes no plugin.
+ * @throws Error when one cannot be removed
  */
 export async function forgetLeftovers(stateDir: string, output: CliStreams): Promise<ExitCode> {
   const { records } = await readRecords(stateDir);
   const now = await readNodeNow();
   const leftovers = records.filter((record) => leftoverReason(record, now) !== undefined);
   if (leftovers.length === 0) output.out(`no leftovers in ${stateDir}`);
-  let code: ExitCode = ExitCode.Done;
-  const store = await FileRecordStore.open(stateDir);
-  for (const record of leftovers) {
-    if (await store.isLocked(record.containerId)) {
-      output.err(`${nameOf(record)}: a call for it is running; try again`);
-      code = ExitCode.Failed;
-    } else {
-      await finish(record, { store, now, output });
-    }
-  }
-  return code;
+  return forget(leftovers, { stateDir, now, output });
 }
 
-/** Removes a record, and prints what stays allocated. */
-async function finish(
-  record: AttachmentRecord,
-  { store, now, output }: Readonly<{ store: FileRecordStore; now: NodeNow; output: CliStreams }>,
-): Promise<void> {
-  for (const attachment of attachmentsToDetach(record, now.bootId)) output.out(lossOf(attachment));
-  await store.finish(record);
-  output.out(`${nameOf(record)}: forgotten; no plugin was executed`);
+interface Forgetting {
+  readonly stateDir: string;
+  readonly now: NodeNow;
+  readonly output: CliStreams;
+  /** Also while a call for the sandbox runs, whose plugins may then leave something. @default false */
+  readonly isForced?: boolean;
+}
+
+/** Removes records, and prints what stays allocated. */
+async function forget(
+  records: readonly AttachmentRecord[],
+  { stateDir, now, output, isForced = false }: Forgetting,
+): Promise<ExitCode> {
+  let code: ExitCode = ExitCode.Done;
+  const store = await FileRecordStore.open(stateDir);
+  for (const record of records) {
+    if (!isForced && (await store.isLocked(record.containerId))) {
+      output.err(`${nameOf(record)}: a call for it is running; try again`);
+      code = ExitCode.Failed;
+      continue;
+    }
+    for (const attachment of attachmentsToDetach(record, now.bootId))
+      output.out(lossOf(attachment));
+    await store.finish(record);
+    output.out(`${nameOf(record)}: forgotten; no plugin was executed`);
+  }
+  return code;
 }
 
 /** The container with this ID, else all whose IDs begin with it. */

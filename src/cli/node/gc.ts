@@ -21,7 +21,9 @@ that can never succeed. It prints what stays allocated. This works without plexu
     socket: commonFlags.socket,
     forget: textFlag("SANDBOX", "forget this sandbox: its container ID or the beginning of it"),
     "forget-leftovers": switchFlag("forget all sandboxes that no longer exist"),
-    attached: switchFlag("with --forget: even if the sandbox is attached"),
+    attached: switchFlag(
+      "with --forget: even if the sandbox is attached, or a call for it is running",
+    ),
     "state-dir": commonFlags.stateDir,
   },
   failsWhen:
