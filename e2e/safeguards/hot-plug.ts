@@ -93,8 +93,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "a running pod is compared with its annotation when plexusd starts",
     file: "src/daemon/pods/hot-plug.ts",
-    find: "watched.wake();",
-    replace: "",
+    find: "this.#pods.set(key, watched);\n    watched.wake();",
+    replace: "this.#pods.set(key, watched);",
     properties: ["as requested"],
     isSlow: true,
   },

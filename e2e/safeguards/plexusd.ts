@@ -69,8 +69,8 @@ export const plexusdMutations: readonly Mutation[] = [
   {
     name: "the state directory is swept",
     file: "src/daemon/housekeeping-tasks.ts",
-    find: "run: () => records.sweep(),",
-    replace: "run: async () => undefined,",
+    find: "run: () => records.sweep() }",
+    replace: "run: async () => undefined }",
     properties: ["bounded"],
   },
   {
