@@ -95,7 +95,7 @@ function ignoredIps({ ips = [] }: NetworkSelection, { result }: MadeAttachment):
  * If the requested interface shows none, nothing is compared.
  */
 function ignoredMac({ mac }: NetworkSelection, made: MadeAttachment): IgnoredRequest[] {
-  const links = sandboxInterfaces(made);
+  const links = interfacesInside(made);
   const got = links.find(({ name }) => name === made.ifName)?.mac ?? "";
   if (mac === undefined || got === "") return [];
   if (links.some((link) => parseHardwareAddress(link.mac ?? "", [6, 8, 20]) === mac)) return [];
@@ -103,7 +103,7 @@ function ignoredMac({ mac }: NetworkSelection, made: MadeAttachment): IgnoredReq
 }
 
 function ignoredIfName({ ifName }: NetworkSelection, made: MadeAttachment): IgnoredRequest[] {
-  const names = sandboxInterfaces(made).map(({ name }) => name);
+  const names = interfacesInside(made).map(({ name }) => name);
   if (ifName === undefined || names.length === 0 || names.includes(ifName)) return [];
   return [{ key: "interface", asked: ifName, got: names.join(", ") }];
 }
@@ -113,12 +113,13 @@ const pciAddress = /^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/;
 /** Compared only between PCI addresses; devices also have other identifiers. */
 function ignoredDevice({ deviceId }: NetworkSelection, made: MadeAttachment): IgnoredRequest[] {
   const asked = deviceId?.toLowerCase() ?? "";
-  const got = sandboxInterfaces(made).flatMap(({ pciID }) => pciID?.toLowerCase() || []);
+  const got = interfacesInside(made).flatMap(({ pciID }) => pciID?.toLowerCase() || []);
   if (!pciAddress.test(asked) || got.length === 0 || got.includes(asked)) return [];
   return [{ key: "deviceID", asked, got: got.join(", ") }];
 }
 
-function sandboxInterfaces({ result }: MadeAttachment): ResultInterface[] {
+/** Unlike network-status, also those whose sandbox is no path: any of them may serve a request. */
+function interfacesInside({ result }: MadeAttachment): ResultInterface[] {
   return result.interfaces.filter(({ sandbox }) => (sandbox ?? "") !== "");
 }
 
