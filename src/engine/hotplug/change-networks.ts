@@ -1,4 +1,5 @@
 import type { CniError } from "#cni/error.ts";
+import { yieldingUnused } from "#engine/add/default-route/running-routes.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import { linkNames } from "#engine/call/sandbox.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -27,9 +28,15 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
   const { ctx, pod, refreshed } = locked;
   const sandbox = { ...locked, log: new OperationLog(locked) };
   const stored = await loadLatest(sandbox);
-  const changes = changesOf(ctx.config, stored.record, { ...pod, refreshed });
-  const plan = await planChanges(sandbox, stored.record, changes);
-  if (plan.removals.length > 0) await markDetaching(ctx, stored, plan.removals);
+  const { removals } = changesOf(ctx.config, stored.record, { ...pod, refreshed });
+  const yielding = await yieldingUnused(ctx, locked.netns, removals);
+  const attachments = stored.record.attachments.map(
+    (each) => yielding[removals.indexOf(each)] ?? each,
+  );
+  const record = { ...stored.record, attachments };
+  const changes = changesOf(ctx.config, record, { ...pod, refreshed });
+  const plan = await planChanges(sandbox, record, changes);
+  if (plan.removals.length > 0) await markDetaching(ctx, { ...stored, record }, plan.removals);
   const changer = new NetworkChanger(sandbox);
   const replaced = plan.additions.map((each) => each.replaced);
   for (const each of plan.removals) await changer.detach(each, replaced.includes(each));

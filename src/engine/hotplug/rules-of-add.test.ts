@@ -346,12 +346,12 @@ test("an annotation that became invalid keeps no lost interface from healing", a
 });
 
 /** An ADD of an interface with a default route by each gateway, in the kernel and in the result. */
-function routed({ kernel }: EngineLab, ...gateways: string[]) {
+function routed({ kernel }: EngineLab, gateways: readonly string[], metricOfOthers = 50) {
   return (call: Parameters<typeof interfaceResult>[0]): DelegateOutcome => {
     const isV6 = (gateway: string): boolean => gateway.includes(":");
     const addresses = gateways.map((gw) => `${gw}0/${isV6(gw) ? 64 : 24}`);
     kernel.addLink(netns, call.ifName, addresses);
-    const first = call.ifName === "eth0" ? 100 : 50;
+    const first = call.ifName === "eth0" ? 100 : metricOfOthers;
     for (const gateway of gateways) {
       const metric = isV6(gateway) ? 1024 + first : first;
       kernel.addDefaultRoute(netns, { dev: call.ifName, gateway, metric });
@@ -376,8 +376,8 @@ const viaEth0 = ["via 10.9.0.1 dev eth0 metric 100", "via fd09::1 dev eth0 metri
 /** A pod whose primary network and `b` have default routes of both families. */
 async function routedPod(annotation: object[], options: object = {}): Promise<HotPlugLab> {
   const prepare = (lab: EngineLab): void => {
-    lab.plugins.script("ptp ADD", routed(lab, "10.9.0.1", "fd09::1"));
-    lab.plugins.script("macvlan ADD", routed(lab, "10.8.0.1", "fd08::1"));
+    lab.plugins.script("ptp ADD", routed(lab, ["10.9.0.1", "fd09::1"]));
+    lab.plugins.script("macvlan ADD", routed(lab, ["10.8.0.1", "fd08::1"]));
     lab.plugins.script("macvlan DEL", ({ ifName }) => void lab.kernel.removeLink(netns, ifName));
   };
   const pod = await hotPlugLab(annotation as never, {}, { prepare, ...options });
@@ -420,6 +420,24 @@ test("a plugged network does not take a default route that the pod's own is abou
   expect(kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
   expect((await pod.attachments())[1]?.result).not.toHaveProperty("routes");
 });
+
+test.each([
+  { metric: 50, swapped: ["via 10.8.0.1 dev x2 metric 50", "via fd08::1 dev x2 metric 1074"] },
+  { metric: 200, swapped: [] },
+])(
+  "a network that is swapped has the default route only if it had the first one: metric $metric",
+  async ({ metric, swapped }) => {
+    const prepare = (lab: EngineLab): void => {
+      lab.plugins.script("ptp ADD", routed(lab, ["10.9.0.1", "fd09::1"]));
+      lab.plugins.script("macvlan ADD", routed(lab, ["10.8.0.1", "fd08::1"], metric));
+      lab.plugins.script("macvlan DEL", ({ ifName }) => void lab.kernel.removeLink(netns, ifName));
+    };
+    const pod = await routedPod([{ name: "b", interface: "x1" }], { prepare });
+    expect(await pod.edit("b@x2")).toMatchObject({ state: "settled" });
+    const { kernel } = pod.lab;
+    expect(kernel.defaultRoutes(netns).toSorted()).toEqual([...viaEth0, ...swapped].toSorted());
+  },
+);
 
 test.each([
   { families: "both", gateways: [], taken: [] },
@@ -587,7 +605,7 @@ test("an element whose default route was another's can have it after it has fail
   plugins.script("macvlan DEL", ({ ifName }) => void kernel.removeLink(netns, ifName));
   plugins.script("macvlan ADD", failed(7, "no such device"));
   expect(await pod.edit(edited)).toMatchObject({ state: "failed" });
-  plugins.script("macvlan ADD", routed(pod.lab, "10.8.0.1", "fd08::1"));
+  plugins.script("macvlan ADD", routed(pod.lab, ["10.8.0.1", "fd08::1"]));
   expect(await pod.edit(edited)).toMatchObject({ state: "settled" });
   expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/d"]);
 });

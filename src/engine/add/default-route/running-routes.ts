@@ -176,11 +176,35 @@ function kernelRoutes({ links }: KernelRoutes, yielded: readonly YieldedRoute[])
   });
 }
 
-/** The families whose default route an attachment had by its plugins: not those of `default-route`. */
+/**
+ * Attachments that yield the default routes which the kernel does not use, because others are before
+ * them: what takes their place is not to have the default route.
+ * @throws CniError 5
+ */
+export async function yieldingUnused(
+  ctx: CallContext,
+  netns: string,
+  attachments: readonly RecordedAttachment[],
+): Promise<readonly RecordedAttachment[]> {
+  if (attachments.every((each) => ownFamilies(each).length === 0)) return attachments;
+  const state = await routesOfSandbox(ctx, netns);
+  return attachments.map((each) => {
+    const own = indexesOf([each], state);
+    const families = ownFamilies(each).filter((family) => {
+      const defaults = defaultsOf(state, family).toSorted((a, b) => a.metric - b.metric);
+      return defaults.findIndex(({ hops }) => hops.some(({ ifIndex }) => own.has(ifIndex))) > 0;
+    });
+    const unused = defaultsOfAttachment(state, each, families);
+    return { ...each, yieldedRoutes: [...(each.yieldedRoutes ?? []), ...unused] };
+  });
+}
+
+/** The families whose default route an attachment had by its plugins, not by `default-route`. */
 function ownFamilies(replaced: RecordedAttachment | undefined): IpFamily[] {
   if (replaced?.result === undefined) return [];
   const { routes } = parseResult(replaced.result, { fallbackVersion: "" });
   const families = routes.filter(isDefaultOfMain).map(({ dst }) => ipFamily(dst));
-  const requested = defaultRouteFamilies(replaced.defaultRoute);
-  return families.filter((family) => !requested.includes(family));
+  const yielded = (replaced.yieldedRoutes ?? []).map(({ dst }) => ipFamily(dst));
+  const others = [...defaultRouteFamilies(replaced.defaultRoute), ...yielded];
+  return [...new Set(families)].filter((family) => !others.includes(family));
 }
