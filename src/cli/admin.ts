@@ -47,9 +47,15 @@ async function send(options: RequestOptions): Promise<{ status: number; body: st
   return { status: response.statusCode ?? 0, body: await text(response) };
 }
 
-/** Reads `NAMESPACE/NAME`; a name without a namespace is in `default`, as for kubectl. */
+/**
+ * Reads `NAMESPACE/NAME`; a name without a namespace is in `default`, as for kubectl.
+ * @throws Error for anything else
+ */
 export function podName(reference = ""): PodName {
-  const [first = "", second] = reference.split("/");
+  const parts = reference.split("/");
+  const [first = "", second] = parts;
+  if (parts.length > 2 || parts.includes(""))
+    throw new Error(`${JSON.stringify(reference)} is not NAMESPACE/NAME of a pod`);
   return second === undefined
     ? { namespace: "default", name: first }
     : { namespace: first, name: second };

@@ -382,6 +382,18 @@ test("records lists pods and their networks", async ({ node, store }) => {
 });
 
 test.for([
+  [["gc", "--forget", ""], /^usage: .*\nplexusctl gc: --forget is empty$/],
+  [["explain", ""], /^usage: .*\nplexusctl explain: an argument is empty$/],
+  [
+    ["explain", "shop/web/x"],
+    /^plexusctl explain: "shop\/web\/x" is not NAMESPACE\/NAME of a pod$/,
+  ],
+  [["refresh", "shop/", "net1"], /^plexusctl refresh: "shop\/" is not NAMESPACE\/NAME of a pod$/],
+] as const)("%j is refused", async ([argv, err]) => {
+  expect(await run(...argv)).toMatchObject({ out: "", err: expect.stringMatching(err) });
+});
+
+test.for([
   ["records"],
   ["gc", "--forget-leftovers"],
   ["gc", "--forget", "c-1"],

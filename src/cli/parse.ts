@@ -7,13 +7,19 @@ type Parsed = { readonly line: CommandLine } | { readonly problem: string };
 /** Parses the words after a command's name. */
 export function parseCommandLine(command: Command, argv: readonly string[]): Parsed {
   try {
-    const { values, positionals } = parseArgs({
+    const { values, positionals, tokens } = parseArgs({
       args: [...argv],
+      tokens: true,
       options: parseArgsOptions(command.flags),
       strict: true,
       allowPositionals: command.positionals !== undefined,
     });
     const flags = values as CommandLine["flags"];
+    // An unset variable of a script, such as `gc --forget "$ID"`, is not the default.
+    for (const token of tokens) {
+      if (token.kind === "option-terminator" || token.value !== "") continue;
+      throw new Error(`${token.kind === "option" ? token.rawName : "an argument"} is empty`);
+    }
     checkCount(command, positionals.length);
     checkChoices(command, flags);
     return { line: { flags, positionals } };
