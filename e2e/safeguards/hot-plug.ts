@@ -85,8 +85,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "a plugged network does not inherit the default route of an element that requested it",
     file: "src/engine/add/default-route/running-routes.ts",
-    find: "return families.filter((family) => !requested.includes(family));",
-    replace: "return families;",
+    find: "[...defaultRouteFamilies(replaced.defaultRoute), ...yielded]",
+    replace: "yielded",
     properties: ["default routes"],
     isSlow: true,
   },
