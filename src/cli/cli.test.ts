@@ -383,6 +383,8 @@ test("records lists pods and their networks", async ({ node, store }) => {
 
 test.for([
   [["gc", "--forget", ""], /^usage: .*\nplexusctl gc: --forget is empty$/],
+  [["gc", "--attached"], /^plexusctl gc: --attached is for --forget$/],
+  [["gc", "--forget", "x", "--forget-leftovers"], /exclude each other$/],
   [["explain", ""], /^usage: .*\nplexusctl explain: an argument is empty$/],
   [
     ["explain", "shop/web/x"],

@@ -29,6 +29,9 @@ that can never succeed. It prints what stays allocated. This works without plexu
   failsWhen:
     "some teardowns still fail, plexusd is unavailable, or the sandbox cannot be forgotten",
   async run({ flags }, output, stopping) {
+    if (flags.attached && flags.forget === "") throw new Error("--attached is for --forget");
+    if (flags.forget !== "" && flags["forget-leftovers"])
+      throw new Error("--forget and --forget-leftovers exclude each other");
     if (flags.forget !== "") return forgetSandbox(flags, output);
     if (flags["forget-leftovers"]) return forgetLeftovers(flags["state-dir"], output);
     const binDir = flags["bin-dir"];

@@ -69,7 +69,7 @@ export function forgottenText(
 ): string {
   const plugin = JSON.stringify(del.call.type);
   const why = isRefusal(failedAdd, del.outcome)
-    ? `plugin ${plugin} refuses its configuration (${failedAdd?.message}); fix the definition`
+    ? `plugin ${plugin} refuses its configuration (${failedAdd?.message}); fix the definition, or the node`
     : `plugin ${plugin} failed in ADD (${failedAdd?.message}) and in every DEL since then`;
   const { notReleased } = del;
   const address =
