@@ -47,8 +47,8 @@ int netns_open(const char *path)
 	return -1;
 }
 
-/* Opens a network namespace. `target` gets what another one than the shim's is mounted at, or `net:[NUMBER]` if the path is that
- * of a process. */
+/* Opens a network namespace. `target` gets where another one than the shim's is mounted. If the path leads to a process's, it
+ * gets `net:[NUMBER]`. */
 int netns_target(const char *path, char target[PATH_SIZE])
 {
 	int fd = netns_open(path);
@@ -60,7 +60,7 @@ int netns_target(const char *path, char target[PATH_SIZE])
 }
 
 /* Appends what identifies the process (or thread) to whose network namespace a path leads, perhaps by links: when the process
- * started, also that of a thread, and the namespace's number. Either alone is used again. Appends nothing if it is unknown. */
+ * (for a thread, its process) started, and the namespace's number. Either alone is used again. Appends nothing if it is unknown. */
 void netns_process(const char *path, struct buf *id)
 {
 	char target[PATH_SIZE], file[PATH_SIZE];

@@ -27,8 +27,8 @@
  * before that EXEC, after it has detached what an earlier plan says.
  *
  * A REQUEST also has
- *   PLEXUS_NETNS=STATE        if CNI_NETNS is not empty: `ok` for a network namespace, `own` for the shim's, which is the runtime's,
- *                             `gone` for none, `unknown` for a file that cannot be opened for another reason
+ *   PLEXUS_NETNS=STATE        if CNI_NETNS is not empty. `ok`: a network namespace. `own`: the shim's, which is the runtime's.
+ *                             `gone`: none. `unknown`: a file that cannot be opened for another reason
  *   PLEXUS_NETNS_PROCESS=ID   if the path leads to the namespace of a process or thread: START-net:[NUMBER], or empty if unknown
  *   PLEXUS_LINKS=NAME/NAME/   for an ADD, if the state is ok: the links of that namespace. Absent if they cannot be read
  *   PLEXUS_TRACE=...          if it is set

@@ -51,7 +51,7 @@ enum session_end {
 	SESSION_MISUNDERSTOOD, /* the engine sent something that is no order */
 };
 
-/* What a path is, as PLEXUS_NETNS says. That of a process or thread may later lead to another container's namespace. */
+/* What a path is, as PLEXUS_NETNS says. The path of a process or thread may later lead to another container's. */
 enum netns { NETNS_OK, NETNS_OK_PROCESS, NETNS_OWN, NETNS_GONE, NETNS_UNKNOWN };
 
 /* How a delegate ended; the names are those of EXEC_RESULT. */

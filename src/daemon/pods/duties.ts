@@ -21,7 +21,7 @@ export interface NodeDuties {
   readonly unattachedPods: UnattachedPods;
   readonly hotPlug: HotPlugQueue;
   readonly lostInterfaces: LostInterfaces;
-  /** What is to be done regularly. */
+  /** Repeated at their intervals. */
   readonly tasks: readonly HousekeepingTask[];
   /** Follows the node's pods, the definitions and the agents. */
   readonly watch: () => void;

@@ -79,14 +79,14 @@ export class CallHistory {
     return [...groups.values()].toSorted((a, b) => b.pods.length - a.pods.length);
   }
 
-  /** The other pods of which an ADD failed in these ten minutes: attached since, or gone. */
+  /** The other pods with a failed ADD in these ten minutes: attached since, or gone. */
   overcomeAdds(now: string, isOpen: IsOpen): string[] {
     return this.#lately(now)
       .filter(({ pod, last }) => last.message === undefined || !isOpen(pod, last.at))
       .map(({ pod }) => pod);
   }
 
-  /** The last ADD of each pod of which one failed in the ten minutes before a time. */
+  /** The last ADD of each pod with a failed one in the ten minutes before a time. */
   #lately(now: string): { readonly pod: string; readonly last: CallRecord }[] {
     const since = new Date(Date.parse(now) - failedAddMs).toISOString();
     return [...this.#pods.entries()].flatMap(([pod, { calls, failedAt }]) => {
