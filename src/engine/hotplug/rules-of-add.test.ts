@@ -432,10 +432,22 @@ test.each([
       lab.plugins.script("macvlan ADD", routed(lab, ["10.8.0.1", "fd08::1"], metric));
       lab.plugins.script("macvlan DEL", ({ ifName }) => void lab.kernel.removeLink(netns, ifName));
     };
-    const pod = await routedPod([{ name: "b", interface: "x1" }], { prepare });
-    expect(await pod.edit("b@x2")).toMatchObject({ state: "settled" });
-    const { kernel } = pod.lab;
-    expect(kernel.defaultRoutes(netns).toSorted()).toEqual([...viaEth0, ...swapped].toSorted());
+    const start = () => routedPod([{ name: "b", interface: "x1" }], { prepare });
+    const allowed = [...viaEth0, ...swapped];
+    const whole = await start();
+    expect(await whole.edit("b@x2")).toMatchObject({ state: "settled" });
+    expect(whole.lab.kernel.defaultRoutes(netns).toSorted()).toEqual(allowed.toSorted());
+    for (let goesAt = 0; goesAt < whole.hosts.orders; goesAt++) {
+      const pod = await start();
+      pod.hosts.goesAt = goesAt;
+      await pod.edit("b@x2");
+      pod.hosts.goesAt = Number.POSITIVE_INFINITY;
+      expect((await pod.again()).state, `interrupted at order ${goesAt}`).toBe("settled");
+      // An interrupted swap may lose its own default routes to the primary network's.
+      const routes = pod.lab.kernel.defaultRoutes(netns);
+      expect(routes).toEqual(expect.arrayContaining(viaEth0));
+      expect(allowed).toEqual(expect.arrayContaining(routes));
+    }
   },
 );
 
