@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { copyFile, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { cachedDirectory } from "../cluster/machine/cache.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import type { CallOutcome, PrintedError } from "../support/node/cni-call.ts";
 import { cniEnvironment } from "../support/node/cni-environment.ts";

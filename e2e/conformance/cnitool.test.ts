@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { readdir } from "node:fs/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TestPod } from "../support/node/test-pod.ts";

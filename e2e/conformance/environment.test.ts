@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect } from "vitest";
 import type { CallOutcome } from "../support/node/cni-call.ts";
 import { scriptedTest } from "../support/node/test.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { describe, expect } from "vitest";
 import { errorScript } from "../support/node/scripted-plugins.ts";
 import { scriptedTest } from "../support/node/test.ts";

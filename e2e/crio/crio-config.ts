@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { pauseImage } from "../cluster/machine/images.ts";
 import type { CrioTools } from "./tools.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";

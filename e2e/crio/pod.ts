@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { randomUUID } from "node:crypto";
 import { networksAnnotation } from "../../src/npwg/selection/selection.ts";
 import type { Host } from "../cluster/machine/host.ts";

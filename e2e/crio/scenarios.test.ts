@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { readFile, writeFile } from "node:fs/promises";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { recordFileName } from "#lib/files/state-files.ts";

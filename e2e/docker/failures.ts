@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect, test } from "vitest";
 import { waitUntil } from "../support/wait.ts";
 import { execIn, pings } from "./containers.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import type { HostState } from "../support/host-state.ts";
 import type { DockerBuild } from "./builds.ts";

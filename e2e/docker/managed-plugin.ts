@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
 import { busyboxImage } from "../cluster/machine/images.ts";

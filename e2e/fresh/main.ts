@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { copyFile, mkdir, mkdtemp, readdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";

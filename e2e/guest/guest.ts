@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";

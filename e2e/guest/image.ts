@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { existsSync } from "node:fs";
 import { copyFile, glob, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";

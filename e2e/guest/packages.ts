@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { debianRoot, unpackedPackages } from "../cluster/machine/debian.ts";
 

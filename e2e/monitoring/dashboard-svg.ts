@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { linePlot } from "../support/svg/line-plot.ts";
 import { element, picture, text } from "../support/svg/svg.ts";
 import type { FilledPanel, Line } from "./dashboard.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import type { Prometheus, Series } from "./prometheus.ts";
 import type { Panel } from "./shipped.ts";
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { builtModule } from "../cluster/machine/go-module.ts";
 import type { Primary } from "./primary.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeAddresses } from "../cluster/kubernetes/addresses.ts";

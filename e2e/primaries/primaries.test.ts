@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { networkScenarios } from "../cluster/nodes/networks.ts";
 import { networkStatus } from "../cluster/scenarios/target/objects.ts";

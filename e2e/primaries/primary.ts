@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { prepareTools } from "../cluster/kubernetes/tools.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { cp, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

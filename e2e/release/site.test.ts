@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { existsSync, globSync } from "node:fs";
 import { mkdtempDisposable, readFile } from "node:fs/promises";
 import { createServer } from "node:http";

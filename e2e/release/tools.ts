@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { execa } from "execa";
 import { cachedDirectory } from "../cluster/machine/cache.ts";

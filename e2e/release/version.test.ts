@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { cp, mkdtempDisposable, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

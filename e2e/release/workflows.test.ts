@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import {
   existsSync,

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { fixedCases } from "../simulation/testing/fixed-cases.ts";

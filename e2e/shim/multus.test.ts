@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";

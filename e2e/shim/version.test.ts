@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { builtModule } from "../cluster/machine/go-module.ts";
 
 /** The newest release of sriov that is a Go module's version, and the path by which it imports itself. */

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync, statSync } from "node:fs";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 /** Who serves the calls of a test run: plexusd, or the compiled plexus-standalone without any plexusd. */
 const flavours = ["daemon", "standalone"] as const;
 export type Flavour = (typeof flavours)[number];

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 /*
  * Left out is only what the kernel makes for an interface or an address that is listed, as it makes some of it later,
  * after duplicate address detection: the link-local address that it derives from the MAC address

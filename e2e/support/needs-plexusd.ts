@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { describe } from "vitest";
 import { flavour } from "./flavour.ts";
 

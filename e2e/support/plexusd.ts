@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { Daemon } from "./daemon.ts";
 import { distPath, nodeBinary } from "./paths.ts";
 import { childrenOf, commandOf } from "./processes.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { setTimeout as sleep } from "node:timers/promises";
 
 const defaultTimeoutMs = 60_000;

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 /**
  * Every address that a cluster uses. All exist in the network namespaces of its hosts only.
  */

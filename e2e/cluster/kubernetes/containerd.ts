@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Daemon } from "../../support/daemon.ts";

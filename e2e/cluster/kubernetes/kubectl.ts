@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { type Command, type RunResult, run, tryRun } from "../machine/run.ts";
 
 /** kubectl as a cluster's administrator. */

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { addresses, type NodeAddresses } from "./addresses.ts";
 import type { KeyPair } from "./pki.ts";
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { Crio } from "../../crio/crio.ts";
 import { prepareCrioTools } from "../../crio/tools.ts";

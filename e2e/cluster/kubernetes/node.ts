@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { writeFile } from "node:fs/promises";
 import type { Daemon } from "../../support/daemon.ts";
 import type { Host } from "../machine/host.ts";

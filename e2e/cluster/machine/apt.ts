@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { run } from "./run.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";

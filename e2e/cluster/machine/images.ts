@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { hash } from "node:crypto";
 import { cp, mkdir, mkdtempDisposable, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Socket } from "node:net";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { execa } from "execa";
 
 /** How one program is run to its end. */

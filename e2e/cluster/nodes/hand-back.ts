@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { home, networkStatus } from "../scenarios/target/objects.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect, test } from "vitest";
 import type { Lab } from "./lab.ts";
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { releaseTool } from "../../release/tools.ts";
 import { repositoryRoot } from "../../support/paths.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect, test } from "vitest";
 import { home } from "../scenarios/target/objects.ts";
 import type { Scene } from "../scenarios/target/scene.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect, test } from "vitest";
 import { list } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { Kubectl } from "../kubernetes/kubectl.ts";
 import type { ClusterNode } from "../kubernetes/node.ts";

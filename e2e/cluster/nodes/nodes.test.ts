@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { plexusLogs } from "../scenarios/target/plexus.ts";
 import { handBackScenarios } from "./hand-back.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect, test } from "vitest";
 import { comeAndGo } from "../scenarios/load.ts";
 import type { PodObject } from "../scenarios/target/objects.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect, onTestFinished, test } from "vitest";
 import { recordsOf, waitForRecords } from "./target/node-state.ts";
 import { networkStatus } from "./target/objects.ts";

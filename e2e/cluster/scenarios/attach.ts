@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { describe, expect, test } from "vitest";
 import { nad } from "../../support/node/manifests.ts";
 import { elsewhere, home, networks } from "./target/objects.ts";

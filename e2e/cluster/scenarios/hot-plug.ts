@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { bridge } from "../../support/networks.ts";

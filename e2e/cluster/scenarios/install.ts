@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { describe, expect, onTestFinished, test } from "vitest";
 import { nad } from "../../support/node/manifests.ts";
 import { home } from "./target/objects.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { describe, expect, test } from "vitest";
 import { nextPlexusImage, writeNextPlexusImage } from "./target/images.ts";
 import { recordsOf } from "./target/node-state.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { describe, expect, onTestFinished, test } from "vitest";
 import { hostLocal, list } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";

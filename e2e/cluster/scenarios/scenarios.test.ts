@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { startCluster } from "../kubernetes/cluster.ts";
 import { apiOutageScenario } from "./api-outage.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { describe, expect, test } from "vitest";
 import { home, statusKey } from "./target/objects.ts";
 import { plexusPod } from "./target/plexus.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";

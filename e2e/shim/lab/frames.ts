@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { readFileSync } from "node:fs";
 import { crc32 } from "node:zlib";
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { isUtf8 } from "node:buffer";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

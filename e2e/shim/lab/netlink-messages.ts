@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 /* rtnetlink messages, written independently of src/netlink. Every machine that Plexus supports is little-endian. */
 
 export const RTM_NEWLINK = 16;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ExecOrder, encodePlan, type PlanParts } from "./frames.ts";

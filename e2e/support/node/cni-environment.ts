@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 /** The pod that a runtime names in CNI_ARGS. */
 export interface PodIdentity {
   readonly namespace: string;

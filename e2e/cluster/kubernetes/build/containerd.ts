@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { cachedDirectory } from "../../machine/cache.ts";
 import { debianRoot } from "../../machine/debian.ts";

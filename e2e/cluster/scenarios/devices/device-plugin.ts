@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import type { Server, ServerWritableStream, ServiceDefinition } from "@grpc/grpc-js";
 import { integer, message, parts, text, texts } from "#grpc/message.ts";

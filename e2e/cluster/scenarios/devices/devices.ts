@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";

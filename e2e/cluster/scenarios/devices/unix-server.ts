@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { mkdir, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { expect } from "vitest";
 import { bridge, chained } from "../../../support/networks.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type HostState, type HostStateKind, readHostState } from "../../../support/host-state.ts";
 import { nad } from "../../../support/node/manifests.ts";

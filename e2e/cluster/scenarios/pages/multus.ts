@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { buildMultusInstallers, findMultus, multusSource } from "../../../../bench/peers/multus.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { join } from "node:path";
 import { DevicePlugin } from "../devices/device-plugin.ts";
 import { DraDriver } from "../devices/dra-driver.ts";

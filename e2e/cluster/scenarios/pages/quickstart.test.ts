@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { existsSync } from "node:fs";
 import { mkdtempDisposable, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { expect } from "vitest";
 import type { CodeBlock } from "../../../support/markdown.ts";
 

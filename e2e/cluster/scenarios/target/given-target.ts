@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { Kubectl } from "../../kubernetes/kubectl.ts";
 import type { Command } from "../../machine/run.ts";
 import { podImage } from "./images.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { repositoryRoot } from "../../../support/paths.ts";

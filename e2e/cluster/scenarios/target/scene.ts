@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import { type HostState, type HostStateKind, linesAdded } from "../../../support/host-state.ts";
 import { nad } from "../../../support/node/manifests.ts";
 import { waitForServiceAccount } from "../../kubernetes/cluster.ts";

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-
 import type { TestContext } from "vitest";
 import { type Probe, waitUntil } from "../../../support/wait.ts";
 import { Cluster } from "../../kubernetes/cluster.ts";
