@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { nextPlexusImage, writeNextPlexusImage } from "./target/images.ts";
+import { otherImages, writeOtherImage } from "./target/images.ts";
 import { recordsOf } from "./target/node-state.ts";
 import { home, networkStatus, type PodObject } from "./target/objects.ts";
 import {
@@ -105,8 +105,8 @@ async function updateAndBack(target: Target): Promise<string | undefined> {
     return undefined;
   }
   const { node, directory } = ownCluster({ target });
-  await node.loadImage(await writeNextPlexusImage(directory));
-  const images = [`plexusd=${nextPlexusImage}`, `install=${nextPlexusImage}`];
+  await node.loadImage(await writeOtherImage("next", directory));
+  const images = [`plexusd=${otherImages.next}`, `install=${otherImages.next}`];
   const set = ["--namespace=kube-system", "set", "image", "daemonset/plexus"];
   await target.kubectl(...set, ...images);
   await waitForPlexus(target);

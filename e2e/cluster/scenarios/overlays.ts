@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { hostLocal, list } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
 import { addresses } from "../kubernetes/addresses.ts";
-import { usePluginsImage, writePluginsImage } from "./target/images.ts";
+import { otherImages, writeOtherImage } from "./target/images.ts";
 import { home } from "./target/objects.ts";
 import { installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
@@ -85,8 +85,8 @@ export function overlayScenarios(scene: () => Scene): void {
       await installPlexus(target);
     });
     const before = (await listPlugins()).filter((line) => !/ plexus$/.test(line));
-    await node.loadImage(await writePluginsImage(directory));
-    await target.apply(usePluginsImage(await kustomize(target, referencePlugins)));
+    await node.loadImage(await writeOtherImage("plugins", directory));
+    await target.apply(await kustomize(target, referencePlugins, otherImages.plugins));
     await waitForPlexus(target);
     expect(await listPlugins()).toEqual(expect.arrayContaining(before));
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
-import { useStandaloneImage, writeStandaloneImage } from "./target/images.ts";
+import { otherImages, writeOtherImage } from "./target/images.ts";
 import {
   installPlexus,
   kustomize,
@@ -34,7 +34,7 @@ export function thinScenarios(scene: () => Scene): void {
     test("replaces the thick one and back while pods run, starts pods without plexusd's pod, and is uninstalled [S-212] [S-213]", async () => {
       const { target } = scene();
       const { node, directory } = ownCluster(scene());
-      await node.loadImage(await writeStandaloneImage(directory));
+      await node.loadImage(await writeOtherImage("standalone", directory));
       const bootIdOfPlexusd = await inPlexusd(
         target,
         `console.log(require("node:fs").readFileSync("${bootIdPath}", "utf8"))`,
@@ -99,7 +99,7 @@ export function thinScenarios(scene: () => Scene): void {
 /** Applies an overlay with an image that has plexus-standalone. A pod that starts meanwhile becomes ready. */
 async function useFlavour(scene: Scene, folder: string, pod: string): Promise<void> {
   const { target } = scene;
-  await target.apply(useStandaloneImage(await kustomize(target, folder)));
+  await target.apply(await kustomize(target, folder, otherImages.standalone));
   await scene.createPod(pod, both);
   await waitForPlexus(target);
   await scene.waitForPod(pod);

@@ -19,28 +19,16 @@ export const podImage = isGiven
   ? (process.env.PLEXUS_E2E_POD_IMAGE ?? "docker.io/library/busybox:1.37")
   : busyboxImage;
 
-/** The image to upgrade to. */
-export const nextPlexusImage = "localhost/plexus:next";
+/** Other images of Plexus: to upgrade to, with plexus-standalone, with the reference plugins. */
+export const otherImages = {
+  next: "localhost/plexus:next",
+  standalone: "localhost/plexus:standalone",
+  plugins: "localhost/plexus:plugins",
+} as const;
 
-/** The image with plexus-standalone. */
-const standaloneImage = "localhost/plexus:standalone";
-
-/** The image with the reference plugins. */
-const pluginsImage = "localhost/plexus:plugins";
-
-/** Manifests with {@link standaloneImage}, from those of deploy/. */
-export function useStandaloneImage(manifests: string): string {
-  return manifests.replaceAll(defaultPlexusImage, standaloneImage);
-}
-
-/** Manifests with {@link pluginsImage}, from those of deploy/. */
-export function usePluginsImage(manifests: string): string {
-  return manifests.replaceAll(defaultPlexusImage, pluginsImage);
-}
-
-/** Manifests with the image under test, from those of deploy/. */
-export function withPlexusImage(manifests: string): string {
-  return manifests.replaceAll(defaultPlexusImage, plexusImage);
+/** Manifests with the image under test or another one, from those of deploy/. */
+export function withPlexusImage(manifests: string, image = plexusImage): string {
+  return manifests.replaceAll(defaultPlexusImage, image);
 }
 
 /** Packs the image from dist/, as `make image` does, and returns the archive's path. */
@@ -49,35 +37,29 @@ export async function writePlexusImage(): Promise<string> {
   return join(repositoryRoot, "dist/plexus-image.tar");
 }
 
-/** Writes an image whose shim differs in its bytes, not in what it does: an upgrade has to replace it. */
-export async function writeNextPlexusImage(directory: string): Promise<string> {
+/** Writes another image, and returns the archive's path. */
+export async function writeOtherImage(
+  name: keyof typeof otherImages,
+  directory: string,
+): Promise<string> {
   await using root = await mkdtempDisposable(join(tmpdir(), "plexus-root-"));
-  await runImageScript(`--rootfs=${root.path}`);
-  await appendFile(join(root.path, "plexus/plexus"), "next");
-  const archive = join(directory, "plexus-next.tar");
-  return await writeImage({ reference: nextPlexusImage, root: root.path, archive });
+  await runImageScript(`--rootfs=${root.path}`, ...(name === "standalone" ? ["--standalone"] : []));
+  // The shim differs in its bytes, not in what it does: an upgrade has to replace it.
+  if (name === "next") await appendFile(join(root.path, "plexus/plexus"), "next");
+  if (name === "plugins")
+    await cp(await referencePlugins(), join(root.path, "plexus/plugins"), { recursive: true });
+  const archive = join(directory, `plexus-${name}.tar`);
+  return await writeImage({ reference: otherImages[name], root: root.path, archive });
 }
 
-/** Writes {@link standaloneImage}, and returns the archive's path. */
-export async function writeStandaloneImage(directory: string): Promise<string> {
-  await using root = await mkdtempDisposable(join(tmpdir(), "plexus-root-"));
-  await runImageScript(`--rootfs=${root.path}`, "--standalone");
-  const archive = join(directory, "plexus-standalone.tar");
-  return await writeImage({ reference: standaloneImage, root: root.path, archive });
-}
-
-/** Builds the reference plugins once, writes {@link pluginsImage}, and returns the archive's path. */
-export async function writePluginsImage(directory: string): Promise<string> {
+/** Builds the reference plugins once, and returns their directory. */
+async function referencePlugins(): Promise<string> {
   const script = join(repositoryRoot, "scripts/image/reference-plugins.sh");
   const inputs = [await run(["go", "version"]), await readFile(script)];
-  const plugins = await cachedDirectory("reference-plugins", inputs, async (to) => {
+  const built = await cachedDirectory("reference-plugins", inputs, async (to) => {
     await run([script, join(to, "plugins")]);
   });
-  await using root = await mkdtempDisposable(join(tmpdir(), "plexus-root-"));
-  await runImageScript(`--rootfs=${root.path}`);
-  await cp(join(plugins, "plugins"), join(root.path, "plexus/plugins"), { recursive: true });
-  const archive = join(directory, "plexus-plugins.tar");
-  return await writeImage({ reference: pluginsImage, root: root.path, archive });
+  return join(built, "plugins");
 }
 
 async function runImageScript(...flags: string[]): Promise<void> {

@@ -8,9 +8,9 @@ import { eventually, isGiven, type Target } from "./target.ts";
 const system = "--namespace=kube-system";
 const daemonPods = "--selector=app.kubernetes.io/name=plexus,app.kubernetes.io/component=node";
 
-/** What kustomize makes of a folder, with the image under test. */
-export async function kustomize(target: Target, folder: string): Promise<string> {
-  return withPlexusImage(await target.kubectl("kustomize", join(repositoryRoot, folder)));
+/** What kustomize makes of a folder, with the image under test unless another is given. */
+export async function kustomize(target: Target, folder: string, image?: string): Promise<string> {
+  return withPlexusImage(await target.kubectl("kustomize", join(repositoryRoot, folder)), image);
 }
 
 /** The folder with the manifests of Plexus. For a given cluster, PLEXUS_E2E_OVERLAY names another one. */
