@@ -1,11 +1,8 @@
-import { cp, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { initProgram } from "../cluster/kubernetes/tools.ts";
 import { releaseName } from "../cluster/machine/apt.ts";
-import { cachedDirectory } from "../cluster/machine/cache.ts";
 import { debianRoot, unpackedPackages } from "../cluster/machine/debian.ts";
-import { run } from "../cluster/machine/run.ts";
+import { builtModule } from "../cluster/machine/go-module.ts";
 import { cnitoolBinary } from "../conformance/tools.ts";
 
 /** What a machine with the clients is made of. */
@@ -19,8 +16,6 @@ export interface ClientTools {
   /** A static init: see cluster/machine/init.c. */
   readonly init: string;
 }
-
-const nerdctlModule = "github.com/containerd/nerdctl/v2@v2.1.2";
 
 /** Finds all programs, and builds or downloads those that are not in the cache yet. */
 export async function prepareClientTools(): Promise<ClientTools> {
@@ -42,33 +37,12 @@ async function podmanRoot(): Promise<string> {
   const libraries = ["libgpgme11", "libsubid4"];
   return unpackedPackages({
     name: "debian-podman",
-    fromUnstable: [],
     fromRelease: ["podman", "conmon", ...libraries, ...configuration],
-    trials: [],
   });
 }
 
 async function nerdctlBinary(): Promise<string> {
-  const inputs = [nerdctlModule, await run(["go", "version"])];
-  return join(await cachedDirectory("nerdctl", inputs, buildNerdctl), "nerdctl");
-}
-
-/** Builds in a copy of the module, so that its own go.mod decides about every version. */
-async function buildNerdctl(directory: string): Promise<void> {
-  const downloaded = await run(["go", "mod", "download", "-json", nerdctlModule], {
-    cwd: directory,
-  });
-  const { Dir: origin } = JSON.parse(downloaded) as { Dir: string };
-  const source = await mkdtemp(join(tmpdir(), "plexus-nerdctl-"));
-  try {
-    await cp(origin, source, { recursive: true });
-    await run(["chmod", "-R", "u+w", source]);
-    const flags = ["-trimpath", "-ldflags", "-s -w"];
-    await run(["go", "build", ...flags, "-o", join(directory, "nerdctl"), "./cmd/nerdctl"], {
-      cwd: source,
-      env: { CGO_ENABLED: "0", GOFLAGS: "-buildvcs=false" },
-    });
-  } finally {
-    await rm(source, { recursive: true, force: true });
-  }
+  const module = "github.com/containerd/nerdctl/v2@v2.1.2";
+  const programs = { nerdctl: "./cmd/nerdctl" };
+  return join(await builtModule({ name: "nerdctl", module, programs }), "nerdctl");
 }

@@ -1,11 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { cachedDirectory } from "../cluster/machine/cache.ts";
 import { debianRoot } from "../cluster/machine/debian.ts";
-import { run } from "../cluster/machine/run.ts";
-
-/** The independent runtime that the tests drive Plexus with: the CNI project's own, on libcni. */
-const cnitoolModule = "github.com/containernetworking/cni/cnitool@v1.3.0";
+import { builtModule } from "../cluster/machine/go-module.ts";
 
 const until10 = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
@@ -27,17 +23,11 @@ export const pluginReleases: readonly PluginRelease[] = [
   { name: "1.9", versions: cniVersions, find: async () => join(await debianRoot(), "usr/lib/cni") },
 ];
 
-/**
- * Builds cnitool with the machine's Go, once per version of both. Throws with what is missing: the
- * tests never pass without it.
- */
+/** The independent runtime that the tests drive Plexus with: the CNI project's own, on libcni. */
 export async function cnitoolBinary(): Promise<string> {
-  const inputs = [cnitoolModule, await run(["go", "version"])];
-  const directory = await cachedDirectory("cnitool", inputs, async (unfinished) => {
-    const env = { GOBIN: unfinished, CGO_ENABLED: "0", GOFLAGS: "-trimpath" };
-    await run(["go", "install", cnitoolModule], { env, cwd: unfinished });
-  });
-  return join(directory, "cnitool");
+  const module = "github.com/containernetworking/cni@v1.3.0";
+  const programs = { cnitool: "./cnitool" };
+  return join(await builtModule({ name: "cnitool", module, programs }), "cnitool");
 }
 
 function installedPlugins(): string {

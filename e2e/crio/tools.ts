@@ -1,4 +1,4 @@
-import { copyFile, cp, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { copyFile, cp, mkdir, mkdtempDisposable, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { initProgram } from "../cluster/kubernetes/tools.ts";
@@ -71,28 +71,25 @@ async function crioDirectory(packages: UnpackedPackages): Promise<string> {
 /** Builds in a copy of the module, so that its own go.mod decides about every version, the client's too. */
 async function buildCrio({ root, libraries }: UnpackedPackages, directory: string): Promise<void> {
   const origin = await downloadedModule(`${module}@${version}`);
-  const source = await mkdtemp(join(tmpdir(), "plexus-crio-"));
-  try {
-    await cp(origin, source, { recursive: true });
-    await run(["chmod", "-R", "u+w", source]);
-    await mkdir(join(source, "cmd/cri"));
-    const client = join(import.meta.dirname, "client/main.go");
-    await copyFile(client, join(source, "cmd/cri/main.go"));
-    const flags = ["-trimpath", "-ldflags", "-s -w", "-tags", buildTags.join(" ")];
-    await run(["go", "build", ...flags, "-o", `${directory}/`, "./cmd/crio", "./cmd/cri"], {
-      cwd: source,
-      env: {
-        GOFLAGS: "-buildvcs=false",
-        // The machine need not have pkg-config, and its libraries would be others.
-        PKG_CONFIG: "true",
-        CGO_CFLAGS: `-I${join(root, "usr/include")}`,
-        CGO_LDFLAGS: `-L${libraries} -lseccomp`,
-      },
-    });
-    await run(["make", "-C", join(source, "pinns")]);
-    await copyFile(join(source, "bin/pinns"), join(directory, "pinns"));
-    await run([join(directory, "crio"), "--version"]);
-  } finally {
-    await rm(source, { recursive: true, force: true });
-  }
+  await using scratch = await mkdtempDisposable(join(tmpdir(), "plexus-crio-"));
+  const source = join(scratch.path, "source");
+  await cp(origin, source, { recursive: true });
+  await run(["chmod", "-R", "u+w", source]);
+  await mkdir(join(source, "cmd/cri"));
+  const client = join(import.meta.dirname, "client/main.go");
+  await copyFile(client, join(source, "cmd/cri/main.go"));
+  const flags = ["-trimpath", "-ldflags", "-s -w", "-tags", buildTags.join(" ")];
+  await run(["go", "build", ...flags, "-o", `${directory}/`, "./cmd/crio", "./cmd/cri"], {
+    cwd: source,
+    env: {
+      GOFLAGS: "-buildvcs=false",
+      // The machine need not have pkg-config, and its libraries would be others.
+      PKG_CONFIG: "true",
+      CGO_CFLAGS: `-I${join(root, "usr/include")}`,
+      CGO_LDFLAGS: `-L${libraries} -lseccomp`,
+    },
+  });
+  await run(["make", "-C", join(source, "pinns")]);
+  await copyFile(join(source, "bin/pinns"), join(directory, "pinns"));
+  await run([join(directory, "crio"), "--version"]);
 }

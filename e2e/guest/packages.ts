@@ -25,14 +25,13 @@ const arm64Programs = [
   ...["libatomic1", "libstdc++6"],
 ];
 
-/** Backports, because Debian 12's own QEMU has no card with virtual functions. */
-const onlyBackports = { fromUnstable: [], fromRelease: [], trials: [] };
-
-/** Unpacks what a guest needs, unless the cache has it. */
+/**
+ * Unpacks what a guest needs, unless the cache has it. QEMU is that of the backports, because
+ * Debian 12's own has no card with virtual functions.
+ */
 export async function guestPackages(architecture: GuestArchitecture): Promise<GuestPackages> {
   if (architecture === "amd64") {
     const emulator = await unpackedPackages({
-      ...onlyBackports,
       name: "debian-guest",
       fromBackports: ["qemu-system-x86"],
       versionedFromBackports: ["linux-image-amd64"],
@@ -40,12 +39,10 @@ export async function guestPackages(architecture: GuestArchitecture): Promise<Gu
     return { emulator, kernel: emulator, busybox: join(await debianRoot(), "usr/bin/busybox") };
   }
   const emulator = await unpackedPackages({
-    ...onlyBackports,
     name: "debian-guest-arm64",
     fromBackports: ["qemu-system-arm"],
   });
   const programs = await unpackedPackages({
-    ...onlyBackports,
     name: "debian-arm64",
     architecture,
     fromBackports: arm64Programs,

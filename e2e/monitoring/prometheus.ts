@@ -26,7 +26,6 @@ export interface PrometheusOptions {
 export async function prometheusPrograms(): Promise<string> {
   const root = await unpackedPackages({
     name: "debian-prometheus",
-    fromUnstable: [],
     fromRelease: ["prometheus"],
     trials: [
       ["usr/bin/prometheus", "--version"],

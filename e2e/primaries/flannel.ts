@@ -32,5 +32,4 @@ const plugin = {
   name: "flannel-plugin",
   module: "github.com/containernetworking/plugins@v0.9.1",
   programs: { flannel: "./plugins/meta/flannel" },
-  keep: [],
 };

@@ -28,12 +28,7 @@ export interface Primary {
 const programPackages = ["iptables", "ipset", "runit"];
 const libraries = "libc6 libip4tc2 libip6tc2 libipset13 libmnl0 libnftnl11 libxtables12".split(" ");
 
-const debian = {
-  name: "debian-primary",
-  fromUnstable: [],
-  fromRelease: [...programPackages, ...libraries],
-  trials: [],
-};
+const debian = { name: "debian-primary", fromRelease: [...programPackages, ...libraries] };
 
 /** The names by which iptables is called, which Debian makes only when the package is installed. */
 const iptables = ["iptables", "ip6tables"].flatMap((name) =>

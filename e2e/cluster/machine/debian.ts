@@ -11,16 +11,16 @@ import {
 import { cachedDirectory } from "./cache.ts";
 import { type Command, run } from "./run.ts";
 
-/** Packages of Debian that are unpacked below one directory and never installed. */
+/** Packages of Debian that are unpacked below one directory and never installed. A list is empty unless given. */
 interface DebianPackages {
   /** Names the directory in the cache. */
   readonly name: string;
   /** That of another machine, which has no packages yet. @default this machine's */
   readonly architecture?: string;
   /** Packages of Debian unstable. */
-  readonly fromUnstable: readonly string[];
+  readonly fromUnstable?: readonly string[];
   /** Packages of the machine's own release. */
-  readonly fromRelease: readonly string[];
+  readonly fromRelease?: readonly string[];
   /**
    * Packages of the release's backports, or of the release where they have none, with all that they depend on and
    * the machine lacks.
@@ -29,7 +29,7 @@ interface DebianPackages {
   /** Metapackages of the release's backports: of each the one package of a version that it names, without the rest. */
   readonly versionedFromBackports?: readonly string[];
   /** Proof that the unpacked programs run on this machine's C library; paths below the directory. */
-  readonly trials: readonly Command[];
+  readonly trials?: readonly Command[];
 }
 
 /**
@@ -53,9 +53,7 @@ const clusterPackages: DebianPackages = {
 /** What CRI-O needs besides, to run and to be built. */
 const crioPackages: DebianPackages = {
   name: "debian-crio",
-  fromUnstable: [],
   fromRelease: ["conmon", "libglib2.0-0", "libseccomp2", "libseccomp-dev"],
-  trials: [],
 };
 
 /** Returns the root of the Debian packages that CRI-O needs besides runc. */
@@ -70,8 +68,9 @@ export function debianRoot(): Promise<string> {
 
 /** Returns the root that the packages are unpacked below; none is installed on the machine. */
 export function unpackedPackages(packages: DebianPackages): Promise<string> {
-  const { name, fromUnstable, fromRelease, fromBackports, versionedFromBackports } = packages;
-  const backports = [...(fromBackports ?? []), ...(versionedFromBackports ?? [])];
+  const { fromUnstable = [], fromRelease = [], fromBackports = [] } = packages;
+  const { name, versionedFromBackports = [] } = packages;
+  const backports = [...fromBackports, ...versionedFromBackports];
   const inputs = [...fromUnstable, "release:", ...fromRelease, ...backports];
   return cachedDirectory(name, inputs, (root) => unpackAll(root, packages));
 }
@@ -79,17 +78,18 @@ export function unpackedPackages(packages: DebianPackages): Promise<string> {
 async function unpackAll(root: string, packages: DebianPackages): Promise<void> {
   const apt = join(root, "apt");
   const release = await releaseName();
+  const { fromUnstable = [], fromRelease = [], trials = [] } = packages;
   const { fromBackports = [], versionedFromBackports = [] } = packages;
   const suites = [
-    ...(packages.fromUnstable.length === 0 ? [] : ["sid"]),
+    ...(fromUnstable.length === 0 ? [] : ["sid"]),
     ...(fromBackports.length + versionedFromBackports.length === 0 ? [] : [`${release}-backports`]),
     release,
   ];
   const env = await writeAptConfig(apt, suites, packages.architecture);
   await run(["apt-get", "update"], { env });
   const wanted = [
-    ...packages.fromUnstable.map((name) => `${name}/sid`),
-    ...packages.fromRelease.map((name) => `${name}/${release}`),
+    ...fromUnstable.map((name) => `${name}/sid`),
+    ...fromRelease.map((name) => `${name}/${release}`),
     ...(await Promise.all(versionedFromBackports.map((name) => versionedPackage(name, env)))),
   ];
   if (wanted.length > 0) await run(["apt-get", "download", ...wanted], { env, cwd: apt });
@@ -102,7 +102,7 @@ async function unpackAll(root: string, packages: DebianPackages): Promise<void> 
     }
   }
   if (packages.architecture !== undefined) await mergeIntoUsr(root);
-  for (const [file, ...args] of packages.trials) {
+  for (const [file, ...args] of trials) {
     await run([join(root, file), ...args]);
   }
   await rm(apt, { recursive: true });

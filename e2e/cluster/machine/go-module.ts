@@ -12,8 +12,8 @@ export interface GoModule {
   readonly module: string;
   /** The program's package, by its file name. */
   readonly programs: Readonly<Record<string, string>>;
-  /** Files and directories of the source to keep. */
-  readonly keep: readonly string[];
+  /** Files and directories of the source to keep. @default none */
+  readonly keep?: readonly string[];
   /** Those of them to make executable, as modules have no executable files; all files of a directory. @default none */
   readonly scripts?: readonly string[];
   /** A shell command that changes the source before the build. @default none */
@@ -28,7 +28,7 @@ export async function builtModule(options: GoModule): Promise<string> {
 
 /** Builds in a copy of the module, so that its own go.mod decides about every version. */
 async function build(options: GoModule, directory: string): Promise<void> {
-  const { module, programs, keep, scripts = [], edit } = options;
+  const { module, programs, keep = [], scripts = [], edit } = options;
   const origin = await downloadedModule(module);
   await using scratch = await mkdtempDisposable(join(tmpdir(), "plexus-module-"));
   const source = join(scratch.path, "source");
