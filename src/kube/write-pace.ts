@@ -1,4 +1,4 @@
-import { FairSlots } from "#lib/concurrency/fair-slots.ts";
+import { Slots } from "#lib/concurrency/slots.ts";
 import { asApiError } from "./api/api-error.ts";
 
 /** Twice as long as a request may wait in an API server: what is given up there is paid twice. */
@@ -21,7 +21,7 @@ const idleMs = 10_000;
  * admission webhook may let all of its writes hang.
  */
 export class WritePace {
-  readonly #slots = new FairSlots(fewest);
+  readonly #slots = new Slots(fewest);
   #limit = fewest;
   /** When the last write ended, and when the limit was halved, by performance.now(). */
   #endedAt = 0;
@@ -30,7 +30,8 @@ export class WritePace {
   /** Sends a write when its turn has come. @throws the signal's reason, and what `send` throws */
   async run(namespace: string, send: () => Promise<void>, signal: AbortSignal): Promise<void> {
     if (performance.now() - this.#endedAt > idleMs) this.#setLimit(fewest);
-    using _slot = await this.#slots.acquire([{ key: namespace, share: 1 }], signal);
+    const claims = [{ key: namespace, share: 1 }];
+    using _slot = await this.#slots.acquire(signal, { claims });
     const startedAt = performance.now();
     try {
       await send();

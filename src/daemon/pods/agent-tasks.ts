@@ -1,7 +1,7 @@
 import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
 import type { SandboxHost, SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
-import { type Claim, FairSlots } from "#lib/concurrency/fair-slots.ts";
+import { type Claim, Slots } from "#lib/concurrency/slots.ts";
 
 /** An agent serves 32 sessions: one tears leftovers down, and one waits for the next task. */
 const maxTasks = 30;
@@ -19,7 +19,7 @@ export interface TaskOptions {
 /** Work of `plexus agent` in running sandboxes: in fair shares, and not beyond the end of plexusd. */
 export class AgentTasks {
   readonly #hosts: SandboxHosts;
-  readonly #slots = new FairSlots(maxTasks);
+  readonly #slots = new Slots(maxTasks);
   readonly #stopping = new AbortController();
   readonly #ended = new AbortController();
   /** Fires when no more tasks are to begin. */
@@ -59,7 +59,7 @@ export class AgentTasks {
   ): Promise<SandboxHost> {
     onOpen?.();
     await using task = new AsyncDisposableStack();
-    task.use(await this.#slots.acquire(claims, this.stopping));
+    task.use(await this.#slots.acquire(this.stopping, { claims }));
     const { host, links, path } = task.use(await this.#hosts.open(sandbox));
     signal.throwIfAborted();
     const opened = task.move();

@@ -17,6 +17,6 @@ export class SharedLock {
 
   /** Held alone. @throws the signal's reason when that fires first */
   exclusive(signal?: AbortSignal): Promise<Disposable> {
-    return this.#slots.acquire(signal, Number.MAX_SAFE_INTEGER);
+    return this.#slots.acquire(signal, { count: Number.MAX_SAFE_INTEGER });
   }
 }

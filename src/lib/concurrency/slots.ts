@@ -1,20 +1,50 @@
-/** Limits concurrency, first come first served: who waits for several slots holds later ones up. */
+/** Something that a slot counts for, such as a tenant. */
+export interface Claim {
+  readonly key: string;
+  /** It gets a slot while it holds less than so many times those that are free then. */
+  readonly share: number;
+}
+
+interface SlotRequest {
+  /** @default 1 */
+  readonly count?: number;
+  /** In whose shares the slots must fit. @default none */
+  readonly claims?: readonly Claim[];
+}
+
+/**
+ * Limits concurrency, first come first served: who waits for several slots holds later ones up. With
+ * claims, those that exceed a share are passed by: however long some hold their slots, a few stay
+ * free for others. With a share of 1 the first key gets half of all slots, the next one half of the
+ * others, and so on.
+ */
 export class Slots {
+  #count: number;
+  /** Negative while there are fewer slots than are held. */
   #free: number;
-  readonly #waiting = new Set<{ readonly count: number; readonly grant: () => void }>();
+  readonly #held = new Map<string, number>();
+  readonly #waiting = new Set<Required<SlotRequest> & { readonly grant: () => void }>();
 
   constructor(count: number) {
+    this.#count = count;
     this.#free = count;
   }
 
+  /** Changes how many slots there are; those that are held stay so. */
+  resize(count: number): void {
+    this.#free += count - this.#count;
+    this.#count = count;
+    this.#grantAll();
+  }
+
   /** Waits for slots; dispose the result to release them. Rejects with the signal's reason. */
-  acquire(signal?: AbortSignal, count = 1): Promise<Disposable> {
+  acquire(signal?: AbortSignal, { count = 1, claims = [] }: SlotRequest = {}): Promise<Disposable> {
     return new Promise((resolve, reject) => {
       const grant = (): void => {
         signal?.removeEventListener("abort", giveUp);
-        resolve(this.#take(count));
+        resolve(this.#take(count, claims));
       };
-      const waiter = { count, grant };
+      const waiter = { count, claims, grant };
       const giveUp = (): void => {
         this.#waiting.delete(waiter);
         reject(signal?.reason);
@@ -29,26 +59,34 @@ export class Slots {
 
   /** Takes a slot if that is possible at once; undefined otherwise. */
   tryAcquire(): Disposable | undefined {
-    return this.#free > 0 && this.#waiting.size === 0 ? this.#take(1) : undefined;
+    return this.#free > 0 && this.#waiting.size === 0 ? this.#take(1, []) : undefined;
   }
 
-  get waiting(): number {
-    return this.#waiting.size;
-  }
-
-  #take(count: number): Disposable {
-    this.#free -= count;
+  #take(count: number, claims: readonly Claim[]): Disposable {
+    this.#note(count, claims);
     const slots = new DisposableStack();
     slots.defer(() => {
-      this.#free += count;
+      this.#note(-count, claims);
       this.#grantAll();
     });
     return slots;
   }
 
+  #note(taken: number, claims: readonly Claim[]): void {
+    this.#free -= taken;
+    for (const { key } of claims) {
+      const held = (this.#held.get(key) ?? 0) + taken;
+      if (held === 0) this.#held.delete(key);
+      else this.#held.set(key, held);
+    }
+  }
+
   #grantAll(): void {
+    const mayHold = ({ key, share }: Claim): boolean =>
+      (this.#held.get(key) ?? 0) < share * this.#free;
     for (const waiter of this.#waiting) {
       if (waiter.count > this.#free) return;
+      if (!waiter.claims.every(mayHold)) continue;
       this.#waiting.delete(waiter);
       waiter.grant();
     }
