@@ -39,7 +39,7 @@ export function documentProblems(root: string): string[] {
   });
 }
 
-/** Names of code in a sentence with source files none of which has them. */
+/** Names of code that no source file in the same sentence has. */
 function strayNames(root: string, text: string): string[] {
   return text
     .replaceAll(code, "")

@@ -35,7 +35,7 @@
  *   PLEXUS_STARTED_US=NUMBER  then, and for a GC or DEL: when the shim started, in microseconds of CLOCK_REALTIME
  *   PLEXUS_BUSY=ID/ID/        for a GC: the containers on which operations ran when it began. Absent if there were none
  *   PLEXUS_AGENT=attach       for a session of `plexus agent --attach`; `once` for `plexus agent --once`
- * The command AGENT is that of `plexus agent`. Its orders obey the rules of a DEL without a container.
+ * `plexus agent` has the command AGENT. Its orders obey the rules of a DEL without a container.
  *
  * A SANDBOX locks a sandbox whose record has a DEL in that network namespace. The session's further orders obey the rules of
  * an ADD of it, until DONE. A session that got an order ends with its engine; the agent has another one that waits.
@@ -48,7 +48,7 @@
  * the agent does not wait: the sandbox is `busy` if they are of a shim that was killed.
  *
  * A REQUIRE names plugins that the next EXEC needs besides its own. If one of them may not be run, the EXEC runs nothing,
- * and its result is that of the missing or refused plugin.
+ * and returns the result of the missing or refused plugin.
  *
  * The records of an OCCUPANTS_RESULT are those whose sandbox may be in the network namespace to which the path leads: by any
  * path to it, or because a record cannot be used. If the DEL of another container has begun, its sandbox is over.

@@ -162,8 +162,8 @@ void plan_mark(const struct call *call)
 	close(fd);
 }
 
-/* True unless a record is certainly not that of a sandbox in a network namespace (see plan_leads). One that cannot be read is of
- * any, and one whose owner or mode is wrong is believed. If the DEL of another container has begun, its sandbox is over. */
+/* False if a record certainly belongs to no sandbox in a network namespace (see plan_leads). An unreadable record may belong
+ * to any, and one with a wrong owner or mode is believed. If the DEL of another container has begun, its sandbox is over. */
 static bool may_lead(const struct call *record, const struct call *call, int pod, const char *netns)
 {
 	static struct plan plan;

@@ -127,8 +127,8 @@ void trusted_path(const struct call *call, const char *order, struct buf *list)
 }
 
 /* Finds a plugin as libcni does: the first regular file of that name in the order's search path that may be run. Calls
- * that attach nothing search the call's directories too, as plugins may have been moved since the ADD. Looks into no other
- * directory than the call's and those that are listed, so that an engine does not learn which files exist. Returns NULL, with
+ * that attach nothing search the call's directories too, as plugins may have been moved since the ADD. Looks only into the
+ * call's directories and the listed ones, so that an engine does not learn which files exist. Returns NULL, with
  * the plugin's path, or the outcome of FIND_RESULT, with a message. */
 const char *plugin_find(const struct call *call, struct field type, const char *search, char path[PATH_SIZE],
 			struct buf *message)

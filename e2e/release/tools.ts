@@ -19,7 +19,7 @@ export async function releaseTool(name: ReleaseTool): Promise<string> {
   return join(await builtModule({ name, module, programs: { [name]: `./cmd/${name}` } }), name);
 }
 
-/** The path of ShellCheck, from Debian's package; its libraries are those that compilers need. */
+/** The path of ShellCheck, from Debian's package; its libraries come with compilers. */
 export async function shellcheck(): Promise<string> {
   const root = await unpackedPackages({
     name: "debian-shellcheck",

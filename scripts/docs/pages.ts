@@ -50,7 +50,7 @@ function metricCells(): Table {
   return [["metric", "labels", "meaning"], ...rows, ofProcess];
 }
 
-/** The page as it is, with these tables instead of those with the same columns. */
+/** The page with these tables instead of its tables with the same columns. */
 function pageWith(page: string, ...tables: readonly Table[]): [path: string, text: string] {
   const path = join(docs, page);
   return [path, tables.reduce((text, table) => withTable(text, table), readFileSync(path, "utf8"))];

@@ -70,7 +70,7 @@ export class CniError extends Error {
     return this.about(subject).withMessage(`${subjectPrefix(subject)}${this.message}`);
   }
 
-  /** Whether the runtime may repeat the call as it is (code 11). */
+  /** Whether the runtime may repeat the same call (code 11). */
   get transient(): boolean {
     return this.code === CniErrorCode.TryAgainLater;
   }

@@ -75,6 +75,6 @@ test("a token of another kind of user cannot request one", async () => {
       request: async () => "unused",
       logger: new FakeLogger(),
     });
-    await expect(nodeToken.get()).rejects.toThrow("not that of a service account");
+    await expect(nodeToken.get()).rejects.toThrow("not a service account's");
   }
 });

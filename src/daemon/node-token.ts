@@ -55,7 +55,7 @@ export class NodeToken {
 }
 
 const refused =
-  "the API server grants no token that is bound to the Node: plexus-standalone gets that of plexusd's pod, and no pod can be attached after that pod is deleted; this needs Kubernetes 1.31 and deploy/components/thin";
+  "the API server grants no token that is bound to the Node: plexus-standalone gets the token of plexusd's pod, and can attach no pod after plexusd's pod is deleted; a token for the Node needs Kubernetes 1.31 and deploy/components/thin";
 
 /** @throws Error if the token is not a service account's */
 function accountOf(token: string): ObjectName {
@@ -65,5 +65,5 @@ function accountOf(token: string): ObjectName {
   if (parts[1] === "serviceaccount" && namespace !== undefined && name !== undefined) {
     return { namespace, name };
   }
-  throw new Error("plexusd's token is not that of a service account");
+  throw new Error("plexusd's token is not a service account's");
 }

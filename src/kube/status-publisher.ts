@@ -53,7 +53,7 @@ interface Pending {
   readonly pod: PodIdentity;
   /** The latest values; an attempt takes them, and returns them when it fails. */
   annotations: Annotations;
-  /** Those that an attempt has taken. */
+  /** What an attempt has taken. */
   taken: Annotations;
   /** Those of the last caller. */
   options: Pick<PublishOptions, "isCurrent" | "onPause">;

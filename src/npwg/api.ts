@@ -96,7 +96,7 @@ export interface NetworkSelectionElement {
 
 /**
  * Reads the annotation of a pod in either format: a list of names, or of JSON objects.
- * @param options.namespace that of the pod, for networks without one
+ * @param options.namespace the pod's, for networks without one
  * @param options.onWarning takes what is ignored, such as unknown keys, a line each
  * @throws FormatError with all problems; each makes the whole annotation invalid
  */

@@ -70,7 +70,7 @@ export function buildNetworkStatus(outcome: AttachmentOutcome): NetworkStatus[] 
 }
 
 /**
- * The main interface of several: like NPWG's client library, that of the first address with a
+ * The main interface of several: as in NPWG's client library, the one of the first address with a
  * gateway, or else the first with a sandbox. In OVN-Kubernetes' primary user-defined networks the
  * gateway is on `ovn-udn1`, after the infrastructure's `eth0`.
  */
@@ -141,8 +141,8 @@ function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkSt
 }
 
 /**
- * The distinct gateways of default routes in the main table. A route without gateway uses that of
- * its family's address (CNI 1.1.0 §5 "ADD Success", `routes`); on-link routes show nothing.
+ * The distinct gateways of default routes in the main table. A route without gateway uses the one
+ * of its family's address (CNI 1.1.0 §5 "ADD Success", `routes`); on-link routes show nothing.
  */
 function defaultGateways(result: Result): string[] {
   const gateways = result.routes

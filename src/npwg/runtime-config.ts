@@ -77,7 +77,7 @@ function defaultBurst(rate: number | undefined): number | undefined {
  */
 const mandatoryCapabilities = ["ips", "mac", "portMappings", "bandwidth", "infinibandGUID"];
 
-/** Those that CNI_ARGS also carry. */
+/** CNI_ARGS also carry these. */
 const cniArgsCapabilities = ["ips", "mac"];
 
 /** What to do with a request that no plugin supports, by configuration key. */

@@ -81,7 +81,7 @@ function unserved(selection: NetworkSelection, { list }: MadeAttachment): Ignore
   });
 }
 
-/** Prefix lengths are not compared: `host-local` uses that of its range. */
+/** Prefix lengths are not compared: `host-local` uses its range's. */
 function ignoredIps({ ips = [] }: NetworkSelection, { result }: MadeAttachment): IgnoredRequest[] {
   const given = result.ips.map(({ address }) => address);
   const present = new Set(given.map((address) => parseCidr(address).address));

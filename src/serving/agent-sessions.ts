@@ -24,7 +24,7 @@ type AgentSession = Pick<ShimSession, keyof CallHost | "sandbox" | "done">;
 interface IdleSession {
   readonly session: AgentSession;
   readonly path: readonly string[];
-  /** Takes it from those that wait. */
+  /** Removes it from the idle ones. */
   take(): void;
   /** Ends its task, and with it the session. */
   release(): void;
@@ -148,7 +148,7 @@ export class AgentSessions implements SandboxHosts {
       const [idle] = this.#idle;
       idle?.take();
       if (idle !== undefined) return idle;
-      // Those that wait continue in their order.
+      // Waiting callers continue in their order.
       await untilAborted(this.#offered.promise, limit.signal).catch(() => {
         const why =
           this.#connected === 0

@@ -47,7 +47,7 @@ export class Housekeeping {
     for (const { sleep } of this.#loops) sleep.wake();
   }
 
-  /** Starts no more tasks and waits for those that are running. */
+  /** Starts no more tasks and waits for running ones. */
   async stop(): Promise<void> {
     this.#stopped = true;
     for (const { sleep } of this.#loops) sleep.close();

@@ -30,7 +30,7 @@ export class Life {
     return this.#state;
   }
 
-  /** Starts all parts by {@link start}. If it throws, stops those that have started, and throws that. */
+  /** Starts all parts by {@link start}. If that throws, stops the started parts, and throws the same. */
   run(startAll: () => Promise<void>): Promise<void> {
     this.#started = startAll().catch(async (error: unknown) => {
       if (this.#state === "serving") this.#state = "draining";

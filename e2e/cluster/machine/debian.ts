@@ -15,7 +15,7 @@ import { type Command, run } from "./run.ts";
 interface DebianPackages {
   /** Names the directory in the cache. */
   readonly name: string;
-  /** That of another machine, which has no packages yet. @default this machine's */
+  /** For a machine of another architecture, which has no packages yet. @default this machine's */
   readonly architecture?: string;
   /** Packages of Debian unstable. */
   readonly fromUnstable?: readonly string[];

@@ -36,7 +36,7 @@ export interface RunOptions {
   holdStdin?: boolean;
   /** @default root */
   uid?: number;
-  /** The network namespace in which the shim runs. @default that of the tests */
+  /** The network namespace in which the shim runs. @default the tests' */
   node?: string;
   /** What becomes the shim: a runtime's way to start it, such as `prlimit --nofile=48`. */
   starter?: string[];

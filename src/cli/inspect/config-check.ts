@@ -12,7 +12,7 @@ export const configCheckCommand = command({
   description: `Prints every problem as FILE:LINE: KEY: PROBLEM; docs/user/configuration.md lists the keys.
 
 Warns of paths that plexusd cannot see in its container. There, these are the paths that are not
-mounted; elsewhere, also in another pod, those that the manifests in deploy/ do not mount.`,
+mounted; elsewhere, also in another pod, the paths that the manifests in deploy/ do not mount.`,
   flags: {},
   failsWhen: "the file has a problem; warnings alone are 0",
   async run({ positionals: [name = ""] }, output) {

@@ -67,7 +67,7 @@ export async function loadAuxiliaryChain(
 
 interface Search extends LoadOptions {
   readonly dir: string;
-  /** The extensions of files, first those that are tried first. */
+  /** Groups of file extensions, in the order in which they are tried. */
   readonly order: readonly (readonly string[])[];
   readonly name?: string;
   accept(list: NetConfList): boolean;

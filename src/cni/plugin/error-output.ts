@@ -5,7 +5,7 @@ import { isJsonObject } from "#lib/json.ts";
 
 /**
  * A plugin's stdout when it fails (CNI 1.1.0 §5 "Error"), indented as Go's plugins do.
- * The version is that of `stdin`'s configuration, supported or not; without one, the newest.
+ * The version comes from `stdin`'s configuration, even if unsupported. Default: the newest.
  */
 export function formatErrorOutput(error: unknown, stdin: string): string {
   const { code, msg, details } = asCniError(error).toJSON();

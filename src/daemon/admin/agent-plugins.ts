@@ -6,7 +6,7 @@ import type { CallServer } from "#serving/call-server.ts";
 
 /** What `plexus agent` says of the plugins in the container runtime's directories. */
 export interface AgentPlugins {
-  /** Those that it does not execute, because others than root can change them. */
+  /** It does not execute these, because others than root can change them. */
   readonly refused: readonly string[];
   /** Why, of the first. */
   readonly why: string;

@@ -61,7 +61,7 @@ async function usable<T>(read: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** The UID of a static pod is not that of its mirror. */
+/** A static pod and its mirror have different UIDs. */
 function isOf({ namespace, name, uid, isStatic }: Pod, pod: CalledPod): boolean {
   const isSameName = namespace === pod.namespace && name === pod.name;
   return isSameName && (pod.uid === undefined || uid === pod.uid || isStatic);

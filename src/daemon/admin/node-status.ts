@@ -15,7 +15,7 @@ export interface NodeStatus {
   readonly notReady: readonly string[];
   /** Absent where it does not write the node's CNI configuration. */
   readonly conf?: NodeConfStatus;
-  /** Why the configuration file cannot be used as it is now; absent when it is in effect. */
+  /** Why the present configuration file cannot be used; absent when it is in effect. */
   readonly configProblem?: string;
   /** Why pods and definitions cannot be looked up; absent when they can. */
   readonly sourceProblem?: string;
@@ -35,7 +35,7 @@ export interface NodeStatus {
   readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
   readonly failedAdds: readonly FailedAdds[];
-  /** Further pods of which an ADD failed lately, `namespace/name` each: attached since, or gone. */
+  /** Pods, as `namespace/name`, whose ADD failed lately, and which are attached or gone now. */
   readonly overcomeAdds: readonly string[];
   readonly requestRules: RequestRules;
   /** Records that cannot be used: why, a sentence each. */

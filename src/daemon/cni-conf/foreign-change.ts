@@ -46,7 +46,7 @@ export class RestoreBackoffs {
   readonly #calmMs: number;
   readonly #restore: RestoreBackoff;
   readonly #repair: RestoreBackoff;
-  /** That of the change that was seen last. */
+  /** The one for the last change that was seen. */
   #current: RestoreBackoff;
 
   constructor({ restore, repair, calmMs }: RestoreTimings) {

@@ -34,7 +34,7 @@ export async function lookUpPlugin(type: string, search: PluginSearch): Promise<
   return unseen ?? { kind: "missing" };
 }
 
-/** The types of the plugins that are not installed; those that cannot be seen count as installed. */
+/** The types of the plugins that are not installed. A plugin that cannot be seen counts as installed. */
 export async function missingPlugins(
   plugins: readonly { readonly type: string }[],
   search: PluginSearch,

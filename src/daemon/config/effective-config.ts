@@ -18,7 +18,7 @@ export interface EffectiveConfig {
   onChange(listener: () => void): unknown;
   /** Calls the listener when a changed file cannot be used; the previous one stays in effect. */
   onInvalid(listener: (message: string) => void): unknown;
-  /** Why the file cannot be used as it is now; undefined when it is in effect. */
+  /** Why the present file cannot be used; undefined when it is in effect. */
   problem(): string | undefined;
   close(): void;
 }

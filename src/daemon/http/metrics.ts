@@ -15,7 +15,7 @@ export interface Metrics {
   nodeConfState(state: NodeConfState): void;
   /** The changed configuration file was read again, and is in effect or invalid. */
   configReloaded(isValid: boolean): void;
-  /** Exports counts, each of which is made when it is read. */
+  /** Exports counts, each computed when it is read. */
   count(counts: Partial<Counts>): void;
   render(): Promise<{ text: string; contentType: string }>;
 }

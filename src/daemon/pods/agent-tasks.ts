@@ -24,7 +24,7 @@ export class AgentTasks {
   readonly #ended = new AbortController();
   /** Fires when no more tasks are to begin. */
   readonly stopping = this.#stopping.signal;
-  /** Fires when those that run are to end. */
+  /** Fires when running tasks have to end. */
   readonly ended = this.#ended.signal;
 
   constructor(hosts: SandboxHosts) {

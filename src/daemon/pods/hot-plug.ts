@@ -188,7 +188,7 @@ export class HotPlugQueue {
     return watched.isRunning ? busy : this.#attempt(watched, attempt);
   }
 
-  /** Starts no more attempts. After a moment, the records of those that run say what is left to do. */
+  /** Starts no more attempts. The records of running ones soon say what is left to do. */
   async stop(): Promise<void> {
     const { tasks } = this.#options;
     tasks.beginNoMore();

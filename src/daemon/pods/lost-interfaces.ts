@@ -29,7 +29,7 @@ interface LostInterfacesOptions extends Pick<HotPlugOptions, "conf"> {
 interface Look {
   readonly pod: PodName;
   readonly lost: readonly string[];
-  /** Those that stay lost: hot-plug attaches the others again. */
+  /** The interfaces that stay lost: hot-plug attaches the others again. */
   readonly problems: readonly string[];
   readonly milliseconds: number;
 }

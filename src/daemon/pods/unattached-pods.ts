@@ -55,7 +55,7 @@ export class UnattachedPods {
     return this.names.length + this.problems().length;
   }
 
-  /** Those that Plexus was not called for, with the networks: `shop/web (shop/storage)`. */
+  /** Pods for which Plexus was not called, with their networks: `shop/web (shop/storage)`. */
   get names(): readonly string[] {
     return [...this.#observations.values()].flatMap(({ name, missing }) =>
       missing.length === 0 ? [] : `${name} (${missing.join(", ")})`,

@@ -20,7 +20,7 @@ export const busyBackoff = { initialMs: 100, maxMs: 5000 };
 const failureBackoff = { initialMs: 1000, maxMs: 300_000 };
 /** Attempts that change something or fail: so many at once, and later one every five seconds. */
 const rate = { burst: 10, tokensPerSecond: 0.2 };
-/** The first edit starts an attempt at once; those that follow within so long share the next one. */
+/** The first edit starts an attempt at once. Edits within this time after it share the next attempt. */
 const debounceMs = 200;
 /** A definition that the annotation names ends the backoff at most this often. */
 const definitionMs = 10_000;
@@ -131,7 +131,7 @@ export class WatchedPod {
     if (!this.#isRetrying) this.wake();
   }
 
-  /** An attempt is due now. It leaves the backoff as it is. */
+  /** An attempt is due now. It does not change the backoff. */
   wake(): void {
     this.#wakeAt(this.#options.clock());
   }

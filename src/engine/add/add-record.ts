@@ -60,7 +60,7 @@ export class AddRecord {
     sandbox: RecordedSandbox,
     networks: {
       readonly attachments: readonly PlannedAttachment[];
-      /** Those that a running sandbox has already. @default the sandbox is new */
+      /** What a running sandbox has already. @default the sandbox is new */
       readonly earlier?: readonly DetachableAttachment[];
       /** What the network replaces, which is detached. @default none */
       readonly predecessor?: DetachableAttachment | undefined;

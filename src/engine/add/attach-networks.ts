@@ -95,7 +95,7 @@ function needResult(plugins: readonly PluginConf[]): boolean {
   return plugins.some(({ raw }) => findingByAddress(raw).length > 0);
 }
 
-/** The delegates of a chain. `ordered` gets the number of those that the shim has been sent. */
+/** The delegates of a chain. `ordered` gets the number that the shim has been sent. */
 function observed(run: RunDelegate, ordered: (started: number) => void): ObservedChain {
   let started = 0;
   const progress: ObservedChain["progress"] = { isAttempted: false, failedAdd: undefined };

@@ -35,7 +35,7 @@ export async function detachEarlier(ctx: CallContext, request: AddRequest): Prom
   await detachUnrecorded(ctx, { ...request, netns: "", cniVersion, runtimeConfig }, stored);
 }
 
-/** Whether nothing of a record is in its namespace, nor in that of the call. */
+/** Whether nothing of a record is in its namespace or the call's. */
 async function isReplaced(
   ctx: CallContext,
   record: AttachmentRecord,

@@ -24,7 +24,7 @@ export function logCall(finished: FinishedCall, { metrics, logger }: EngineDeps)
   delegates.recordMetrics(metrics);
   if (outcome.status === "succeeded") {
     metrics.requestEnded(command, { milliseconds });
-    // The runtime also sends a DEL after each failed ADD, and repeats those that succeeded.
+    // The runtime also sends a DEL after each failed ADD, and repeats successful DELs.
     logger[notes.hadNothing ? "debug" : "info"](fields, `${command} done`);
     return;
   }

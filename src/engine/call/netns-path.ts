@@ -18,7 +18,7 @@ export interface UnusableRecord extends RecordKey {
   readonly reason: string;
 }
 
-/** The records whose sandbox may be in the namespace at a path, and those that are unusable. */
+/** The records whose sandbox may be in the namespace at a path, and the unusable ones. */
 export async function recordsAt(
   { deps, host }: CallContext,
   netns: string,

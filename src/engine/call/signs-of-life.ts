@@ -10,16 +10,16 @@ import { netlinkTransport } from "./sandbox.ts";
  * Whether a sandbox is over although the container runtime has not said so. Every sign of that can
  * be wrong alone:
  * - two processes of one boot can read different boot IDs: where the node is itself a container
- *   (LXC, Incus, Proxmox), its boot ID is not that of its containers;
+ *   (LXC, Incus, Proxmox), its containers have another boot ID;
  * - a pod can be deleted from the API while its node is unreachable, and a container that is no
  *   pod can have a pod's name;
- * - a list can be that of another runtime;
+ * - another runtime can have made the list;
  * - a process can lack the mount of a namespace that others have.
  * So two signs are needed, and one of them is always the namespace: mounts of /run do not survive a
  * boot, and a runtime removes them last.
  */
 
-/** A record's boot ID is not that of the process that reads it. */
+/** A record has another boot ID than the process that reads it. */
 export const otherBoot = "it was attached before the machine was restarted";
 
 /** A list of a container runtime does not have it. */

@@ -36,7 +36,7 @@ export interface SandboxToDetach {
 /**
  * Detaches attachments, last first, even if others fail (multi-network specification v1.1 §7.2).
  * One that hangs uses only its share of the time or, with `first`, of the attempts.
- * @returns those that could not be detached, with the DELs that are left
+ * @returns what could not be detached, with the DELs that are left
  * @throws HostGoneError when the shim has gone: the record then still names the attachments
  */
 export async function detachAll(
@@ -68,7 +68,7 @@ export async function detachAll(
 
 /**
  * Detaches attachments of a sandbox that runs, as {@link detachAll}.
- * @returns those that are owed now, as the record is to keep them
+ * @returns what is owed now, as the record is to keep it
  */
 export async function detachRunning(
   ctx: CallContext,

@@ -50,7 +50,7 @@ export interface PendingChange {
    * of the pod detaches it.
    */
   readonly change: "plug" | "unplug" | "unmanaged";
-  /** That of an attachment which hot-plug removes. */
+  /** Of an attachment which hot-plug removes. */
   readonly state?: RecordedAttachment["state"];
   /** It stays until all elements can be attached: the one that cannot may have meant it. @default false */
   readonly isKept?: boolean;

@@ -37,7 +37,7 @@ export class PendingChanges {
     return omitUndefined({ change: "plug" as const, isPaused, failure });
   }
 
-  /** Of an attachment that no element of the annotation requests as it is. */
+  /** Of an attachment that no element of the annotation requests with its present settings. */
   ofAttachment(recorded: RecordedAttachment): PendingChange | undefined {
     if (this.#changes.unknown.includes(recorded)) return { change: "unmanaged" };
     if (!this.isRemoved(recorded)) return undefined;

@@ -138,7 +138,7 @@ async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Prom
 
 /**
  * Locks stale sandboxes while no other operation runs: later, one that waits for that could be
- * first. Leaves out those that another GC holds: it continues when its shim has gone.
+ * first. Leaves out sandboxes that another GC holds: it continues when its shim has gone.
  */
 function lockStale(
   { records, damaged }: Sandboxes,

@@ -42,7 +42,7 @@ export class NetworksToCollect {
     this.#networks.set(name, { ...network, isDefault });
   }
 
-  /** The names of all networks but for that of the list itself, whose users the runtime lists. */
+  /** The names of all networks except the list's own, whose users the runtime lists. */
   get othersNames(): string[] {
     return [...this.#networks.keys()].filter((name) => name !== this.#listName);
   }
@@ -74,7 +74,7 @@ export class NetworksToCollect {
     this.#isComplete = false;
   }
 
-  /** Those that can collect: default ones only with the runtime's list, none left to others. */
+  /** The networks that can collect: default ones only with the runtime's list, none left to others. */
   complete(fromRuntime: readonly ValidAttachment[] | undefined): CompleteNetwork[] {
     if (!this.#isComplete) return [];
     return [...this.#networks.values()]

@@ -16,7 +16,7 @@ export interface Sandboxes {
  * The sandboxes that a GC of the list `listName` may detach: no containers that the runtime lists, or
  * that were attached since. The runtime knows only its own containers, but other runtimes
  * may use the node with other lists, or with this one: CRI-O collects every list of its directory
- * and lists no container in those that only podman uses. A sandbox that is not listed is stale if
+ * and lists no container in the lists that only podman uses. A sandbox that is not listed is stale if
  * one of these holds:
  * - A call of this list made it, and the runtime lists another sandbox of the list, of the same
  *   kind: CRI-O's and podman's are of different kinds.

@@ -47,7 +47,7 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
   return { state, operations: sandbox.log.operations, problems };
 }
 
-/** Carries out planned changes, with events for those that fail. */
+/** Carries out planned changes, with events for failed ones. */
 class NetworkChanger {
   readonly #sandbox: SandboxToChange;
   /** Attachments that could not be removed, or not be replaced and are back. */
@@ -128,8 +128,8 @@ class NetworkChanger {
   }
 
   /**
-   * The interface of an element is that of an attachment that could not be removed, or a plugin has
-   * just made it: an element without a name gets another.
+   * An attachment that could not be removed has the interface of an element, or a plugin has just
+   * made it: an element without a name gets another.
    */
   async #attachElsewhere(
     { selection }: PlannedAddition,

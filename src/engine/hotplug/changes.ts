@@ -167,7 +167,7 @@ function isSameElement(
   return isDeepStrictEqual(own, selectionElement(selection));
 }
 
-/** Whether an element is that of an attachment, perhaps on another interface. */
+/** Whether an attachment was made for this element, perhaps on another interface. */
 function isSameButName(
   { selection: own = {} }: Pick<RecordedAttachment, "selection">,
   selection: NetworkSelection,

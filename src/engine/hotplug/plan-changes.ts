@@ -41,7 +41,7 @@ type ToPlan = Pick<NetworkChanges, "removals" | "additions">;
 /**
  * Plans all changes of a running sandbox before the first of them, each element by itself, with the
  * rules of an ADD. An attachment that works is removed for an element only if that can be attached;
- * and if an element is wrong, those that no element requests stay, because it may have meant one.
+ * and if an element is wrong, unrequested attachments stay, because it may have meant one.
  */
 export async function planChanges(
   sandbox: LockedSandbox,
@@ -167,7 +167,7 @@ function waysOf(
   return kept === planned ? [planned] : [kept, planned];
 }
 
-/** The interface that an element requests, or that of the one before it, unless that requested it. */
+/** The interface that an element requests, or its predecessor's if that did not request it. */
 function nameOf({ selection, replaced }: Addition): string | undefined {
   if (selection.ifName !== undefined || replaced === undefined) return selection.ifName;
   const isKept = replaced.selection?.ifName === undefined || isAsRequested(replaced, selection);

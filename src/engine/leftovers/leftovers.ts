@@ -233,7 +233,7 @@ export class Leftovers {
     return this.#listed;
   }
 
-  /** A boot ID alone does not even make it one: it may only be that of another container. */
+  /** A boot ID alone does not even make it one: it may be another container's. */
   #isLeftover(record: AttachmentRecord): boolean {
     const sign = this.#absences.of(record);
     return sign !== undefined && sign !== otherBoot;

@@ -45,7 +45,7 @@ export class MissingPods {
   }
 }
 
-/** Since when records lack something, by file name: those that did before keep their time. */
+/** Since when records lack something, by file name: earlier ones keep their time. */
 export function absentSince(
   before: ReadonlyMap<string, number>,
   absent: readonly AttachmentRecord[],

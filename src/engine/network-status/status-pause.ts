@@ -7,7 +7,7 @@ import type { AttachmentRecord, StatusPause } from "#engine/record/record.ts";
  * to later processes: on a node without plexusd, each call is another one.
  */
 
-/** Of each pause. A later end is that of another boot whose ID is not known. */
+/** Of each pause. A later end was recorded in another boot, whose ID is not known. */
 const maxMs = 3_600_000;
 
 type Clock = Pick<EngineDeps, "bootId" | "clock">;

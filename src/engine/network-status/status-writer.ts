@@ -192,7 +192,7 @@ async function oweAgain(ctx: CallContext, pod: PodIdentity, payment: Payment): P
   if (outcome === "changed") await pay(ctx, latest, payment);
 }
 
-/** Leaves what else is owed by now as it is. */
+/** Changes nothing if something else is owed by now. */
 function withRest(paid: OwedStatus["pendingStatus"], rest: OwedStatus): RecordChange["change"] {
   return async ({ pendingStatus, statusPause: _, ...record }) =>
     isDeepStrictEqual(pendingStatus, paid) ? { ...record, ...rest } : undefined;

@@ -41,7 +41,7 @@ export interface LookUp<T> {
 
 /**
  * Runs steps at the same time, so that a slow API server delays an ADD once and not per network;
- * otherwise as {@link attempt}. The first failure is that of the first step, not of the fastest.
+ * otherwise as {@link attempt}. If several fail, the first step's failure counts, not the fastest.
  * @returns the results of the steps that succeed, in order
  */
 export async function attemptAll<T>(ctx: PlanContext, lookUps: readonly LookUp<T>[]): Promise<T[]> {

@@ -32,7 +32,7 @@ export interface DefinitionSource {
     ref: { namespace: string; name: string },
     options: { signal?: AbortSignal },
   ): Promise<NetworkAttachmentDefinition | undefined>;
-  /** Those that are known without asking, to suggest one for a wrong name. @default none */
+  /** Definitions that are known without asking, to suggest one for a wrong name. @default none */
   knownNads?(): Iterable<NetworkAttachmentDefinition>;
 }
 
@@ -103,7 +103,7 @@ export interface StatusPublisher {
   withdraw(pod: PodName, options?: { readonly unless?: () => Promise<boolean> }): Promise<void>;
 }
 
-/** The reasons of the events that are recorded for pods; a failed ADD has that of its error. */
+/** The reasons of the events that are recorded for pods; a failed ADD has its error's. */
 export type EventReason =
   | Reason
   | "LeftoverAttachment"

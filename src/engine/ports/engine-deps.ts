@@ -36,8 +36,8 @@ export interface EngineDeps {
 }
 
 /**
- * Which leftovers calls also detach: `none`, those that their records alone say of (`oneCall`, in a
- * process that serves one call), or also those whose signs of absence take time (`daemon`).
+ * Which leftovers calls also detach: `none`; `oneCall`, in a process that serves one call: if the
+ * record alone says so; `daemon`: also if signs of absence take time.
  * @internal
  */
 export type LeftoverDuty = "none" | "oneCall" | "daemon";

@@ -95,7 +95,7 @@ export function teardownPlan(record: AttachmentRecord, timeoutMs: number): Teard
   return recordWithPlan(record, all).plan;
 }
 
-/** A DEL, then that of the IPAM plugin in case there is no namespace ({@link ipamCallAfter}). */
+/** A DEL, then the IPAM plugin's in case there is no namespace ({@link ipamCallAfter}). */
 export function withRelease(call: DelegateCall): DelegateCall[] {
   const release = ipamCallAfter(call);
   return release === undefined ? [call] : [call, release];

@@ -14,7 +14,7 @@ interface ApiErrorOptions {
 
 /** The reason of an error about a response that was not read to its end. */
 export const responseTooLong = "ResponseTooLong";
-/** The reason of an error about a success whose content is not that of an API server. */
+/** The reason of an error about a success whose content no API server sends. */
 const unusableAnswer = "UnusableAnswer";
 
 /** A request that failed: without a usable response, or with a status that is not 2xx. */

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 
 /**
- * Whether a process listens on a Unix socket: the kernel refuses connections to that of a process that has ended.
+ * Whether a process listens on a Unix socket: the kernel refuses connections if that process has ended.
  * @throws Error as node:net does when that cannot be known
  */
 export async function isListening(path: string): Promise<boolean> {

@@ -96,7 +96,7 @@ export class FieldReader {
     return undefined;
   }
 
-  /** The strings of an array; others, or those that fail the check, are problems and left out. */
+  /** The strings of an array. Other values, and strings that fail the check, are left out as problems. */
   strings(key: string, problem: StringCheck = () => undefined): string[] {
     return this.elements(key).filter((value, index): value is string => {
       const reason = typeof value === "string" ? problem(value) : "must be a string";

@@ -63,7 +63,7 @@ async function buildKubernetes(main: string, version: string, directory: string)
 /**
  * Kubernetes' own go.mod, for a module that requires it: so its versions of everything count. It replaces its own
  * libraries by folders of its repository, which the downloaded module lacks; here they are replaced by their releases.
- * The samples, of which not all are released, are replaced by empty modules.
+ * Empty modules replace the samples: not all of them are released.
  */
 function requiring(version: string, goMod: string): string {
   const own = goMod

@@ -20,7 +20,7 @@ const shimTimeoutMs = 5000;
 
 /** Owners, modes and free space of the node's directories, as far as they can be seen from here. */
 export async function directoryFindings(dirs: NodeStatus["dirs"]): Promise<Finding[]> {
-  // Those that the shim trusts beside the runtime's: plexusd's container does not have the list.
+  // The shim trusts more directories than the runtime's, but plexusd's container may not have the list.
   const listed = await listedPluginDirs(defaultPaths.pluginDirsFile);
   return Promise.all([
     judged(dirs.cniConfDir, configurationDirectory),
@@ -44,7 +44,7 @@ async function configurationDirectory(path: string): Promise<Finding> {
   return ok(path, `${await ownerOf(path)}, can be written`);
 }
 
-/** Its owner does not matter: the container runtime trusts it as it is. */
+/** Its owner does not matter, because the container runtime trusts it in any case. */
 async function pluginDirectory(path: string): Promise<Finding> {
   const text = await ownerOf(path);
   const { mode } = await stat(path);

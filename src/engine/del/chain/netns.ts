@@ -111,7 +111,7 @@ export async function othersAt(
 
 /**
  * The CNI_NETNS for detaching a sandbox that is not the call's: "" when its namespace is gone, or
- * its path may now be that of another one. The kernel uses a process ID again.
+ * its path may now be another one's. The kernel uses a process ID again.
  */
 export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord): Promise<string> {
   if (isOfProcess(record) || (await namespaceIsGone(ctx, record))) return "";

@@ -33,7 +33,7 @@ export async function updateAddresses(
   return { record: changed, plan };
 }
 
-/** The addresses by interface, without those that only their link can use. */
+/** The global addresses by interface. */
 async function presentAddresses(ctx: CallContext, netns: string): Promise<Map<string, string[]>> {
   const links = await sandboxLinks(ctx, netns);
   const all = await asIoFailure(() => listAddresses(netlinkTransport(ctx), netns));

@@ -15,7 +15,7 @@ export interface Inspection {
 
 /**
  * Looks for attachments whose interfaces have disappeared from a running sandbox ([H-39]). With
- * `inspect: [heal]`, those that the annotation requests are recorded as about to be removed: the next
+ * `inspect: [heal]`, requested ones are recorded as about to be removed: the next
  * comparison with the annotation, which hot-plug makes, removes them and attaches them again.
  * @throws CniError 5 when the record cannot be written, 6 or 7 when it cannot be read
  */

@@ -17,7 +17,7 @@ import { DevicePool } from "./device-pool.ts";
 
 /**
  * Gives each network that needs one its selected device, or the next of its resource, in order.
- * `devicesInUse` are the IDs of those that the pod's interfaces have.
+ * `devicesInUse` are the IDs of the devices that the pod's interfaces have.
  * @throws CniError 100 when the pod has no such device, unless the configuration has such networks
  *   attached without one; CniError 11 when that is not known
  */
