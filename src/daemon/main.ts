@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import process from "node:process";
+import type { PodName } from "#engine/ports/cluster.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -96,7 +97,7 @@ function inCluster(): InClusterOptions | undefined {
 }
 
 /** The pod that this process runs in, from the variables that the DaemonSet sets. */
-function ownPod(): { namespace: string; name: string } | undefined {
+function ownPod(): PodName | undefined {
   const { POD_NAMESPACE: namespace, POD_NAME: name } = process.env;
   return namespace === undefined || name === undefined ? undefined : { namespace, name };
 }

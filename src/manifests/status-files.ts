@@ -2,6 +2,7 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type {
   PodIdentity,
+  PodName,
   PublishOptions,
   PublishOutcome,
   StatusPublisher,
@@ -37,7 +38,7 @@ export class StatusFiles implements StatusPublisher {
   }
 
   async withdraw(
-    pod: { namespace: string; name: string },
+    pod: PodName,
     { unless }: { readonly unless?: () => Promise<boolean> } = {},
   ): Promise<void> {
     if ((await unless?.()) === true) return;
@@ -46,7 +47,7 @@ export class StatusFiles implements StatusPublisher {
 
   /** Sets the value unless a later call for the pod decides. @returns whether it succeeded */
   async #set(
-    pod: { namespace: string; name: string },
+    pod: PodName,
     { value, isCurrent }: PublishOptions & { readonly value: string | undefined },
   ): Promise<boolean> {
     const path = this.#path(pod);
@@ -78,7 +79,7 @@ export class StatusFiles implements StatusPublisher {
   }
 
   /** Undefined for an invalid pod name: DEL takes it unchecked from CNI_ARGS. */
-  #path(pod: { namespace: string; name: string }): string | undefined {
+  #path(pod: PodName): string | undefined {
     const problem = dnsLabelProblem(pod.namespace) ?? dnsSubdomainProblem(pod.name);
     return problem === undefined ? join(this.#dir, pod.namespace, `${pod.name}.json`) : undefined;
   }

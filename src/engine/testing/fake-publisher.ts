@@ -2,6 +2,7 @@ import type {
   EventReason,
   EventRecorder,
   PodIdentity,
+  PodName,
   PublishOptions,
   PublishOutcome,
   PublishPause,
@@ -50,7 +51,7 @@ export class FakePublisher implements StatusPublisher {
   }
 
   async withdraw(
-    pod: { namespace: string; name: string },
+    pod: PodName,
     { unless }: { readonly unless?: () => Promise<boolean> } = {},
   ): Promise<void> {
     if ((await unless?.()) === true) return;

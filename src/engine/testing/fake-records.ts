@@ -2,7 +2,7 @@ import { strictEqual } from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { PodIdentity } from "#engine/ports/cluster.ts";
+import type { CalledPod, PodIdentity, PodName } from "#engine/ports/cluster.ts";
 import type {
   DamagedRecord,
   RecordReader,
@@ -136,7 +136,7 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     if (this.#forget(key)) this.quarantined.push(name(key));
   }
 
-  async hasPod(pod: { namespace: string; name: string }): Promise<boolean> {
+  async hasPod(pod: PodName): Promise<boolean> {
     return (await this.keysOf(pod)).length > 0;
   }
 
@@ -144,11 +144,11 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     return this.#keysOf(of).at(-1);
   }
 
-  async keysOf({ namespace, name }: { namespace: string; name: string }): Promise<RecordKey[]> {
+  async keysOf({ namespace, name }: PodName): Promise<RecordKey[]> {
     return this.#keysOf({ namespace, name });
   }
 
-  #keysOf(of: { namespace: string; name: string; uid?: string }): RecordKey[] {
+  #keysOf(of: CalledPod): RecordKey[] {
     const isOfPod = ({ record }: Entry): boolean => {
       const pod = parsed<AttachmentRecord>(record)?.pod;
       if (of.uid !== undefined && pod?.uid !== of.uid) return false;
