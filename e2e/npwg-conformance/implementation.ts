@@ -38,7 +38,7 @@ export async function readImplementation(path: string): Promise<Implementation> 
   } catch (error) {
     throw new Error(`${path}: not JSON: ${(error as Error).message}`);
   }
-  const problems = new Fields("", value, implementationKeys).problems;
+  const problems = problemsOf("", value, implementationKeys);
   const daemon = isObject(value) ? value.daemon : undefined;
   if (isObject(daemon)) problems.push(...daemonProblems(daemon));
   if (problems.length > 0) throw new Error(`${path}: ${problems.join("; ")}`);
@@ -69,15 +69,12 @@ const implementationKeys: Keys = {
 
 function daemonProblems(daemon: JsonObject): string[] {
   const keys: Keys = { command: "texts", environment: "environment?", ready: "object" };
-  const { problems } = new Fields("daemon.", daemon, keys);
+  const problems = problemsOf("daemon.", daemon, keys);
   if (!isObject(daemon.ready)) return problems;
   const names = Object.keys(daemon.ready);
   const isOne = names.length === 1 && /^(?:file|output)$/.test(names[0] ?? "");
   if (!isOne) return [...problems, `daemon.ready: expected "file" or "output", got ${names}`];
-  return [
-    ...problems,
-    ...new Fields("daemon.ready.", daemon.ready, { [`${names}`]: "text" }).problems,
-  ];
+  return [...problems, ...problemsOf("daemon.ready.", daemon.ready, { [`${names}`]: "text" })];
 }
 
 const kinds: Readonly<Record<Kind, { expected: string; test: (value: unknown) => boolean }>> = {
@@ -98,24 +95,17 @@ function isText(value: unknown): boolean {
 }
 
 /** Compares an object's fields with what they should be. */
-class Fields {
-  readonly problems: string[];
-
-  constructor(prefix: string, value: unknown, keys: Keys) {
-    if (!isObject(value)) {
-      this.problems = [`expected an object, got ${JSON.stringify(value)}`];
-      return;
-    }
-    const unknown = Object.keys(value).filter((key) => keys[key] === undefined);
-    this.problems = [
-      ...unknown.map((key) => `${prefix}${key}: unknown key`),
-      ...Object.entries(keys).flatMap(([key, wanted]) => {
-        const kind = kinds[wanted.replace("?", "") as Kind];
-        const isMissing = value[key] === undefined;
-        if (isMissing ? wanted.endsWith("?") : kind.test(value[key])) return [];
-        const got = isMissing ? "nothing" : JSON.stringify(value[key]);
-        return [`${prefix}${key}: expected ${kind.expected}, got ${got}`];
-      }),
-    ];
-  }
+function problemsOf(prefix: string, value: unknown, keys: Keys): string[] {
+  if (!isObject(value)) return [`expected an object, got ${JSON.stringify(value)}`];
+  const unknown = Object.keys(value).filter((key) => keys[key] === undefined);
+  return [
+    ...unknown.map((key) => `${prefix}${key}: unknown key`),
+    ...Object.entries(keys).flatMap(([key, wanted]) => {
+      const kind = kinds[wanted.replace("?", "") as Kind];
+      const isMissing = value[key] === undefined;
+      if (isMissing ? wanted.endsWith("?") : kind.test(value[key])) return [];
+      const got = isMissing ? "nothing" : JSON.stringify(value[key]);
+      return [`${prefix}${key}: expected ${kind.expected}, got ${got}`];
+    }),
+  ];
 }

@@ -61,14 +61,9 @@ export class ApiServer implements Cluster {
 
   get values(): Values {
     const { port } = this.#server.address() as AddressInfo;
-    const kubeconfig = join(this.#dir, "kubeconfig");
-    const apiCertificate = this.#certificate;
     return {
-      kubeconfig,
-      apiHost: "127.0.0.1",
-      apiPort: `${port}`,
-      apiToken: token,
-      apiCertificate,
+      ...{ kubeconfig: join(this.#dir, "kubeconfig"), apiHost: "127.0.0.1", apiPort: `${port}` },
+      ...{ apiToken: token, apiCertificate: this.#certificate },
     };
   }
 
@@ -209,16 +204,9 @@ function report({ request, response }: Watch, { collection, type, object }: Chan
 
 /** Equivalent to: `openssl req -x509 …`, for 127.0.0.1, valid for a day. */
 function writeCertificate(certFile: string, keyFile: string): void {
-  const key = [
-    "-newkey",
-    "ec",
-    "-pkeyopt",
-    "ec_paramgen_curve:P-256",
-    "-nodes",
-    "-keyout",
-    keyFile,
-  ];
+  const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
   const subject = ["-subj", "/CN=npwg-conformance", "-addext", "subjectAltName=IP:127.0.0.1"];
-  const args = ["req", "-x509", "-days", "1", ...key, ...subject, "-out", certFile];
+  const files = ["-keyout", keyFile, "-out", certFile];
+  const args = ["req", "-x509", "-days", "1", ...key, ...subject, ...files];
   execFileSync("openssl", args, { stdio: "ignore" });
 }

@@ -74,13 +74,13 @@ const both = ["npwg-default/eth0", "npwg-a/net1", "npwg-b/net2"];
 
 type Networks = string | readonly unknown[];
 
-/** Attaches a pod to some of `net-a` and `net-b` and expects these executions. */
-async function expectOrder(
+/** Attaches a pod to some of `net-a`, `net-b` and `net-c` and expects these executions. */
+export async function expectOrder(
   trial: Trial,
   networks: Networks,
   expected: readonly string[],
 ): Promise<void> {
-  await trial.defineAll("ab");
+  await trial.defineAll("abc");
   const pod = await trial.attached(networks);
   expectEqual("executions of ADD", await pod.order(), expected);
 }
