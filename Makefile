@@ -107,8 +107,7 @@ e2e: image
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
 else ifeq ($(SUITE),versions)
-# The scenarios that depend on releases, with older ones. Of Kubernetes and containerd: patch releases of which Go's
-# module proxy has all modules. The first run builds all of them, each Kubernetes in about ten minutes.
+# The scenarios that depend on releases, with older ones: patch releases whose modules are all in Go's module proxy. The first run builds all of them, each Kubernetes in about ten minutes.
 # RELEASES=1.30.14/1.6.38: this pair.
 RELEASES = 1.30.14/1.6.38 1.31.4/1.7.36 1.32.6/1.7.36 1.33.13/2.0.14 1.34.10/2.2.9 1.35.8/2.2.9
 e2e: image

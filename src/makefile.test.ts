@@ -30,7 +30,7 @@ function makeCommands(path: string): string[][] {
 }
 
 const makefile = read("Makefile");
-/** What each target does, as `make help` prints it; empty for those that it leaves out. */
+/** What each target does, as `make help` prints it; empty for targets that it leaves out. */
 const targets = new Map(
   (/^\.PHONY: (.*)$/m.exec(makefile)?.[1] ?? "")
     .split(" ")

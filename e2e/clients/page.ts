@@ -4,7 +4,7 @@ import { notRun, type Step, stepsOf } from "../cluster/scenarios/pages/steps.ts"
 import { codeBlocks } from "../support/markdown.ts";
 import { repositoryRoot } from "../support/paths.ts";
 
-/** The commands of docs/user/without-kubernetes.md; `install` are those that each client needs. */
+/** The commands of docs/user/without-kubernetes.md; each client needs `install`. */
 export async function pageSteps(): Promise<{
   readonly install: readonly Step[];
   readonly all: readonly Step[];

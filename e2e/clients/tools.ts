@@ -17,7 +17,7 @@ export interface ClientTools {
   readonly init: string;
 }
 
-/** Finds all programs, and builds or downloads those that are not in the cache yet. */
+/** Finds all programs, and builds or downloads what is not in the cache yet. */
 export async function prepareClientTools(): Promise<ClientTools> {
   const [podman, debian, nerdctl, cnitool, init] = await Promise.all([
     podmanRoot(),

@@ -32,7 +32,7 @@ test("CHECK verifies the recorded interfaces of a secondary network without runn
   plugins,
   pod,
 }) => {
-  // A scripted plugin makes no interface, and CHECK looks for those that the kernel had at the end of the ADD.
+  // A scripted plugin makes no interface, and CHECK looks for interfaces that the kernel had at the end of the ADD.
   const interfaces = [{ name: "kept", sandbox: `/run/netns/${pod.netns}` }];
   await plugins.script("beta", "ADD", {
     stdout: JSON.stringify({ cniVersion: "1.0.0", interfaces }),

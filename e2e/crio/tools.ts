@@ -35,7 +35,7 @@ const buildTags = [
   "btrfs_noversion",
 ];
 
-/** Finds all programs, and builds or downloads those that are not in the cache yet. */
+/** Finds all programs, and builds or downloads what is not in the cache yet. */
 export async function prepareCrioTools(): Promise<CrioTools> {
   const [debian, own] = await Promise.all([debianRoot(), crioDebianRoot()]);
   const conmon = join(own, "usr/bin/conmon");

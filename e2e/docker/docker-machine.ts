@@ -100,7 +100,7 @@ export class DockerMachine implements AsyncDisposable {
     return join(this.dir, "manifests");
   }
 
-  /** The image archive of {@link busyboxImage}. */
+  /** The archive of `busyboxImage`. */
   get imageArchive(): string {
     return join(this.dir, "busybox.tar");
   }

@@ -105,7 +105,7 @@ async function makeInitramfs(directory: string, release: string, init: Buffer): 
   await rm(root, { recursive: true });
 }
 
-/** The paths of these modules, and of those that they need, by modules.dep. What the kernel has built in is left out. */
+/** The paths of these modules and their dependencies, by modules.dep, without what the kernel has built in. */
 function withDependencies(index: string, names: readonly string[]): Set<string> {
   const lines = index.split("\n").map((line) => line.split(/:? +|:$/).filter(Boolean));
   const moduleName = (path: string): string =>

@@ -26,7 +26,7 @@ const arm64Programs = [
 ];
 
 /**
- * Unpacks what a guest needs, unless the cache has it. QEMU is that of the backports, because
+ * Unpacks what a guest needs, unless the cache has it. QEMU is from the backports, because
  * Debian 12's own has no card with virtual functions.
  */
 export async function guestPackages(architecture: GuestArchitecture): Promise<GuestPackages> {

@@ -7,7 +7,7 @@ import { waitUntil } from "../support/wait.ts";
 
 const record = recordFileName({ containerId: "c1", ifName: "eth0" });
 
-/** Commands that leave something of each kind; `$1` is the state directory, `$2` that of published statuses. */
+/** Commands that leave something of each kind; `$1` is the state directory, `$2` the directory of published statuses. */
 const traces: Record<HostStateKind, string | readonly string[]> = {
   links: "ip link add left0 type veth peer name left1",
   addresses: ["ip address add 10.1.2.3/32 dev lo", "ip address add fe80::1/128 dev lo"],

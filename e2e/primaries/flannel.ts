@@ -4,7 +4,7 @@ import type { Primary } from "./primary.ts";
 
 /**
  * flannel with VXLAN. Left out are its backends for UDP, which needs C, and for Tencent's cloud, whose SDK Go's proxy
- * lacks. The proxy lacks the module of its CNI plugin too: the plugin is that of the last reference plugins with it.
+ * lacks. The proxy lacks the module of its CNI plugin too: the plugin comes from the last reference plugins with it.
  */
 export const flannel: Primary = {
   conf: "10-flannel.conflist",

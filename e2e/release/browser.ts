@@ -12,7 +12,7 @@ interface Message {
   readonly error?: { readonly message: string };
 }
 
-/** Debian's, or that of GitHub's runners. */
+/** Debian's, or the one of GitHub's runners. */
 const browsers = "command -v chromium || command -v google-chrome";
 
 /** Events that a page without defects does not cause. */

@@ -14,12 +14,12 @@ export const mutations: readonly Mutation[] = [
   ...plexusdMutations,
 ];
 
-/** Those that histories show. */
+/** The mutations that histories show. */
 export const simulatedMutations = mutations.flatMap(({ properties, inModel, ...mutation }) =>
   properties === undefined ? [] : [{ ...mutation, properties, change: inModel ?? mutation }],
 );
 
-/** Those that scenarios of the fault matrix show. */
+/** The mutations that scenarios of the fault matrix show. */
 export const matrixMutations = mutations.flatMap(({ scenario, ...mutation }) =>
   scenario === undefined ? [] : [{ ...mutation, scenario }],
 );

@@ -59,7 +59,7 @@ function problemsOf(root: string, { path, sections, openings }: Page): string[] 
   ];
 }
 
-/** Paragraphs and list items, without those that end with a colon and introduce others. */
+/** Paragraphs and list items, except for introductions, which end with a colon. */
 function blocksOf(section: string): string[] {
   return section
     .split(/\n{2,}|\n(?=(?:-|\d+\.) )/)

@@ -17,7 +17,7 @@ export interface DaemonFlags {
   readonly http?: string;
   readonly metrics?: string;
   readonly cniConfDir?: string;
-  /** Sources as plexus-standalone chooses them: see {@link LocalSources}. */
+  /** Sources as plexus-standalone chooses them: see `LocalSources`. */
   readonly local?: boolean;
   /** Seconds without calls until plexusd ends. Needs the socket of systemd. */
   readonly idleExit?: number;

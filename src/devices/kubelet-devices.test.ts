@@ -7,7 +7,7 @@ import { FakeKubelet, listedPod } from "./testing/fake-kubelet.ts";
 
 const vf = "vendor.example/vf";
 
-/** A pod's object with these containers; those that begin with `sidecar` are restartable init containers. */
+/** A pod's object with these containers. Names with `sidecar` are restartable init containers'. */
 function podObject(...names: string[]): JsonObject {
   const isSidecar = (name: string): boolean => name.startsWith("sidecar");
   const sidecars = names.filter(isSidecar).map((name) => ({ name, restartPolicy: "Always" }));

@@ -54,8 +54,8 @@ const markerResource = () =>
   });
 
 /**
- * The keys of plexusd's file that the runtime's conf may also have; those that Multus has mean the
- * same.
+ * The keys of plexusd's file that the runtime's conf may also have. Multus's keys among them mean
+ * the same.
  */
 export const networkKeys = {
   clusterNetwork: {

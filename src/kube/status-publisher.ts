@@ -55,7 +55,7 @@ interface Pending {
   annotations: Annotations;
   /** What an attempt has taken. */
   taken: Annotations;
-  /** Those of the last caller. */
+  /** The last caller's. */
   options: Pick<PublishOptions, "isCurrent" | "onPause">;
   /** `pending` when it was given up. */
   readonly done: Promise<PublishOutcome>;

@@ -43,7 +43,7 @@ export function familyOf(number: number | undefined): IpFamily | undefined {
 
 /**
  * Sends rtnetlink messages in one datagram, in the namespace at `netns`. Returns the answers up to
- * the last acknowledgement or the end of the dump: {@link DelegateHost.netlink}.
+ * the last acknowledgement or the end of the dump: `DelegateHost.netlink()`.
  */
 export type NetlinkTransport = (netns: string, messages: Uint8Array) => Promise<Uint8Array>;
 

@@ -53,7 +53,7 @@ export class PodIndex {
     return this.#latest.get(uidText(pod));
   }
 
-  /** Also those of other processes. @throws Error if they cannot be listed: call it again */
+  /** Also records of other processes. @throws Error if they cannot be listed: call it again */
   async keysOf(pod: PodName): Promise<RecordKey[]> {
     // plexus-standalone may have attached it.
     if (this.#options.isKept && this.#listed !== undefined) await this.#readUnknown();

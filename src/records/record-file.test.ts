@@ -141,7 +141,7 @@ test.each<[string, Buffer, RegExp]>([
   expect(() => parseRecord(file, where)).toThrow(message);
 });
 
-/** The checked members of a record, by path; what plugins and pods have written is kept as it is. */
+/** The checked members of a record, by path; what plugins and pods have written is kept unchanged. */
 function members(value: unknown, path: readonly (string | number)[] = []): (typeof path)[] {
   const own = path.length === 0 ? [] : [path];
   const isOpaque = ["conf", "capabilityArgs", "result", "selection"].includes(String(path.at(-1)));

@@ -24,7 +24,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What plexusd has to know about the installation, as YAML: the platform's configuration over that of deploy/base. */}}
+{{/* What plexusd has to know about the installation, as YAML: the platform's configuration overrides deploy/base's. */}}
 {{- define "plexus.platformConfig" -}}
 {{- $base := .Files.Get "files/base/platform.yaml" | fromYaml -}}
 {{- $config := get $base.data "platform.yaml" | fromYaml -}}

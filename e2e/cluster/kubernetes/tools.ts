@@ -41,7 +41,7 @@ const prerequisites = {
   unshare: "util-linux",
 };
 
-/** Finds all programs, and builds or downloads those that are not in the cache yet. */
+/** Finds all programs, and builds or downloads what is not in the cache yet. */
 export async function prepareTools(): Promise<Tools> {
   await requirePrerequisites();
   const [debian, kubernetes, containerd] = await Promise.all([

@@ -4,7 +4,7 @@ import type { ClusterNode } from "../kubernetes/node.ts";
 import type { Command } from "../machine/run.ts";
 import type { Target } from "../scenarios/target/target.ts";
 
-/** One node of a cluster, as what scenarios look at. Disposing of it leaves the cluster as it is. */
+/** One node of a cluster, as what scenarios look at. Disposing of it does not change the cluster. */
 export class NodeTarget extends Kubectl implements Target {
   readonly cluster: Cluster;
   readonly node: ClusterNode;

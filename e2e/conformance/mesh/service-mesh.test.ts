@@ -62,7 +62,7 @@ async function startKeeper({ node, dirs }: Site): Promise<void> {
   onTestFinished(() => daemon.stop("SIGTERM"));
 }
 
-/** What the container runtime reads: the types after Plexus's plugin, and those that it leaves out. */
+/** What the container runtime reads: the types after Plexus's plugin, and the omitted ones. */
 async function readChain({ dirs }: Site) {
   const text = await readFile(join(dirs.conf, plexusConfName), "utf8").catch(() => "");
   const plugins = text === "" ? [] : JSON.parse(text).plugins;

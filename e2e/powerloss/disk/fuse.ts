@@ -82,7 +82,7 @@ function u64(...values: number[]): Buffer {
   return bytes;
 }
 
-/** fuse_init_out: but for writes of more than a page nothing is asked for, so all comes here as it is made. */
+/** fuse_init_out: asks only for writes of more than a page, so that every operation comes here at once. */
 export function initReply(): Buffer {
   const bigWrites = 32;
   const background = u32(0);

@@ -15,7 +15,7 @@ import type { RecordedDisk } from "./recorded-disk.ts";
 /** Carries out one request and returns the reply; throws Refused. */
 type Handler = (nodeid: number, body: Buffer) => Buffer | Promise<Buffer>;
 
-/** What a disk does for requests of the kernel; those that are not there are not implemented. */
+/** What a disk does for requests of the kernel. Others are not implemented. */
 type Handlers = Readonly<Partial<Record<Opcode, Handler>>>;
 
 const nothing = Buffer.alloc(0);

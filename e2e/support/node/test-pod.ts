@@ -218,7 +218,7 @@ export class TestPod {
     return waitUntil("the network-status is published", () => this.currentStatus());
   }
 
-  /** The network-status as it is now. */
+  /** The present network-status. */
   currentStatus(): Promise<Record<string, unknown>[] | undefined> {
     return this.#node.networkStatus(`${this.namespace}/${this.name}`);
   }

@@ -95,7 +95,7 @@ export const validList: fc.Arbitrary<JsonObject> = fc
     }),
   );
 
-/** Random keys must not hit those that have a meaning. */
+/** Random keys must not hit keys that have a meaning. */
 const wellKnown = {
   name: "n",
   cniVersion: "1.0.0",

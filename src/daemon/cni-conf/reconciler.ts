@@ -74,10 +74,10 @@ export class NodeConfReconciler {
   #tried: OwnConf | undefined;
   /** The plugins that followed Plexus's when the file was last usable. */
   #chained: readonly PluginConf[] = [];
-  /** Those of them that other files have, and no agent appended. */
+  /** The chained plugins that other files have, and no agent appended. */
   #adopted: readonly OmittedPlugin[] = [];
   #chainedSince = performance.now();
-  /** Those of them that were not installed at the start of the round. */
+  /** The chained plugins that were not installed at the start of the round. */
   #missing: readonly string[] = [];
   #chain: Chain = {};
   #spec: NodeConfSpec;

@@ -17,7 +17,7 @@ export interface EndpointsOptions {
   readonly networks: Networks;
   readonly host: EndpointHost;
   readonly probePort: ProbePort;
-  /** Detaches those of some endpoints that dockerd forgot, if that is certain. Never fails. */
+  /** Detaches each of these endpoints that dockerd has certainly forgotten. Never fails. */
   readonly detachForgotten: (endpointIds: readonly string[]) => Promise<void>;
   /** Prefix for dockerd's paths of network namespaces; "" if they are the same here. */
   readonly sandboxRoot: string;

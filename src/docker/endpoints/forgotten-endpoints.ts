@@ -59,7 +59,7 @@ export class ForgottenEndpoints {
     await host.removeNamespacesExcept((id) => stored.get(id) !== undefined);
   }
 
-  /** Detaches those of some endpoints that are certainly forgotten: an operation needs what they have. */
+  /** Detaches each of these endpoints that is certainly forgotten: an operation needs what it has. */
   async detachNow(endpointIds: readonly string[]): Promise<void> {
     for (const id of endpointIds) await this.#detachIfForgotten(id);
   }

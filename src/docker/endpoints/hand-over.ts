@@ -20,8 +20,8 @@ import { hostIfName } from "./endpoint-host.ts";
 /* How dockerd takes an interface over in staged mode: it sets addresses and routes after moving it. */
 
 /**
- * The values of a new endpoint that dockerd does not know; it rejects those that it chose itself.
- * @throws DriverError when dockerd could not set the interface's addresses as they are
+ * The values of a new endpoint that dockerd does not know; it rejects values that it chose itself.
+ * @throws DriverError when dockerd could not set the same addresses
  */
 export function interfaceAnswer({ requested, link, displayName }: EndpointState): InterfaceAnswer {
   if (link === undefined) return {};
@@ -110,8 +110,8 @@ function wantedRoutes({ endpoint, network: { options } }: NetworkEndpoint): Link
 }
 
 /**
- * The routes that dockerd adds, one for each destination: it sets those of addresses and default
- * gateways itself. Routes on the link come first: routes through gateways may need them.
+ * The routes that dockerd adds, one for each destination: it sets the routes of addresses and
+ * default gateways itself. Routes on the link come first: routes through gateways may need them.
  */
 function addedRoutes(joining: NetworkEndpoint): Route[] {
   const wanted = wantedRoutes(joining);

@@ -3,7 +3,7 @@ import { isAbsent } from "#lib/files/is-absent.ts";
 
 /**
  * The paths of the network namespaces of this PID namespace's processes, by inode number.
- * `isComplete`: this process could read that of every process. @throws Error without /proc
+ * `isComplete`: this process could read the path of every process. @throws Error without /proc
  */
 export async function processNamespaces() {
   const paths = new Map<number, string[]>();

@@ -6,7 +6,7 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { type Assertion, assertions, brokenAssertion } from "./assertions.ts";
 import { SandboxLocks } from "./sandbox-locks.ts";
 
-/** An attached sandbox of which an assertion is about to be broken. */
+/** An attached sandbox, for which an assertion is about to be broken. */
 async function attached(assertion: Assertion, pod?: string): Promise<EngineLab> {
   const lab = new EngineLab();
   if (pod !== undefined) lab.source.addPod({ name: "web", uid: "uid-9", annotations: {} });

@@ -10,7 +10,7 @@ export interface NetworkChanges {
   readonly removals: readonly RecordedAttachment[];
   /** In the order of the annotation. */
   readonly additions: readonly Addition[];
-  /** Those of definitions that neither the annotation nor the configuration requests any more. */
+  /** Attachments of definitions that neither the annotation nor the configuration requests any more. */
   readonly unknown: readonly RecordedAttachment[];
 }
 

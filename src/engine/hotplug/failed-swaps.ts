@@ -31,9 +31,9 @@ export class FailedSwapError extends CniError {
 }
 
 /**
- * Networks that could not replace one that works, which then came back. Each attempt interrupts
- * that one. So after a second one in a row, the next one waits for some minutes, or for another
- * element or definition.
+ * Networks that could not replace a working one, which then came back. Each attempt interrupts
+ * the working one. So after two failures in a row, the next attempt waits for some minutes, or for
+ * another element or definition.
  */
 export class FailedSwaps {
   /** By the pod's UID, then by the interface. */

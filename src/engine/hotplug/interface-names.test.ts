@@ -56,7 +56,7 @@ async function starts(text: string): Promise<boolean> {
   return (await podLab(text).add(web)).exitCode === 0;
 }
 
-/** How many attachments stay: those that elements name, and others of elements without a name. */
+/** How many attachments stay: named by elements, or for elements without a name. */
 function kept(before: readonly Element[], elements: readonly Element[]): number {
   const isNamed = ({ ifName }: Element): boolean => elements.some((each) => each.ifName === ifName);
   const counts = ["a", "b"].map((network) => {

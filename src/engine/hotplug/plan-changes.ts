@@ -141,7 +141,7 @@ class ChangePlanner {
     return { ...addition, ways: waysOf(planned, addition), former, recordBytes };
   }
 
-  /** Those of interfaces that stay, or that other elements will have. */
+  /** The names of interfaces that stay, or that other elements will have. */
   #namesTaken(own: Addition): ReadonlySet<string> {
     const { removals, additions } = this.#changes;
     const wanted = additions.filter((each) => each !== own).flatMap((each) => nameOf(each) ?? []);

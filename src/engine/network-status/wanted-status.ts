@@ -7,8 +7,8 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /**
  * Whether a pod with these networks gets a status and an event (`statusOf`). With `requested`, not
- * if it has only the cluster's default network and asked for nothing: the API shows its addresses as
- * those of the pod. It does if it showed a status when it was read, which must not become outdated.
+ * if it has only the cluster's default network and asked for nothing: the API shows its addresses in
+ * `podIPs`. A pod that shows a status gets one in any case, because it must not become outdated.
  */
 export function wantsStatus(
   { config }: Pick<CallContext, "config">,

@@ -37,7 +37,7 @@ export interface Attached {
   /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
   readonly raw: JsonObject;
   readonly ignoredRequests: readonly IgnoredRequest[];
-  /** As {@link RecordedAttachment.yieldedRoutes}. @default none */
+  /** As `RecordedAttachment.yieldedRoutes`. @default none */
   readonly yieldedRoutes?: readonly YieldedRoute[];
 }
 

@@ -49,8 +49,8 @@ export interface DeviceLookup {
  */
 export interface DeviceSource {
   /**
-   * The pod's devices by resource, each ID once; resources without any may be left out. Those of no
-   * resource, which only a selection by their claim finds, are under "".
+   * The pod's devices by resource, each ID once; resources without any may be left out. Devices
+   * without a resource, which only a selection by their claim finds, are under "".
    * @throws CniError 11 when that cannot be determined in time, 100 when the allocation cannot be
    *   used
    */

@@ -161,7 +161,7 @@ export interface RecordedAttachment {
    * annotation requested, and in records of earlier releases.
    */
   readonly definition?: string;
-  /** By interface: its addresses where they are no longer those of the result (`inspect: [addresses]`). */
+  /** By interface: its addresses if they differ from the result's (`inspect: [addresses]`). */
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
   /** What it gets back when the attachment goes that has taken them; absent when there are none. */
   readonly yieldedRoutes?: readonly YieldedRoute[];
@@ -201,8 +201,8 @@ export function attachmentsToDetach(
 }
 
 /**
- * Sorts records by age, the oldest first. Setting the machine's clock changes nothing for those of
- * one boot ID. Two processes of one boot can read different ones, so of two boot IDs the clock and
+ * Sorts records by age, the oldest first. Setting the machine's clock changes nothing for records
+ * of one boot ID. Two processes of one boot can read different ones, so of two boot IDs the clock and
  * the date decide; if they contradict each other, the date was set back since an earlier boot.
  * @param bootId the present one
  */

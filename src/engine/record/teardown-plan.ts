@@ -115,7 +115,7 @@ export function afterFirstPlugin({ attachment, dels }: DetachableAttachment): De
   return { attachment, dels: withoutReleases(dels).slice(1).flatMap(withRelease) };
 }
 
-/** The DELs of a plan that have to be executed, as {@link attachmentsToDetach}. */
+/** The DELs of a plan that have to be executed, as `attachmentsToDetach()`. */
 export function stepsToReplay(plan: TeardownPlan, currentBootId: string): readonly TeardownStep[] {
   if (plan.bootId !== currentBootId) return plan.steps;
   return plan.steps.filter(({ group }) => group < plan.attempted);

@@ -32,7 +32,7 @@ export function skipped(response: IncomingMessage): Promise<void> {
   });
 }
 
-/** Decompresses only as far as it is read, so that a small response cannot fill the memory. */
+/** Decompresses only what is read, so that a small response cannot fill the memory. */
 function decompressed(response: IncomingMessage): AsyncIterable<Buffer> {
   if (response.headers["content-encoding"] !== "gzip") return response;
   // The reader gets the errors of both streams, and ends both by leaving early.

@@ -30,7 +30,7 @@ test("acquire() that is aborted leaves the queue, and takes no slot", async () =
   expect(await granted(slots, [])).toHaveLength(0);
 });
 
-/** Acquires slots for each list of claims. @returns those that are granted at once */
+/** Acquires slots for each list of claims. @returns the lists that are granted at once */
 async function granted(slots: Slots, ...all: readonly (readonly Claim[])[]) {
   const got: Disposable[] = [];
   for (const claims of all)

@@ -1,7 +1,7 @@
 /** Something that a slot counts for, such as a tenant. */
 export interface Claim {
   readonly key: string;
-  /** It gets a slot while it holds less than so many times those that are free then. */
+  /** It gets a slot while it holds less than this times the free slots. */
   readonly share: number;
 }
 
@@ -13,9 +13,9 @@ interface SlotRequest {
 }
 
 /**
- * Limits concurrency, first come first served: who waits for several slots holds later ones up. With
- * claims, those that exceed a share are passed by: however long some hold their slots, a few stay
- * free for others. With a share of 1 the first key gets half of all slots, the next one half of the
+ * Limits concurrency, first come first served: a request for several slots holds later ones up.
+ * Requests whose claims exceed a share let others pass: however long some hold their slots, a few
+ * stay free for others. With a share of 1 the first key gets half of all slots, the next one half of the
  * others, and so on.
  */
 export class Slots {
@@ -30,7 +30,7 @@ export class Slots {
     this.#free = count;
   }
 
-  /** Changes how many slots there are; those that are held stay so. */
+  /** Changes how many slots there are; held ones stay held. */
   resize(count: number): void {
     this.#free += count - this.#count;
     this.#count = count;

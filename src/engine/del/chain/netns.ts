@@ -19,7 +19,7 @@ import { isPresent } from "./own-interfaces.ts";
 
 /**
  * Plugins whose DEL fails when the interface is gone, but succeeds without a namespace and then
- * leaves nothing on the host except the address, see {@link mayLeaveAddress}. Only add plugins that
+ * leaves nothing on the host except the address, see `mayLeaveAddress()`. Only add plugins that
  * are known to behave so. Others skip what needs the namespace and forget it: `sriov` drops its
  * state and does not reset the VF.
  */
