@@ -9,7 +9,7 @@ import { repositoryRoot } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { kubernetesDirectory } from "./kubernetes/build/kubernetes.ts";
 import { type Cluster, startCluster } from "./kubernetes/cluster.ts";
-import { nodeRuntime } from "./kubernetes/node-creator.ts";
+import { nodeRuntime } from "./kubernetes/node.ts";
 import { prepareTools } from "./kubernetes/tools.ts";
 import { type Command, run } from "./machine/run.ts";
 

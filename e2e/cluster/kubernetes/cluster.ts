@@ -7,25 +7,18 @@ import { Reaper } from "../machine/reaper.ts";
 import type { Command, RunOptions } from "../machine/run.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { Kubectl } from "./kubectl.ts";
-import type { ClusterNode } from "./node.ts";
-import { type CreateNode, type NewNode, nodeCreator } from "./node-creator.ts";
+import { ClusterNode, type NodeOptions } from "./node.ts";
 import { CertificateAuthority } from "./pki.ts";
-import { prepareTools, type Tools } from "./tools.ts";
+import { prepareTools } from "./tools.ts";
+
+/** What a node has that others of its cluster need not have. */
+type NewNode = Pick<NodeOptions, "taints">;
 
 interface ClusterParts {
-  readonly directory: string;
-  readonly tools: Tools;
+  /** What all nodes are made from. */
+  readonly shared: Omit<NodeOptions, "index" | "taints">;
   readonly controlPlane: ControlPlane;
-  readonly createNode: CreateNode;
   readonly reaper: Reaper;
-}
-
-/** How a cluster is started. */
-export interface ClusterOptions {
-  /** @default 1 */
-  readonly nodes?: number;
-  /** Image archives that every node has from the start, in addition to those of its pods. @default none */
-  readonly images?: readonly string[];
 }
 
 interface PodList {
@@ -47,20 +40,18 @@ export class Cluster extends Kubectl {
   /** Everything that the cluster keeps on disk. Goes with the cluster. */
   readonly directory: string;
   readonly controlPlane: ControlPlane;
-  readonly #tools: Tools;
+  readonly #shared: ClusterParts["shared"];
   readonly #reaper: Reaper;
-  readonly #createNode: CreateNode;
   readonly #nodes: ClusterNode[] = [];
   /** How many nodes there have been: the name of a removed node is not used again. */
   #created = 0;
 
-  constructor({ directory, tools, controlPlane, createNode, reaper }: ClusterParts) {
-    const kubectl = join(tools.kubernetes, "kubectl");
+  constructor({ shared, controlPlane, reaper }: ClusterParts) {
+    const kubectl = join(shared.tools.kubernetes, "kubectl");
     super(nearApiServer(controlPlane, kubectl, `--kubeconfig=${controlPlane.kubeconfig}`));
-    this.directory = directory;
+    this.directory = shared.directory;
     this.controlPlane = controlPlane;
-    this.#createNode = createNode;
-    this.#tools = tools;
+    this.#shared = shared;
     this.#reaper = reaper;
   }
 
@@ -82,7 +73,7 @@ export class Cluster extends Kubectl {
 
   /** The command that runs a program whose `kubectl` is the administrator's; kubectl finds its plugins in the PATH. */
   administratorCommand(...command: Command): Command {
-    const path = `PATH=${this.#tools.kubernetes}:${process.env.PATH}`;
+    const path = `PATH=${this.#shared.tools.kubernetes}:${process.env.PATH}`;
     const kubeconfig = `KUBECONFIG=${this.controlPlane.kubeconfig}`;
     return nearApiServer(this.controlPlane, "env", path, kubeconfig, ...command);
   }
@@ -154,7 +145,7 @@ export class Cluster extends Kubectl {
 
   async #nextNode(options?: NewNode): Promise<ClusterNode> {
     this.#created += 1;
-    const node = await this.#createNode(this.#created, options);
+    const node = await ClusterNode.create({ ...this.#shared, ...options, index: this.#created });
     this.#nodes.push(node);
     return node;
   }
@@ -197,9 +188,12 @@ async function startControlPlane(archives: readonly string[]): Promise<Cluster> 
       await writeBusyboxImage(tools.busybox, directory),
     ];
     const controlPlane = await ControlPlane.start({ tools, directory, logs, authority });
-    const shared = { tools, logs, cgroup, authority, images, controlPlane: controlPlane.host };
-    const createNode = nodeCreator(shared, directory);
-    return new Cluster({ directory, tools, controlPlane, createNode, reaper });
+    const made = { tools, directory, logs, cgroup, authority, images };
+    return new Cluster({
+      shared: { ...made, controlPlane: controlPlane.host },
+      controlPlane,
+      reaper,
+    });
   } catch (error) {
     await reaper.reap();
     throw error;
@@ -209,11 +203,12 @@ async function startControlPlane(archives: readonly string[]): Promise<Cluster> 
 /**
  * Starts a cluster and waits until its nodes are ready and pods can be made. If that fails, or this process dies,
  * nothing is left of it but logs that were written to another directory ($PLEXUS_E2E_LOGS).
+ * @param options `images` are archives that every node has from the start, in addition to those of its pods
  */
 export async function startCluster({
   nodes = 1,
-  images = [],
-}: ClusterOptions = {}): Promise<Cluster> {
+  images = [] as readonly string[],
+} = {}): Promise<Cluster> {
   const cluster = await startControlPlane(images);
   try {
     await cluster.addNodes(nodes);

@@ -1,5 +1,4 @@
 import { addresses, type NodeAddresses } from "./addresses.ts";
-import type { KeyPair } from "./pki.ts";
 
 /**
  * A node's primary network, made of the reference plugins. Addresses are translated by nftables: the
@@ -40,38 +39,15 @@ export interface Taint {
   readonly effect: "NoSchedule" | "NoExecute";
 }
 
-/** What differs between the kubelets of clusters. */
-interface KubeletOptions {
-  readonly kubernetesMinor: number;
-  readonly cgroup: string;
-  /** The container runtime's. */
-  readonly socket: string;
-  readonly server: KeyPair;
-  readonly clientCAFile: string;
-  readonly registerWithTaints: readonly Taint[];
-}
-
-/** The kubelet's configuration. */
-export function kubeletConfig({
-  kubernetesMinor,
-  cgroup,
-  socket,
-  server,
-  clientCAFile,
-  registerWithTaints,
-}: KubeletOptions): string {
+/** The kubelet's configuration. @param own what differs between nodes */
+export function kubeletConfig(own: object, kubernetesMinor: number): string {
   const config = {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
     kind: "KubeletConfiguration",
-    containerRuntimeEndpoint: `unix://${socket}`,
-    authentication: { x509: { clientCAFile } },
-    registerWithTaints,
-    tlsCertFile: server.certificate,
-    tlsPrivateKeyFile: server.key,
+    ...own,
     volumePluginDir: "/var/lib/kubelet/volume-plugins",
     resolvConf: "/etc/resolv.conf",
     cgroupDriver: "cgroupfs",
-    cgroupRoot: `/${cgroup}`,
     enforceNodeAllocatable: [],
     failCgroupV1: false,
     failSwapOn: false,

@@ -1,8 +1,15 @@
 import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Crio } from "../../crio/crio.ts";
+import { prepareCrioTools } from "../../crio/tools.ts";
 import type { Daemon } from "../../support/daemon.ts";
 import type { Host } from "../machine/host.ts";
 import { type Command, run } from "../machine/run.ts";
-import { RuntimeMachine, type RuntimeMachineOptions } from "../machine/runtime-machine.ts";
+import {
+  type NodeRuntime,
+  RuntimeMachine,
+  type RuntimeMachineOptions,
+} from "../machine/runtime-machine.ts";
 import {
   addresses,
   controlPlaneBridge,
@@ -10,14 +17,16 @@ import {
   nodeAddresses,
   nodeInterface,
 } from "./addresses.ts";
+import { Containerd } from "./containerd.ts";
 import { kubeletConfig, primaryNetwork, serviceRules, type Taint } from "./node-config.ts";
 import type { CertificateAuthority } from "./pki.ts";
 import { programPath, type Tools } from "./tools.ts";
 
-/** What a node is made from. */
-export interface NodeOptions
-  extends Pick<RuntimeMachineOptions, "runtime" | "root" | "logs" | "cgroup" | "images"> {
+/** What a node is made from; its root, logs and control group have its name. */
+export interface NodeOptions extends Pick<RuntimeMachineOptions, "logs" | "cgroup" | "images"> {
   readonly tools: Tools;
+  /** The cluster's directory. */
+  readonly directory: string;
   /** 1 for the first node of the cluster, 2 for the second, and so on. */
   readonly index: number;
   readonly authority: CertificateAuthority;
@@ -36,17 +45,24 @@ export class ClusterNode extends RuntimeMachine {
   #kubelet: Daemon | undefined;
   #kubeconfig = "";
 
-  private constructor(options: NodeOptions, own: NodeAddresses) {
+  private constructor(options: NodeOptions, runtime: NodeRuntime) {
     const { init, cniPlugins } = options.tools;
+    const own = nodeAddresses(options.index);
     const name = `node-${options.index}`;
-    super({ ...options, name, init, cniPlugins, primaryNetwork: primaryNetwork(own) });
+    super({
+      ...{ name, init, cniPlugins, runtime, images: options.images },
+      primaryNetwork: primaryNetwork(own),
+      root: join(options.directory, name),
+      logs: join(options.logs, name),
+      cgroup: `${options.cgroup}-${name}`,
+    });
     this.#addresses = own;
     this.#options = options;
   }
 
   /** Writes a new node's files. Nothing runs yet. */
   static async create(options: NodeOptions): Promise<ClusterNode> {
-    const node = new ClusterNode(options, nodeAddresses(options.index));
+    const node = new ClusterNode(options, await nodeRuntime(options.tools));
     await node.writeFiles();
     await node.#writeKubeletFiles();
     return node;
@@ -116,20 +132,27 @@ export class ClusterNode extends RuntimeMachine {
   }
 
   async #writeKubeletFiles(): Promise<void> {
-    const { tools, authority, cgroup, runtime, taints = [] } = this.#options;
+    const { tools, authority, taints = [] } = this.#options;
     const identity = { commonName: `system:node:${this.name}`, organization: "system:nodes" };
     this.#kubeconfig = await authority.kubeconfig(identity);
     const altNames = [`IP:${this.#addresses.node}`, `DNS:${this.name}`];
     const server = await authority.issue({ commonName: this.name, altNames });
-    const clientCAFile = authority.certificate;
-    const config = kubeletConfig({
-      kubernetesMinor: tools.kubernetesMinor,
-      cgroup,
-      socket: runtime.socket,
-      server,
-      clientCAFile,
+    const own = {
+      containerRuntimeEndpoint: `unix://${this.runtime.socket}`,
+      authentication: { x509: { clientCAFile: authority.certificate } },
       registerWithTaints: taints,
-    });
-    await writeFile(this.#kubeletConfig, config);
+      tlsCertFile: server.certificate,
+      tlsPrivateKeyFile: server.key,
+      cgroupRoot: `/${this.cgroup}`,
+    };
+    await writeFile(this.#kubeletConfig, kubeletConfig(own, tools.kubernetesMinor));
   }
+}
+
+/** The container runtime that PLEXUS_E2E_RUNTIME names, built if it is not in the cache yet. */
+export async function nodeRuntime(tools: Tools): Promise<NodeRuntime> {
+  const name = process.env.PLEXUS_E2E_RUNTIME || "containerd";
+  if (name === "containerd") return new Containerd(tools);
+  if (name === "crio") return new Crio(await prepareCrioTools());
+  throw new Error(`no such container runtime: ${name}; there are containerd and crio`);
 }

@@ -4,7 +4,7 @@ import { run } from "../machine/run.ts";
 import { apiServerUrl } from "./addresses.ts";
 
 /** A certificate and its key, as files. */
-export interface KeyPair {
+interface KeyPair {
   readonly certificate: string;
   readonly key: string;
 }
