@@ -29,7 +29,7 @@ const pages: readonly Page[] = [
   {
     path: "docs/operations/security.md",
     sections: [],
-    openings: ["These are trusted", "An attacker", "A delegate is root on the node"],
+    openings: ["These are trusted", "An attacker", "A plugin is root on the node"],
   },
 ];
 
