@@ -1,11 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { networkScenarios } from "../cluster/nodes/networks.ts";
-import { networkStatus } from "../cluster/scenarios/target/objects.ts";
+import { both, networkStatus } from "../cluster/scenarios/target/objects.ts";
 import type { Scene } from "../cluster/scenarios/target/scene.ts";
 import { filesOfPlexus, uninstallPlexus } from "../cluster/scenarios/uninstall.ts";
 import { Lab } from "./lab.ts";
-
-const both = { networks: "red,blue" };
 
 /** Files of plugins that DEL has to remove; host-local keeps its last address and its lock. */
 const pluginFiles = "find /var/lib/cni -type f ! -name lock ! -name 'last_reserved_ip*'";
@@ -40,8 +38,7 @@ describe(`Plexus over ${process.env.PRIMARY}`, () => {
     const { one, two } = lab();
     await one.startPod("before", both);
     await lab().restartPrimary();
-    await two.startPod("after", both);
-    expect(await two.networkStatus("after")).toHaveLength(3);
+    await two.startAttached("after");
     await expectConnected(one, "before", [two, "after"]);
     expect(await filesOfPlexus(one.target)).toEqual(["00-plexus.conflist", "plexus"]);
   });
@@ -56,8 +53,7 @@ describe(`Plexus over ${process.env.PRIMARY}`, () => {
     await lab().restartPrimary();
     for (const scene of [one, two]) {
       const name = `after-${scene.target.nodeName}`;
-      await scene.startPod(name, both);
-      expect(await scene.networkStatus(name)).toHaveLength(3);
+      await scene.startAttached(name);
       expect((await scene.exec(name, ...read)).trim()).toBe(wanted);
     }
   });

@@ -1,11 +1,10 @@
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { home, networkStatus } from "../scenarios/target/objects.ts";
+import { both, home, networkStatus } from "../scenarios/target/objects.ts";
 import { kustomize } from "../scenarios/target/plexus.ts";
 import { filesOfPlexus } from "../scenarios/uninstall.ts";
 import type { Lab } from "./lab.ts";
 
-const both = { networks: "red,blue" };
 const uninstaller = ["--namespace=kube-system", "daemonset/plexus-uninstall"];
 
 /** The part of a DaemonSet that is changed before it is applied. */
@@ -24,8 +23,7 @@ export function handBackScenarios(lab: () => Lab): void {
     await two.target.kubectl("rollout", "status", ...uninstaller, "--timeout=240s");
     expect(await filesOfPlexus(two.target)).toEqual([]);
     expect(networkStatus(await two.startPod("primary-only", both))).toEqual([]);
-    await one.startPod("attached", both);
-    expect(await one.networkStatus("attached")).toHaveLength(3);
+    await one.startAttached("attached");
     await two.target.kubectl("delete", ...uninstaller);
   });
 
@@ -40,8 +38,7 @@ export function handBackScenarios(lab: () => Lab): void {
     );
     const installed = ["00-plexus.conflist", "plexus"];
     for (const { target } of [one, two]) expect(await filesOfPlexus(target)).toEqual(installed);
-    await one.startPod("meanwhile", both);
-    expect(await one.networkStatus("meanwhile")).toHaveLength(3);
+    await one.startAttached("meanwhile");
     await one.deletePods("attached", "meanwhile");
     const { exitCode, stderr } = await lab().helmUninstall();
     expect(exitCode, stderr).toBe(0);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { both } from "../scenarios/target/objects.ts";
 import type { Lab } from "./lab.ts";
 
-const both = { networks: "red,blue" };
 const taint = { key: "plexus.dev/not-ready", effect: "NoSchedule" } as const;
 
 /** Nodes come and go while the others serve pods. */
@@ -25,8 +25,7 @@ export function joinScenarios(lab: () => Lab): void {
     await cluster.removeNode(node);
     await one.kubectl("delete", "pod", "first", "--force", "--grace-period=0");
 
-    await two.startPod("later", both);
-    expect(await two.networkStatus("later")).toHaveLength(3);
+    await two.startAttached("later");
     const peer = (await one.networkStatus("stays"))[0]?.ips?.[0] ?? "";
     expect(await two.exec("later", "ping", "-c1", "-W5", peer)).toContain("1 packets received");
     for (const { target } of [one, two]) {

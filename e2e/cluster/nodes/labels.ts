@@ -1,11 +1,9 @@
 import { expect, test } from "vitest";
-import { home } from "../scenarios/target/objects.ts";
+import { both, home } from "../scenarios/target/objects.ts";
 import type { Scene } from "../scenarios/target/scene.ts";
 import { isFromMultus, type Lab } from "./lab.ts";
 
 const problemOfShim = /^PROBLEM +shim /m;
-
-const both = { networks: "red,blue" };
 
 /** The interfaces of a pod on a node without Plexus. */
 const withoutPlexus = ["lo", "eth0", ...(isFromMultus ? ["net1", "net2"] : [])];
@@ -16,8 +14,7 @@ export function labelScenarios(lab: () => Lab): void {
     const { one, two } = lab();
     const before = await filesOfPlexus(two);
     await lab().label(one);
-    await one.startPod("attached", both);
-    expect(await one.networkStatus("attached")).toHaveLength(3);
+    await one.startAttached("attached");
     const explained = await lab().kubectlPlexus("explain", `${home}/attached`);
     expect(explained.stdout).toMatch(/^All networks are attached/);
     await two.startPod("not-attached", both);
@@ -37,8 +34,7 @@ export function labelScenarios(lab: () => Lab): void {
       const { stdout } = await lab().kubectlPlexus("explain", `${home}/by-multus`);
       expect(stdout).toMatch(/^The pod was attached by Multus/);
     }
-    await two.startPod("attached", both);
-    expect(await two.networkStatus("attached")).toHaveLength(3);
+    await two.startAttached("attached");
     const healthy = await lab().kubectlPlexus("doctor");
     expect(healthy.stdout).toContain(first);
     expect(healthy.stdout).toContain(second);

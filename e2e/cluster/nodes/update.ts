@@ -44,8 +44,7 @@ export function updateScenarios(lab: () => Lab): void {
       new RegExp(`^== ${stuck.target.nodeName}\nPROBLEM +plexusd .*ImagePull`, "m"),
     );
     const other = stuck === one ? two : one;
-    await other.startPod("served", { networks: "red,blue" });
-    expect(await other.networkStatus("served")).toHaveLength(3);
+    await other.startAttached("served");
     expect(readyTime(await plexusPod(other.target))).toBeDefined();
     await cluster.kubectl("rollout", "undo", ...daemonSet);
     await cluster.kubectl("rollout", "status", ...daemonSet, "--timeout=240s");

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { recordsOf, waitForRecords } from "./target/node-state.ts";
-import { networkStatus } from "./target/objects.ts";
+import { both, networkStatus } from "./target/objects.ts";
 import { pidsWithArgument, plexusdPid, waitForPlexus } from "./target/plexus.ts";
 import type { PodOptions, Scene } from "./target/scene.ts";
 import { eventually, isCrio, ownCluster, skipGiven } from "./target/target.ts";
@@ -42,12 +42,11 @@ export function apiOutageScenario(scene: () => Scene): void {
     await waitForPlexus(target);
     await expectStatusOfNewSandbox(scene(), "networks", 3);
     await expectStatusOfNewSandbox(scene(), "plain", 1);
-    await scene().startPod("after-outage", { networks: "red,blue" });
+    await scene().startPod("after-outage", both);
   });
 }
 
 async function startPods(scene: Scene): Promise<void> {
-  const both = { networks: "red,blue" };
   const once = { ...both, spec: { restartPolicy: "Never" } };
   // With CRI-O, only the sandbox of such a pod has a process.
   const sharing = isCrio ? { spec: { shareProcessNamespace: true } } : {};

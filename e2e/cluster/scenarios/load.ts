@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { otherImages, writeOtherImage } from "./target/images.ts";
 import { recordsOf } from "./target/node-state.ts";
-import { home, networkStatus, type PodObject } from "./target/objects.ts";
+import { both, home, networkStatus, type PodObject } from "./target/objects.ts";
 import {
   installPlexus,
   plexusdPid,
@@ -63,7 +63,7 @@ const plexusConf = "/etc/cni/net.d/00-plexus.conflist";
 const isRecord = (name: string): boolean => name.endsWith(".record");
 
 async function createDeployment(scene: Scene, replicas: number): Promise<void> {
-  const { metadata, spec } = scene.podTemplate({ networks: "red,blue" });
+  const { metadata, spec } = scene.podTemplate(both);
   await scene.target.apply({
     apiVersion: "apps/v1",
     kind: "Deployment",
@@ -85,7 +85,7 @@ export async function comeAndGo(
   let rounds = 0;
   while (goOn()) {
     const name = `churn-${worker}-${rounds}`;
-    const pod = await scene.startPod(name, { networks: "red,blue" });
+    const pod = await scene.startPod(name, both);
     expect(Object.keys(await scene.interfaces(name))).toEqual(["lo", "eth0", "net1", "net2"]);
     expect(pod.status.phase).toBe("Running");
     await scene.deletePods(name);

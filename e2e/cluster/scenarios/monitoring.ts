@@ -13,7 +13,7 @@ import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { edit, enableHotPlug, waitForInterfaces } from "./hot-plug.ts";
-import { home } from "./target/objects.ts";
+import { both, home } from "./target/objects.ts";
 import type { Scene } from "./target/scene.ts";
 import { ownCluster, skipGiven } from "./target/target.ts";
 
@@ -127,7 +127,7 @@ async function doAndFail(scene: Scene): Promise<void> {
   await scene.createPod("mistaken", { networks: "no-such-network" });
   const end = Date.now() + seconds * 1000;
   for (let n = 0; n === 0 || Date.now() < end; n++) {
-    await scene.startPod(`visitor-${n}`, { networks: "red,blue" });
+    await scene.startPod(`visitor-${n}`, both);
     await edit(scene, `visitor-${n}`, "red");
     await waitForInterfaces(scene, `visitor-${n}`, ["eth0", "net1"]);
     await edit(scene, `visitor-${n}`, "red,blue");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { kubectlPlexus } from "./target/kubectl-plexus.ts";
 import { recordsOf, waitForRecords } from "./target/node-state.ts";
-import { networkStatus } from "./target/objects.ts";
+import { both, networkStatus } from "./target/objects.ts";
 import {
   nodeReady,
   parkPlexus,
@@ -13,8 +13,6 @@ import {
 } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, isCrio, ownCluster, skipGiven, skipWithoutStatus } from "./target/target.ts";
-
-const both = { networks: "red,blue" };
 
 /** plexusd or the whole node becomes unavailable while pods run. */
 export function outageScenarios(scene: () => Scene): void {

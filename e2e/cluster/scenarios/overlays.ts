@@ -114,8 +114,7 @@ async function useOverlay(scene: Scene, name: string): Promise<void> {
   const overlay = `deploy/overlays/${name}`;
   await target.apply(await kustomize(target, overlay));
   await waitForPlexus(target);
-  await scene.startPod(`on-${name}`, { networks: "red,blue" });
-  expect(await scene.networkStatus(`on-${name}`), name).toHaveLength(3);
+  await scene.startAttached(`on-${name}`);
   await scene.deletePods(`on-${name}`);
   await uninstallPlexus(target, { plexus: overlay, uninstaller: `${overlay}/uninstall` });
   expect(await filesOfPlexus(target), name).toEqual([]);

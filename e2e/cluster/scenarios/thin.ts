@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
 import { otherImages, writeOtherImage } from "./target/images.ts";
+import { both } from "./target/objects.ts";
 import {
   installPlexus,
   kustomize,
@@ -15,7 +16,6 @@ import type { Scene } from "./target/scene.ts";
 import { eventually, ownCluster, skipGiven, type Target } from "./target/target.ts";
 import { filesOfPlexus, uninstallPlexus } from "./uninstall.ts";
 
-const both = { networks: "red,blue" };
 const executable = "/opt/cni/bin/plexus-standalone";
 const thin = "deploy/overlays/thin";
 const component = join(repositoryRoot, "deploy/components/thin");
@@ -44,8 +44,7 @@ export function thinScenarios(scene: () => Scene): void {
       onTestFinished(() => restore(target));
 
       await useFlavour(scene(), thin, "into-thin");
-      await scene().startPod("from-thin", both);
-      expect(await scene().networkStatus("from-thin")).toHaveLength(3);
+      await scene().startAttached("from-thin");
       expect(await listens(target)).toBe(false);
       const doctor = await plexusctl(target, "doctor");
       expect(doctor).toMatch(
@@ -72,15 +71,13 @@ export function thinScenarios(scene: () => Scene): void {
       });
 
       await parkPlexus(target);
-      await scene().startPod("without-plexusd", both);
-      expect(await scene().networkStatus("without-plexusd")).toHaveLength(3);
+      await scene().startAttached("without-plexusd");
       await scene().deletePods("into-thin");
       await unparkPlexus(target);
       await waitForPlexus(target);
 
       await useFlavour(scene(), "deploy/overlays/metrics", "into-thick");
-      await scene().startPod("from-thick-again", both);
-      expect(await scene().networkStatus("from-thick-again")).toHaveLength(3);
+      await scene().startAttached("from-thick-again");
       expect(await listens(target)).toBe(true);
       for (const name of ["from-thin", "without-plexusd"])
         expect(Object.keys(await scene().interfaces(name))).toEqual(links);

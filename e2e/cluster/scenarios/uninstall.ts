@@ -11,7 +11,7 @@ import { type RunResult, run, tryRun } from "../machine/run.ts";
 import { expectShown, type Step, stepsOf } from "./pages/steps.ts";
 import { podImage } from "./target/images.ts";
 import { nodeState, recordsOf } from "./target/node-state.ts";
-import { home, networkStatus } from "./target/objects.ts";
+import { both, home, networkStatus } from "./target/objects.ts";
 import { folders, installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, isCrio, ownCluster, skipGiven, type Target } from "./target/target.ts";
@@ -30,8 +30,7 @@ export function uninstallScenarios(scene: () => Scene): void {
     test("waits until pods with secondary networks are deleted, restores the node, and allows a new installation", async (context) => {
       const { target } = scene();
       await skipWithForeignPods(context, target);
-      await scene().startPod("attached", { networks: "red,blue" });
-      expect(await scene().networkStatus("attached")).toHaveLength(3);
+      await scene().startAttached("attached");
       await scene().startPod(defaultOnly);
       await target.kubectl(system, "delete", "daemonset", "plexus", "--timeout=120s");
       await target.apply(await kustomize(target, folders.uninstaller));
@@ -61,8 +60,7 @@ export function uninstallScenarios(scene: () => Scene): void {
       // It was attached without Plexus; its DEL must release its address nevertheless.
       await scene().deletePods("primary-only");
       await scene().waitForNothingLeft();
-      await scene().startPod("again", { networks: "red,blue" });
-      expect(await scene().networkStatus("again")).toHaveLength(3);
+      await scene().startAttached("again");
     });
 
     test("plexusd hands the node back when its manifests are deleted", async (context) => {
@@ -87,7 +85,7 @@ export function uninstallScenarios(scene: () => Scene): void {
       skipGiven(context);
       const { target } = scene();
       onTestFinished(() => installPlexus(target));
-      await scene().startPod("web", { networks: "red,blue" });
+      await scene().startPod("web", both);
       // plexusd has recorded its event when its pod is gone.
       const untilPodsAreGone = ["--cascade=foreground", "--timeout=120s"];
       await target.kubectl(system, "delete", "daemonset", "plexus", ...untilPodsAreGone);
@@ -118,8 +116,7 @@ export function uninstallScenarios(scene: () => Scene): void {
       await waitForPlexus(target);
       const tested = await helm(target, "test", "plexus", system, "--timeout=120s");
       expect(tested.stdout).toMatch(/TEST SUITE: +plexus-test\n.*Phase: +Succeeded/s);
-      await scene().startPod("by-the-chart", { networks: "red,blue" });
-      expect(await scene().networkStatus("by-the-chart")).toHaveLength(3);
+      await scene().startAttached("by-the-chart");
 
       const uninstall = ["uninstall", "plexus", system, "--wait"];
       const refused = await tryHelm(target, ...uninstall);

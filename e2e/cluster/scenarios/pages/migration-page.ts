@@ -13,64 +13,43 @@ import { type Step, stepsOf } from "./steps.ts";
 export type Installer = "kubectl" | "helm";
 
 /** A part of the page: to Plexus, back to Multus, or the removal of Multus. */
-export type Part = "there" | "back" | "at-the-end";
+type Part = "there" | "back" | "at-the-end";
 
-interface Parts {
-  readonly cluster: Cluster;
-  readonly installer: Installer;
-  readonly steps: readonly Step[];
-  readonly directory: string;
-  readonly release: () => Promise<void>;
+/**
+ * docs/user/migration.md, whose commands are run in a directory that looks like this repository: `follow()` runs the
+ * steps of a part in one shell that stops at the first failure.
+ */
+export async function openMigrationPage(cluster: Cluster, installer: Installer) {
+  const text = await readFile(join(repositoryRoot, "docs/user/migration.md"), "utf8");
+  const steps = stepsOf(codeBlocks(text));
+  const temporary = await mkdtempDisposable(join(tmpdir(), "plexus-migration-"));
+  const directory = temporary.path;
+  await symlink(join(repositoryRoot, "deploy"), join(directory, "deploy"));
+  const plexusctl = `exec ${nodeBinary()} ${join(repositoryRoot, "dist/plexusctl.js")} "$@"`;
+  const onNode = `exec ${cluster.node.host.command([]).join(" ")} "$@"`;
+  for (const [name, script] of Object.entries({ plexusctl, "on-node": onNode })) {
+    await writeFile(join(directory, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  }
+  return {
+    async follow(part: Part): Promise<void> {
+      const own = steps.filter((step) => isStepOf(step, part, installer));
+      const helm = dirname(await releaseTool("helm"));
+      const path = `export PATH=${directory}:${directory}/deploy:${helm}:$PATH\n`;
+      const script = path + own.map(scriptOf).join("\n");
+      const shell = ["bash", "-euxo", "pipefail", "-c", script] as const;
+      await run(cluster.administratorCommand(...shell), { cwd: directory });
+    },
+    [Symbol.asyncDispose]: () => temporary.remove(),
+  };
 }
 
-/** docs/user/migration.md, whose commands are run in a directory that looks like this repository. */
-export class MigrationPage {
-  readonly #parts: Parts;
-
-  private constructor(parts: Parts) {
-    this.#parts = parts;
-  }
-
-  static async open(cluster: Cluster, installer: Installer): Promise<MigrationPage> {
-    const text = await readFile(join(repositoryRoot, "docs/user/migration.md"), "utf8");
-    const steps = stepsOf(codeBlocks(text));
-    const temporary = await mkdtempDisposable(join(tmpdir(), "plexus-migration-"));
-    const directory = temporary.path;
-    await symlink(join(repositoryRoot, "deploy"), join(directory, "deploy"));
-    const plexusctl = `exec ${nodeBinary()} ${join(repositoryRoot, "dist/plexusctl.js")} "$@"`;
-    const onNode = `exec ${cluster.node.host.command([]).join(" ")} "$@"`;
-    for (const [name, script] of Object.entries({ plexusctl, "on-node": onNode })) {
-      await writeFile(join(directory, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-    }
-    const release = (): Promise<void> => temporary.remove();
-    return new MigrationPage({ cluster, installer, steps, directory, release });
-  }
-
-  /** Runs the steps of a part in one shell that stops at the first failure. */
-  async follow(part: Part): Promise<void> {
-    const { cluster, directory } = this.#parts;
-    const script = this.#stepsOf(part).map(scriptOf).join("\n");
-    const helm = dirname(await releaseTool("helm"));
-    const path = `export PATH=${directory}:${directory}/deploy:${helm}:$PATH\n`;
-    const shell = ["bash", "-euxo", "pipefail", "-c", path + script] as const;
-    await run(cluster.administratorCommand(...shell), { cwd: directory });
-  }
-
-  /** The steps of a part, without those for the other installer or runtime. */
-  #stepsOf(part: Part): Step[] {
-    const { steps, installer } = this.#parts;
-    return steps.filter(({ info }) => {
-      const words = info.split(" ");
-      const of = words.find((word) => word === "back" || word === "at-the-end") ?? "there";
-      const isForAll = !words.includes("kubectl") && !words.includes("helm");
-      const isForRuntime = isCrio || !words.includes("crio");
-      return of === part && isForRuntime && (isForAll || words.includes(installer));
-    });
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#parts.release();
-  }
+/** Whether a step is of this part, and not for the other installer or runtime. */
+function isStepOf({ info }: Step, part: Part, installer: Installer): boolean {
+  const words = info.split(" ");
+  const of = words.find((word) => word === "back" || word === "at-the-end") ?? "there";
+  const isForAll = !words.includes("kubectl") && !words.includes("helm");
+  const isForRuntime = isCrio || !words.includes("crio");
+  return of === part && isForRuntime && (isForAll || words.includes(installer));
 }
 
 /** Steps marked `on-node` are run there. */

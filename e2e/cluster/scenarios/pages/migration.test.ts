@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type HostState, type HostStateKind, readHostState } from "../../../support/host-state.ts";
+import type { HostState, HostStateKind } from "../../../support/host-state.ts";
 import { nad } from "../../../support/node/manifests.ts";
 import { type Cluster, startCluster, waitForServiceAccount } from "../../kubernetes/cluster.ts";
 import { writePlexusImage } from "../target/images.ts";
-import { bridges, networkStatus, type PodObject } from "../target/objects.ts";
+import { nodeState } from "../target/node-state.ts";
+import { networkStatus, type PodObject } from "../target/objects.ts";
 import { eventually, isCrio, isGiven } from "../target/target.ts";
-import { type Installer, MigrationPage } from "./migration-page.ts";
+import { type Installer, openMigrationPage } from "./migration-page.ts";
 import {
   deletePod,
   expectAttachedByMultus,
@@ -63,8 +64,8 @@ describe.skipIf(isGiven)("docs/user/migration.md", () => {
       // The first port mapping makes tables that stay.
       await startPod(cluster, "first", { withStore: false });
       await deletePod(cluster, "first");
-      const before = await nodeState(cluster, form);
-      await using page = await MigrationPage.open(cluster, installer);
+      const before = await stateOf(cluster, form);
+      await using page = await openMigrationPage(cluster, installer);
       await installMultus(cluster, form);
       await cluster.apply(nad("store", store));
       for (const name of ["first", "second"] as const) {
@@ -94,7 +95,7 @@ describe.skipIf(isGiven)("docs/user/migration.md", () => {
       await page.follow("at-the-end");
       await cluster.kubectl("delete", "network-attachment-definition", "store");
       await eventually("the node has what it had before", async () => {
-        expect(await nodeState(cluster, form)).toEqual(before);
+        expect(await stateOf(cluster, form)).toEqual(before);
         return true;
       });
       expect(await cluster.inNode(["ls", "/etc/cni/net.d"])).toBe("10-primary.conflist");
@@ -102,9 +103,6 @@ describe.skipIf(isGiven)("docs/user/migration.md", () => {
   );
 });
 
-async function nodeState(cluster: Cluster, form: MultusForm): Promise<HostState> {
-  const run = (command: [string, ...string[]]): Promise<string> => cluster.inNode(command);
-  const compared = isCrio && form === "thick" ? kinds : [...kinds, ...leftByThick];
-  const state = await readHostState({ run, stateDir: "/var/lib/plexus" }, { kinds: compared });
-  return { ...state, links: state.links?.filter((name) => !bridges.includes(name)) ?? [] };
+function stateOf(cluster: Cluster, form: MultusForm): Promise<HostState> {
+  return nodeState(cluster, isCrio && form === "thick" ? kinds : [...kinds, ...leftByThick]);
 }

@@ -1,9 +1,4 @@
-import {
-  differences,
-  type HostState,
-  type HostStateKind,
-  readHostState,
-} from "../../../support/host-state.ts";
+import { type HostState, type HostStateKind, readHostState } from "../../../support/host-state.ts";
 import { bridges } from "./objects.ts";
 import { eventually, type Target } from "./target.ts";
 
@@ -11,7 +6,7 @@ import { eventually, type Target } from "./target.ts";
  * What is looked at on the node. A plexusd that was killed while it wrote leaves a temporary file, which one that
  * starts ten minutes later removes; everything else on a node changes with Kubernetes' own doings.
  */
-const kinds: readonly HostStateKind[] = [
+const usualKinds: readonly HostStateKind[] = [
   "attachment records",
   "locks",
   "address leases",
@@ -22,20 +17,13 @@ const kinds: readonly HostStateKind[] = [
 ];
 
 /** What attachments have put on the node, but for the bridges, which the bridge plugin leaves on purpose. */
-export async function nodeState(target: Target): Promise<HostState> {
+export async function nodeState(
+  target: Target,
+  kinds: readonly HostStateKind[] = usualKinds,
+): Promise<HostState> {
   const run = (command: [string, ...string[]]): Promise<string> => target.inNode(command);
   const state = await readHostState({ run, stateDir: "/var/lib/plexus" }, { kinds });
   return { ...state, links: state.links?.filter((name) => !bridges.includes(name)) ?? [] };
-}
-
-/** Waits until the node has again what it had, and nothing more. @throws Error that names the rest */
-export async function waitForNodeState(target: Target, expected: HostState): Promise<void> {
-  const restored = async (): Promise<true> => {
-    const left = differences(expected, await nodeState(target));
-    if (left.length > 0) throw new Error(`\n${left.join("\n")}`);
-    return true;
-  };
-  await eventually("the node has what it had before", restored);
 }
 
 /** The attachment records of the node, those of sandboxes that are gone included. */

@@ -24,6 +24,9 @@ export const networks = {
   late: bridge("late", 165),
 } as const;
 
+/** The networks that most pods of the scenarios ask for. */
+export const both = { networks: "red,blue" };
+
 /** The bridges of these networks, which the bridge plugin leaves behind on purpose. */
 export const bridges = "cni0 br77 br161 br162 br163 br164 br165".split(" ");
 

@@ -1,9 +1,16 @@
-import { type HostState, type HostStateKind, linesAdded } from "../../../support/host-state.ts";
+import { expect } from "vitest";
+import {
+  differences,
+  type HostState,
+  type HostStateKind,
+  linesAdded,
+} from "../../../support/host-state.ts";
 import { nad } from "../../../support/node/manifests.ts";
 import { waitForServiceAccount } from "../../kubernetes/cluster.ts";
 import { podImage } from "./images.ts";
-import { nodeState, waitForNodeState } from "./node-state.ts";
+import { nodeState } from "./node-state.ts";
 import {
+  both,
   elsewhere,
   home,
   namespaceObject,
@@ -77,9 +84,13 @@ export class Scene {
     return linesAdded(this.#before, await nodeState(this.target), kind);
   }
 
-  /** Waits until the node has what it had before the first pod of the tests. */
+  /** Waits until the node has what it had before the first pod of the tests. @throws Error that names the rest */
   async waitForNothingLeft(): Promise<void> {
-    await waitForNodeState(this.target, this.#before);
+    await eventually("the node has what it had before", async () => {
+      const left = differences(this.#before, await nodeState(this.target));
+      if (left.length > 0) throw new Error(`\n${left.join("\n")}`);
+      return true;
+    });
   }
 
   /** Deletes the scenarios' pods and waits until nothing of them is left on the node. */
@@ -112,6 +123,12 @@ export class Scene {
   async startPod(name: string, options: PodOptions = {}): Promise<PodObject> {
     await this.createPod(name, options);
     return this.waitForPod(name);
+  }
+
+  /** Starts a pod on the networks `red` and `blue`, and expects its network-status to have them. */
+  async startAttached(name: string): Promise<void> {
+    await this.startPod(name, both);
+    expect(await this.networkStatus(name), name).toHaveLength(3);
   }
 
   async waitForPod(name: string): Promise<PodObject> {
