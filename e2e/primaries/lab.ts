@@ -2,10 +2,10 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeAddresses } from "../cluster/kubernetes/addresses.ts";
 import { type Cluster, startCluster } from "../cluster/kubernetes/cluster.ts";
-import { NodeTarget } from "../cluster/nodes/node-target.ts";
+import { scenesOf } from "../cluster/nodes/node-target.ts";
 import { writePlexusImage } from "../cluster/scenarios/target/images.ts";
 import { installPlexus, plexusLogs } from "../cluster/scenarios/target/plexus.ts";
-import { Scene } from "../cluster/scenarios/target/scene.ts";
+import type { Scene } from "../cluster/scenarios/target/scene.ts";
 import { calico } from "./calico.ts";
 import { flannel } from "./flannel.ts";
 import { type Primary, preparePrimary } from "./primary.ts";
@@ -22,10 +22,7 @@ export class Lab implements AsyncDisposable {
   private constructor(cluster: Cluster, primary: Primary) {
     this.cluster = cluster;
     this.primary = primary;
-    const [one, two] = cluster.nodes.map((node) => new Scene(new NodeTarget(cluster, node)));
-    if (one === undefined || two === undefined) throw new Error("two nodes have been asked for");
-    this.one = one;
-    this.two = two;
+    [this.one, this.two] = scenesOf(cluster);
   }
 
   /** Starts the cluster with the primary CNI that PRIMARY names, and installs Plexus over it. */

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { both } from "../scenarios/target/objects.ts";
+import { nodeField } from "../scenarios/target/target.ts";
 import type { Lab } from "./lab.ts";
+import { sceneOn } from "./node-target.ts";
 
 const taint = { key: "plexus.dev/not-ready", effect: "NoSchedule" } as const;
 
@@ -10,13 +12,12 @@ export function joinScenarios(lab: () => Lab): void {
     const { cluster, one, two } = lab();
     await one.startPod("stays", both);
     const node = await cluster.addNode({ taints: [taint] });
-    const three = lab().sceneOn(node);
+    const three = sceneOn(cluster, node);
     await three.createPod("first", both);
     await lab().label(three);
     await three.waitForPod("first");
     expect(await three.networkStatus("first")).toHaveLength(3);
-    const keys = ["get", "node", node.name, "--output=jsonpath={.spec.taints[*].key}"];
-    expect(await cluster.kubectl(...keys)).not.toContain(taint.key);
+    expect(await nodeField(three.target, ".spec.taints[*].key")).not.toContain(taint.key);
 
     await node.stopKubelet();
     const { exitCode, stdout, stderr } = await lab().kubectlPlexus("doctor");

@@ -2,15 +2,14 @@ import { join } from "node:path";
 import { releaseTool } from "../../release/tools.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import { type Cluster, startCluster } from "../kubernetes/cluster.ts";
-import type { ClusterNode } from "../kubernetes/node.ts";
 import { type RunResult, run, tryRun } from "../machine/run.ts";
 import { installMultus, loadMultusImages } from "../scenarios/pages/multus.ts";
 import { writePlexusImage } from "../scenarios/target/images.ts";
 import type { PodObject } from "../scenarios/target/objects.ts";
 import { plexusPod } from "../scenarios/target/plexus.ts";
-import { Scene } from "../scenarios/target/scene.ts";
+import type { Scene } from "../scenarios/target/scene.ts";
 import { eventually, isCrio } from "../scenarios/target/target.ts";
-import { NodeTarget } from "./node-target.ts";
+import { scenesOf } from "./node-target.ts";
 
 /** plexusd runs on nodes where it is `plexus`, Multus on the others. */
 const label = "example.com/meta-cni";
@@ -37,19 +36,15 @@ export class Lab implements AsyncDisposable {
   readonly one: Scene;
   readonly two: Scene;
 
-  private constructor(cluster: Cluster, [one, two]: readonly [Scene, Scene]) {
+  private constructor(cluster: Cluster) {
     this.cluster = cluster;
-    this.one = one;
-    this.two = two;
+    [this.one, this.two] = scenesOf(cluster);
   }
 
   /** Starts the cluster and installs Multus and the chart. plexusd runs on no node yet. */
   static async start(): Promise<Lab> {
     const cluster = await startCluster({ nodes: 2, images: [await writePlexusImage()] });
-    const [first, second] = cluster.nodes;
-    if (first === undefined || second === undefined)
-      throw new Error("two nodes have been asked for");
-    const lab = new Lab(cluster, [sceneOn(cluster, first), sceneOn(cluster, second)]);
+    const lab = new Lab(cluster);
     if (isFromMultus) await startMultus(cluster);
     await lab.helm("install");
     await lab.one.prepare();
@@ -59,11 +54,6 @@ export class Lab implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.cluster[Symbol.asyncDispose]();
-  }
-
-  /** The scenarios' pods and networks, as seen from one more node. */
-  sceneOn(node: ClusterNode): Scene {
-    return sceneOn(this.cluster, node);
   }
 
   /**
@@ -115,10 +105,6 @@ export class Lab implements AsyncDisposable {
 export function readyTime({ status }: PodObject): number | undefined {
   const ready = status.conditions?.find(({ type }) => type === "Ready");
   return ready?.status === "True" ? Date.parse(ready.lastTransitionTime) : undefined;
-}
-
-function sceneOn(cluster: Cluster, node: ClusterNode): Scene {
-  return new Scene(new NodeTarget(cluster, node));
 }
 
 /** Starts thin Multus on all nodes, as step 3 of docs/user/migration.md leaves it. */

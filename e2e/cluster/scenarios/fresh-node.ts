@@ -16,7 +16,7 @@ import {
   writeConfig,
 } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
-import { isCrio, ownCluster, skipGiven, type Target } from "./target/target.ts";
+import { isCrio, nodeField, ownCluster, skipGiven, type Target } from "./target/target.ts";
 
 const taint = "plexus.dev/not-ready";
 const other = "plexus-e2e-other";
@@ -123,8 +123,7 @@ async function withoutTaint(target: Target): Promise<void> {
 }
 
 async function taintsOf(target: Target): Promise<string[]> {
-  const path = "--output=jsonpath={.spec.taints[*].key}";
-  return (await target.kubectl("get", "node", target.nodeName, path)).split(" ");
+  return (await nodeField(target, ".spec.taints[*].key")).split(" ");
 }
 
 function patchNode(node: string): (body: object) => Request {

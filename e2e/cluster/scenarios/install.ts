@@ -3,6 +3,7 @@ import { nad } from "../../support/node/manifests.ts";
 import { home } from "./target/objects.ts";
 import {
   installPlexus,
+  nodeInPlexusd,
   plexusctl,
   plexusdPid,
   plexusPod,
@@ -109,8 +110,7 @@ async function tokenOf(target: Target, account: string): Promise<string> {
 
 /** Returns the metrics port's HTTP status for each token ("" = none), asked from plexusd's pod. */
 async function metricsStatuses(target: Target, tokens: readonly string[]): Promise<number[]> {
-  const { metadata, status } = await plexusPod(target);
-  const host = status?.podIP ?? "";
+  const host = (await plexusPod(target)).status.podIP ?? "";
   const script = `
     const ask = (token) => new Promise((resolve, reject) => require("node:https")
       .get({ host: ${JSON.stringify(host)}, port: 19501, path: "/metrics", rejectUnauthorized: false, agent: false,
@@ -118,6 +118,5 @@ async function metricsStatuses(target: Target, tokens: readonly string[]): Promi
         (response) => { response.resume(); resolve(response.statusCode); }).on("error", reject));
     (async () => { const all = []; for (const token of ${JSON.stringify(tokens)}) all.push(await ask(token));
       console.log(JSON.stringify(all)); })();`;
-  const run = ["exec", metadata.name, "--container=plexusd", "--", "/plexus/node", "-e", script];
-  return JSON.parse(await target.kubectl("--namespace=kube-system", ...run)) as number[];
+  return JSON.parse(await nodeInPlexusd(target, "-e", script)) as number[];
 }

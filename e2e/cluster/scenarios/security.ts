@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { home, statusKey } from "./target/objects.ts";
-import { plexusPod } from "./target/plexus.ts";
+import { nodeInPlexusd, plexusPod } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import type { Target } from "./target/target.ts";
 
@@ -27,14 +27,10 @@ export interface Request {
 }
 
 /** A permission to ask about. */
-interface Access {
-  readonly verb: string;
-  readonly group?: string;
-  readonly resource: string;
-  readonly subresource?: string;
-  readonly namespace?: string;
-  readonly name?: string;
-}
+type Access = Readonly<
+  Record<"verb" | "resource", string> &
+    Partial<Record<"group" | "subresource" | "namespace" | "name", string>>
+>;
 
 const nads = { group: "k8s.cni.cncf.io", resource: "network-attachment-definitions" };
 
@@ -216,10 +212,8 @@ require("node:https").request(options, async (response) => {
 
 /** Sends a request from plexusd's container. kubectl would read what it patches, which plexusd may not. */
 async function ask(target: Target, request: Request): Promise<Answer> {
-  const { name } = (await plexusPod(target)).metadata;
-  const exec = ["exec", name, "--namespace=kube-system", "--container=plexusd", "--"];
-  const command = ["/plexus/node", "--eval", program, "--", JSON.stringify(request)];
-  return JSON.parse(await target.kubectl(...exec, ...command)) as Answer;
+  const args = ["--eval", program, "--", JSON.stringify(request)];
+  return JSON.parse(await nodeInPlexusd(target, ...args)) as Answer;
 }
 
 /** A pod that is bound to a Node without a kubelet. Both are deleted at the end of the scope. */

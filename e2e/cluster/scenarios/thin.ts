@@ -6,9 +6,9 @@ import { both } from "./target/objects.ts";
 import {
   installPlexus,
   kustomize,
+  nodeInPlexusd,
   parkPlexus,
   plexusctl,
-  plexusPod,
   unparkPlexus,
   waitForPlexus,
 } from "./target/plexus.ts";
@@ -159,9 +159,6 @@ async function requestTokens(target: Target): Promise<unknown> {
   return JSON.parse(await inPlexusd(target, script));
 }
 
-async function inPlexusd(target: Target, script: string): Promise<string> {
-  const { name } = (await plexusPod(target)).metadata;
-  const run = ["exec", name, "--container=plexusd", "--", "/plexus/node", "-e"];
-  const wrapped = `(async () => { ${script} })();`;
-  return target.kubectl("--namespace=kube-system", ...run, wrapped);
+function inPlexusd(target: Target, script: string): Promise<string> {
+  return nodeInPlexusd(target, "-e", `(async () => { ${script} })();`);
 }

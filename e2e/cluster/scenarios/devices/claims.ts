@@ -8,6 +8,7 @@ import {
   addLinks,
   addressesOf,
   linkNetwork,
+  linkSlice,
   links,
   recordOf,
   removeLinks,
@@ -125,34 +126,19 @@ export function claimScenarios(scene: () => Scene): void {
 
 /** The driver's devices, their class, the claims and the networks. */
 function objects({ target }: Scene): object[] {
-  const metadata = { name: driver };
   const inHome = { namespace: home, name: "link" };
   const devices = { requests: [{ name: "link", exactly: { deviceClassName: driver } }] };
-  const attributes = (id: string): object => ({
-    "k8s.cni.cncf.io/deviceID": { string: id },
-    "k8s.cni.cncf.io/resourceName": { string: resourceName },
-  });
   return [
     {
       ...resourceApi,
       kind: "DeviceClass",
-      metadata,
+      metadata: { name: driver },
       spec: {
         selectors: [{ cel: { expression: `device.driver == "${driver}"` } }],
         extendedResourceName: extendedName,
       },
     },
-    {
-      ...resourceApi,
-      kind: "ResourceSlice",
-      metadata,
-      spec: {
-        driver,
-        nodeName: target.nodeName,
-        pool: { name: target.nodeName, generation: 1, resourceSliceCount: 1 },
-        devices: links.map((name) => ({ name, attributes: attributes(name) })),
-      },
-    },
+    linkSlice({ driver, nodeName: target.nodeName, resourceName }, links),
     {
       ...resourceApi,
       kind: "ResourceClaimTemplate",

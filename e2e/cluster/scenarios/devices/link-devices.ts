@@ -5,7 +5,7 @@ import { nad } from "../../../support/node/manifests.ts";
 import { home } from "../target/objects.ts";
 import { plexusctl } from "../target/plexus.ts";
 import type { Scene } from "../target/scene.ts";
-import { eventually, ownCluster } from "../target/target.ts";
+import { eventually, nodeField, ownCluster } from "../target/target.ts";
 import type { DevicePlugin } from "./device-plugin.ts";
 
 /**
@@ -45,6 +45,23 @@ export function linkNetwork(name: string, resourceName: string): object {
   return nad(name, conf, { namespace: home, annotations });
 }
 
+/** A driver's ResourceSlice, whose devices are these links of a node. */
+export function linkSlice(
+  { driver, nodeName, resourceName }: Record<"driver" | "nodeName" | "resourceName", string>,
+  names: readonly string[],
+): object {
+  const devices = names.map((name) => ({
+    name,
+    attributes: {
+      "k8s.cni.cncf.io/deviceID": { string: name },
+      "k8s.cni.cncf.io/resourceName": { string: resourceName },
+    },
+  }));
+  const type = { apiVersion: "resource.k8s.io/v1", kind: "ResourceSlice" };
+  const pool = { name: nodeName, generation: 1, resourceSliceCount: 1 };
+  return { ...type, metadata: { name: driver }, spec: { driver, nodeName, pool, devices } };
+}
+
 /** The hardware addresses of those of the links that are on the node. */
 export async function addressesOf(scene: Scene): Promise<Record<string, string>> {
   const listed = await scene.target.inNode(["ip", "-oneline", "link"]);
@@ -66,9 +83,9 @@ export async function recordOf({ target }: Scene, name: string): Promise<Attachm
 export async function offerDevices({ target }: Scene, plugin: DevicePlugin): Promise<void> {
   await plugin.start();
   const { resourceName, ids } = plugin.options;
-  const path = `--output=jsonpath={.status.allocatable.${resourceName.replaceAll(".", "\\.")}}`;
+  const path = `.status.allocatable.${resourceName.replaceAll(".", "\\.")}`;
   await eventually(
     "the node offers the devices",
-    async () => (await target.kubectl("get", "node", target.nodeName, path)) === `${ids.length}`,
+    async () => (await nodeField(target, path)) === `${ids.length}`,
   );
 }

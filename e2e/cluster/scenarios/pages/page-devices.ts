@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DevicePlugin } from "../devices/device-plugin.ts";
 import { DraDriver } from "../devices/dra-driver.ts";
-import { addLinks, links, offerDevices, removeLinks } from "../devices/link-devices.ts";
+import { addLinks, linkSlice, links, offerDevices, removeLinks } from "../devices/link-devices.ts";
 import type { Scene } from "../target/scene.ts";
 import { ownCluster } from "../target/target.ts";
 
@@ -25,7 +25,8 @@ export async function startPageDevices(scene: Scene): Promise<AsyncDisposable> {
     allocated: async () => [{ pool: node.name, device: claimed }],
   });
   await driver.start();
-  await scene.target.apply(slice(node.name));
+  const slice = { driver: driverName, nodeName: node.name, resourceName: claimedName };
+  await scene.target.apply(linkSlice(slice, [claimed]));
   return {
     async [Symbol.asyncDispose]() {
       await scene.target.kubectl("delete", `resourceslices/${driverName}`);
@@ -33,19 +34,5 @@ export async function startPageDevices(scene: Scene): Promise<AsyncDisposable> {
       plugin[Symbol.dispose]();
       await removeLinks(scene);
     },
-  };
-}
-
-function slice(nodeName: string): object {
-  const attributes = {
-    "k8s.cni.cncf.io/deviceID": { string: claimed },
-    "k8s.cni.cncf.io/resourceName": { string: claimedName },
-  };
-  const pool = { name: nodeName, generation: 1, resourceSliceCount: 1 };
-  return {
-    apiVersion: "resource.k8s.io/v1",
-    kind: "ResourceSlice",
-    metadata: { name: driverName },
-    spec: { driver: driverName, nodeName, pool, devices: [{ name: claimed, attributes }] },
   };
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { repositoryRoot } from "../../../support/paths.ts";
 import { withPlexusImage } from "./images.ts";
 import type { PodObject } from "./objects.ts";
-import { eventually, isGiven, type Target } from "./target.ts";
+import { eventually, isGiven, nodeField, type Target } from "./target.ts";
 
 const system = "--namespace=kube-system";
 const daemonPods = "--selector=app.kubernetes.io/name=plexus,app.kubernetes.io/component=node";
@@ -40,8 +40,7 @@ export async function waitForPlexus(target: Target): Promise<void> {
 
 /** The status of the condition Ready of the node under test: `True`, `False` or `Unknown`. */
 export async function nodeReady(target: Target): Promise<string> {
-  const path = '{.status.conditions[?(@.type=="Ready")].status}';
-  return target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
+  return nodeField(target, '.status.conditions[?(@.type=="Ready")].status');
 }
 
 /** Waits for that status. */
@@ -63,11 +62,16 @@ export async function plexusPod(target: Target): Promise<PodObject> {
   return pod;
 }
 
-/** Runs plexusctl where plexusd runs. */
-export async function plexusctl(target: Target, ...args: string[]): Promise<string> {
+/** Runs Node in plexusd's container. */
+export async function nodeInPlexusd(target: Target, ...args: string[]): Promise<string> {
   const { name } = (await plexusPod(target)).metadata;
-  const program = ["/plexus/node", "/plexus/plexusctl.js"];
-  return target.kubectl(system, "exec", name, "--container=plexusd", "--", ...program, ...args);
+  const container = ["exec", name, "--container=plexusd", "--"];
+  return target.kubectl(system, ...container, "/plexus/node", ...args);
+}
+
+/** Runs plexusctl where plexusd runs. */
+export function plexusctl(target: Target, ...args: string[]): Promise<string> {
+  return nodeInPlexusd(target, "/plexus/plexusctl.js", ...args);
 }
 
 /** The processes on the node that have this for one of their arguments. */

@@ -32,10 +32,14 @@ export function ownCluster({ target }: { readonly target: Target }): Cluster {
 /** Whether the node's container runtime is CRI-O, not containerd. */
 export const isCrio = process.env.PLEXUS_E2E_RUNTIME === "crio";
 
+/** A field of the node's object, by its JSONPath. */
+export function nodeField(target: Target, path: string): Promise<string> {
+  return target.kubectl("get", "node", target.nodeName, `--output=jsonpath={${path}}`);
+}
+
 /** The first internal address of the node. */
 export async function nodeAddress(target: Target): Promise<string> {
-  const path = '{.status.addresses[?(@.type=="InternalIP")].address}';
-  const output = await target.kubectl("get", "node", target.nodeName, `--output=jsonpath=${path}`);
+  const output = await nodeField(target, '.status.addresses[?(@.type=="InternalIP")].address');
   return output.split(" ")[0] ?? "";
 }
 
@@ -47,8 +51,7 @@ export async function kubernetesMinor(target: Target): Promise<number> {
 
 /** Leaves a scenario out where containerd makes no STATUS calls. */
 export async function skipWithoutStatus(context: TestContext, target: Target): Promise<void> {
-  const path = "--output=jsonpath={.status.nodeInfo.containerRuntimeVersion}";
-  const runtime = await target.kubectl("get", "node", target.nodeName, path);
+  const runtime = await nodeField(target, ".status.nodeInfo.containerRuntimeVersion");
   context.skip(runtime.startsWith("containerd://1."), `not run: ${runtime} has no STATUS, 2.0 has`);
 }
 
