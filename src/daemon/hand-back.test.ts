@@ -10,7 +10,7 @@ import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import { handBackNode } from "./hand-back.ts";
+import { HandBack, handBackNode } from "./hand-back.ts";
 
 type Listed = Awaited<ReturnType<RecordReader["list"]>>;
 
@@ -62,21 +62,22 @@ async function makeServedNode(primaryDir?: string) {
   const events: string[] = [];
   const finished: string[] = [];
   const nodeConf = { ...node.config, primaryDir: dir };
-  const handBack = (listed: Listed): Promise<void> =>
-    handBackNode({
-      stateDir: node.state,
-      config: { current: () => ({ ...parseConfig("", "config"), nodeConf }) },
-      records: Object.assign(new FakeRecords([]), {
-        list: async () => listed,
-        finish: async ({ containerId }: RecordKey) => void finished.push(containerId),
-      }),
-      confFiles: new HostConfFiles(),
-      cluster: {
-        recordOnNode: ({ reason, message }) => events.push(`${reason}: ${message}`),
-      },
-      logger: noLogger,
-    });
-  return { ...node, handBack, events, finished };
+  const optionsWith = (listed: Listed) => ({
+    stateDir: node.state,
+    config: { current: () => ({ ...parseConfig("", "config"), nodeConf }) },
+    records: Object.assign(new FakeRecords([]), {
+      list: async () => listed,
+      finish: async ({ containerId }: RecordKey) => void finished.push(containerId),
+    }),
+    confFiles: new HostConfFiles(),
+    cluster: {
+      recordOnNode: ({ reason, message }: { reason: string; message: string }) =>
+        events.push(`${reason}: ${message}`),
+    },
+    logger: noLogger,
+  });
+  const handBack = (listed: Listed): Promise<void> => handBackNode(optionsWith(listed));
+  return { ...node, optionsWith, handBack, events, finished };
 }
 
 test.for([
@@ -205,3 +206,18 @@ test("handBackNode() is silent on a node without Plexus's file", async () => {
   await handBack(nothing);
   expect(events).toEqual([]);
 });
+
+test.for([
+  ["is unknown, because plexusd did not start", undefined, []],
+  ["is there", false, []],
+  ["is deleted", true, [handedBack]],
+] as const)(
+  "HandBack hands the node back only if the DaemonSet %s",
+  async ([, deleted, expected]) => {
+    const { optionsWith, events } = await makeServedNode();
+    const handBack = new HandBack(optionsWith(nothing));
+    if (deleted !== undefined) handBack.ask({ isDeleted: async () => deleted });
+    await handBack.run();
+    expect(events).toEqual(expected);
+  },
+);

@@ -12,8 +12,37 @@ import type { RecordReader, RecordWriter } from "#engine/ports/records.ts";
 import { sandboxNames } from "#engine/record/record.ts";
 import { isDetachedByPrimary, isLostWithoutPlexus } from "#engine/record/without-plexus.ts";
 import { isCrioRunning } from "#host/crio.ts";
+import type { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Cluster } from "./cluster.ts";
+
+interface HandBackOptions {
+  readonly stateDir: string;
+  readonly config: Pick<EffectiveConfig, "current">;
+  readonly records: RecordReader & RecordWriter;
+  readonly confFiles: ConfFiles;
+  readonly cluster: Pick<Cluster, "recordOnNode">;
+  readonly logger: Logger;
+}
+
+/** Hands the node back when plexusd stops, if Plexus was deleted. */
+export class HandBack {
+  readonly #options: HandBackOptions;
+  #isDeleted: Promise<boolean> | undefined;
+
+  constructor(options: HandBackOptions) {
+    this.#options = options;
+  }
+
+  /** Asks first: the permission to ask may be the next to be deleted. */
+  ask(daemonSet: Pick<OwnDaemonSet, "isDeleted"> | undefined): void {
+    this.#isDeleted = daemonSet?.isDeleted();
+  }
+
+  async run(): Promise<void> {
+    if (await this.#isDeleted) await handBackNode(this.#options);
+  }
+}
 
 /**
  * Hands the node back to its primary CNI, because Plexus was deleted and plexusd ends: without
@@ -21,15 +50,9 @@ import type { Cluster } from "./cluster.ts";
  * detach, and says so in an event. The records of what it detaches are removed. The others stay, with
  * the shim, which podman, nerdctl and CRI-O still call. Interrupted at any step, the node uses either
  * Plexus or its primary CNI. Never throws.
+ * @internal
  */
-export async function handBackNode(options: {
-  readonly stateDir: string;
-  readonly config: Pick<EffectiveConfig, "current">;
-  readonly records: RecordReader & RecordWriter;
-  readonly confFiles: ConfFiles;
-  readonly cluster: Pick<Cluster, "recordOnNode">;
-  readonly logger: Logger;
-}): Promise<void> {
+export async function handBackNode(options: HandBackOptions): Promise<void> {
   const { stateDir, config, records, confFiles, cluster, logger } = options;
   const { cniConfDir, primaryDir, binDirs } = config.current().nodeConf;
   const paths = { cniConfDir, primaryDir, stateDir };

@@ -21,7 +21,7 @@ import { CallServer, type IdleOptions } from "#serving/call-server.ts";
 import type { Life } from "#serving/life.ts";
 import { type Cluster, openApiCluster, openFilesCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
-import { handBackNode } from "./hand-back.ts";
+import { HandBack } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHealthServer } from "./http/health-server.ts";
 import type { HealthServer } from "./http/http-server.ts";
@@ -65,14 +65,11 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   const adapters = await openAdapters(options);
   const { metrics, cluster, devices } = adapters;
   const nodeConf = newNodeConf(adapters);
-  let isDeleted: Promise<boolean> | undefined;
-  await life.start({
+  const handBack = await life.start({
     name: "hand-back",
-    start: () => undefined,
+    start: () => new HandBack({ ...adapters, stateDir: flags.stateDir }),
     // After the last call, and the last write of the node's CNI configuration.
-    async stop() {
-      if (await isDeleted) await handBackNode({ ...adapters, stateDir: flags.stateDir });
-    },
+    stop: (each) => each.run(),
   });
   const standaloneFiles = await openStandaloneFiles(adapters);
   // On demand, a call waits already.
@@ -104,10 +101,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   await life.start({
     name: "deletion of Plexus",
     start: () => undefined,
-    // Asked first: the permission to ask may be the next to be deleted.
-    stop() {
-      isDeleted = nodeConf && cluster.node?.ownDaemonSet?.isDeleted();
-    },
+    stop: () => handBack.ask(nodeConf && cluster.node?.ownDaemonSet),
   });
   const started = flags.thin ? "leaves the calls to plexus-standalone" : "serves calls";
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, `plexusd ${started}`);
