@@ -106,7 +106,7 @@ export const detachingMutations: readonly Mutation[] = [
     properties: ["independent", "in the end"],
   },
   {
-    name: "plugins' GC keeps the further networks of pods",
+    name: "plugins' GC keeps the additional networks of pods",
     file: "src/engine/gc/gc.ts",
     find: "networks.addRecord(each, isValid(each))",
     replace: 'networks.addRecord(each, each.containerId === "")',

@@ -46,7 +46,7 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
   ],
   "No property counts the attempts": ["a leftover is retried with backoff"],
   "No plugin of the model leaves its link behind and succeeds": [
-    "a repeated DEL of a detached sandbox detaches no further networks",
+    "a repeated DEL of a detached sandbox detaches no additional networks",
   ],
   "Elements name their interface, as a property could not know it otherwise": [
     "an element keeps its interface over all attempts",

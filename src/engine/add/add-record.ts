@@ -43,7 +43,7 @@ export function sandboxToAdd(
 
 /**
  * The record of an ADD with its teardown plan, from the planned attachments and their progress. In
- * a running sandbox, further networks are attached, or earlier ones detached.
+ * a running sandbox, additional networks are attached, or earlier ones detached.
  */
 export class AddRecord {
   readonly sandbox: RecordedSandbox;

@@ -223,7 +223,7 @@ test.each([
     what: "the network whose plugin is missing first",
     msg: 'network default/a (net1): failed to find plugin "bridge" in path [/opt/cni/bin]',
   },
-])("add() returns $what if plugins of further networks disappear meanwhile", async (row) => {
+])("add() returns $what if plugins of additional networks disappear meanwhile", async (row) => {
   const lab = podLab("a,b");
   lab.plugins.script("ptp ADD", (call) => {
     lab.plugins.setLookup("bridge", missing);

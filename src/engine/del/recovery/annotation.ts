@@ -20,7 +20,7 @@ import { recordAndDetach, type UnrecordedSandbox } from "./unrecorded-sandbox.ts
  * were damaged, or the namespace has an interface besides the default network's: not so after a
  * failed ADD. What belongs to another record, or to Multus's attachment of another interface, stays
  * and says nothing.
- * @returns whether the annotation names further networks
+ * @returns whether the annotation names additional networks
  * @throws CniError as {@link recordAndDetach}
  */
 export async function detachByAnnotation(
@@ -38,7 +38,7 @@ export async function detachByAnnotation(
   if (!wasDamaged && own.size === 0) return false;
   if (inDoubt) {
     const why = "another record of the container is unusable";
-    ctx.logger.warn({}, `further networks are not detached: ${why}`);
+    ctx.logger.warn({}, `additional networks are not detached: ${why}`);
     return false;
   }
   const lost = await lookUp(ctx, { ...sandbox, identity, held });

@@ -24,7 +24,7 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
  * Detaches a sandbox whose record is absent or unusable, by the first of these that exists:
  * 1. its teardown plan, which is complete;
  * 2. the files of Multus, which may have attached it;
- * 3. its pod's annotation, if something indicates further networks;
+ * 3. its pod's annotation, if something indicates additional networks;
  * 4. the current default network, with what the runtime passes, for a pod that was attached before
  *   Plexus was installed: its address must not leak. Our list has the primary network's name, so
  *   libcni passes the cached result. For a sandbox that was detached before, plugins accept the DEL
