@@ -25,9 +25,8 @@ export const installCommand = command({
 directory. Safe while the old ones run; files with the same content are not replaced. A standalone
 engine that is already installed is always brought to the same version.
 
-The shim executes plugins from the directories that the container runtime names and from those that
-a file on the host lists. The command writes that list: binDir of the configuration and each
---plugin-dir.`,
+The shim executes plugins from the directories that the container runtime names, and that a file on
+the host lists. The command writes that list: binDir of the configuration and each --plugin-dir.`,
   flags: {
     from: textFlag("DIR", "where the files are", defaultPaths.imageDir),
     "bin-dir": textFlag(

@@ -26,7 +26,7 @@ Uninstalling Plexus keeps both.`,
     const names = await ifPresent(readdir(from));
     if (names === undefined)
       throw new Error(
-        `the image has no plugins in ${from}: use that of a release whose tag ends in -plugins, or build it with PLUGINS=1`,
+        `the image has no plugins in ${from}: use a release whose tag ends in -plugins, or build it with PLUGINS=1`,
       );
     await mkdir(to, { recursive: true, mode: 0o755 });
     const listed = await currentLines(to);

@@ -376,7 +376,7 @@ describe("values", () => {
     const text =
       '[{"name": "a", "default-route": []}, {"name": "b"}, {"name": "c", "default-route": ["10.0.0.1"]}]';
     expect(() => parse(text)).toThrow(
-      'network selection annotation is invalid: element 3, key "default-route": only one element may have the default route of a family: element 1 asks for that of IPv4 already, this one with ["10.0.0.1"]',
+      'network selection annotation is invalid: element 3, key "default-route": only one element may have the default route of a family: element 1 asks for the one of IPv4 already, this one with ["10.0.0.1"]',
     );
     const [v4, v6] = [{ "default-route": ["10.0.0.1"] }, { "default-route": ["fd00::1"] }];
     const asking = (...elements: object[]): string =>

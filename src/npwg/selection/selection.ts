@@ -127,7 +127,7 @@ function defaultRouteProblems(selections: readonly NetworkSelection[]): Selectio
     }
     const reason =
       `only one element may have the default route of a family: element ${owners.get(taken)} asks for ` +
-      `that of IPv${taken} already, this one with ${quoteValue(defaultRoute)}`;
+      `the one of IPv${taken} already, this one with ${quoteValue(defaultRoute)}`;
     return [{ position, key: "default-route", reason }];
   });
 }
