@@ -12,19 +12,15 @@ export type Docker = Awaited<
 
 type CreateOptions = Parameters<Docker["createContainer"]>[0];
 
-/** A network of a container, as in docker run --network. */
-interface Attachment {
-  readonly network: string;
-  readonly ip?: string;
-  readonly driverOpts?: Readonly<Record<string, string>>;
-}
-
 /** How a container is run. */
 export interface ContainerOptions {
   readonly name: string;
-  readonly attachment: Attachment;
-  /** Host ports by container port: `{"80/tcp": "18080"}`. */
-  readonly published?: Readonly<Record<string, string>>;
+  readonly network: string;
+  readonly ip?: string;
+  /** Options of the network's driver. */
+  readonly driverOpts?: Readonly<Record<string, string>>;
+  /** The host's port for port 80 of the container. */
+  readonly published?: string;
   readonly mac?: string;
   /** @default waits until it is stopped */
   readonly command?: readonly string[];
@@ -43,14 +39,13 @@ const waiting = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait 
 class DockerContainer extends GenericContainer {
   constructor(options: ContainerOptions) {
     super(busyboxImage);
-    this.withName(options.name).withNetworkMode(options.attachment.network);
+    this.withName(options.name).withNetworkMode(options.network);
     Object.assign(this.createOpts, createOptions(options));
   }
 }
 
 function createOptions(options: ContainerOptions): CreateOptions {
-  const { attachment, mac, command = waiting } = options;
-  const { network, ip, driverOpts } = attachment;
+  const { network, ip, driverOpts, mac, command = waiting } = options;
   const endpoint = {
     ...(ip === undefined ? {} : { IPAMConfig: { IPv4Address: ip } }),
     ...(driverOpts === undefined ? {} : { DriverOpts: driverOpts }),
@@ -66,31 +61,24 @@ function createOptions(options: ContainerOptions): CreateOptions {
 
 /** Runs a container. */
 export async function runContainer(options: ContainerOptions): Promise<RunningContainer> {
-  const { published } = options;
-  if (published === undefined) return new DockerContainer(options).start();
-  return runPublished(options, published);
+  if (options.published === undefined) return new DockerContainer(options).start();
+  return runPublished(options);
 }
 
 /**
  * Runs a container without testcontainers, which would wait until dockerd lists the published ports:
  * dockerd never lists those of a remote driver.
  */
-async function runPublished(
-  options: ContainerOptions,
-  published: Readonly<Record<string, string>>,
-): Promise<RunningContainer> {
+async function runPublished(options: ContainerOptions): Promise<RunningContainer> {
   const client = (await getContainerRuntimeClient()).container;
-  const ports = Object.entries(published);
   const container = await client.dockerode.createContainer({
     ...createOptions(options),
     name: options.name,
     Image: busyboxImage,
-    ExposedPorts: Object.fromEntries(ports.map(([port]) => [port, {}])),
+    ExposedPorts: { "80/tcp": {} },
     HostConfig: {
-      NetworkMode: options.attachment.network,
-      PortBindings: Object.fromEntries(
-        ports.map(([port, hostPort]) => [port, [{ HostPort: hostPort }]]),
-      ),
+      NetworkMode: options.network,
+      PortBindings: { "80/tcp": [{ HostPort: options.published }] },
     },
   });
   await container.start();

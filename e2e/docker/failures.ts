@@ -38,11 +38,8 @@ export function failureScenarios(lab: DockerLab): void {
     await machine.stopDriver();
     // The timer takes no part in it.
     await machine.startDriver({ reconcileSeconds: 3600 });
-    const fixed = await lab.fixture.run({
-      name: "fixed",
-      attachment: { network: "fixed", driverOpts: { "plexus.ips": "10.73.0.77/24" } },
-      published: { "80/tcp": "18082" },
-    });
+    const driverOpts = { "plexus.ips": "10.73.0.77/24" };
+    const fixed = await lab.run("fixed", "fixed", { driverOpts, published: "18082" });
     const container = docker.getContainer(fixed.getId());
     await container.update({ RestartPolicy: { Name: "always" } });
     await machine.waitUntilSeen();

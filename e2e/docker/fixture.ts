@@ -8,12 +8,7 @@ import { chained, hostLocal, list, macvlan } from "../support/networks.ts";
 import { manifestText, nad } from "../support/node/manifests.ts";
 import { waitUntil } from "../support/wait.ts";
 import type { DockerBuild } from "./builds.ts";
-import {
-  type ContainerOptions,
-  type Docker,
-  type RunningContainer,
-  runContainer,
-} from "./containers.ts";
+import type { Docker } from "./containers.ts";
 import { DockerMachine, outside } from "./docker-machine.ts";
 
 /** Of several networks; a container may join all of them. */
@@ -122,10 +117,6 @@ export class DockerFixture implements AsyncDisposable {
       IPAM: config === undefined ? { Driver: "null" } : { Driver: "default", Config: config },
       Options: { "plexus.network": definition, ...options },
     });
-  }
-
-  run(options: ContainerOptions): Promise<RunningContainer> {
-    return runContainer(options);
   }
 
   /** Removes every container. */

@@ -1,10 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import type { HostState } from "../support/host-state.ts";
 import type { DockerBuild } from "./builds.ts";
-import type { RunningContainer } from "./containers.ts";
+import { type ContainerOptions, type RunningContainer, runContainer } from "./containers.ts";
 import { DockerFixture } from "./fixture.ts";
 
 const networks = ["red", "blue", "fixed", "wire", "shaped", "dual"] as const;
+
+type MoreOptions = Omit<ContainerOptions, "name" | "network">;
 
 /** The machine of a test file, with a network for each definition. */
 export interface DockerLab {
@@ -12,7 +14,7 @@ export interface DockerLab {
   /** The machine's state before the test. */
   readonly before: HostState;
   /** Runs a container on a network. @default the network `red` */
-  run(name: string, network?: string): Promise<RunningContainer>;
+  run(name: string, network?: string, more?: MoreOptions): Promise<RunningContainer>;
   /** Runs the containers `one` and `two` on a network. */
   runPair(network: string): Promise<[RunningContainer, RunningContainer]>;
 }
@@ -21,16 +23,15 @@ export interface DockerLab {
 export function useDockerLab(name: DockerBuild["name"]): DockerLab {
   let fixture: DockerFixture;
   let before: HostState;
-  const run = (container: string, network = "red"): Promise<RunningContainer> =>
-    fixture.run({ name: container, attachment: { network } });
+  const run: DockerLab["run"] = (container, network = "red", more = {}) =>
+    runContainer({ name: container, network, ...more });
 
   beforeAll(async () => {
     fixture = await DockerFixture.create(name);
     for (const network of networks) await fixture.createNetwork(network);
     // Bridges and the plugins' chains stay after their first use.
     await Promise.all(networks.map((network) => run(network, network)));
-    const attachment = { network: "red" };
-    await fixture.run({ name: "published", attachment, published: { "80/tcp": "18079" } });
+    await run("published", "red", { published: "18079" });
     await fixture.removeAll();
   });
   afterAll(() => fixture?.[Symbol.asyncDispose]());

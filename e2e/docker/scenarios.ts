@@ -52,12 +52,7 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
   });
 
   test("a published port is reachable from the machine and from outside", async () => {
-    const container = await lab.fixture.run({
-      name: "web",
-      attachment: { network: "red" },
-      published: { "80/tcp": "18080" },
-      command: greeter,
-    });
+    const container = await lab.run("web", "red", { published: "18080", command: greeter });
     const greeting = await execIn(container, "hostname");
     const { machine } = lab.fixture;
     const { busybox } = machine.build;
@@ -69,13 +64,8 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
     await waitUntil("others get an answer", async () => {
       return (await machine.runOutside(...ask)) === greeting;
     });
-    await expect(
-      lab.fixture.run({
-        name: "other",
-        attachment: { network: "red" },
-        published: { "80/tcp": "18080" },
-      }),
-    ).rejects.toThrow("port 18080 of 0.0.0.0 is in use");
+    const other = lab.run("other", "red", { published: "18080" });
+    await expect(other).rejects.toThrow("port 18080 of 0.0.0.0 is in use");
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
@@ -94,11 +84,7 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
   });
 
   test("a container starts on several networks, one of which publishes its port", async () => {
-    const container = await lab.fixture.run({
-      name: "web",
-      attachment: { network: "red" },
-      published: { "80/tcp": "18081" },
-    });
+    const container = await lab.run("web", "red", { published: "18081" });
     await lab.fixture.docker.getContainer(container.getId()).stop({ t: 1 });
     await lab.fixture.docker.getNetwork("wire").connect({ Container: container.getId() });
     await lab.fixture.docker.getNetwork("blue").connect({ Container: container.getId() });
@@ -109,31 +95,20 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
   });
 
   test("a container gets the addresses, MAC and bandwidth that it requests", async () => {
-    const fixed = await lab.fixture.run({
-      name: "fixed",
-      attachment: { network: "fixed", driverOpts: { "plexus.ips": "10.73.0.77/24" } },
-      mac: "02:00:00:00:00:77",
-    });
+    const mac = "02:00:00:00:00:77";
+    const driverOpts = { "plexus.ips": "10.73.0.77/24" };
+    const fixed = await lab.run("fixed", "fixed", { driverOpts, mac });
     expect(fixed.getIpAddress("fixed")).toBe("10.73.0.77");
-    expect(await execIn(fixed, "cat", "/sys/class/net/eth0/address")).toBe("02:00:00:00:00:77");
-    await lab.fixture.run({
-      name: "shaped",
-      attachment: { network: "shaped", driverOpts: { "plexus.bandwidth": "10M" } },
-    });
+    expect(await execIn(fixed, "cat", "/sys/class/net/eth0/address")).toBe(mac);
+    await lab.run("shaped", "shaped", { driverOpts: { "plexus.bandwidth": "10M" } });
     expect(await lab.fixture.machine.run("tc", "qdisc", "show")).toContain("rate 10Mbit");
     await lab.fixture.expectNothingLeft(lab.before);
   });
 
   test("Docker's IPAM chooses the addresses of a network with a subnet", async () => {
-    await lab.fixture.createNetwork("red", {
-      name: "chosen",
-      subnet: "10.71.0.0/24",
-      gateway: "10.71.0.1",
-    });
-    const container = await lab.fixture.run({
-      name: "chosen",
-      attachment: { network: "chosen", ip: "10.71.0.99" },
-    });
+    const range = { subnet: "10.71.0.0/24", gateway: "10.71.0.1" };
+    await lab.fixture.createNetwork("red", { name: "chosen", ...range });
+    const container = await lab.run("chosen", "chosen", { ip: "10.71.0.99" });
     expect(container.getIpAddress("chosen")).toBe("10.71.0.99");
     expect(await execIn(container, "ip", "-o", "-4", "address")).toContain("inet 10.71.0.99/24");
     expect(await pings(container, outside.address)).toBe(true);
