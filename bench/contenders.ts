@@ -71,6 +71,8 @@ export function contendersOf(place: Place, multus: Multus | undefined): Contende
   for (const build of place.builds) add(build.id, build.name, plexus(build));
   add("floor-standalone", "floor of standalone", standalone(place, "floor-standalone"));
   add("plexus-standalone", "Plexus standalone", standalone(place, "plexus-standalone"));
+  const furtherId = "plexus-standalone-further";
+  add(furtherId, "Plexus standalone, further calls", standalone(place, furtherId));
   if (place.otherBuild !== undefined) {
     const id = "plexus-standalone-other";
     add(id, "Plexus standalone (other)", standalone(place, id));

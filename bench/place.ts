@@ -49,6 +49,7 @@ const tokens = [
   "plexus-other",
   "floor-standalone",
   "plexus-standalone",
+  "plexus-standalone-further",
   "plexus-standalone-other",
   "multus",
 ];

@@ -24,20 +24,29 @@ export function floor({ dir, builds: [{ shim }] }: Place, id: FloorId): Program 
   return plexus({ shim, socket: floorSocket(dir, id), state: join(dir, `${id}-state`) });
 }
 
-export type StandaloneId = "floor-standalone" | "plexus-standalone" | "plexus-standalone-other";
+export type StandaloneId =
+  | "floor-standalone"
+  | "plexus-standalone"
+  | "plexus-standalone-further"
+  | "plexus-standalone-other";
 
-/** The shim without a daemon: it starts plexus-standalone, or the floor of it. */
+/**
+ * The shim without a daemon: it starts plexus-standalone, or the floor of it. Further calls need a
+ * directory beside plexusd's socket, and only those have one.
+ */
 export function standalone(place: Place, id: StandaloneId): Program {
   const kubeconfig = place.api.kubeconfig(id);
   const programs = {
     "floor-standalone": standaloneFloor(place),
     "plexus-standalone": place.standalone,
+    "plexus-standalone-further": place.standalone,
     "plexus-standalone-other": join(place.otherBuild ?? "", "plexus-standalone"),
   };
+  const dir = id === "plexus-standalone-further" ? join(place.dir, "no-daemon") : "/proc/no-daemon";
   return {
     path: place.builds[0].shim,
     env: {
-      PLEXUS_SOCKET: join(place.dir, "no-daemon.sock"),
+      PLEXUS_SOCKET: join(dir, "plexus.sock"),
       PLEXUS_STATE_DIR: join(place.dir, `${id}-state`),
       PLEXUS_STANDALONE: programs[id],
     },

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include "shim.h"
 
@@ -88,6 +89,14 @@ static int confine(const struct child *child)
 	return child->call->is_unnoted || getppid() != child->shim ? -1 : 0;
 }
 
+/* Gives an engine, which may stay after the call, a separate session, and nothing that the runtime left open. */
+static void detach(const struct child *child)
+{
+	setsid();
+	if (syscall(SYS_close_range, child->count, ~0u, 0))
+		close(ENGINE_LISTENER); /* before Linux 5.9: it serves one call */
+}
+
 /* Becomes the executable. It shares the shim's memory until then, and the shim waits: it may only make system calls. */
 __attribute__((no_sanitize("address"))) static int become(void *argument)
 {
@@ -98,6 +107,8 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 	for (int s = 1; s < NSIG; s++)
 		signal(s, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &no_signals, NULL);
+	if (!child->is_delegate)
+		detach(child);
 	if (!child->is_delegate || !confine(child))
 		execve(child->path, (char *[]){ (char *)child->path, NULL }, child->env);
 	child->call->exec_errno = errno;

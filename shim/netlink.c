@@ -64,23 +64,20 @@ int netns_target(const char *path, char target[PATH_SIZE])
 void netns_process(const char *path, struct buf *id)
 {
 	char target[PATH_SIZE], file[PATH_SIZE];
-	struct buf stat = { 0 };
+	size_t none = id->len;
 	int pod = netns_target(path, target), links = 0;
 	print(file, sizeof file, "%s", path);
 	while (*path == '/' && links++ < LINKS_MAX && link_resolve(file, strlen(file)))
 		;
-	char *name = strrchr(file, '/'), *at = NULL; /* the kernel's link is below the process, and its text `target` */
+	char *name = strrchr(file, '/'); /* the kernel's link is below the process, and its text `target` */
 	if (*target && name && !strcmp(name + 1, target)) {
 		*name = '\0';
 		print(name, sizeof file - (size_t)(name - file), strstr(file, "/task/") ? "/../../../stat" : "/../stat");
-		at = read_file(file, &stat, PATH_SIZE) ? NULL : strrchr(stat.data, ')'); /* `pod` keeps its number */
+		process_start(file, id); /* `pod` keeps its number */
 	}
-	for (int i = 0; at && i < 20; i++) /* to the 22nd field */
-		at = strchr(at + 1, ' ');
-	if (at)
-		buf_print(id, "%.*s-%s", (int)strcspn(at + 1, " "), at + 1, target);
+	if (id->len > none)
+		buf_print(id, "-%s", target);
 	close(pod);
-	buf_free(&stat);
 }
 
 /* Finds the last message of a chain. Returns -1 if it is not a well-formed chain of at least one message. */

@@ -3,7 +3,7 @@
 #include "shim.h"
 
 /* As zlib's: the polynomial of IEEE 802.3, reflected, four bits at a time. */
-static uint32_t crc32(const char *bytes, size_t len)
+uint32_t crc32(const char *bytes, size_t len)
 {
 	static const uint32_t of_bits[16] = {
 		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include "shim.h"
 
+#define SOCKET_PATH_SIZE ((int)sizeof ((struct sockaddr_un *)0)->sun_path)
+
 static enum session_end finish(struct call *call, const struct frame *f)
 {
 	int status = f->count == 3 ? field_number(f->fields[0]) : -1;
@@ -170,6 +172,7 @@ static enum session_end read_more(struct call *call, int fd, struct buf *in, int
 		end_by_signal(SIGTERM);
 	if (!is_silent && read_some(fd, in) > 0)
 		return SESSION_OPEN;
+	call->is_silent = is_silent;
 	call->trouble = troubles[call->is_begun][is_silent];
 	return call->is_begun ? SESSION_LOST : SESSION_UNREACHABLE;
 }
@@ -204,47 +207,104 @@ static enum session_end converse(struct call *call, int fd)
 	return end;
 }
 
-/* Tries the daemon once. Its socket must be root's, as an engine can make the shim run plugins. */
-enum session_end session_with_daemon(struct call *call)
+/* Connects to an engine. Its socket must be root's, as an engine can make the shim run plugins. Returns -1 if there is none. */
+static int connect_to(struct call *call, const char *path)
 {
-	const char *path = setting("PLEXUS_SOCKET", SOCKET_PATH);
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t peer_size = sizeof peer;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (strlen(path) >= sizeof to.sun_path)
-		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes",
-		     (int)sizeof to.sun_path - 1);
-	strcpy(to.sun_path, path);
+	print(to.sun_path, sizeof to.sun_path, "%s", path);
 	if (fd < 0 || limit_writes(fd, 5000) || /* full backlog: EAGAIN */
 	    connect(fd, (struct sockaddr *)&to, sizeof to)) {
-		call->trouble = errno_text(errno);
+		int error = errno;
+		call->trouble = errno_text(error);
 		close(fd);
-		return SESSION_UNREACHABLE;
+		errno = error;
+		return -1;
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) || peer.uid)
 		fail(call, CNI_INTERNAL, "refused to connect to %s: its owner has uid %d, not 0", path,
 		     (int)peer.uid);
-	return converse(call, fd);
+	return fd;
 }
 
-/* Starts the one-shot engine, if only root can change it, with its end of a socket pair as fd 3, and with clock and date, as
- * its own clock begins with it, perhaps late. If it does not answer, it is killed before the call continues. */
-enum session_end session_with_standalone(struct call *call)
+/* Tries the daemon once. */
+enum session_end session_with_daemon(struct call *call)
 {
-	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
+	const char *path = setting("PLEXUS_SOCKET", SOCKET_PATH);
+	if (strlen(path) >= SOCKET_PATH_SIZE)
+		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes", SOCKET_PATH_SIZE - 1);
+	int fd = connect_to(call, path);
+	return fd < 0 ? SESSION_UNREACHABLE : converse(call, fd);
+}
+
+/* Names the socket of the engine that serves the further calls of this runtime: of the process that made the call, with
+ * what it gives to its calls. So an engine never serves a caller with another one's files, settings or limits, and what ends
+ * or freezes it does so with its callers. The directory is not plexusd's, which must not pose as that engine or as a shim.
+ * Names nothing if the runtime is unknown. */
+static void name_shared(const char *executable, char name[SOCKET_PATH_SIZE])
+{
+	const char *const inherited[] = {
+		executable, "/", ".", OWN_NETNS, "/proc/self/ns/mnt", "/proc/self/ns/pid", "/proc/self/ns/user",
+	};
+	const char *daemon = setting("PLEXUS_SOCKET", SOCKET_PATH), *slash = strrchr(daemon, '/');
+	char path[PATH_SIZE], parent[NUMBER_SIZE], digits[NUMBER_SIZE];
+	struct buf start = { 0 }, given = { 0 };
+	int dir = slash ? (int)(slash - daemon) : 0;
+	char *runtime = number(parent, getppid()).data;
+	process_start(print(path, sizeof path, "/proc/%s/stat", runtime), &start);
+	for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++) {
+		struct stat file = { 0 };
+		(void)!stat(inherited[i], &file);
+		buf_add(&given, &file.st_dev, sizeof file.st_dev);
+		buf_add(&given, &file.st_ino, sizeof file.st_ino);
+	}
+	(void)!read_file("/proc/self/cgroup", &given, PATH_SIZE);
+	for (char **e = environ; *e; e++)
+		if (strncmp(*e, "CNI_", 4))
+			buf_print(&given, "%s\n", *e);
+	print(path, sizeof path, "%.*s-standalone", dir, daemon);
+	mkdir(path, 0700);
+	print(path, sizeof path, "%.*s-standalone/%s-%s-%s", dir, daemon, runtime, start.len ? start.data : "",
+	      number(digits, crc32(given.data, given.len)).data);
+	print(name, SOCKET_PATH_SIZE, "%s", start.len && strlen(path) + NUMBER_SIZE < SOCKET_PATH_SIZE ? path : "");
+	buf_free(&start);
+	buf_free(&given);
+}
+
+/* Makes the socket of an engine that is to be started. Returns -1 if another shim was faster. */
+static int listen_at(const char *path)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char digits[NUMBER_SIZE];
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0); /* for the engine to inherit */
+	print(at.sun_path, sizeof at.sun_path, "%s.%s", path, number(digits, getpid()).data);
+	if (fd >= 0 && (bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, SOMAXCONN) || link(at.sun_path, path))) {
+		close(fd);
+		fd = -1;
+	}
+	unlink(at.sun_path);
+	return fd;
+}
+
+/* Starts an engine, with its end of a socket pair as fd 3, perhaps a listening socket for further calls, and with clock and date, as
+ * its own clock begins with it, perhaps late. One that does not answer is killed before the call continues, unless others
+ * may have answers of it. */
+static enum session_end session_with_new(struct call *call, const char *path, const char *shared, int listener)
+{
 	char times[2 * NUMBER_SIZE], clock[NUMBER_SIZE], date[NUMBER_SIZE];
 	static struct buf problem;
-	struct stat file;
 	int pair[2];
 	pid_t pid = -1;
-	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111) || file.st_uid || file.st_mode & 022)
-		return SESSION_UNREACHABLE;
 	print(times, sizeof times, "%s/%s", number(clock, now_us()).data, number(date, clock_us(CLOCK_REALTIME)).data);
 	setenv("PLEXUS_CLOCK_US", times, 1);
+	setenv("PLEXUS_FURTHER_CALLS", listener < 0 ? "" : shared, 1);
 	if (!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-		pid = spawn(call, path, (int[]){ 0, 2, 2, pair[1] }, 4, NULL);
+		pid = spawn(call, path, (int[]){ 0, 2, 2, pair[1], listener }, listener < 0 ? 4 : 5, NULL);
 	unsetenv("PLEXUS_CLOCK_US"); /* delegates get the runtime's environment */
+	unsetenv("PLEXUS_FURTHER_CALLS");
+	close(listener);
 	if (pid < 0)
 		fail(call, CNI_IO_FAILURE, "cannot start %s: %s", path, errno_text(errno));
 	int exec_errno = call->exec_errno; /* a delegate sets it, too */
@@ -252,11 +312,37 @@ enum session_end session_with_standalone(struct call *call)
 	enum session_end end = converse(call, pair[0]);
 	if (end == SESSION_ANSWERED)
 		return end;
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	if (listener < 0 || call->is_silent) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
 	if (end != SESSION_UNREACHABLE)
 		return end;
 	buf_print(&problem, "cannot execute %s: %s", path, exec_text(path, exec_errno));
 	call->trouble = exec_errno ? problem.data : "plexus-standalone ended early, or did not answer in time";
 	return SESSION_LOST;
+}
+
+/* Has an engine serve the call that an earlier call of this runtime has started, or starts one, if only root can change it. Of
+ * several shims at once, one starts it, and the others' calls wait at its socket. */
+enum session_end session_with_standalone(struct call *call)
+{
+	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
+	char shared[SOCKET_PATH_SIZE];
+	int listener = -1;
+	struct stat file;
+	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111) || file.st_uid || file.st_mode & 022)
+		return SESSION_UNREACHABLE;
+	name_shared(path, shared);
+	for (int tries = 0; *shared && listener < 0 && tries < 3; tries++) {
+		int fd = connect_to(call, shared);
+		bool is_dead = fd < 0 && errno == ECONNREFUSED;
+		enum session_end end = fd < 0 ? SESSION_UNREACHABLE : converse(call, fd);
+		if (end != SESSION_UNREACHABLE)
+			return end;
+		if (is_dead || (fd >= 0 && call->is_silent))
+			unlink(shared);
+		listener = listen_at(shared);
+	}
+	return session_with_new(call, path, shared, listener);
 }

@@ -26,6 +26,7 @@
 #define CHUNK 65536
 #define SILENCE_MS 30000
 #define DELEGATE_LOCK 3          /* the descriptor as which delegates inherit the sandbox's lock file */
+#define ENGINE_LISTENER 4        /* the descriptor as which plexus-standalone gets its socket for further calls */
 #define HOLDER_LOCK 100          /* the shim's descriptor of it while it holds the lock */
 #define LINKS_MAX 40             /* as the kernel's */
 #define NUMBER_SIZE 24           /* for the digits of any number */
@@ -89,6 +90,7 @@ struct call {
 	char netns_entry[PATH_SIZE + 10]; /* CNI_NETNS of the next delegate, if it differs from the order's */
 	bool is_begun;             /* a plugin was run; in an ADD, one for its ADD: the record is this ADD's only then */
 	const char *trouble;       /* why no engine has answered the call */
+	bool is_silent;            /* the last engine did not answer in time */
 	int exit_status;           /* of an answered call */
 	struct exec_result result; /* of the last delegate */
 	int exec_errno;            /* why the last child could not become its executable */
@@ -129,6 +131,7 @@ int read_file(const char *path, struct buf *b, size_t cap);
 int write_all(int fd, const void *data, size_t len);
 int say(int fd, const char *format, ...) FORMAT(2, 3);
 int open_again(int fd, int flags);
+void process_start(const char *file, struct buf *to);
 bool is_file(int fd, const char *path);
 
 /* call.c */
@@ -184,6 +187,7 @@ enum netns netns_inspect(const struct call *call, const char *path, struct buf *
 const char *netns_doubt(const struct call *call);
 
 /* plan.c */
+uint32_t crc32(const char *bytes, size_t len);
 struct plan {
 	struct buf bytes;
 	struct field boot_id;

@@ -32,7 +32,7 @@ const dir = process.env.PLEXUS_STATE_DIR as string;
  * No program with this runtime and client can serve such a call in less time.
  */
 async function main(): Promise<void> {
-  const session = new ShimSession(new DescriptorStream(3));
+  const session = new ShimSession(DescriptorStream.connect(3));
   const request = await session.request(timeoutMs);
   const { env } = request;
   const conf = JSON.parse(request.stdin) as Conf;

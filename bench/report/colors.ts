@@ -6,6 +6,7 @@ const colors: Readonly<Record<string, string>> = {
   "Plexus, status first": "#8ab4f8",
   "floor of standalone": "#80cbc4",
   "Plexus standalone": "#129eaf",
+  "Plexus standalone, further calls": "#4ecde6",
   "Multus thin": "#f29900",
   "Multus thick": "#d93025",
 };

@@ -50,10 +50,11 @@ const listings = {
   locks: `cd "$1" && find . -name '*.lock'`,
   "published statuses": `cd "$2" && find . -type f ! -name '*.tmp' $show`,
   "temporary files": `find "$1" "$2" -name '*.tmp'`,
-  // Those in this mount namespace, which every lab has for itself, but what lists them.
+  // Those in this mount namespace, which every lab has for itself, but what lists them, and a
+  // plexus-standalone that has stayed after a call.
   processes: `all=$(find /proc/[0-9]*/ns/mnt -maxdepth 0 -printf '%h %l\\n')
     echo "$all" | grep -F "$(readlink /proc/$$/ns/mnt)" | cut -d/ -f3 | while read -r pid; do
-      grep -q host-state "/proc/$pid/cmdline" || { tr '\\0' ' ' < "/proc/$pid/cmdline" && echo; }
+      grep -qe host-state -e plexus-standalone "/proc/$pid/cmdline" || { tr '\\0' ' ' < "/proc/$pid/cmdline" && echo; }
     done`,
 } as const;
 

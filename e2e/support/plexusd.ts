@@ -1,6 +1,6 @@
 import { Daemon } from "./daemon.ts";
 import { distPath, nodeBinary } from "./paths.ts";
-import { childrenOf, commandOf } from "./processes.ts";
+import { childrenOf, commandOf, environmentOf, type Process, processes } from "./processes.ts";
 
 /** What keeps plexusd small, as deploy/base/daemonset.yaml has it: flags of Node, and a variable of glibc. */
 export const smallMemory = {
@@ -60,10 +60,37 @@ export function standaloneEnvironment(paths: StandalonePaths): Record<string, st
   };
 }
 
-/** The plexus-standalone that a shim has started; undefined while there is none. */
-export async function standaloneOf(shim: number): Promise<number | undefined> {
+/**
+ * The plexus-standalone that a shim has started, or else one that has stayed beside plexusd's socket;
+ * undefined while there is none.
+ */
+export async function standaloneOf(
+  shim: number,
+  daemonSocket: string,
+): Promise<number | undefined> {
   const children = await childrenOf(shim);
-  return children.find((pid) => commandOf(pid)?.includes("plexus-standalone"));
+  const own = children.find((pid) => commandOf(pid)?.includes("plexus-standalone"));
+  return own ?? standalonesOf(daemonSocket).at(-1);
+}
+
+/** The plexus-standalone processes that stay beside plexusd's socket, the latest last. */
+export function standalonesOf(daemonSocket: string): number[] {
+  const isBeside = ({ pid, command }: Process): boolean =>
+    command.includes("plexus-standalone") &&
+    environmentOf(pid).includes(`PLEXUS_SOCKET=${daemonSocket}`);
+  return processes()
+    .filter(isBeside)
+    .map(({ pid }) => pid)
+    .toSorted((a, b) => a - b);
+}
+
+/**
+ * LINGER_MS, for how long plexus-standalone stays after a call.
+ * @default each call starts a process, as for users
+ */
+export function lingering(): { readonly standaloneLingerMs?: number } {
+  const { LINGER_MS: ms } = process.env;
+  return ms === undefined ? {} : { standaloneLingerMs: Number(ms) };
 }
 
 /** Starts the built plexusd and waits until it serves. @throws Error with the end of its log when it does not */

@@ -30,6 +30,15 @@ export function commandOf(pid: number): string | undefined {
   return readProcess(pid)?.command;
 }
 
+/** The variables with which a process was started, as `NAME=value`; none when it has ended. */
+export function environmentOf(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+  } catch {
+    return [];
+  }
+}
+
 /** Sends a signal to a process that may have ended. */
 export function signal(pid: number, name: NodeJS.Signals): void {
   if (pid <= 1) return;

@@ -215,13 +215,13 @@ test("handle() measures calls and delegates by outcome", async () => {
   ]);
 });
 
-test("handle() defers the log line and the metrics of a call to afterAnswer()", async () => {
+test("handle() leaves it to its caller when the log line and the metrics of a call are written", async () => {
   const lab = new EngineLab();
   const env = { CNI_COMMAND: "GC", CNI_PATH: "/opt/cni/bin" };
   const call = readCall({ env, stdin: '{"cniVersion":"1.1.0","name":"n"}' });
-  const { answer, afterAnswer } = await lab.engine.handle(call, lab.host());
+  const { answer, log } = await lab.engine.handle(call, lab.host());
   expect([answer.exitCode, lab.logger.lines, lab.measured]).toEqual([0, [], ["start GC"]]);
-  afterAnswer();
+  log();
   expect(lab.logger.lines).toMatchObject([{ message: "GC done" }]);
   expect(lab.measured.at(-1)).toBe("end GC 0");
 });

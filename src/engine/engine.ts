@@ -82,17 +82,18 @@ export class Engine {
     traceConnection(call, tools);
     const outcome = await this.#serve(call, tools);
     const finished = { ...tools, call, outcome, milliseconds: clock() - tools.startedAt };
+    const log = (): void => logCall(finished, this.#deps);
     const afterAnswer = (): void => {
       tools.noteAnswered();
-      logCall(finished, this.#deps);
       this.#refreshLeftovers(call, outcome);
     };
     this.#history.note(call, outcome, this.#deps.now());
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
+      log();
       afterAnswer();
       throw outcome.error.cause;
     }
-    return { answer: answerOf(finished), afterAnswer };
+    return { answer: answerOf(finished), log, afterAnswer };
   }
 
   async #serve(call: Call, tools: CallTools): Promise<CallOutcome> {

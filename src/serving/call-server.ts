@@ -139,8 +139,11 @@ export class CallServer {
           this.#leftoverAgents.add(session);
           return await serveAgent(engine, call, { host: session, stopping });
       }
-      const { answer, afterAnswer } = await engine.handle(call, session);
-      await session.done(answer).finally(afterAnswer);
+      const { answer, log, afterAnswer } = await engine.handle(call, session);
+      await session.done(answer).finally(() => {
+        log();
+        afterAnswer();
+      });
     } catch (error) {
       // Another plexusd, which looks whether this one has ended, sends nothing.
       if (error instanceof HostGoneError && socket.bytesRead === 0)

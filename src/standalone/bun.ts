@@ -1,20 +1,31 @@
 /** What plexus-standalone uses of Bun, which compiles it. */
 interface BunApi {
-  connect(options: { readonly fd: number; readonly socket: BunHandlers }): Promise<BunSocket>;
+  /** `fd`: a connected socket. */
+  connect<T>(options: BunOptions<T> & { readonly data: T }): Promise<BunSocket<T>>;
+  /** `fd`: a listening socket. */
+  listen<T>(options: BunOptions<T>): void;
 }
 
-export interface BunSocket {
+interface BunOptions<T> {
+  readonly fd: number;
+  readonly socket: BunHandlers<T>;
+}
+
+export interface BunSocket<T = unknown> {
+  data: T;
   /** Returns how many bytes the kernel took; write the rest after `drain`. */
   write(bytes: Uint8Array): number;
   terminate(): void;
 }
 
-interface BunHandlers {
-  data(socket: BunSocket, chunk: Uint8Array): void;
-  drain(socket: BunSocket): void;
-  end(socket: BunSocket): void;
-  close(socket: BunSocket): void;
-  error(socket: BunSocket, error: Error): void;
+export interface BunHandlers<T> {
+  /** A listening socket has accepted it. */
+  open?(socket: BunSocket<T>): void;
+  data(socket: BunSocket<T>, chunk: Uint8Array): void;
+  drain(socket: BunSocket<T>): void;
+  end(socket: BunSocket<T>): void;
+  close(socket: BunSocket<T>): void;
+  error(socket: BunSocket<T>, error: Error): void;
 }
 
 /** Bun's own API. The process must run under Bun. */

@@ -1,26 +1,44 @@
 import { EventEmitter } from "node:events";
 import type { ShimStream } from "#host/shim-session.ts";
-import { type BunSocket, BunWriter, bun } from "./bun.ts";
+import { type BunHandlers, type BunSocket, BunWriter, bun } from "./bun.ts";
+
+const handlers: BunHandlers<DescriptorStream> = {
+  data: ({ data: stream }, chunk) => void stream.emit("data", chunk),
+  drain: ({ data: stream }) => stream.drain(),
+  end: ({ data: stream }) => void stream.emit("end"),
+  close: ({ data: stream }) => void stream.emit("close"),
+  error: ({ data: stream }, error) => void stream.emit("error", error),
+};
 
 /**
- * A connected socket that was inherited as a descriptor. net.Socket does not support descriptors
+ * A connection to a shim by a descriptor that was inherited. net.Socket does not support those
  * under Bun, and node:stream takes milliseconds to load.
  */
 export class DescriptorStream extends EventEmitter implements ShimStream {
   readonly #writer: Promise<BunWriter>;
 
-  constructor(fd: number) {
+  private constructor(socket: (stream: DescriptorStream) => Promise<BunSocket>) {
     super();
-    const socket = {
-      data: (_: BunSocket, chunk: Uint8Array) => void this.emit("data", chunk),
-      drain: () => void this.#writer.then((writer) => writer.drain()),
-      end: () => void this.emit("end"),
-      close: () => void this.emit("close"),
-      error: (_: BunSocket, error: Error) => void this.emit("error", error),
-    };
-    const connected = bun().connect({ fd, socket });
-    this.#writer = connected.then((opened) => new BunWriter(opened));
+    this.#writer = socket(this).then((opened) => new BunWriter(opened));
     this.#writer.catch((error: unknown) => this.emit("error", error));
+  }
+
+  /** @param fd a connected socket */
+  static connect(fd: number): DescriptorStream {
+    return new DescriptorStream((data) => bun().connect({ fd, socket: handlers, data }));
+  }
+
+  /** @param fd a listening socket @throws Error when it is none */
+  static listen(fd: number, accept: (stream: DescriptorStream) => void): void {
+    const open = (socket: BunSocket<DescriptorStream>): void => {
+      socket.data = new DescriptorStream(async () => socket);
+      accept(socket.data);
+    };
+    bun().listen({ fd, socket: { ...handlers, open } });
+  }
+
+  drain(): void {
+    void this.#writer.then((writer) => writer.drain());
   }
 
   write(bytes: Uint8Array): void {

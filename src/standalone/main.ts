@@ -1,29 +1,36 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import process from "node:process";
 import { flattenCauses } from "#cni/error.ts";
-import type { Logger } from "#engine/ports/logger.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { printableLines } from "#lib/one-line.ts";
 import { openBootClock } from "./boot-clock.ts";
+import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
+import { FurtherCalls } from "./further-calls.ts";
 import { readConfig, readNodeName } from "./kept-files.ts";
 import { reportFailedAdd } from "./report-failed-add.ts";
 import { serveOneCall } from "./serve.ts";
 
 /** This process's end of the socket pair to the shim. */
 const shimDescriptor = 3;
+/** The listening socket for further calls, which PLEXUS_FURTHER_CALLS names. */
+const listenDescriptor = 4;
 
-const usage = `plexus-standalone: serves one call of the container runtime while plexusd does not run
+const usage = `plexus-standalone: serves calls of the container runtime while plexusd does not run
 
 The shim starts it, without arguments (docs/operations/standalone.md).
 `;
 
+/** The time of the latest call's configuration. */
+let lingerMs = 0;
+
 /**
- * Serves the call of the shim that started this process, which prints the answer. If this process
- * fails, the shim acts as when plexusd crashes: it replays the teardown plan and says so.
+ * Serves the call of the shim that started this process, and further calls of the same runtime for
+ * some seconds. The shims print the answers. If this process fails, they act as when plexusd
+ * crashes: they replay the teardown plans and say so.
  */
 async function main(): Promise<void> {
   if (process.argv.length > 2) return void writeSync(1, usage);
@@ -32,7 +39,47 @@ async function main(): Promise<void> {
     delete process.env[name];
     delete process.env[name.toUpperCase()];
   }
-  const logger = stderrLogger(writeToStderr);
+  const { PLEXUS_FURTHER_CALLS: path = "", PLEXUS_CLOCK_US } = process.env;
+  const clock = openBootClock(PLEXUS_CLOCK_US);
+  const calls = new FurtherCalls(path);
+  const first = calls.during(serveFirst(clock));
+  const accept = (stream: DescriptorStream): void => {
+    // Without an answer, the shim starts another process, or replays the plan.
+    const ended = serve(stream, { clock, log: new CallLog() }).catch(() => undefined);
+    void calls.during(ended.finally(() => stream.destroy()));
+  };
+  if (path === "" || !listen(accept)) return first;
+  await calls.whenOver(() => lingerMs);
+}
+
+/** Returns false if there is no such socket: before Linux 5.9, the shim closes it. */
+function listen(accept: (stream: DescriptorStream) => void): boolean {
+  try {
+    DescriptorStream.listen(listenDescriptor, accept);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function serveFirst(clock: () => number): Promise<void> {
+  const log = new CallLog();
+  try {
+    await serve(DescriptorStream.connect(shimDescriptor), { clock, log, onAnswered: closeOutput });
+  } catch (error) {
+    writeToStderr(`${log.take()}plexus-standalone: ${flattenCauses(error)}\n`);
+    process.exitCode = 1;
+  } finally {
+    closeOutput();
+  }
+}
+
+async function serve(
+  stream: DescriptorStream,
+  options: { clock: () => number; log: CallLog; onAnswered?: () => void },
+): Promise<void> {
+  const session = new ShimSession(stream);
+  const { logger } = options.log;
   const manifests = process.env.PLEXUS_MANIFESTS;
   const socket = process.env.PLEXUS_SOCKET ?? defaultPaths.socket;
   const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
@@ -42,14 +89,13 @@ async function main(): Promise<void> {
   const config = await readConfig(
     named === undefined ? [kept.config, defaultPaths.configFile] : [named],
   );
+  lingerMs = config.standaloneLingerMs;
   await serveOneCall({
-    session: new ShimSession(new DescriptorStream(shimDescriptor)),
+    ...options,
+    session,
     stateDir,
     config: config.engine,
-    logger,
-    clock: openBootClock(process.env.PLEXUS_CLOCK_US),
     now: () => new Date().toISOString(),
-    closeOutput,
     report: (pod, failure) => reportFailedAdd(socket, pod, failure),
     openCluster: (call) => {
       const { manifestsDir: defaultManifests } = defaultPaths;
@@ -59,41 +105,28 @@ async function main(): Promise<void> {
   });
 }
 
+let isOutputOpen = true;
+
 /** The runtime reads the shim's stderr, which is stdout and stderr here, until all have closed it. */
 function closeOutput(): void {
-  for (const descriptor of [1, 2]) {
+  if (!isOutputOpen) return;
+  isOutputOpen = false;
+  for (const descriptor of [0, 1, 2]) {
     closeSync(descriptor);
     // The lowest free descriptor is the one that was closed.
-    openSync("/dev/null", "w");
+    openSync("/dev/null", "r+");
   }
 }
 
-type Level = "debug" | "info" | "warn" | "error";
-
 /** process.stderr would keep a copy of the descriptor open. A line that cannot be written is lost. */
-function writeToStderr(line: string): void {
+function writeToStderr(lines: string): void {
   try {
-    writeSync(2, printableLines(line));
+    writeSync(2, printableLines(lines));
   } catch {}
 }
 
-/** Logs warnings and errors to stderr, which the container runtime logs. */
-function stderrLogger(write: (line: string) => void, bound: object = {}): Logger {
-  const line = (level: Level) => (fields: object, message: string) => {
-    const err = "err" in fields ? { err: flattenCauses(fields.err) } : {};
-    write(`${JSON.stringify({ level, ...bound, ...fields, ...err, msg: message })}\n`);
-  };
-  return {
-    debug: () => undefined,
-    info: () => undefined,
-    warn: line("warn"),
-    error: line("error"),
-    child: (fields) => stderrLogger(write, { ...bound, ...fields }),
-  };
-}
-
 main().then(
-  () => process.exit(0),
+  () => process.exit(),
   (error: unknown) => {
     writeToStderr(`plexus-standalone: ${flattenCauses(error)}\n`);
     process.exit(1);

@@ -10,7 +10,6 @@ import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { sampleMax } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
-import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
@@ -24,6 +23,7 @@ import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
+import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
 import { readConfig, readNodeName } from "./kept-files.ts";
 import { reportFailedAdd } from "./report-failed-add.ts";
@@ -60,17 +60,16 @@ async function call(
   }: { containerId?: string; conf?: object; args?: string; netns?: string } = {},
 ): Promise<{ exitCode: number; json: JsonObject }> {
   const [engineEnd, shimEnd] = duplexPair();
-  const logger = new FakeLogger();
+  const log = new CallLog();
   const kept = standalonePaths(stateDir);
   const config = await readConfig([kept.config]);
   const served = serveOneCall({
     session: new ShimSession(engineEnd),
     stateDir,
     config: config.engine,
-    logger,
+    log,
     clock: () => performance.now(),
     now: () => "2026-01-01T00:00:00Z",
-    closeOutput: () => undefined,
     report: (pod, failure) => reportFailedAdd(join(stateDir, "plexus.sock"), pod, failure),
     openCluster: (opened) =>
       openCallCluster(opened, {
@@ -79,7 +78,7 @@ async function call(
         keptKubeconfig: kept.kubeconfig,
         nodeName: undefined,
         config: { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir },
-        logger,
+        logger: log.logger,
       }),
   });
   const reader = new FrameReader();

@@ -14,8 +14,10 @@ import type { ShimSession } from "#host/shim-session.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
+import { printableLines } from "#lib/one-line.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
+import type { CallLog } from "./call-log.ts";
 
 /** The shim sends its request at once. */
 const requestTimeoutMs = 10_000;
@@ -27,13 +29,13 @@ export interface CallCluster
   close(): Promise<void>;
 }
 
-interface StandaloneOptions extends Pick<EngineDeps, "logger" | "clock" | "now"> {
-  /** The shim that started the process. */
+interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
   readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
   readonly stateDir: string;
   readonly config: Partial<EngineConfig>;
-  /** Closes what the container runtime waits for beside the shim. Called after the answer. */
-  readonly closeOutput: () => void;
+  readonly log: Pick<CallLog, keyof CallLog>;
+  /** The shim has its answer. */
+  readonly onAnswered?: () => void;
   /** Tells plexusd why a pod could not be attached. @default does nothing */
   readonly report?: (pod: PodName, failure: Failure) => Promise<void>;
   /** The call's configuration may name a kubeconfig. */
@@ -50,7 +52,8 @@ const pendingStatusMs = 1000;
  * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
-  const { session, stateDir, logger, clock, now } = options;
+  const { session, stateDir, clock, now } = options;
+  const { logger } = options.log;
   const call = readCall(await session.request(requestTimeoutMs));
   const [opened, bootId, records] = await Promise.all([
     options.openCluster(call),
@@ -66,7 +69,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   try {
     const engine = new Engine({
       ...{ ...cluster, records, logger, clock, now },
-      // The process ends soon after its answer.
+      // The process may end soon after its answer.
       config: () => ({ ...options.config, publishStatus: "beforeReply" }),
       otherRecords: FileRecordStore.ofDocker(stateDir),
       confFiles: new HostConfFiles(),
@@ -76,11 +79,13 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
       bootId: () => bootId,
       leftoverDuty: "oneCall",
     });
-    const { answer, afterAnswer } = await engine.handle(call, session);
+    const { answer, log, afterAnswer } = await engine.handle(call, session);
+    log();
     // Without a daemon, GC is the only call that comes regularly.
     if (call.command === "GC") await records.sweep();
-    await session.done(answer).finally(afterAnswer);
-    options.closeOutput();
+    const stderr = answer.stderr + printableLines(options.log.take());
+    await session.done({ ...answer, stderr }).finally(afterAnswer);
+    options.onAnswered?.();
     // What the answer starts has begun by then.
     await nextTurn();
     const failure = call.pod && engine.failedAdd(call.pod);
@@ -100,7 +105,7 @@ async function publishPending(
   engine: Engine,
   {
     stateDir,
-    logger,
+    log,
     call,
     cluster,
   }: StandaloneOptions & { readonly call: Call; readonly cluster: CallCluster },
@@ -116,6 +121,6 @@ async function publishPending(
     await cluster.close();
     await publishing;
   } catch (error) {
-    logger.warn({ err: error }, "cannot publish the network-status of earlier calls");
+    log.logger.warn({ err: error }, "cannot publish the network-status of earlier calls");
   }
 }

@@ -4,6 +4,7 @@ import { Daemon, RestartableDaemon } from "../../support/daemon.ts";
 import { flavour } from "../../support/flavour.ts";
 import { distPath } from "../../support/paths.ts";
 import {
+  lingering,
   shimEnvironment,
   smallMemory,
   standaloneEnvironment,
@@ -60,7 +61,8 @@ export async function plexus(
     // The faults meet the write of the status in each run only if it is part of the call.
     publishStatus: options.hurried === false ? "afterReply" : "beforeReply",
   };
-  writeFileSync(config, JSON.stringify({ ...timeouts, hotPlug: true, primary: { settleMs: 0 } }));
+  const keys = { ...timeouts, ...lingering(), hotPlug: true, primary: { settleMs: 0 } };
+  writeFileSync(config, JSON.stringify(keys));
   const paths = { socket, stateDir: place.stateDir };
   const files = ["--config", config, "--kubeconfig", kubeconfig];
   const rest = ["--cni-conf-dir", join(place.root, "etc"), "--http", http, "--node", "chaos"];
@@ -97,7 +99,9 @@ export async function plexus(
   };
   return {
     emptiesNetns: true,
-    ...(flavour === "daemon" ? { daemon, agent } : { engineOf: ({ pid }) => standaloneOf(pid) }),
+    ...(flavour === "daemon"
+      ? { daemon, agent }
+      : { engineOf: ({ pid }) => standaloneOf(pid, socket) }),
     hasRequested: ({ containerId }) => existsSync(join(place.stateDir, `${containerId}.lock`)),
     command: (operation, sandbox, call) => ({
       program: call.previousRelease ? previousShim : distPath("plexus"),

@@ -17,8 +17,9 @@ export async function readHostState(place: Place, known: readonly number[]): Pro
     ...(await readKernelState(place, host.kernelKinds)),
     files: ["/run", "/var/lib/cni"].flatMap((dir) => filesBelow(dir, place)).sort(),
     locks: heldLocks(place),
+    // A plexus-standalone may stay after its call.
     processes: processes()
-      .filter(({ pid }) => !known.includes(pid))
+      .filter(({ pid, command }) => !known.includes(pid) && !command.endsWith("/plexus-standalone"))
       .map(({ state, command }) => `${state} ${command}`),
   };
 }

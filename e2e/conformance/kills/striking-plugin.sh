@@ -33,7 +33,12 @@ kill_victim() {
 	shim) kill -9 "$shim" ;;
 	plexus-standalone)
 		for pid in $(cat "/proc/$shim/task/$shim/children"); do
-			case $(readlink "/proc/$pid/exe") in */plexus-standalone) kill -9 "$pid" ;; esac
+			case $(readlink "/proc/$pid/exe") in */plexus-standalone) kill -9 "$pid" && sleep 0.3 && return ;; esac
+		done
+		# One that has stayed after a call: of this node, which has its mount namespace.
+		for dir in /proc/[0-9]*; do
+			[ "$(readlink "$dir/ns/mnt")" = "$(readlink /proc/$$/ns/mnt)" ] || continue
+			case $(readlink "$dir/exe") in */plexus-standalone) kill -9 "${dir#/proc/}" ;; esac
 		done
 		;;
 	esac

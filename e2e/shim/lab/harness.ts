@@ -165,6 +165,10 @@ class Conversation {
   }
 }
 
+/** What the shim says of an engine whose frames it does not know. */
+export const noSense =
+  "plexusd sent a frame that this shim does not know; install both from one release";
+
 export type Script = (engine: Conversation) => Promise<void> | void;
 
 /** A directory with everything one test needs: socket, state, plugins. */

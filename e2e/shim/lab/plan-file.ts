@@ -53,3 +53,10 @@ export class PlanFile {
     return existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
   }
 }
+
+/** A plan of an earlier ADD, with one step. */
+export function earlier(bench: Bench): PlanFile {
+  const plan = new PlanFile(bench);
+  plan.write([{}]);
+  return plan;
+}

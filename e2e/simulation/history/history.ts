@@ -97,6 +97,7 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
       meshAdds: new Map(),
       failingDels: new Set(),
     },
+    standalones: new Map(),
     startStandalone: scenario.hasStandalone ? () => startStandalone(scenario) : undefined,
     ...{ observer: properties, api: new ApiServer() },
     clockOffsetMs: Date.UTC(2026, 0, 1),

@@ -15,6 +15,8 @@ export interface Scenario {
   /** Whether the runtime passes the pods' annotations. */
   readonly passesAnnotations: boolean;
   readonly hasStandalone: boolean;
+  /** Whether it stays for some seconds after its last call. */
+  readonly lingers: boolean;
   /** With `hotPlug`, it may attach networks to running pods. */
   readonly hasAgent: boolean;
   readonly hotPlug: boolean;
@@ -101,6 +103,7 @@ export function drawScenario(seed: number): Scenario {
   const scenario = {
     ...{ seed, ...node, pods, hotPlug, publishStatus, others },
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
+    lingers: ofOthers.chance(0.7),
     hasAgent: node.hasAgent || others.isAgentBlind,
     hasList: node.hasList || others.second?.isListed === true,
     mischief: [...mischief, ...others.mischief, ...ofEdit],

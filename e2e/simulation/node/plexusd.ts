@@ -258,8 +258,11 @@ export class Plexusd {
       if (agent !== undefined) {
         return await serveAgent(engine, call, { host: session, stopping });
       }
-      const { answer, afterAnswer } = await engine.handle(call, session);
-      await session.done(answer).finally(afterAnswer);
+      const { answer, log, afterAnswer } = await engine.handle(call, session);
+      await session.done(answer).finally(() => {
+        log();
+        afterAnswer();
+      });
     } catch (error) {
       if (!(error instanceof HostGoneError)) throw error;
     }
@@ -281,15 +284,21 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
   for (const tell of present.onDaemonChange) tell();
 }
 
-/** plexus-standalone, which the shim starts for one call, with the configuration of plexusd. */
-export function startStandalone({ hotPlug }: Pick<Scenario, "hotPlug">): EngineProcess {
+/** `standaloneLingerMs` */
+const lingerUs = 10e6;
+
+/** plexus-standalone, which the shim starts for its call, with the configuration of plexusd. */
+export function startStandalone({
+  hotPlug,
+  lingers,
+}: Pick<Scenario, "hotPlug" | "lingers">): EngineProcess {
   const process = new Process("plexus-standalone");
   const open = async (): Promise<OneShotKube> => {
     const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
     return openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
   };
-  const accept = (session: EngineSession): void => {
-    const serving = serveOneCall({
+  const serve = (session: EngineSession): Promise<void> =>
+    serveOneCall({
       session: {
         request: async () => session.request,
         exec: (call) => session.exec(call),
@@ -300,15 +309,31 @@ export function startStandalone({ hotPlug }: Pick<Scenario, "hotPlug">): EngineP
         gone: session.gone,
       },
       stateDir,
-      ...{ config: { hotPlug }, logger, clock: bootClockMs, closeOutput: () => undefined },
+      ...{ config: { hotPlug }, log: { logger, take: () => "" }, clock: bootClockMs },
       now: () => new Date().toISOString(),
       openCluster: async () => ({
         ...lazyKube({ open, logger, closeGraceMs: 2000 }),
         deviceSources,
       }),
     });
-    const end = (): void => world().schedule.kill(process);
-    void serving.then(end, end);
+  const { standalones, schedule } = world();
+  let [running, accepted] = [0, 0];
+  /** As `FurtherCalls` of src/standalone/further-calls.ts. */
+  const endIfUnused = (last: number): void => {
+    if (running > 0 || last !== accepted) return;
+    for (const [runtime, { process: shared }] of standalones)
+      if (shared === process) standalones.delete(runtime);
+    schedule.kill(process);
+  };
+  const accept = (session: EngineSession): void => {
+    running += 1;
+    accepted += 1;
+    const served = serve(session).catch(() => session.hangUp());
+    void served.finally(() => {
+      running -= 1;
+      const last = accepted;
+      schedule.at(lingers ? lingerUs : 1, () => endIfUnused(last), process);
+    });
   };
   return { process, accept };
 }

@@ -70,11 +70,31 @@ describe("without an engine", () => {
 
   test("plexus-standalone serves the call, and is killed if it hangs", async () => {
     const process = new Process("plexus-standalone");
-    lab.world.startStandalone = () => ({ process, accept: (session) => void serveOk(session) });
-    expect(await lab.run(() => lab.call())).toBe("0");
     lab.world.startStandalone = () => ({ process, accept: () => undefined });
     expect(await lab.run(() => lab.call(del))).toBe("1 11");
     expect(process.isAlive).toBe(false);
+  });
+
+  test("plexus-standalone serves further calls, until it ends or hangs", async () => {
+    const started: Process[] = [];
+    let isHanging = false;
+    lab.world.startStandalone = () => {
+      started.push(new Process("plexus-standalone"));
+      const accept = (session: EngineSession): void =>
+        isHanging ? undefined : void serveOk(session);
+      return { process: started.at(-1) as Process, accept };
+    };
+    for (const count of [1, 1]) {
+      expect(await lab.run(() => lab.call())).toBe("0");
+      expect(started).toHaveLength(count);
+    }
+    lab.world.schedule.kill(started[0] as Process);
+    expect(await lab.run(() => lab.call())).toBe("0");
+    expect(started).toHaveLength(2);
+    isHanging = true;
+    expect(await lab.run(() => lab.call(del))).toBe("1 11");
+    expect(started.map(({ isAlive }) => isAlive)).toEqual([false, true, false]);
+    expect(lab.nowMs).toBeGreaterThan(60_000);
   });
 });
 

@@ -81,7 +81,8 @@ export class ShimLab {
     this.world = {
       ...{ random, schedule, faults, observer, disk, kernel: new Kernel(random, disk) },
       ...{ daemon: undefined, onDaemonChange: new Set(), missingPlugins: new Set() },
-      ...{ startStandalone: undefined, clockOffsetMs: 0, losePower: () => schedule.killAll() },
+      ...{ startStandalone: undefined, standalones: new Map() },
+      ...{ clockOffsetMs: 0, losePower: () => schedule.killAll() },
       note: (text: () => string) => this.notes.push(`${schedule.nowUs} ${text()}`),
     } as unknown as World;
     enterWorld(this.world);

@@ -36,6 +36,8 @@ export interface EngineSession extends CallHost {
   sandbox(sandbox: SandboxToEnter): Promise<EnteredSandbox>;
   /** Ends the call. @throws HostGoneError when the shim has gone */
   done(answer: CallAnswer): Promise<void>;
+  /** Closes the connection, with or without an answer. */
+  hangUp(): void;
 }
 
 /** Watches what the properties are about, as it happens. */
@@ -66,6 +68,8 @@ export interface World extends Ground {
   readonly onDaemonChange: Set<() => void>;
   /** Starts plexus-standalone; undefined: it is not installed. */
   startStandalone: (() => EngineProcess) | undefined;
+  /** By runtime: the plexus-standalone that serves its further calls. */
+  readonly standalones: Map<Process, EngineProcess>;
   /** By pod UID: the device that the kubelet has given it. */
   readonly devices: Map<string, string>;
   /** Whether `plexus agent` runs where the mounts of namespaces are hidden. */

@@ -7,6 +7,7 @@ import {
   shimEnvironment,
   standaloneEnvironment,
   standaloneOf,
+  standalonesOf,
   startPlexusd,
 } from "../plexusd.ts";
 import { signal, waitForExit } from "../processes.ts";
@@ -137,14 +138,21 @@ class StandaloneHost implements EngineHost {
     this.#isInstalled = true;
   }
 
+  /** What has stayed after a call serves no more, either. */
   async stop(): Promise<void> {
     this.#isInstalled = false;
+    for (const pid of standalonesOf(this.#options.paths.socket)) {
+      signal(pid, "SIGKILL");
+      await waitForExit(pid);
+    }
   }
 
   async pidOf(call?: RunningCall): Promise<number> {
     if (call === undefined) throw new Error("nothing runs between calls: declare needsPlexusd()");
     const { pid } = call;
-    return waitUntil("plexus-standalone serves the call", () => standaloneOf(pid));
+    return waitUntil("plexus-standalone serves the call", () =>
+      standaloneOf(pid, this.#options.paths.socket),
+    );
   }
 
   async kill(call: RunningCall): Promise<void> {
@@ -157,7 +165,7 @@ class StandaloneHost implements EngineHost {
     if (this.#isInstalled) appendFileSync(this.#logFile, stderr);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    // No process outlives its call.
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
   }
 }

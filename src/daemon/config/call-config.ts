@@ -26,6 +26,12 @@ export const callKeys = {
     description:
       "How long an ADD with `publishStatus: beforeReply`, or one of plexus-standalone, waits until `network-status` is written, at most 20000. Then the ADD succeeds, and the write is repeated in the background.",
   },
+  standaloneLingerMs: {
+    schema: () => pause().max(600_000),
+    default: 10_000,
+    description:
+      "How long plexus-standalone stays after its last call to serve [further ones](../operations/standalone.md#further-calls), at most 600000. With 0, it ends as soon as it has no calls.",
+  },
   kubeletDir: {
     schema: absolutePath,
     default: defaultPaths.kubeletDir,

@@ -52,11 +52,12 @@ export interface NodeConfSpec {
 
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const keys = withDefaults(file);
-  const { apiTimeoutMs, statusWaitMs, kubeletDir, logLevel } = keys;
+  const { apiTimeoutMs, statusWaitMs, standaloneLingerMs, kubeletDir, logLevel } = keys;
   return {
     engine: engineConfigFromKeys(file),
     apiTimeoutMs,
     statusWaitMs,
+    standaloneLingerMs,
     kubeletDir,
     http: keys.http === false ? undefined : parseListenAddress(keys.http),
     metricsAddress:

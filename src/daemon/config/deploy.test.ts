@@ -204,7 +204,7 @@ describe.each(podSpecs)("the pods of DaemonSet %s", (_name, spec) => {
     }
   });
 
-  test("mount only allowed host directories, at the same paths [S-111]", () => {
+  test("mount only allowed host directories, at the same paths [S-111] [S-121]", () => {
     for (const { name, mountPath } of containers.flatMap((each) => each.volumeMounts ?? [])) {
       const path = hostPathOf(spec, name);
       if (path !== undefined) expect(mountPath.replace("/var/run", "/run")).toBe(path);

@@ -66,6 +66,7 @@ test("parseConfig() reads the keys of plexusd", () => {
   const text = `
 apiTimeoutMs: 9000
 statusWaitMs: 0
+standaloneLingerMs: 5
 kubeletDir: /var/lib/k0s/kubelet
 http: "[::1]:9999"
 logLevel: debug
@@ -77,6 +78,7 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
     engine: {},
     apiTimeoutMs: 9000,
     statusWaitMs: 0,
+    standaloneLingerMs: 5,
     kubeletDir: "/var/lib/k0s/kubelet",
     http: { host: "::1", port: 9999 },
     logLevel: "debug",

@@ -70,7 +70,9 @@ export interface CallAnswer {
 /** A call that was served. */
 export interface ServedCall {
   readonly answer: CallAnswer;
-  /** Metrics, log, and what the runtime does not wait for: once the answer is sent or cannot be. */
+  /** Metrics and the log line. */
+  log(): void;
+  /** Starts what the runtime does not wait for: once the answer is sent or cannot be. */
   afterAnswer(): void;
 }
 

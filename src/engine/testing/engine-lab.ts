@@ -138,8 +138,9 @@ export class EngineLab {
     const serving = this.engine.handle(readCall({ env, stdin }), options.host ?? this.host());
     // When the shim has gone, the record may still be written.
     await serving.catch(() => new Promise(setImmediate));
-    const { answer, afterAnswer } = await serving;
+    const { answer, log, afterAnswer } = await serving;
     await options.beforeAnswered?.();
+    log();
     afterAnswer();
     // What the runtime does not wait for.
     await new Promise(setImmediate);

@@ -53,6 +53,8 @@ export class ShimCall implements LockHolder {
   problem = "";
   /** Why no engine has answered the call. */
   trouble = "";
+  /** The last engine did not answer in time. */
+  isSilent = false;
   waitMs = 0;
   /** Of a GC: the containers on which operations ran when it began. */
   busy: readonly string[] = [];

@@ -52,12 +52,20 @@ export async function sessionWithDaemon(call: ShimCall): Promise<SessionEnd> {
 
 /** `session_with_standalone` */
 export async function sessionWithStandalone(call: ShimCall): Promise<SessionEnd> {
-  const { startStandalone, schedule } = world();
-  const engine = startStandalone?.();
-  if (engine === undefined) return "unreachable";
+  const { startStandalone, standalones } = world();
+  if (startStandalone === undefined) return "unreachable";
+  const shared = standalones.get(call.runtime);
+  if (shared?.process.isAlive) {
+    const end = await converse(call, shared);
+    if (end !== "unreachable") return end;
+    if (call.isSilent && standalones.get(call.runtime) === shared) standalones.delete(call.runtime);
+  }
+  const engine = startStandalone();
+  const isShared = standalones.get(call.runtime)?.process.isAlive !== true;
+  if (isShared) standalones.set(call.runtime, engine);
   const end = await converse(call, engine);
   if (typeof end !== "string") return end;
-  schedule.kill(engine.process);
+  if (!isShared || call.isSilent) world().schedule.kill(engine.process);
   if (end === "unreachable") call.trouble = "plexus-standalone ended early";
   return "lost";
 }
@@ -87,6 +95,7 @@ function finish({ answer }: Extract<EngineMessage, { kind: "done" }>): ShimAnswe
 /** The end of `read_more` */
 function lost(call: ShimCall, kind: "closed" | "silent"): SessionEnd {
   const isSilent = kind === "silent";
+  call.isSilent = isSilent;
   if (call.isBegun) {
     call.trouble = `plexusd ${isSilent ? "stopped answering" : "closed the connection"} during the call`;
     return "lost";

@@ -1,0 +1,72 @@
+import { readdir, readFile, stat, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ifPresent } from "#lib/files/is-absent.ts";
+
+/** How often a process without calls looks whether any can come. */
+const lookMs = 1000;
+/** For connections that were made while the socket's name was removed. */
+const lastConnectionsMs = 20;
+
+/**
+ * The calls of a process, which come from its own shim and then by the socket that this shim has
+ * made. It is named `PID-START-SETTING` for the runtime, whose other shims find it (shim/session.c).
+ */
+export class FurtherCalls {
+  readonly #path: string;
+  readonly #inode: Promise<number | undefined>;
+  readonly #calls = new Set<Promise<void>>();
+  #lastEnd = performance.now();
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#inode = inodeOf(path);
+  }
+
+  /** Waits for a call, which must not reject, and counts it until it ends. */
+  async during(call: Promise<void>): Promise<void> {
+    this.#calls.add(call);
+    await call;
+    this.#calls.delete(call);
+    this.#lastEnd = performance.now();
+  }
+
+  /** Resolves when none runs, and no call has come for that time or no further one can come. */
+  async whenOver(lingerMs: () => number): Promise<void> {
+    const leftMs = (): number => this.#lastEnd + lingerMs() - performance.now();
+    while (this.#calls.size > 0 || (leftMs() > 0 && (await this.#isReachable())))
+      await (this.#calls.size > 0 ? Promise.all(this.#calls) : sleep(Math.min(lookMs, leftMs())));
+    if (await this.#hasName()) await ifPresent(unlink(this.#path));
+    await removeAbandoned(dirname(this.#path));
+    await sleep(lastConnectionsMs);
+    while (this.#calls.size > 0) await Promise.all(this.#calls);
+  }
+
+  async #isReachable(): Promise<boolean> {
+    return (await this.#hasName()) && (await isOfRunning(basename(this.#path)));
+  }
+
+  /** A shim that got no answer removes the name, and another one can give it to its own process. */
+  async #hasName(): Promise<boolean> {
+    const inode = await inodeOf(this.#path);
+    return inode !== undefined && inode === (await this.#inode);
+  }
+}
+
+/** Removes sockets of runtimes that have ended, whose processes were killed. */
+async function removeAbandoned(dir: string): Promise<void> {
+  for (const name of (await ifPresent(readdir(dir))) ?? [])
+    if (!(await isOfRunning(name))) await ifPresent(unlink(join(dir, name)));
+}
+
+/** Whether the runtime runs for which a socket is named. */
+async function isOfRunning(name: string): Promise<boolean> {
+  const [pid, start] = name.split("-");
+  const status = await ifPresent(readFile(`/proc/${pid}/stat`, "utf8"));
+  // The 22nd field; the second one can contain spaces.
+  return status?.slice(status.lastIndexOf(")") + 2).split(" ")[19] === start;
+}
+
+async function inodeOf(path: string): Promise<number | undefined> {
+  return (await ifPresent(stat(path)))?.ino;
+}
