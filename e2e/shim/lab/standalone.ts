@@ -19,6 +19,6 @@ ${script}`;
   return path;
 }
 
-/** A script that answers the call of its own shim. */
+/** A script that answers the call of the shim that starts it. */
 export const answering =
   'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';

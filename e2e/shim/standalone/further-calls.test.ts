@@ -138,7 +138,7 @@ eachBuild("a plexus-standalone that stays after its call", (bench) => {
     signal(pid, "SIGKILL");
   });
 
-  test("that hangs in the call of its own shim is killed", async () => {
+  test("that hangs in the call of the shim that starts it is killed", async () => {
     const env = { ...install(), PLEXUS_SILENCE_MS: "1500" };
     appendFileSync(join(bench().dir, "hang"), "");
     earlier(bench());
