@@ -1,21 +1,15 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { RunResult } from "../cluster/machine/run.ts";
 import { PlexusNode } from "../support/node/plexus-node.ts";
 import { cnitoolBinary } from "./tools.ts";
 
-/** What one run of cnitool gave. */
-export interface CnitoolOutcome {
-  readonly exitCode: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** cnitool's commands. */
-export type CnitoolCommand = "add" | "check" | "del" | "gc" | "status";
+type CnitoolCommand = "add" | "check" | "del" | "gc" | "status";
 
 /** What is not the usual in a run. */
-export interface CnitoolOptions {
+interface CnitoolOptions {
   readonly ifName?: string;
   /** CNI_ARGS as a whole. */
   readonly args?: string;
@@ -67,7 +61,7 @@ export class CnitoolNode implements AsyncDisposable {
     command: CnitoolCommand,
     netns: string,
     options: CnitoolOptions = {},
-  ): Promise<CnitoolOutcome> {
+  ): Promise<RunResult> {
     const { node } = this;
     const { ifName, args, capabilities } = options;
     const env = {

@@ -11,7 +11,7 @@ import { manifestText } from "../support/node/manifests.ts";
 import { distPath, nodeBinary } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
 import { Crio } from "./crio.ts";
-import { CrioPod, type PodOptions } from "./pod.ts";
+import { CrioPod } from "./pod.ts";
 import { prepareCrioTools } from "./tools.ts";
 
 const confDir = "/etc/cni/net.d";
@@ -160,9 +160,9 @@ export class CrioNode extends RuntimeMachine implements AsyncDisposable {
   }
 
   /** Starts a pod's sandbox once the network is ready. @throws Error when CRI-O refuses */
-  async runPod(name: string, options?: PodOptions): Promise<CrioPod> {
+  async runPod(name: string, networks?: string): Promise<CrioPod> {
     await this.waitUntilNetworkIsReady();
-    return CrioPod.run(this, name, options);
+    return CrioPod.run(this, name, networks);
   }
 
   /** Calls a method of CRI-O's RuntimeService. @throws Error with its message when it fails */

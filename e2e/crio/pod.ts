@@ -13,12 +13,6 @@ interface PodNode {
   call<T = unknown>(method: string, request?: object): Promise<T>;
 }
 
-/** How a pod is made. */
-export interface PodOptions {
-  /** Value of the networks annotation. */
-  readonly networks?: string;
-}
-
 /** NamespaceMode CONTAINER: with POD, CRI-O needs an extra process for each pod's PID namespace. */
 const ownPidNamespace = 1;
 
@@ -34,8 +28,8 @@ export class CrioPod {
     this.id = id;
   }
 
-  /** Writes the pod's manifest for plexusd, and starts its sandbox. */
-  static async run(node: PodNode, name: string, { networks }: PodOptions = {}): Promise<CrioPod> {
+  /** Writes the pod's manifest for plexusd, and starts its sandbox. @param networks value of the annotation */
+  static async run(node: PodNode, name: string, networks?: string): Promise<CrioPod> {
     const uid = randomUUID();
     const annotations = networks === undefined ? {} : { [networksAnnotation]: networks };
     const metadata = { name, namespace: "default", uid };

@@ -53,7 +53,7 @@ function recordOf({ id }: CrioPod): string {
 
 test("a pod gets its networks, CHECK after ADD succeeds, and DEL leaves nothing", async () => {
   const node = await startPlexusNode();
-  const pod = await node.runPod("web", { networks: "storage" });
+  const pod = await node.runPod("web", "storage");
   expect(await pod.links()).toEqual(["eth0", "net1"]);
   expect(await pod.ip()).toMatch(address);
   const kinds = (await node.remains()).map((line) => line.split(":")[0]);
@@ -70,7 +70,7 @@ test("twelve pods that start at once all start, although the MAC address of thei
   // its CHECK then fails, also without Plexus.
   const first = await node.runPod("first");
   const names = Array.from({ length: 12 }, (_, index) => `together-${index}`);
-  const together = names.map((name) => node.runPod(name, { networks: "storage" }));
+  const together = names.map((name) => node.runPod(name, "storage"));
   const pods = [first, ...(await Promise.all(together))];
   await Promise.all(pods.map((pod) => pod.remove()));
   expect(await node.remains()).toEqual([]);
@@ -96,7 +96,7 @@ test("pods that started before Plexus keep their network when CRI-O restarts, un
   const node = await startNode();
   const before = await node.runPod("before");
   await node.startPlexusd();
-  const after = await node.runPod("after", { networks: "storage" });
+  const after = await node.runPod("after", "storage");
   const addresses = [await before.ip(), await after.ip()];
   await node.restartRuntime();
   await waitUntil("garbage is collected", () => node.calls().includes("GC"));
@@ -116,7 +116,7 @@ test("an upgrade from a release whose network was named plexus keeps every pod's
   const old = { cniVersion: "1.1.0", name: "plexus", plugins: [plugin] };
   await writeFile(node.at(conf), JSON.stringify(old));
   await node.waitForNetwork("plexus");
-  const former = await node.runPod("former", { networks: "storage" });
+  const former = await node.runPod("former", "storage");
   const addresses = [await before.ip(), await former.ip()];
   await node.stopPlexusd();
   await node.startPlexusd();
@@ -132,7 +132,7 @@ test("an upgrade from a release whose network was named plexus keeps every pod's
 
 test("another pod's DEL completes a failed DEL that CRI-O does not repeat", async () => {
   const node = await startPlexusNode();
-  const pod = await node.runPod("stubborn", { networks: "flaky" });
+  const pod = await node.runPod("stubborn", "flaky");
   await node.host.run(["touch", flakyFails]);
   await expect(pod.stop()).rejects.toThrow("switched off");
   expect(await node.remains()).toContainEqual(recordOf(pod));
@@ -147,11 +147,11 @@ test("another pod's DEL completes a failed DEL that CRI-O does not repeat", asyn
 
 test("while plexusd is unavailable, pods are detached; new pods start when it is back", async () => {
   const node = await startPlexusNode();
-  const first = await node.runPod("first", { networks: "storage" });
-  const second = await node.runPod("second", { networks: "storage" });
+  const first = await node.runPod("first", "storage");
+  const second = await node.runPod("second", "storage");
   await node.stopPlexusd();
   await first.remove();
-  const third = node.runPod("third", { networks: "storage" });
+  const third = node.runPod("third", "storage");
   await node.startPlexusd();
   expect(await (await third).links()).toEqual(["eth0", "net1"]);
   await node.stopPlexusd();
@@ -165,13 +165,13 @@ test("while plexusd is unavailable, pods are detached; new pods start when it is
 
 test("after a power loss CRI-O detaches its pods before plexusd runs", async () => {
   const node = await startPlexusNode();
-  await node.runPod("first", { networks: "storage" });
-  await node.runPod("second", { networks: "flaky" });
+  await node.runPod("first", "storage");
+  await node.runPod("second", "flaky");
   await node.powerOff();
   await node.boot();
   await waitUntil("everything is detached", async () => (await node.remains()).length === 0);
   await node.startPlexusd();
-  const pod = await node.runPod("third", { networks: "storage,flaky" });
+  const pod = await node.runPod("third", "storage,flaky");
   expect(await pod.links()).toEqual(["eth0", "net1", "net2"]);
   await pod.remove();
   expect(await node.remains()).toEqual([]);

@@ -1,16 +1,10 @@
-import {
-  GenericContainer,
-  getContainerRuntimeClient,
-  type StartedTestContainer,
-} from "testcontainers";
+import { getContainerRuntimeClient } from "testcontainers";
 import { busyboxImage } from "../cluster/machine/images.ts";
 
 /** The client of the dockerd that testcontainers found. */
 export type Docker = Awaited<
   ReturnType<typeof getContainerRuntimeClient>
 >["container"]["dockerode"];
-
-type CreateOptions = Parameters<Docker["createContainer"]>[0];
 
 /** How a container is run. */
 export interface ContainerOptions {
@@ -27,67 +21,47 @@ export interface ContainerOptions {
 }
 
 /** A running container. */
-export type RunningContainer = Pick<
-  StartedTestContainer,
-  "getId" | "getName" | "getIpAddress" | "exec"
->;
+export interface RunningContainer {
+  readonly id: string;
+  readonly name: string;
+  /** Its address in a network as dockerd has it; empty when there is none. */
+  getIpAddress(network: string): string;
+  exec(command: readonly string[]): Promise<{ readonly output: string; readonly exitCode: number }>;
+}
 
 /** Waits, and exits at once on SIGTERM. */
 const waiting = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"];
 
-/** A container with options that testcontainers does not support. */
-class DockerContainer extends GenericContainer {
-  constructor(options: ContainerOptions) {
-    super(busyboxImage);
-    this.withName(options.name).withNetworkMode(options.network);
-    Object.assign(this.createOpts, createOptions(options));
-  }
-}
-
-function createOptions(options: ContainerOptions): CreateOptions {
-  const { network, ip, driverOpts, mac, command = waiting } = options;
+/**
+ * Runs a container, without the class of testcontainers: that waits until dockerd lists the
+ * published ports, and dockerd lists none of a remote driver.
+ */
+export async function runContainer(options: ContainerOptions): Promise<RunningContainer> {
+  const { name, network, ip, driverOpts, published, mac, command = waiting } = options;
+  const client = (await getContainerRuntimeClient()).container;
+  const ownMac = mac === undefined ? {} : { MacAddress: mac };
   const endpoint = {
     ...(ip === undefined ? {} : { IPAMConfig: { IPv4Address: ip } }),
     ...(driverOpts === undefined ? {} : { DriverOpts: driverOpts }),
-    ...(mac === undefined ? {} : { MacAddress: mac }),
+    ...ownMac,
   };
-  return {
-    Cmd: [...command],
-    StopTimeout: 1,
-    ...(mac === undefined ? {} : { MacAddress: mac }),
-    NetworkingConfig: { EndpointsConfig: { [network]: endpoint } },
-  };
-}
-
-/** Runs a container. */
-export async function runContainer(options: ContainerOptions): Promise<RunningContainer> {
-  if (options.published === undefined) return new DockerContainer(options).start();
-  return runPublished(options);
-}
-
-/**
- * Runs a container without testcontainers, which would wait until dockerd lists the published ports:
- * dockerd never lists those of a remote driver.
- */
-async function runPublished(options: ContainerOptions): Promise<RunningContainer> {
-  const client = (await getContainerRuntimeClient()).container;
+  const [ports, bindings] =
+    published === undefined
+      ? [{}, {}]
+      : [{ "80/tcp": {} }, { "80/tcp": [{ HostPort: published }] }];
   const container = await client.dockerode.createContainer({
-    ...createOptions(options),
-    name: options.name,
-    Image: busyboxImage,
-    ExposedPorts: { "80/tcp": {} },
-    HostConfig: {
-      NetworkMode: options.network,
-      PortBindings: { "80/tcp": [{ HostPort: options.published }] },
-    },
+    ...{ name, Image: busyboxImage, Cmd: [...command], StopTimeout: 1, ...ownMac },
+    ExposedPorts: ports,
+    HostConfig: { NetworkMode: network, PortBindings: bindings },
+    NetworkingConfig: { EndpointsConfig: { [network]: endpoint } },
   });
   await container.start();
   const { NetworkSettings } = await container.inspect();
   return {
-    getId: () => container.id,
-    getName: () => options.name,
-    getIpAddress: (network) => NetworkSettings.Networks[network]?.IPAddress ?? "",
-    exec: (command) => client.exec(container, [command].flat()),
+    id: container.id,
+    name,
+    getIpAddress: (of) => NetworkSettings.Networks[of]?.IPAddress ?? "",
+    exec: (words) => client.exec(container, [...words]),
   };
 }
 
@@ -95,7 +69,7 @@ async function runPublished(options: ContainerOptions): Promise<RunningContainer
 export async function execIn(container: RunningContainer, ...command: string[]): Promise<string> {
   const { exitCode, output } = await container.exec(command);
   if (exitCode === 0) return output.trim();
-  throw new Error(`${container.getName()}: ${command.join(" ")}: ${exitCode}: ${output}`);
+  throw new Error(`${container.name}: ${command.join(" ")}: ${exitCode}: ${output}`);
 }
 
 /** Whether a container reaches an address. */

@@ -40,7 +40,7 @@ export function failureScenarios(lab: DockerLab): void {
     await machine.startDriver({ reconcileSeconds: 3600 });
     const driverOpts = { "plexus.ips": "10.73.0.77/24" };
     const fixed = await lab.run("fixed", "fixed", { driverOpts, published: "18082" });
-    const container = docker.getContainer(fixed.getId());
+    const container = docker.getContainer(fixed.id);
     await container.update({ RestartPolicy: { Name: "always" } });
     await machine.waitUntilSeen();
     await machine.stopDockerd("SIGKILL");
@@ -58,7 +58,7 @@ export function failureScenarios(lab: DockerLab): void {
     async (network) => {
       await lab.fixture.createNetwork(network);
       for (let run = 1; run <= 3; run++)
-        await expect(lab.run("refused", network)).rejects.toThrow();
+        await expect(lab.run(`refused-${run}`, network)).rejects.toThrow("failed (add)");
       expect(await lab.fixture.machine.endpoints()).toEqual([]);
       await lab.fixture.expectNothingLeft(lab.before);
       await lab.fixture.docker.getNetwork(network).remove();

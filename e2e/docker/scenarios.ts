@@ -14,7 +14,7 @@ const greeter = ["sh", "-c", "while :; do hostname | nc -l -p 80; done"];
 export function dockerScenarios(name: DockerBuild["name"]): void {
   const lab = useDockerLab(name);
   const inspect = (container: RunningContainer) =>
-    lab.fixture.docker.getContainer(container.getId()).inspect();
+    lab.fixture.docker.getContainer(container.id).inspect();
 
   test("containers on a bridge reach each other by name and address, and a host outside", async () => {
     const [one, two] = await lab.runPair("red");
@@ -73,11 +73,11 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
     const [one, two] = await lab.runPair("red");
     const other = await lab.run("three", "blue");
     const blue = lab.fixture.docker.getNetwork("blue");
-    await blue.connect({ Container: one.getId() });
+    await blue.connect({ Container: one.id });
     expect(await pings(one, other.getIpAddress("blue"))).toBe(true);
     expect(await pings(one, two.getIpAddress("red"))).toBe(true);
     expect(await execIn(one, "ip", "-o", "address")).toMatch(/eth1 +inet 10\.72\.0\./);
-    await blue.disconnect({ Container: one.getId() });
+    await blue.disconnect({ Container: one.id });
     expect(await execIn(one, "ip", "-o", "link")).not.toContain("eth1");
     expect(await pings(one, two.getIpAddress("red"))).toBe(true);
     await lab.fixture.expectNothingLeft(lab.before);
@@ -85,10 +85,10 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
 
   test("a container starts on several networks, one of which publishes its port", async () => {
     const container = await lab.run("web", "red", { published: "18081" });
-    await lab.fixture.docker.getContainer(container.getId()).stop({ t: 1 });
-    await lab.fixture.docker.getNetwork("wire").connect({ Container: container.getId() });
-    await lab.fixture.docker.getNetwork("blue").connect({ Container: container.getId() });
-    await lab.fixture.docker.getContainer(container.getId()).start();
+    await lab.fixture.docker.getContainer(container.id).stop({ t: 1 });
+    await lab.fixture.docker.getNetwork("wire").connect({ Container: container.id });
+    await lab.fixture.docker.getNetwork("blue").connect({ Container: container.id });
+    await lab.fixture.docker.getContainer(container.id).start();
     const addresses = await execIn(container, "ip", "-o", "-4", "address");
     for (const net of [71, 72, 74]) expect(addresses).toContain(`inet 10.${net}.0.`);
     await lab.fixture.expectNothingLeft(lab.before);
@@ -118,7 +118,7 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
 
   test("a restarted container gets its network again", async () => {
     const [one, two] = await lab.runPair("red");
-    await lab.fixture.docker.getContainer(two.getId()).restart({ t: 1 });
+    await lab.fixture.docker.getContainer(two.id).restart({ t: 1 });
     expect(await pings(one, "two")).toBe(true);
     await lab.fixture.expectNothingLeft(lab.before);
   });

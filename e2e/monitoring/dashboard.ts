@@ -1,4 +1,4 @@
-import type { Prometheus, Series } from "./prometheus.ts";
+import type { Prometheus, Range, Series } from "./prometheus.ts";
 import type { Panel } from "./shipped.ts";
 
 /** A line of a panel: a point for each time, or one for the last. */
@@ -13,12 +13,6 @@ export interface Line {
 export interface FilledPanel {
   readonly panel: Panel;
   readonly lines: readonly Line[];
-}
-
-/** The stretch of time that a dashboard shows. */
-export interface Range {
-  readonly seconds: number;
-  readonly step: number;
 }
 
 /** Asks a Prometheus for everything that a dashboard shows. @throws Error when it cannot evaluate a query */

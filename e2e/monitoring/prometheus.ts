@@ -12,6 +12,9 @@ export interface Series {
   readonly values?: readonly (readonly [time: number, value: string])[];
 }
 
+/** The last seconds, with a sample for each step. */
+export type Range = Readonly<Record<"seconds" | "step", number>>;
+
 /** How a Prometheus is started. */
 export interface PrometheusOptions {
   /** Configuration, data and log. */
@@ -80,10 +83,7 @@ export class Prometheus {
   }
 
   /** The series of an expression over the last `seconds`. @throws Error as {@link query} */
-  async queryRange(
-    expression: string,
-    { seconds, step }: { readonly seconds: number; readonly step: number },
-  ): Promise<Series[]> {
+  async queryRange(expression: string, { seconds, step }: Range): Promise<Series[]> {
     const end = Math.floor(Date.now() / 1000);
     const range = [`--start=${end - seconds}`, `--end=${end}`, `--step=${step}s`];
     return this.#ask("range", [...range, expression]);

@@ -1,3 +1,4 @@
+import { markdownTable } from "../support/markdown.ts";
 import type { Finding } from "./run-suite.ts";
 
 /** The findings of one implementation. */
@@ -69,10 +70,9 @@ function totals(columns: readonly Column[]): string {
   const kinds = Object.keys(marks) as Finding["verdict"][];
   const rows = columns.map(({ name, findings }) => {
     const counts = kinds.map((kind) => findings.filter(({ verdict }) => verdict === kind).length);
-    return `| ${[name, ...counts].join(" | ")} |`;
+    return [name, ...counts.map(String)];
   });
-  const head = `| implementation | ${kinds.join(" | ")} |\n| --- |${" ---: |".repeat(kinds.length)}`;
-  return [head, ...rows].join("\n");
+  return markdownTable(["implementation", ...kinds], rows);
 }
 
 const titles = {

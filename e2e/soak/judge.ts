@@ -1,3 +1,4 @@
+import { markdownTable } from "../support/markdown.ts";
 import { limits, type Sample } from "./sample.ts";
 import { binMedians, fitLine } from "./slope.ts";
 
@@ -64,9 +65,6 @@ export function formatVerdicts(verdicts: readonly Verdict[]): string {
     String(v.limit),
     v.outcome,
   ];
-  const line = (row: readonly string[]): string => `| ${row.join(" | ")} |`;
   const head = ["", "after the warm-up", "at the end", "per 1,000 cycles", "limit", ""];
-  return [line(head), line(["---", "---:", "---:", "---:", "---:", "---"])]
-    .concat(verdicts.map((v) => line(cells(v))))
-    .join("\n");
+  return markdownTable(head, verdicts.map(cells));
 }

@@ -97,7 +97,10 @@ export function writeBusyboxImage(busybox: string, directory: string): Promise<s
 /** Writes the archive of an image that has busybox with all its commands, and more files at the given paths. */
 export async function writeImageOnBusybox(
   busybox: string,
-  { files, ...names }: Pick<ImageOptions, "reference" | "alias" | "archive"> & FileOptions,
+  {
+    files,
+    ...names
+  }: Pick<ImageOptions, "reference" | "alias" | "archive"> & { readonly files: Files },
 ): Promise<string> {
   const commands = (await run([busybox, "--list"])).trim().split("\n");
   return withRoot({ "bin/busybox": busybox, ...files }, async (root) => {
@@ -118,14 +121,12 @@ export async function writeImageOnBusybox(
   });
 }
 
-/** Files of an image: the file or the directory to copy, by the path in the image. A later one goes over earlier ones. */
-interface FileOptions {
-  readonly files: Readonly<Record<string, string>>;
-}
+/** The file or the directory to copy, by the path in the image. A later one goes over earlier ones. */
+type Files = Readonly<Record<string, string>>;
 
 /** Makes a directory with copies of files and directories at the given paths, for as long as `use` takes. */
 export async function withRoot(
-  files: Readonly<Record<string, string>>,
+  files: Files,
   use: (root: string) => Promise<string>,
 ): Promise<string> {
   await using root = await mkdtempDisposable(join(tmpdir(), "plexus-root-"));

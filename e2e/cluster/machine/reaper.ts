@@ -3,13 +3,6 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 
-/** What a cluster leaves outside of its namespaces. */
-export interface Leftovers {
-  readonly directory: string;
-  /** What the names of its control groups begin with. */
-  readonly cgroup: string;
-}
-
 /**
  * A process that outlives this one, if need be, to remove a cluster's leftovers: see reaper.sh. It is in another
  * session, so that a signal to this process group does not reach it.
@@ -18,7 +11,8 @@ export class Reaper {
   readonly #process;
   readonly #ended: Promise<unknown[]>;
 
-  constructor({ directory, cgroup }: Leftovers) {
+  /** @param leftovers `cgroup` is what the names of the control groups begin with */
+  constructor({ directory, cgroup }: { readonly directory: string; readonly cgroup: string }) {
     const script = join(import.meta.dirname, "reaper.sh");
     this.#process = spawn("sh", [script, directory, cgroup], {
       stdio: ["pipe", "ignore", "inherit"],

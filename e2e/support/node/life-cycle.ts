@@ -10,19 +10,13 @@ export async function twoPods(
   return [await node.newPod(options), await node.newPod(options)];
 }
 
-/** What two pods are attached with. */
-export interface LifeCycleOptions {
-  readonly ifName: string;
-  /** Of the first pod. */
-  readonly runtimeConfig?: object;
-  /** Whether CHECK has to succeed. @default true without a runtimeConfig */
-  readonly checks?: boolean;
-}
-
-/** Attaches both pods, checks them, pings one from the other by the interface, and detaches them. */
+/**
+ * Attaches both pods, checks them, pings one from the other by the interface, and detaches them.
+ * @param options `runtimeConfig` is the first pod's; `checks` says whether CHECK has to succeed
+ */
 export async function lifeCycle(
   pods: [TestPod, TestPod],
-  options: LifeCycleOptions,
+  options: { ifName: string; runtimeConfig?: object; checks?: boolean },
 ): Promise<void> {
   // portmap 1.1.1 fails CHECK for IPv4 mappings, as it looks for them among the IPv6 rules.
   const { runtimeConfig, checks = runtimeConfig === undefined } = options;
