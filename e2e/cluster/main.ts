@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, openSync } from "node:fs";
 import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -16,8 +16,6 @@ import { type Command, run } from "./machine/run.ts";
 const usage = `usage: node e2e/cluster/main.ts COMMAND
   prepare                  builds and downloads the programs of the cluster, if they are not in the cache yet
   up [--nodes N] [FILE...] starts a cluster of one node or N, unless it is up, and loads the images in archives
-  kubectl ..., helm ...    runs kubectl or Helm as the cluster's administrator
-  node ...                 runs a command on the first node, or a shell; node-2 ... on the second
   down                     stops the cluster and removes all that is left of it
 `;
 
@@ -32,7 +30,7 @@ interface State {
 /** Of this checkout's cluster. */
 const home = join(repositoryRoot, ".cluster");
 const stateFile = join(home, "state.json");
-/** For the PATH of a shell: kubectl, helm and on-node. */
+/** For the PATH of a shell: kubectl, helm, on-node, and on-NODE for each node. */
 const programs = join(home, "bin");
 
 const howToUse = `The cluster is up. To use it in this shell:
@@ -163,14 +161,6 @@ async function readState(): Promise<State> {
   return JSON.parse(await readFile(stateFile, "utf8")) as State;
 }
 
-async function passOn(program: string, args: readonly string[]): Promise<void> {
-  if (!(await isUp())) throw new Error("no cluster is up: run `make cluster` first");
-  const path = join(programs, program);
-  if (!existsSync(path)) throw new Error(`the cluster has no ${program.replace("on-", "")}`);
-  const { status } = spawnSync(path, args, { stdio: "inherit" });
-  process.exitCode = status ?? 1;
-}
-
 async function main([command = "", ...args]: readonly string[]): Promise<void> {
   switch (command) {
     case "prepare":
@@ -181,16 +171,10 @@ async function main([command = "", ...args]: readonly string[]): Promise<void> {
       return hold(Number(args[0]));
     case "down":
       return down();
-    case "kubectl":
-    case "helm":
-      return passOn(command, args);
     case "find-helm":
       process.stdout.write(await releaseTool("helm"));
       break;
-    case "node":
-      return passOn("on-node", args);
     default:
-      if (/^node-\d+$/.test(command)) return passOn(`on-${command}`, args);
       process.stderr.write(usage);
       process.exitCode = 2;
   }
