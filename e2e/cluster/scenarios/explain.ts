@@ -5,9 +5,14 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { list } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
 import { run } from "../machine/run.ts";
-import { kubectlPlexus } from "./target/kubectl-plexus.ts";
 import { home, networks } from "./target/objects.ts";
-import { plexusPod, readConfig, waitForPlexus, writeConfig } from "./target/plexus.ts";
+import {
+  kubectlPlexus,
+  plexusPod,
+  readConfig,
+  waitForPlexus,
+  writeConfig,
+} from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, skipGiven, type Target } from "./target/target.ts";
 

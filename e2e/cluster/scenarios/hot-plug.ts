@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { bridge } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
-import { kubectlPlexus } from "./target/kubectl-plexus.ts";
 import { home, networkStatus, networksKey, type StatusEntry } from "./target/objects.ts";
 import {
+  kubectlPlexus,
   kustomize,
   pidsWithArgument,
   plexusdPid,

@@ -1,10 +1,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { kubectlPlexus } from "./target/kubectl-plexus.ts";
 import { recordsOf, waitForRecords } from "./target/node-state.ts";
 import { both, networkStatus } from "./target/objects.ts";
 import {
+  kubectlPlexus,
   nodeReady,
   parkPlexus,
   unparkPlexus,

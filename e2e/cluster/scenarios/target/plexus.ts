@@ -1,6 +1,9 @@
 import { existsSync } from "node:fs";
+import { mkdtempDisposable, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { repositoryRoot } from "../../../support/paths.ts";
+import { type RunResult, tryRun } from "../../machine/run.ts";
 import { withPlexusImage } from "./images.ts";
 import type { PodObject } from "./objects.ts";
 import { eventually, isGiven, nodeField, type Target } from "./target.ts";
@@ -72,6 +75,23 @@ export async function nodeInPlexusd(target: Target, ...args: string[]): Promise<
 /** Runs plexusctl where plexusd runs. */
 export function plexusctl(target: Target, ...args: string[]): Promise<string> {
   return nodeInPlexusd(target, "/plexus/plexusctl.js", ...args);
+}
+
+/** Runs deploy/kubectl-plexus with a kubectl that reaches the cluster; `flags` are kubectl's own. */
+export async function kubectlPlexus(
+  target: Target,
+  args: readonly string[],
+  { flags = [], cwd }: { readonly flags?: readonly string[]; readonly cwd?: string } = {},
+): Promise<RunResult> {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-kubectl-"));
+  const kubectl = join(dir.path, "kubectl");
+  const path = process.env.PATH ?? "";
+  const quoted = target.kubectlCommand(...flags).map((each) => `'${each}'`);
+  const text = `#!/bin/sh\nPATH='${path}' exec ${quoted.join(" ")} "$@"\n`;
+  await writeFile(kubectl, text, { mode: 0o755 });
+  const script = join(repositoryRoot, "deploy/kubectl-plexus");
+  const env = { PATH: `${dir.path}:${path}` };
+  return await tryRun([script, ...args], { env, ...(cwd !== undefined && { cwd }) });
 }
 
 /** The processes on the node that have this for one of their arguments. */
