@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { initProgram } from "../cluster/kubernetes/tools.ts";
 import { cachedDirectory } from "../cluster/machine/cache.ts";
-import { crioDebianRoot, debianRoot } from "../cluster/machine/debian.ts";
+import { debianRoot, unpackedPackages } from "../cluster/machine/debian.ts";
 import { downloadedModule } from "../cluster/machine/go-module.ts";
 import { run } from "../cluster/machine/run.ts";
 
@@ -21,6 +21,12 @@ export interface CrioTools {
   readonly init: string;
 }
 
+/** What CRI-O needs besides runc, to run and to be built. */
+const debianPackages = {
+  name: "debian-crio",
+  fromRelease: ["conmon", "libglib2.0-0", "libseccomp2", "libseccomp-dev"],
+};
+
 const module = "github.com/cri-o/cri-o";
 
 /** Of this release alone, of the new numbering, the Go module is served. */
@@ -37,7 +43,7 @@ const buildTags = [
 
 /** Finds all programs, and builds or downloads what is not in the cache yet. */
 export async function prepareCrioTools(): Promise<CrioTools> {
-  const [debian, own] = await Promise.all([debianRoot(), crioDebianRoot()]);
+  const [debian, own] = await Promise.all([debianRoot(), unpackedPackages(debianPackages)]);
   const conmon = join(own, "usr/bin/conmon");
   const libraries = join(own, "usr/lib", await multiarchName());
   const crio = await crioDirectory({ root: own, libraries });

@@ -4,25 +4,11 @@ import type { FilledPanel, Line } from "./dashboard.ts";
 
 /** Pixels of one step of Grafana's grid, and between two panels. */
 const [column, row, gap] = [50, 34, 8];
-const colors = [
-  "#3274d9",
-  "#e0752d",
-  "#299c46",
-  "#c4162a",
-  "#8f3bb8",
-  "#b8860b",
-  "#00838f",
-  "#555",
-];
+const colors = "#3274d9 #e0752d #299c46 #c4162a #8f3bb8 #b8860b #00838f #555".split(" ");
 
 const mebibyte = 2 ** 20;
 
-interface Box {
-  readonly x: number;
-  readonly y: number;
-  readonly width: number;
-  readonly height: number;
-}
+type Box = Readonly<Record<"x" | "y" | "width" | "height", number>>;
 
 /** A dashboard as a picture: every panel at its place in the grid, with its title, unit and data. */
 export function dashboardSvg(panels: readonly FilledPanel[]): string {
@@ -40,16 +26,11 @@ function panelSvg(filled: FilledPanel): string {
   const { x, y, w, h } = panel.gridPos;
   const box = { x: 0, y: 0, width: w * column - gap, height: h * row - gap };
   const drawn = (drawings[panel.type] ?? table)(box, filled);
+  const frame = { width: box.width, height: box.height, fill: "#fff", stroke: "#d8d9da", rx: 3 };
   return element(
     "g",
     { transform: `translate(${x * column + gap / 2} ${y * row + gap / 2})` },
-    element("rect", {
-      width: box.width,
-      height: box.height,
-      fill: "#fff",
-      stroke: "#d8d9da",
-      rx: 3,
-    }),
+    element("rect", frame),
     text(panel.title, { x: 8, y: 20, "font-weight": 600 }),
     ...drawn,
   );

@@ -3,34 +3,18 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { repositoryRoot } from "../support/paths.ts";
 
-/** An alert of deploy/monitoring/rules.yaml. */
-interface Alert {
-  readonly alert: string;
-  readonly expr: string;
-}
-
 /** What Prometheus reads of the PrometheusRule. */
 export interface Rules {
-  readonly groups: readonly { readonly rules: readonly Alert[] }[];
-}
-
-/** A query of a panel. */
-interface Target {
-  readonly expr: string;
-  readonly legendFormat: string;
-  readonly refId: string;
+  readonly groups: readonly {
+    readonly rules: readonly Readonly<Record<"alert" | "expr", string>>[];
+  }[];
 }
 
 /** A panel of Grafana's model. */
 export interface Panel {
   readonly title: string;
   readonly type: string;
-  readonly gridPos: {
-    readonly x: number;
-    readonly y: number;
-    readonly w: number;
-    readonly h: number;
-  };
+  readonly gridPos: Readonly<Record<"x" | "y" | "w" | "h", number>>;
   readonly fieldConfig: {
     readonly defaults: { readonly unit: string };
     /** Of single columns, by their title. */
@@ -39,7 +23,8 @@ export interface Panel {
       readonly properties: readonly { readonly id: string; readonly value: string }[];
     }[];
   };
-  readonly targets: readonly Target[];
+  /** Its queries. */
+  readonly targets: readonly Readonly<Record<"expr" | "legendFormat" | "refId", string>>[];
   /** What Grafana does with the answers. `organize` names the columns of a table. */
   readonly transformations?: readonly {
     readonly options: { readonly renameByName?: Readonly<Record<string, string>> };

@@ -12,13 +12,8 @@ interface Report {
 interface ReportedMutant {
   readonly replacement: string;
   readonly status: "Killed" | "Timeout" | "Survived" | "NoCoverage" | "RuntimeError" | "Ignored";
-  readonly location: { readonly start: Position; readonly end: Position };
-}
-
-/** From 1. */
-interface Position {
-  readonly line: number;
-  readonly column: number;
+  /** From 1. */
+  readonly location: Readonly<Record<"start" | "end", { line: number; column: number }>>;
 }
 
 /** Their modules keep what they have read, which must not pass from one mutant to the next. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Cluster, nadApiVersion } from "./cluster/cluster.ts";
+import { nadApiVersion } from "./cluster/cluster.ts";
 import { NotTestable } from "./expect.ts";
 import type { Implementation } from "./implementation.ts";
 import type { JsonObject } from "./json.ts";
@@ -11,7 +11,6 @@ import { execute } from "./runtime/command.ts";
 /** What all requirements share. */
 export interface Surroundings extends PodContext {
   readonly implementation: Implementation;
-  readonly cluster: Cluster;
   /** Where the implementation finds configurations by their CNI name. */
   readonly confDir: string;
   /** A directory for files of plugins. */

@@ -73,7 +73,9 @@ export const podKinds = [
 ] as const satisfies readonly HostStateKind[];
 
 /** All kinds but pods' network namespaces and what is in them, which change when a test makes a pod. */
-export const hostKinds = hostStateKinds.filter((kind) => !isOneOf(podKinds, kind));
+export const hostKinds = hostStateKinds.filter(
+  (kind) => !(podKinds as readonly HostStateKind[]).includes(kind),
+);
 
 /** The kinds that the kernel keeps. */
 export const kernelKinds = [
@@ -176,8 +178,4 @@ function without(lines: readonly string[] = [], others: readonly string[] = []):
     if (index >= 0) left.splice(index, 1);
     return index < 0;
   });
-}
-
-function isOneOf(kinds: readonly string[], kind: string): boolean {
-  return kinds.includes(kind);
 }

@@ -50,17 +50,6 @@ const clusterPackages: DebianPackages = {
   ],
 };
 
-/** What CRI-O needs besides, to run and to be built. */
-const crioPackages: DebianPackages = {
-  name: "debian-crio",
-  fromRelease: ["conmon", "libglib2.0-0", "libseccomp2", "libseccomp-dev"],
-};
-
-/** Returns the root of the Debian packages that CRI-O needs besides runc. */
-export function crioDebianRoot(): Promise<string> {
-  return unpackedPackages(crioPackages);
-}
-
 /** Returns the root that the test cluster's Debian packages are unpacked below. */
 export function debianRoot(): Promise<string> {
   return unpackedPackages(clusterPackages);
