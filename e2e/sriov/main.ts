@@ -21,6 +21,4 @@ await using share = await mkdtempDisposable(join(tmpdir(), "plexus-guest-"));
 process.exitCode = await runInGuest(image, {
   script: script(process.argv.slice(2), plugins, reports !== undefined),
   share: share.path,
-  // For a guest that hangs, not for a busy machine: vitest ends each test that does.
-  timeoutMs: 3_600_000,
 });
