@@ -52,11 +52,12 @@ const passedOver = ["bin", "moved", "real", "control", "reached", "hidden", "los
 
 /**
  * Files, but for what is to stay: host-local's last address and lock, the lock of garbage collection, the default plan,
- * and the empty mark of a sandbox that was detached completely, which plexusd removes after hours.
+ * the empty mark of a sandbox that was detached completely, which plexusd removes after hours, and the socket of a
+ * plexus-standalone that stays or was killed.
  */
 function filesBelow(dir: string, place: Place): string[] {
   const skipped = ["/run/netns", ...passedOver.map((name) => join(place.root, name))];
-  const stays = /\/(last_reserved_ip\.\d+|lock|\.gc\.lock|default\.plan)$/;
+  const stays = /\/(last_reserved_ip\.\d+|lock|\.gc\.lock|default\.plan|run-standalone\/[^/]+)$/;
   return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
     const path = join(dir, entry.name);
     if (skipped.includes(path) || stays.test(path)) return [];
