@@ -257,7 +257,7 @@ enum netns netns_inspect(const struct call *call, const char *path, struct buf *
 	return !*target ? NETNS_OWN : *target == '/' ? NETNS_OK : NETNS_OK_PROCESS;
 }
 
-/* Returns why the sandbox may have more than the call's interface and those that every namespace has, or NULL. */
+/* Returns why the sandbox may have other interfaces than the call's and those of every namespace, or NULL. */
 const char *netns_doubt(const struct call *call)
 {
 	static const char everywhere[] = "/lo/tunl0/sit0/ip6tnl0/gre0/gretap0/erspan0/ip6gre0/ip_vti0/ip6_vti0/";

@@ -209,7 +209,7 @@ export class Engine {
   /**
    * Writes the DEL of the default network, as configured now, to disk, for sandboxes without a
    * record.
-   * @param conf with which the container runtime calls Plexus; empty = that of the last call
+   * @param conf with which the container runtime calls Plexus; empty: the last call's
    * @throws CniError when the default network cannot be resolved, or the file cannot be written
    */
   async keepDefaultPlan(conf: JsonObject): Promise<void> {

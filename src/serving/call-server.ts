@@ -29,7 +29,7 @@ interface CallServerOptions {
 /** When a server that systemd starts again is not needed any more. */
 export interface IdleOptions {
   readonly afterMs: number;
-  /** Why no call may be served any more: that of {@link onIdle} then follows, and each is declined. */
+  /** Why no call may be served any more: then each is declined, and {@link onIdle} follows. */
   readonly problem: () => string | undefined;
   readonly onIdle: () => void;
 }

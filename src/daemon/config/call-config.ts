@@ -43,7 +43,7 @@ export const callKeys = {
 
 /** The part of the configuration that plexus-standalone needs for a call. */
 export interface CallConfig extends Required<KeyValues<typeof callKeys>> {
-  /** Keys about networks. The runtime's configuration may have those that are absent here. */
+  /** Keys about networks. If one is absent here, the runtime's configuration may have it. */
   readonly engine: Partial<EngineConfig>;
 }
 
