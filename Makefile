@@ -56,6 +56,7 @@ lint: deps ## check style, structure, English, types, and that nothing is unused
 
 # FLAVOUR=standalone: no plexusd runs, and the compiled plexus-standalone serves every call (test, conformance, chaos,
 # powerloss). FILES: only these of the tests that this concerns.
+# LINGER_MS: how long it stays after its calls.
 export FLAVOUR ?= daemon
 
 test: build deps-test $(if $(filter standalone,$(FLAVOUR)),,lint) ## lint, types, unit tests, the shim, real plugins in namespaces; FLAVOUR=standalone: the latter without plexusd
