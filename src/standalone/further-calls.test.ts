@@ -10,7 +10,7 @@ let dir: string;
 
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "plexus-further-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
 });
 
 /** A name for a runtime that runs. */

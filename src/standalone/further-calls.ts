@@ -1,4 +1,4 @@
-import { readdir, readFile, stat, unlink } from "node:fs/promises";
+import { readdir, readFile, rmdir, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ifPresent } from "#lib/files/is-absent.ts";
@@ -38,6 +38,8 @@ export class FurtherCalls {
       await (this.#calls.size > 0 ? Promise.all(this.#calls) : sleep(Math.min(lookMs, leftMs())));
     if (await this.#hasName()) await ifPresent(unlink(this.#path));
     await removeAbandoned(dirname(this.#path));
+    // The next shim makes it again.
+    await rmdir(dirname(this.#path)).catch(() => undefined);
     await sleep(lastConnectionsMs);
     while (this.#calls.size > 0) await Promise.all(this.#calls);
   }

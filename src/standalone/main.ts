@@ -120,6 +120,8 @@ function closeOutput(): void {
 
 /** process.stderr would keep a copy of the descriptor open. A line that cannot be written is lost. */
 function writeToStderr(lines: string): void {
+  // Another call's file may have got the descriptor.
+  if (!isOutputOpen) return;
   try {
     writeSync(2, printableLines(lines));
   } catch {}

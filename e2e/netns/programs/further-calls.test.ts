@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -71,7 +71,7 @@ test("20 calls at once start one process, which ends two seconds after the last 
   await sleep(lingerMs - 500);
   expect(standalonesOf(socket)).toEqual([pid]);
   await waitForExit(pid);
-  expect(readdirSync(join(dir, "run-standalone"))).toEqual([]);
+  expect(existsSync(join(dir, "run-standalone"))).toBe(false);
 });
 
 test("with standaloneLingerMs 0, a process ends with its calls; the next one has another time", async () => {
@@ -89,7 +89,6 @@ test("a process ends with its runtime", async () => {
   expect(await call("DEL", runtime)).toBe("0 ");
   const [pid = 0] = standalonesOf(socket);
   await waitForExit(pid);
-  expect(existsSync(join(dir, "run-standalone"))).toBe(true);
 });
 
 test("the errors of every call reach the runtime, and a process that was killed is replaced", async () => {
