@@ -10,7 +10,7 @@ import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
 import { DescriptorStream } from "./descriptor-stream.ts";
 import { FurtherCalls } from "./further-calls.ts";
-import { readConfig, readNodeName } from "./kept-files.ts";
+import { CallConfigs, readNodeName } from "./kept-files.ts";
 import { reportFailedAdd } from "./report-failed-add.ts";
 import { serveOneCall } from "./serve.ts";
 
@@ -24,6 +24,12 @@ const usage = `plexus-standalone: serves calls of the container runtime while pl
 The shim starts it, without arguments (docs/operations/standalone.md).
 `;
 
+const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
+const kept = standalonePaths(stateDir);
+const { PLEXUS_CONFIG: configFile } = process.env;
+const configs = new CallConfigs(
+  configFile === undefined ? [kept.config, defaultPaths.configFile] : [configFile],
+);
 /** The time of the latest call's configuration. */
 let lingerMs = 0;
 
@@ -82,13 +88,8 @@ async function serve(
   const { logger } = options.log;
   const manifests = process.env.PLEXUS_MANIFESTS;
   const socket = process.env.PLEXUS_SOCKET ?? defaultPaths.socket;
-  const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
-  const kept = standalonePaths(stateDir);
   const nodeName = process.env.NODE_NAME ?? readNodeName(kept.nodeName);
-  const named = process.env.PLEXUS_CONFIG;
-  const config = await readConfig(
-    named === undefined ? [kept.config, defaultPaths.configFile] : [named],
-  );
+  const config = await configs.read();
   lingerMs = config.standaloneLingerMs;
   await serveOneCall({
     ...options,

@@ -25,7 +25,7 @@ import { FileRecordStore } from "#records/file-store.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
 import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
-import { readConfig, readNodeName } from "./kept-files.ts";
+import { CallConfigs, readNodeName } from "./kept-files.ts";
 import { reportFailedAdd } from "./report-failed-add.ts";
 import { serveOneCall } from "./serve.ts";
 
@@ -62,7 +62,7 @@ async function call(
   const [engineEnd, shimEnd] = duplexPair();
   const log = new CallLog();
   const kept = standalonePaths(stateDir);
-  const config = await readConfig([kept.config]);
+  const config = await new CallConfigs([kept.config]).read();
   const served = serveOneCall({
     session: new ShimSession(engineEnd),
     stateDir,
