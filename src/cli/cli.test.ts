@@ -138,7 +138,7 @@ test.each([
 });
 
 test.each([
-  [["recrods", "--orphans"], '"recrods"; did you mean records?'],
+  [["recrods", "--leftovers"], '"recrods"; did you mean records?'],
   [["config"], '"config"; did you mean config check?'],
   [["conifg", "check"], '"conifg"; did you mean config check?'],
   [["help", "doctr"], '"doctr"; did you mean doctor?'],
@@ -429,7 +429,7 @@ test("records says that a directory has no attachment, and fails if a flag names
   });
 });
 
-test("records --orphans lists leftovers and the reasons", async ({ node, store }) => {
+test("records --leftovers lists leftovers and the reasons", async ({ node, store }) => {
   const current = await readBootId();
   const planOf = (bootId: string) => ({ bootId, attempted: 1, steps: [] });
   const create = async (name: string, bootId: string): Promise<AttachmentRecord> => {
@@ -445,7 +445,7 @@ test("records --orphans lists leftovers and the reasons", async ({ node, store }
   // On a node that is a container, its own boot ID differs from that of its containers.
   const runs = { ...recordOf("runs", ["cbr0"]), bootId: "of-a-container", netns: node.at("net.d") };
   await store.create(runs, planOf("of-a-container"));
-  const { out } = await run("records", "--orphans", "--state-dir", node.at("state"));
+  const { out } = await run("records", "--leftovers", "--state-dir", node.at("state"));
   expect(out.split("\n").map((line) => line.replaceAll(/ {2,}/g, " | "))).toEqual([
     "POD | CONTAINER | NETWORKS | SINCE | REASON",
     `default/db | c-db | eth0=cbr0 | 2026-01-01T00:00:00.000Z | its teardown failed 2 times, last at ${failedAt}: busy`,

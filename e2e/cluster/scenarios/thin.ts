@@ -51,7 +51,7 @@ export function thinScenarios(scene: () => Scene): void {
         /^ok +token of plexus-standalone +issued \d min ago, expires in \d{4} min$/m,
       );
       expect(doctor).toContain("recorded attachments: 9");
-      expect(await plexusctl(target, "records", "--orphans")).not.toContain("from-thick");
+      expect(await plexusctl(target, "records", "--leftovers")).not.toContain("from-thick");
       const links = ["lo", "eth0", "net1", "net2"];
       // Each DEL detaches one leftover, and the machine has run longer than the grace period.
       for (const name of ["ends-1", "ends-2", "ends-3"]) {

@@ -21,8 +21,8 @@ test("a failed DEL that is never repeated is reported, and another pod's DEL, no
   plugins,
 }) => {
   const left = await leftover(node, plugins, "never-repeated");
-  expect(await orphans(node)).toContain("default/never-repeated");
-  expect(await orphans(node)).toContain("the switch is busy");
+  expect(await leftovers(node)).toContain("default/never-repeated");
+  expect(await leftovers(node)).toContain("the switch is busy");
   await addAndDel(node, "too-early");
   expect(await plugins.order("c-never-repeated"), "its backoff is not over").toEqual([]);
   await endBackoff(node, left);
@@ -32,7 +32,7 @@ test("a failed DEL that is never repeated is reported, and another pod's DEL, no
   await next.mustDel();
   expect(await plugins.order("c-never-repeated")).toEqual(["DEL alpha/net1"]);
   expect(left.isRecorded).toBe(false);
-  expect(await orphans(node)).not.toContain("default/never-repeated");
+  expect(await leftovers(node)).not.toContain("default/never-repeated");
 });
 
 /** How a DEL ends that the container runtime never repeats. */
@@ -161,7 +161,7 @@ test("a GC with a hanging plugin does not block other pods, and leaves unfinishe
     code: 102,
     msg: expect.stringContaining("1 stale sandboxes were not reached in 5 s"),
   });
-  const [, ...left] = (await orphans(node)).split("\n");
+  const [, ...left] = (await leftovers(node)).split("\n");
   expect(left).toHaveLength(2);
   expect(left.join("\n")).toContain("garbage collection did not list its sandbox, since 20");
   await plugins.unscript("alpha", "DEL");
@@ -194,7 +194,7 @@ async function expectCompleted(
   node: PlexusNode,
   { pod, plugins }: { readonly pod: TestPod; readonly plugins: ScriptedPlugins },
 ): Promise<void> {
-  expect(await orphans(node)).toMatch(
+  expect(await leftovers(node)).toMatch(
     new RegExp(`default/${pod.name} .*its DEL has begun and not succeeded, since 20`),
   );
   await endBackoff(node, pod);
@@ -202,7 +202,7 @@ async function expectCompleted(
   await addAndDel(node, `after-${pod.name}`);
   expect(await plugins.order(pod.containerId)).toContain("DEL alpha/net1");
   expect(pod.isRecorded).toBe(false);
-  expect(await orphans(node)).not.toContain(`default/${pod.name}`);
+  expect(await leftovers(node)).not.toContain(`default/${pod.name}`);
 }
 
 /** A pod whose DEL failed and is not repeated; its plugin works again. */
@@ -257,8 +257,8 @@ function gc(node: PlexusNode, plugins: ScriptedPlugins): Promise<Result> {
   return plexusctl(node, "gc", ...flags);
 }
 
-async function orphans(node: PlexusNode): Promise<string> {
-  const { stdout } = await plexusctl(node, "records", "--orphans", "--state-dir", node.stateDir);
+async function leftovers(node: PlexusNode): Promise<string> {
+  const { stdout } = await plexusctl(node, "records", "--leftovers", "--state-dir", node.stateDir);
   return String(stdout);
 }
 

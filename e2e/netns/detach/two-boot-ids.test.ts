@@ -26,12 +26,12 @@ needsPlexusd("it and plexus-standalone serve the same pods", () => {
     const [first, second, gone] = await Promise.all(["first", "second", "gone"].map(podOn(node)));
     await node.stopDaemon();
     for (let call = 0; call < 3; call++) await statusByStandalone(node);
-    expect(await orphans(node)).not.toContain("default/");
+    expect(await leftovers(node)).not.toContain("default/");
     const third = await node.pod("third");
     await third.mustAdd({ env: byStandalone(node) });
     await node.lab.deleteNetns(gone!.netns);
     for (let call = 0; call < 5; call++) await statusByStandalone(node);
-    expect(await orphans(node)).not.toContain("default/gone");
+    expect(await leftovers(node)).not.toContain("default/gone");
     expect(gone!.isRecorded, "one sign: its namespace; the boots began together").toBe(true);
     await gone!.mustDel({ env: byStandalone(node) });
     await startWithBootId(node, "c0a1b2c3-0000-4000-8000-00000000000e");
@@ -135,7 +135,7 @@ function statusByStandalone(node: PlexusNode): Promise<void> {
 }
 
 /** What plexusctl on the node calls leftovers. */
-function orphans(node: PlexusNode): Promise<string> {
-  const command = [nodeBinary(), distPath("plexusctl.js"), "records", "--orphans"] as const;
+function leftovers(node: PlexusNode): Promise<string> {
+  const command = [nodeBinary(), distPath("plexusctl.js"), "records", "--leftovers"] as const;
   return node.lab.run(...command, "--state-dir", node.stateDir);
 }

@@ -11,7 +11,7 @@ export const recordsCommand = command({
   summary: "list the attachments of this node",
   flags: {
     "state-dir": commonFlags.stateDir,
-    orphans: switchFlag(
+    leftovers: switchFlag(
       "only records of sandboxes that no longer exist, with the reason: an ADD or a teardown was interrupted, a teardown failed, or the node was rebooted since",
     ),
     output: choiceFlag(["text", "wide", "json", "yaml"], {
@@ -25,10 +25,10 @@ export const recordsCommand = command({
     const current = await readNodeNow();
     const listed = records
       .map((record) => ({ record, reason: leftoverReason(record, current) }))
-      .filter(({ reason }) => !flags.orphans || reason !== undefined)
+      .filter(({ reason }) => !flags.leftovers || reason !== undefined)
       .toSorted((a, b) => sandboxName(a.record).localeCompare(sandboxName(b.record)));
     const value = listed.map(({ record }) => record);
-    const text = () => tableOf(listed, { withReason: flags.orphans, isWide: format === "wide" });
+    const text = () => tableOf(listed, { withReason: flags.leftovers, isWide: format === "wide" });
     print(output, format, { value, text });
     if (records.length + damaged.length === 0) output.err(`no attachment in ${flags["state-dir"]}`);
     for (const each of damaged) output.err(each.reason);

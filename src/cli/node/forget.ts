@@ -44,7 +44,7 @@ export async function forgetSandbox(
 }
 
 /**
- * Removes the records that `plexusctl records --orphans` lists; executes no plugin.
+ * Removes the records that `plexusctl records --leftovers` lists; executes no plugin.
  * @throws Error when one cannot be removed
  */
 export async function forgetLeftovers(stateDir: string, output: CliStreams): Promise<ExitCode> {

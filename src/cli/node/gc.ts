@@ -14,7 +14,7 @@ as root on the node.
 
 With --forget it removes the record of one sandbox instead and executes no plugin: for a teardown
 that can never succeed. It prints what stays allocated. This works without plexusd, too.
---forget-leftovers does that for all sandboxes that plexusctl records --orphans lists.`,
+--forget-leftovers does that for all sandboxes that plexusctl records --leftovers lists.`,
   flags: {
     "bin-dir": commonFlags.binDir,
     "any-owner": switchFlag("run plugins of any owner, as the container runtime does"),

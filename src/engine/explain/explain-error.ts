@@ -38,7 +38,7 @@ export const pluginErrors: readonly PluginError[] = [
       "insufficient … IP",
       "pool … exhausted",
     ],
-    step: 'make the network\'s range larger, or release addresses: kubectl plexus records --orphans NODE lists those of deleted pods, and docs/operations/troubleshooting.md, "Leaked addresses", finds others',
+    step: 'make the network\'s range larger, or release addresses: kubectl plexus records --leftovers NODE lists those of deleted pods, and docs/operations/troubleshooting.md, "Leaked addresses", finds others',
   },
   {
     finding: "AddressTaken",

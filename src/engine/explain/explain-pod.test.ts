@@ -448,7 +448,7 @@ test("explain says who holds the addresses of an exhausted range, and names the 
   };
   const { advice } = await explain({ before, leases });
   expect(advice).toMatchObject({ finding: "IpamExhausted", subject: "default/net-a (net1)" });
-  expect(advice.sentence).toContain("records --orphans n1 lists");
+  expect(advice.sentence).toContain("records --leftovers n1 lists");
   expect(advice.sentence).toMatch(
     / On this node, its addresses are held by unrecorded container 0123456789ab \(10\.0\.0\.4\), default\/db \(\S+\), leftover default\/old \(\S+\)\. If .* remove its file, such as \/leases\/10\.0\.0\.4\.$/,
   );

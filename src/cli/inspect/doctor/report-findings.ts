@@ -87,7 +87,7 @@ function source({ sourceProblem }: NodeStatus): Finding {
 function leftovers({ leftovers: count, attachments, node }: NodeStatus): Finding {
   const text = `recorded attachments: ${attachments}`;
   if (count === 0) return ok("records", `${text}, none of a sandbox that is gone`);
-  const step = `kubectl plexus records --orphans ${node} names them and the reasons; correct these, and Plexus detaches them`;
+  const step = `kubectl plexus records --leftovers ${node} names them and the reasons; correct these, and Plexus detaches them`;
   return warning("records", `${text}, of sandboxes that are gone: ${count}; ${step}`);
 }
 

@@ -314,7 +314,7 @@ test.each([
     { leftovers: 2, node: "node-7" },
     "records",
     "warning",
-    "of sandboxes that are gone: 2; kubectl plexus records --orphans node-7 names them",
+    "of sandboxes that are gone: 2; kubectl plexus records --leftovers node-7 names them",
   ],
   [
     "with damaged records",
@@ -351,14 +351,14 @@ test.each([
       failedAdds: [
         {
           ...{ finding: "IpamExhausted", network: "shop/a", message: "no IP addresses available" },
-          step: "run kubectl plexus records --orphans NODE",
+          step: "run kubectl plexus records --leftovers NODE",
           pods: ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"],
         },
       ],
     },
     "attaching pods",
     "problem",
-    "failed in the last ten minutes: 6 (a/1, a/2, a/3, a/4, a/5, and 1 more): network shop/a, IpamExhausted: no IP addresses available; run kubectl plexus records --orphans n1",
+    "failed in the last ten minutes: 6 (a/1, a/2, a/3, a/4, a/5, and 1 more): network shop/a, IpamExhausted: no IP addresses available; run kubectl plexus records --leftovers n1",
   ],
   [
     "whose pods have been attached since their ADD failed",

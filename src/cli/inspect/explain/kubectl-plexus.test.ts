@@ -120,12 +120,12 @@ test.each([
     `--context=x --as=it's -n kube-system exec -i ${plexusctl} explain -o json --events shop/web`,
   ],
   ["doctor node-1 -n network", `-n network exec ${plexusctl} doctor -o text`],
-  ["records node-1 --orphans", `-n kube-system exec ${plexusctl} records -o text --orphans`],
+  ["records node-1 --leftovers", `-n kube-system exec ${plexusctl} records -o text --leftovers`],
   ["records node-1 -o wide", `-n kube-system exec ${plexusctl} records -o wide`],
   ["refresh web net1", `-n kube-system exec ${plexusctl} refresh shop/web net1`],
   ["refresh net1 -n other", "usage: kubectl plexus refresh POD INTERFACE"],
   ["forget node-1", `-n kube-system exec ${plexusctl} gc --forget-leftovers`],
-  ["forget node-1 --orphans", "usage: kubectl plexus forget NODE"],
+  ["forget node-1 --leftovers", "usage: kubectl plexus forget NODE"],
 ])("takes flags anywhere: %s", async (line, answer) => {
   const { stdout, stderr } = await run(line.split(" "));
   expect(`${stdout}${stderr}`).toContain(answer);
@@ -381,10 +381,7 @@ test.each([
     ["sysdump", "node-1", ""],
     ["node-1", "node-2"],
   ],
-  [
-    ["records", "--o"],
-    ["--orphans", "--output"],
-  ],
+  [["records", "--l"], ["--leftovers"]],
   [
     ["test", "--n"],
     ["--namespace", "--node-selector", "--nodes"],
@@ -706,7 +703,7 @@ test.each([
   [["explain", "-n"], "-n needs a value"],
   [["explain", "web", "--context"], "--context needs a value"],
   [["explain", "-x", "web"], "unknown flag -x; kubectl plexus help lists the flags"],
-  [["explain", "--orphans", "web"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
+  [["explain", "--leftovers", "web"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
   [["explain"], "usage: kubectl plexus explain POD | NAMESPACE/POD"],
   [["doctor", "node-1", "node-2"], "usage: kubectl plexus doctor [NODE]"],
   [["test"], "usage: kubectl plexus test NETWORK | --cleanup"],

@@ -65,7 +65,7 @@ test.each<[title: string, Facts, sentence: string]>([
   [
     "whose network has no free address, on a node whose name is not known",
     { ...unrecorded, node: { name: "" }, calls: [{ ...addFailed, message: "no available IP" }] },
-    'Could not attach the pod: no available IP. Make the network\'s range larger, or release addresses: kubectl plexus records --orphans NODE lists those of deleted pods, and docs/operations/troubleshooting.md, "Leaked addresses", finds others.',
+    'Could not attach the pod: no available IP. Make the network\'s range larger, or release addresses: kubectl plexus records --leftovers NODE lists those of deleted pods, and docs/operations/troubleshooting.md, "Leaked addresses", finds others.',
   ],
   [
     "whose ADD ends at this moment",
