@@ -6,10 +6,40 @@ import { publish, readResults } from "./report/output.ts";
 import type { Results } from "./results.ts";
 import { runBenchmark } from "./run.ts";
 
+/*
+ * The variables that choose what runs:
+ *
+ * - QUICK: not empty: fewer rounds, with JavaScript that is not yet optimized
+ * - BENCH_ROUNDS: rounds with one pod at a time: 200, with QUICK 8; other cases in proportion
+ * - BENCH_PEERS: none: without Multus
+ * - BENCH_ONLY: the contenders, with commas: direct, floor, floor-duties, floor-standalone,
+ *   plexus, plexus-before, plexus-other, plexus-standalone, plexus-standalone-further,
+ *   plexus-standalone-other, multus, multus-thick
+ * - BENCH_CASES: the parts of the run, with commas: the cases noop, real, real-pause, none,
+ *   five, crowd, real-20, real-50, real-100, and start, counts, phases, profile,
+ *   disk, memory, sizes, growth
+ * - BENCH_PLEXUS: the dist/ of another build: the contenders …-other
+ * - BENCH_MULTUS: a directory with multus, multus-shim and multus-daemon. By default, Multus
+ *   4.3.0 is built once into $PLEXUS_CACHE. If that fails, the run continues without it; with
+ *   CI=true it fails
+ *
+ * Results also go to dist/bench/. To compare a change with the build before it:
+ *
+ * cp -r dist /tmp/before    # then change something, and make build
+ * BENCH_PLEXUS=/tmp/before BENCH_CASES=real BENCH_ROUNDS=60 \
+ *   BENCH_PEERS=none BENCH_ONLY=direct,floor,plexus,plexus-other node bench/main.ts
+ *
+ * The run fails if the counts of a call (waits, frames, on amd64 system calls, …) differ from
+ * bench/counts/expected.json: bytes by more than 5 %, poll and read by 50 %, waitid by 100 %.
+ * After an intended change, write the new ones:
+ *
+ * BENCH_PEERS=none BENCH_CASES=counts BENCH_ONLY=plexus node bench/main.ts --write-counts
+ */
+
 /**
  * Measures Plexus against the delegates alone and against Multus: `make bench`. It works in private network,
  * mount and process namespaces. `--write` updates bench/performance.json and docs/operations/, `--write-counts` the
- * counts that later runs must have, `--from FILE` makes tables and charts of an earlier run's results. The variables are listed in docs/operations/performance.md.
+ * counts that later runs must have, `--from FILE` makes tables and charts of an earlier run's results. Variables: above.
  */
 async function reExecute(): Promise<number> {
   const namespaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
