@@ -8,7 +8,8 @@ export interface SourceChange {
   /** From the repository's root. */
   readonly file: string;
   readonly find: string;
-  readonly replace: string;
+  /** @default nothing */
+  readonly replace?: string;
 }
 
 /** A safeguard, the change that takes it out of the product, and what shows its absence. */
@@ -28,7 +29,7 @@ export interface Mutation extends SourceChange {
 }
 
 /** The changed text of a file. @throws Error when the text of the change does not occur exactly once */
-export async function changedText({ file, find, replace }: SourceChange): Promise<string> {
+export async function changedText({ file, find, replace = "" }: SourceChange): Promise<string> {
   const text = await readFile(join(repositoryRoot, file), "utf8");
   const count = text.split(find).length - 1;
   if (count !== 1) throw new Error(`the text occurs ${count} times in ${file}: ${find}`);

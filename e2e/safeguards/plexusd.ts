@@ -107,7 +107,6 @@ export const plexusdMutations: readonly Mutation[] = [
     name: "a status is written once more after one that had no answer",
     file: "src/kube/status-publisher.ts",
     find: "this.#unanswered.note(key, annotations, asApiError(error));",
-    replace: "",
     properties: ["status eventually"],
     isSlow: true,
   },

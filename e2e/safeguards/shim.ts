@@ -55,14 +55,12 @@ export const shimMutations: readonly Mutation[] = [
     name: "a replayed plan's record is removed",
     file: "e2e/simulation/node/shim/replay.ts",
     find: "    planForget(call);\n",
-    replace: "",
     properties: ["detached at once"],
   },
   {
     name: "the shim removes its lock file",
     file: "e2e/simulation/node/shim/lock.ts",
     find: "if (!lock.isInherited) world().disk.unlink(call.lockFile);",
-    replace: "",
     properties: ["bounded"],
   },
   {
@@ -87,7 +85,6 @@ export const shimMutations: readonly Mutation[] = [
     inModel: {
       file: "e2e/simulation/node/shim/exec.ts",
       find: "for (const child of this.#children) schedule.kill(child);",
-      replace: "",
     },
     properties: ["in the end", "ended at once"],
     scenario: "ADD net2/bridge:ipam grandchild hang",
@@ -109,7 +106,6 @@ export const shimMutations: readonly Mutation[] = [
     inModel: {
       file: "e2e/simulation/node/shim/exec.ts",
       find: "inherited?.pass(child);",
-      replace: "",
     },
     properties: ["in the end", "ended at once"],
     scenario: "ADD net2/bridge:ipam shim kill-while-hung",
@@ -125,7 +121,6 @@ export const shimMutations: readonly Mutation[] = [
     name: "containerd does not take an error of a replay for success",
     file: "e2e/simulation/node/shim/call.ts",
     find: '.replaceAll(/not found/gi, (words) => words.replace(" ", "-"))',
-    replace: "",
     properties: ["detached at once"],
     isSlow: true,
   },
