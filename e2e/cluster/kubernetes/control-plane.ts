@@ -8,7 +8,7 @@ import type { CertificateAuthority } from "./pki.ts";
 import type { Tools } from "./tools.ts";
 
 /** What the control plane is made from. */
-export interface ControlPlaneOptions {
+interface ControlPlaneOptions {
   readonly tools: Tools;
   /** The cluster's directory. */
   readonly directory: string;
@@ -28,10 +28,7 @@ echo 1 >/proc/sys/net/ipv4/ip_forward
 
 const etcdUrl = "http://127.0.0.1:2379";
 
-interface Commands {
-  readonly apiServer: Command;
-  readonly isReady: Command;
-}
+type Commands = Readonly<Record<"apiServer" | "isReady", Command>>;
 
 /** etcd, API server, controller manager and scheduler, on a separate host. */
 export class ControlPlane {
@@ -63,8 +60,11 @@ export class ControlPlane {
     try {
       await host.startDaemon("etcd", etcdCommand(tools, join(directory, "etcd")));
       await controlPlane.startApiServer();
-      const start = (name: string, ...flags: string[]): Promise<Daemon> =>
-        startController(host, options, [name, ...flags]);
+      const start = async (name: string, ...flags: string[]): Promise<void> => {
+        const own = await authority.kubeconfig({ commonName: `system:${name}` });
+        const usual = [`--kubeconfig=${own}`, "--leader-elect=false", "--bind-address=127.0.0.1"];
+        await host.startDaemon(name, [join(tools.kubernetes, name), ...usual, ...flags]);
+      };
       await start("kube-scheduler");
       await start(
         "kube-controller-manager",
@@ -104,16 +104,6 @@ export class ControlPlane {
   }
 }
 
-async function startController(
-  host: Host,
-  { tools, authority }: ControlPlaneOptions,
-  [name, ...flags]: readonly [string, ...string[]],
-): Promise<Daemon> {
-  const kubeconfig = await authority.kubeconfig({ commonName: `system:${name}` });
-  const own = [`--kubeconfig=${kubeconfig}`, "--leader-elect=false", "--bind-address=127.0.0.1"];
-  return host.startDaemon(name, [join(tools.kubernetes, name), ...own, ...flags]);
-}
-
 /** Without fsync: the data need not survive the machine, and syncing takes most of etcd's time. */
 function etcdCommand(tools: Tools, data: string): Command {
   return [
@@ -132,15 +122,9 @@ async function apiServerCommand(
   serviceAccountKey: string,
 ): Promise<Command> {
   const { controlPlane, apiServerPort, serviceRange, apiService } = addresses;
-  const server = await authority.issue({
-    commonName: "kube-apiserver",
-    altNames: [
-      `IP:${controlPlane}`,
-      `IP:${apiService}`,
-      "DNS:kubernetes.default.svc",
-      "DNS:localhost",
-    ],
-  });
+  const names = ["DNS:kubernetes.default.svc", "DNS:localhost"];
+  const altNames = [`IP:${controlPlane}`, `IP:${apiService}`, ...names];
+  const server = await authority.issue({ commonName: "kube-apiserver", altNames });
   const kubeletClient = await authority.issue({
     commonName: "kube-apiserver-kubelet-client",
     organization: "system:masters",
