@@ -2,6 +2,7 @@
  * Starts executables, and runs delegates as the runtime would, within limits that no order can loosen. */
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -89,10 +90,16 @@ static int confine(const struct child *child)
 	return child->call->is_unnoted || getppid() != child->shim ? -1 : 0;
 }
 
-/* Gives an engine, which may stay after the call, a separate session, and nothing that the runtime left open. */
+/* Gives an engine, which may stay after the call, a separate session, nothing that the runtime left open, and descriptors
+ * for calls at once. */
 static void detach(const struct child *child)
 {
+	struct rlimit files;
 	setsid();
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
 	if (syscall(SYS_close_range, child->count, ~0u, 0))
 		close(ENGINE_LISTENER); /* before Linux 5.9: it serves one call */
 }

@@ -239,59 +239,81 @@ enum session_end session_with_daemon(struct call *call)
 	return fd < 0 ? SESSION_UNREACHABLE : converse(call, fd);
 }
 
-/* Names the socket of the engine that serves the further calls of this runtime: of the process that made the call, with
- * what it gives to its calls. So an engine never serves a caller with another one's files, settings or limits, and what ends
- * or freezes it does so with its callers. The directory is not plexusd's, which must not pose as that engine or as a shim.
- * Names nothing if the runtime is unknown. */
-static void name_shared(const char *executable, char name[SOCKET_PATH_SIZE])
+/* Appends what a runtime gives to its calls. */
+static void add_inherited(const char *executable, struct buf *given)
 {
-	const char *const inherited[] = {
-		executable, "/", ".", OWN_NETNS, "/proc/self/ns/mnt", "/proc/self/ns/pid", "/proc/self/ns/user",
-	};
-	const char *daemon = setting("PLEXUS_SOCKET", SOCKET_PATH), *slash = strrchr(daemon, '/');
-	char path[PATH_SIZE], parent[NUMBER_SIZE], digits[NUMBER_SIZE];
-	struct buf start = { 0 }, given = { 0 };
-	int dir = slash ? (int)(slash - daemon) : 0;
-	char *runtime = number(parent, getppid()).data;
-	process_start(print(path, sizeof path, "/proc/%s/stat", runtime), &start);
-	for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++) {
+	const char *const paths[] = { executable, "/", ".", OWN_NETNS, "/proc/self/ns/mnt", "/proc/self/ns/user" };
+	const char *const files[] = { "/proc/self/cgroup", "/proc/self/limits", "/proc/self/attr/current" };
+	mode_t mask = umask(0);
+	umask(mask);
+	buf_add(given, &mask, sizeof mask);
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
 		struct stat file = { 0 };
-		(void)!stat(inherited[i], &file);
-		buf_add(&given, &file.st_dev, sizeof file.st_dev);
-		buf_add(&given, &file.st_ino, sizeof file.st_ino);
+		(void)!stat(paths[i], &file);
+		buf_add(given, &file.st_dev, sizeof file.st_dev);
+		buf_add(given, &file.st_ino, sizeof file.st_ino);
 	}
-	(void)!read_file("/proc/self/cgroup", &given, PATH_SIZE);
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		(void)!read_file(files[i], given, PATH_SIZE);
 	for (char **e = environ; *e; e++)
 		if (strncmp(*e, "CNI_", 4))
-			buf_print(&given, "%s\n", *e);
-	print(path, sizeof path, "%.*s-standalone", dir, daemon);
-	mkdir(path, 0700);
-	print(path, sizeof path, "%.*s-standalone/%s-%s-%s", dir, daemon, runtime, start.len ? start.data : "",
-	      number(digits, crc32(given.data, given.len)).data);
-	print(name, SOCKET_PATH_SIZE, "%s", start.len && strlen(path) + NUMBER_SIZE < SOCKET_PATH_SIZE ? path : "");
-	buf_free(&start);
-	buf_free(&given);
+			buf_print(given, "%s\n", *e);
 }
 
-/* Makes the socket of an engine that is to be started. Returns -1 if another shim was faster. */
-static int listen_at(const char *path)
+/* Names the socket of the engine that serves the further calls of this runtime: of the process that made the call, with
+ * what it gives to its calls. So an engine never serves a caller with another one's files, settings or limits, and what ends
+ * or freezes it does so with its callers. The directory is not plexusd's, which must not pose as that engine or as a shim,
+ * and only root's. Names nothing if there is no such directory, or the runtime is unknown. */
+static void name_shared(const char *executable, char name[SOCKET_PATH_SIZE])
+{
+	const char *daemon = setting("PLEXUS_SOCKET", SOCKET_PATH), *slash = strrchr(daemon, '/');
+	char dir[PATH_SIZE], path[PATH_SIZE], parent[NUMBER_SIZE], ns[NUMBER_SIZE], digits[NUMBER_SIZE];
+	char *runtime = number(parent, getppid()).data;
+	static struct buf start, given;
+	struct stat file, pids;
+	start.len = given.len = 0;
+	print(dir, sizeof dir, "%.*s-standalone", slash ? (int)(slash - daemon) : 0, daemon);
+	process_start(print(path, sizeof path, "/proc/%s/stat", runtime), &start);
+	*name = '\0';
+	if (!slash || slash == daemon || !start.len || stat("/proc/self/ns/pid", &pids) || (mkdir(dir, 0700) && errno != EEXIST) ||
+	    lstat(dir, &file) || !S_ISDIR(file.st_mode) || file.st_uid || file.st_mode & 022)
+		return;
+	add_inherited(executable, &given);
+	print(path, sizeof path, "%s/%s-%s-%s-%s", dir, number(ns, (int64_t)pids.st_ino).data, runtime, start.data,
+	      number(digits, crc32(given.data, given.len)).data);
+	if (strlen(path) + NUMBER_SIZE < SOCKET_PATH_SIZE)
+		strcpy(name, path);
+}
+
+static ino_t inode_of(const char *path)
+{
+	struct stat file;
+	return stat(path, &file) ? 0 : file.st_ino;
+}
+
+/* Makes the socket of an engine that is to be started, and says to it which one: INODE:PATH. Returns -1 if another shim was
+ * faster. */
+static int listen_at(const char *path, char socket_of_engine[SOCKET_PATH_SIZE + NUMBER_SIZE])
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	char digits[NUMBER_SIZE];
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0); /* for the engine to inherit */
 	print(at.sun_path, sizeof at.sun_path, "%s.%s", path, number(digits, getpid()).data);
-	if (fd >= 0 && (bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, SOMAXCONN) || link(at.sun_path, path))) {
+	bool is_bound = fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof at);
+	print(socket_of_engine, SOCKET_PATH_SIZE + NUMBER_SIZE, "%s:%s", number(digits, (int64_t)inode_of(at.sun_path)).data, path);
+	if (!is_bound || listen(fd, SOMAXCONN) || link(at.sun_path, path)) {
 		close(fd);
 		fd = -1;
 	}
-	unlink(at.sun_path);
+	if (is_bound)
+		unlink(at.sun_path);
 	return fd;
 }
 
 /* Starts an engine, with its end of a socket pair as fd 3, perhaps a listening socket for further calls, and with clock and date, as
  * its own clock begins with it, perhaps late. One that does not answer is killed before the call continues, unless others
  * may have answers of it. */
-static enum session_end session_with_new(struct call *call, const char *path, const char *shared, int listener)
+static enum session_end session_with_new(struct call *call, const char *path, int listener, const char *socket_of_engine)
 {
 	char times[2 * NUMBER_SIZE], clock[NUMBER_SIZE], date[NUMBER_SIZE];
 	static struct buf problem;
@@ -299,7 +321,7 @@ static enum session_end session_with_new(struct call *call, const char *path, co
 	pid_t pid = -1;
 	print(times, sizeof times, "%s/%s", number(clock, now_us()).data, number(date, clock_us(CLOCK_REALTIME)).data);
 	setenv("PLEXUS_CLOCK_US", times, 1);
-	setenv("PLEXUS_FURTHER_CALLS", listener < 0 ? "" : shared, 1);
+	setenv("PLEXUS_FURTHER_CALLS", listener < 0 ? "" : socket_of_engine, 1);
 	if (!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		pid = spawn(call, path, (int[]){ 0, 2, 2, pair[1], listener }, listener < 0 ? 4 : 5, NULL);
 	unsetenv("PLEXUS_CLOCK_US"); /* delegates get the runtime's environment */
@@ -328,21 +350,22 @@ static enum session_end session_with_new(struct call *call, const char *path, co
 enum session_end session_with_standalone(struct call *call)
 {
 	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
-	char shared[SOCKET_PATH_SIZE];
+	char shared[SOCKET_PATH_SIZE], socket_of_engine[SOCKET_PATH_SIZE + NUMBER_SIZE];
 	int listener = -1;
 	struct stat file;
 	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111) || file.st_uid || file.st_mode & 022)
 		return SESSION_UNREACHABLE;
 	name_shared(path, shared);
 	for (int tries = 0; *shared && listener < 0 && tries < 3; tries++) {
+		ino_t inode = inode_of(shared);
 		int fd = connect_to(call, shared);
 		bool is_dead = fd < 0 && errno == ECONNREFUSED;
 		enum session_end end = fd < 0 ? SESSION_UNREACHABLE : converse(call, fd);
 		if (end != SESSION_UNREACHABLE)
 			return end;
-		if (is_dead || (fd >= 0 && call->is_silent))
-			unlink(shared);
-		listener = listen_at(shared);
+		if ((is_dead || (fd >= 0 && call->is_silent)) && inode_of(shared) == inode)
+			unlink(shared); /* another shim may have replaced it */
+		listener = listen_at(shared, socket_of_engine);
 	}
-	return session_with_new(call, path, shared, listener);
+	return session_with_new(call, path, listener, socket_of_engine);
 }

@@ -38,17 +38,26 @@ export class BunWriter {
   readonly socket: BunSocket;
   #pending: Uint8Array[] = [];
   #onEmpty: (() => void) | undefined;
+  #isClosed = false;
 
   constructor(socket: BunSocket) {
     this.socket = socket;
   }
 
   write(bytes: Uint8Array): void {
+    if (this.#isClosed) return;
     this.#pending.push(bytes);
     if (this.#pending.length === 1) this.drain();
   }
 
-  /** Calls back when the kernel has everything. */
+  /** The connection has ended: nothing will take what is pending. */
+  close(): void {
+    this.#isClosed = true;
+    this.#pending = [];
+    this.#onEmpty?.();
+  }
+
+  /** Calls back when the kernel has everything, or the connection has ended. */
   whenEmpty(callback: () => void): void {
     if (this.#pending.length === 0) callback();
     else this.#onEmpty = callback;

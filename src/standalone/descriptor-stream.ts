@@ -6,7 +6,7 @@ const handlers: BunHandlers<DescriptorStream> = {
   data: ({ data: stream }, chunk) => void stream.emit("data", chunk),
   drain: ({ data: stream }) => stream.drain(),
   end: ({ data: stream }) => void stream.emit("end"),
-  close: ({ data: stream }) => void stream.emit("close"),
+  close: ({ data: stream }) => stream.close(),
   error: ({ data: stream }, error) => void stream.emit("error", error),
 };
 
@@ -35,6 +35,11 @@ export class DescriptorStream extends EventEmitter implements ShimStream {
       accept(socket.data);
     };
     bun().listen({ fd, socket: { ...handlers, open } });
+  }
+
+  close(): void {
+    void this.#writer.then((writer) => writer.close());
+    this.emit("close");
   }
 
   drain(): void {

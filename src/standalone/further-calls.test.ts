@@ -1,4 +1,12 @@
-import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,14 +22,19 @@ beforeEach(async () => {
 });
 
 /** A name for a runtime that runs. */
-function running(setting = "1"): string {
+function running(setting = "1", namespace = statSync("/proc/self/ns/pid").ino): string {
   const start = readFileSync("/proc/self/stat", "utf8").split(") ")[1]?.split(" ")[19];
-  return `${process.pid}-${start}-${setting}`;
+  return `${namespace}-${process.pid}-${start}-${setting}`;
 }
 
 function socket(name = running()): string {
   writeFileSync(join(dir, name), "");
   return join(dir, name);
+}
+
+/** As the shim names it to the process that it starts. */
+function callsAt(path: string): FurtherCalls {
+  return new FurtherCalls(`${statSync(path).ino}:${path}`);
 }
 
 /** Milliseconds until it is over. */
@@ -33,7 +46,7 @@ async function lifeOf(calls: FurtherCalls, lingerMs: number): Promise<number> {
 
 test("a process waits for further calls for the time after the last one, and removes its socket", async () => {
   const path = socket();
-  const calls = new FurtherCalls(path);
+  const calls = callsAt(path);
   void calls.during(sleep(50));
   setTimeout(() => void calls.during(sleep(100)), 200);
   expect(await lifeOf(calls, 250)).toBeGreaterThanOrEqual(545);
@@ -41,7 +54,7 @@ test("a process waits for further calls for the time after the last one, and rem
 });
 
 test("a process with the time 0 ends with the last call that runs", async () => {
-  const calls = new FurtherCalls(socket());
+  const calls = callsAt(socket());
   void calls.during(sleep(50));
   void calls.during(sleep(150));
   const ms = await lifeOf(calls, 0);
@@ -51,7 +64,7 @@ test("a process with the time 0 ends with the last call that runs", async () => 
 
 test("a call that comes while the socket is removed is served", async () => {
   const path = socket();
-  const calls = new FurtherCalls(path);
+  const calls = callsAt(path);
   const served: string[] = [];
   const over = calls.whenOver(() => 0);
   await expect.poll(() => existsSync(path), { interval: 1 }).toBe(false);
@@ -65,20 +78,22 @@ test.each([
   ["is another process's", (path: string) => renameSync(socket("new"), path)],
 ])("a process whose socket %s ends within a second", async (_, change) => {
   const path = socket();
-  const calls = new FurtherCalls(path);
+  const calls = callsAt(path);
   setTimeout(() => change(path), 100);
   expect(await lifeOf(calls, 60_000)).toBeLessThan(3000);
   expect(existsSync(path)).toBe(!existsSync(`${path}.old`));
 });
 
 test("a process whose runtime has ended ends", async () => {
-  const calls = new FurtherCalls(socket(running().replace("-", "-9")));
+  const calls = callsAt(socket(running().replace(`${process.pid}-`, `${process.pid}-9`)));
   expect(await lifeOf(calls, 60_000)).toBeLessThan(1000);
 });
 
-test("a process removes the sockets of runtimes that have ended", async () => {
-  const others = [`${running("2")}`, `${running("3")}.77`];
-  for (const name of [...others, "999999999-1-1", "999999999-1-1.5"]) socket(name);
-  await lifeOf(new FurtherCalls(socket()), 0);
-  expect(readdirSync(dir).toSorted()).toEqual(others);
+test("a process removes the sockets of runtimes that have ended, and nothing else", async () => {
+  const { ino } = statSync("/proc/self/ns/pid");
+  const others = [running("2"), `${running("3")}.77`, running("4", 1), "my-file", "plain"];
+  for (const name of [...others, `${ino}-999999999-1-1`, `${ino}-999999999-1-1.5`]) socket(name);
+  mkdirSync(join(dir, `${ino}-999999999-1-2`));
+  await lifeOf(callsAt(socket()), 0);
+  expect(readdirSync(dir).toSorted()).toEqual([...others, `${ino}-999999999-1-2`].toSorted());
 });

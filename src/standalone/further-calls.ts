@@ -10,17 +10,20 @@ const lastConnectionsMs = 20;
 
 /**
  * The calls of a process, which come from its own shim and then by the socket that this shim has
- * made. It is named `PID-START-SETTING` for the runtime, whose other shims find it (shim/session.c).
+ * made. It is named `NAMESPACE-PID-START-SETTING` for the runtime, with the inode of its namespace of
+ * process IDs. The runtime's other shims find it by that (shim/session.c).
  */
 export class FurtherCalls {
   readonly #path: string;
-  readonly #inode: Promise<number | undefined>;
+  readonly #inode: number;
   readonly #calls = new Set<Promise<void>>();
   #lastEnd = performance.now();
 
-  constructor(path: string) {
+  /** @param socket `INODE:PATH`: another socket may have the path by now */
+  constructor(socket: string) {
+    const [inode = "", path = ""] = socket.split(/:(.*)/s);
     this.#path = path;
-    this.#inode = inodeOf(path);
+    this.#inode = Number(inode);
   }
 
   /** Waits for a call, which must not reject, and counts it until it ends. */
@@ -50,25 +53,22 @@ export class FurtherCalls {
 
   /** A shim that got no answer removes the name, and another one can give it to its own process. */
   async #hasName(): Promise<boolean> {
-    const inode = await inodeOf(this.#path);
-    return inode !== undefined && inode === (await this.#inode);
+    return (await ifPresent(stat(this.#path)))?.ino === this.#inode;
   }
 }
 
 /** Removes sockets of runtimes that have ended, whose processes were killed. */
 async function removeAbandoned(dir: string): Promise<void> {
   for (const name of (await ifPresent(readdir(dir))) ?? [])
-    if (!(await isOfRunning(name))) await ifPresent(unlink(join(dir, name)));
+    if (!(await isOfRunning(name))) await unlink(join(dir, name)).catch(() => undefined);
 }
 
-/** Whether the runtime runs for which a socket is named. */
+/** Whether the runtime may run for which a socket is named. */
 async function isOfRunning(name: string): Promise<boolean> {
-  const [pid, start] = name.split("-");
+  const [, namespace, pid, start] = /^(\d+)-(\d+)-(\d+)-/.exec(name) ?? [];
+  const own = await stat("/proc/self/ns/pid");
+  if (namespace !== String(own.ino)) return true;
   const status = await ifPresent(readFile(`/proc/${pid}/stat`, "utf8"));
   // The 22nd field; the second one can contain spaces.
   return status?.slice(status.lastIndexOf(")") + 2).split(" ")[19] === start;
-}
-
-async function inodeOf(path: string): Promise<number | undefined> {
-  return (await ifPresent(stat(path)))?.ino;
 }

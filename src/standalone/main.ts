@@ -45,16 +45,16 @@ async function main(): Promise<void> {
     delete process.env[name];
     delete process.env[name.toUpperCase()];
   }
-  const { PLEXUS_FURTHER_CALLS: path = "", PLEXUS_CLOCK_US } = process.env;
+  const { PLEXUS_FURTHER_CALLS: socket = "", PLEXUS_CLOCK_US } = process.env;
   const clock = openBootClock(PLEXUS_CLOCK_US);
-  const calls = new FurtherCalls(path);
+  const calls = new FurtherCalls(socket);
   const first = calls.during(serveFirst(clock));
   const accept = (stream: DescriptorStream): void => {
     // Without an answer, the shim starts another process, or replays the plan.
     const ended = serve(stream, { clock, log: new CallLog() }).catch(() => undefined);
     void calls.during(ended.finally(() => stream.destroy()));
   };
-  if (path === "" || !listen(accept)) return first;
+  if (socket === "" || !listen(accept)) return first;
   await calls.whenOver(() => lingerMs);
 }
 

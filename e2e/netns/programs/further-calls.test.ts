@@ -91,6 +91,18 @@ test("a process ends with its runtime", async () => {
   await waitForExit(pid);
 });
 
+test("a process whose shim was killed just before the answer ends, too", async () => {
+  await call();
+  const [pid = 0] = standalonesOf(socket);
+  signal(pid, "SIGSTOP");
+  const shim = spawn(distPath("plexus"), { env: environment("CHECK") });
+  shim.stdin.end(conf);
+  await sleep(200);
+  shim.kill("SIGKILL");
+  signal(pid, "SIGCONT");
+  await waitForExit(pid);
+});
+
 test("the errors of every call reach the runtime, and a process that was killed is replaced", async () => {
   const failed = async (): Promise<string> =>
     (await call("CHECK")).replace(/"durationMs":[\d.]+/, "");

@@ -47,6 +47,15 @@ test("json() sends the token, the query and the body", async () => {
   expect(api.objects("pods").get("default/web")).toMatchObject(body);
 });
 
+test("json() uses no idle connection for a repeated request, nor for what follows", async () => {
+  const api = await serverOf();
+  const client = clientOf(await api.kubeconfig({ token: "mine" }));
+  const sent = vi.spyOn(globalThis, "fetch");
+  onTestFinished(() => sent.mockRestore());
+  for (const isRepeated of [false, true, false]) await client.json({ ...get, isRepeated });
+  expect(sent.mock.calls.map(([, init]) => init?.keepalive)).toEqual([true, false, false]);
+});
+
 test("json() follows no redirection, which would get the token", async () => {
   const server = createServer((_request, response) => {
     response.writeHead(307, { location: "http://127.0.0.1:1/elsewhere" }).end();

@@ -13,11 +13,13 @@ import type { JsonObject } from "#lib/json.ts";
 
 /**
  * The API client of plexus-standalone: node:https takes longer to load under Bun than a call may
- * take. Bun's fetch() keeps the connection for the next request. Its `tls` is not known to Node.
+ * take. Bun's fetch() keeps connections for further requests and calls. Its `tls` is not known to Node.
  */
 export class FetchClient implements JsonApi {
   readonly #read: () => PlainKubeconfig;
   #kubeconfig: PlainKubeconfig;
+  /** Once a request was repeated, idle connections are not used: they may be as dead as its one. */
+  #mayReuse = true;
 
   /** `read` is called again after a refusal by the server. @throws what it throws */
   constructor(read: () => PlainKubeconfig) {
@@ -63,6 +65,7 @@ export class FetchClient implements JsonApi {
 
   #sendOnce(request: ApiRequest, signal: AbortSignal): Promise<Response> {
     const { server, tls, token } = this.#kubeconfig;
+    if (request.isRepeated) this.#mayReuse = false;
     const init: RequestInit & { readonly tls: object } = {
       method: request.method ?? "GET",
       headers: {
@@ -72,6 +75,7 @@ export class FetchClient implements JsonApi {
       ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
       // The credentials are for this server only.
       redirect: "manual",
+      keepalive: this.#mayReuse,
       signal,
       tls,
     };
