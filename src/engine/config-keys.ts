@@ -209,7 +209,7 @@ export const engineKeys = {
     schema: () => z.enum(["afterReply", "beforeReply"]),
     default: "afterReply",
     description:
-      "When plexusd writes `network-status`. `afterReply`: once the runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus and always in plexus-standalone: the ADD waits for the write, at most `statusWaitMs`. A failed write is retried and never fails the ADD.",
+      "When plexusd writes `network-status`. `afterReply`: once the runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus: the ADD waits for the write, at most `statusWaitMs`. A failed write is retried and never fails the ADD.",
   },
   statusOf: {
     schema: () => z.enum(["all", "requested"]),

@@ -46,9 +46,8 @@ interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
 const pendingStatusMs = 1000;
 
 /**
- * Serves one call with the same engine as plexusd. The network-status is published before the
- * answer. The shim and the runtime do not wait for what follows: the event, the sync of the
- * record's updates, and statuses of earlier calls.
+ * Serves one call with the same engine as plexusd. The shim and the runtime do not wait for what
+ * follows: the event, the sync of the record's updates, and statuses of this call and earlier ones.
  * @throws Error when the call cannot be served: the shim then acts as when plexusd crashes
  */
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
@@ -69,8 +68,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   try {
     const engine = new Engine({
       ...{ ...cluster, records, logger, clock, now },
-      // The process may end soon after its answer.
-      config: () => ({ ...options.config, publishStatus: "beforeReply" }),
+      config: () => options.config,
       otherRecords: FileRecordStore.ofDocker(stateDir),
       confFiles: new HostConfFiles(),
       multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),
@@ -97,8 +95,8 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
 }
 
 /**
- * Without plexusd, each call publishes statuses that earlier calls could not, its own one first. Its
- * caller does not wait for them. When nothing more is sent, the engine looks whether the pods have
+ * Without plexusd, each call publishes its own status, and then those that earlier calls could not.
+ * Its caller does not wait for them. When nothing more is sent, the engine looks whether the pods have
  * got other sandboxes meanwhile.
  */
 async function publishPending(
@@ -115,7 +113,8 @@ async function publishPending(
   try {
     const isInUse = (id: string): Promise<boolean> => isSandboxInUse(stateDir, id);
     const isSampled = call.command === "DEL";
-    const which = { first: call.containerId, isSampled };
+    const own = call.command === "ADD" ? { own: call.containerId } : {};
+    const which = { first: call.containerId, ...own, isSampled };
     const publishing = engine.publishPendingStatuses(isInUse, { signal, ...which });
     await untilAborted(publishing, signal).catch(() => undefined);
     await cluster.close();

@@ -151,8 +151,9 @@ test("without plexusd, a later call publishes the network-status that the ADD co
   const described = { ...conf, runtimeConfig: { [capability]: {} } };
   expect(await pod.add({ conf: described, env })).toMatchObject({ exitCode: 0 });
   expect(api.seen).toEqual([]);
-  await callOnMachine(node, { command: "STATUS", conf }, env);
-  await waitUntil("the status is published", () => {
+  // The process of the ADD has it for three seconds.
+  await waitUntil("the status is published", async () => {
+    await callOnMachine(node, { command: "STATUS", conf }, env);
     expect(api.objects("pods").get("default/thin")).toMatchObject({
       metadata: { annotations: { "k8s.v1.cni.cncf.io/network-status": expect.any(String) } },
     });

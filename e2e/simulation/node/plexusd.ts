@@ -291,7 +291,8 @@ const lingerUs = 10e6;
 export function startStandalone({
   hotPlug,
   lingers,
-}: Pick<Scenario, "hotPlug" | "lingers">): EngineProcess {
+  publishStatus,
+}: Pick<Scenario, "hotPlug" | "lingers" | "publishStatus">): EngineProcess {
   const process = new Process("plexus-standalone");
   const open = async (): Promise<OneShotKube> => {
     const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
@@ -309,7 +310,11 @@ export function startStandalone({
         gone: session.gone,
       },
       stateDir,
-      ...{ config: { hotPlug }, log: { logger, take: () => "" }, clock: bootClockMs },
+      ...{
+        config: { hotPlug, publishStatus },
+        log: { logger, take: () => "" },
+        clock: bootClockMs,
+      },
       now: () => new Date().toISOString(),
       openCluster: async () => ({
         ...lazyKube({ open, logger, closeGraceMs: 2000 }),

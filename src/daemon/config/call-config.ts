@@ -24,7 +24,7 @@ export const callKeys = {
     default: 2000,
     restart: true,
     description:
-      "How long an ADD with `publishStatus: beforeReply`, or one of plexus-standalone, waits until `network-status` is written, at most 20000. Then the ADD succeeds, and the write is repeated in the background.",
+      "How long an ADD with `publishStatus: beforeReply` waits until `network-status` is written, at most 20000. Then the ADD succeeds, and the write is repeated in the background.",
   },
   standaloneLingerMs: {
     schema: () => pause().max(600_000),

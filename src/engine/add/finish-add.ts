@@ -2,6 +2,7 @@ import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
+import { owedByItsCall } from "#engine/network-status/status-pause.ts";
 import {
   type OwedStatus,
   owe,
@@ -70,7 +71,7 @@ async function recordAndPublish(
   const paid = isFirst ? trace.phase("status", pays) : undefined;
   const updated = trace.phase("record", async () => {
     if (isFirst) await nextTurn();
-    const owed = isFirst ? {} : await owing;
+    const owed = isFirst ? {} : owedByItsCall(deps, await owing);
     record.noteAttached(attached, await sandbox.kernel);
     await record.update(owed);
   });
@@ -83,6 +84,8 @@ async function recordAndPublish(
   }
   if (!isFirst) signal.throwIfAborted();
   else if (!(await recordUnpaid(ctx, record, await paid))) return;
+  // plexus-standalone pays what records owe after each call.
+  if (deps.leftoverDuty === "oneCall") return;
   void payAfterAnswer(ctx, record.sandbox, { locks });
 }
 

@@ -26,20 +26,31 @@ test.each<[random: number, PaymentOptions, order: string[]]>([
   [0.99, { isSampled: true }, ["c3", "c1", "c2"]],
   [0.99, { first: "c2" }, ["c2", "c3", "c1"]],
   [0.34, { first: "c4" }, ["c2", "c3", "c1"]],
-])(
-  "the owed statuses come in random rotation (%d, %j), the first container's before",
-  async (random, options, order) => {
-    const lab = await owing();
-    vi.spyOn(Math, "random").mockReturnValue(random);
-    onTestFinished(() => void vi.restoreAllMocks());
-    const asked: string[] = [];
-    await lab.engine.publishPendingStatuses(async (containerId) => {
-      asked.push(containerId);
-      return true;
-    }, options);
-    expect([asked, lab.publisher.requests]).toEqual([order, []]);
-  },
-);
+])("the owed statuses come in random rotation (%d, %j)", async (random, options, order) => {
+  const lab = await owing();
+  vi.spyOn(Math, "random").mockReturnValue(random);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const asked: string[] = [];
+  await lab.engine.publishPendingStatuses(async (containerId) => {
+    asked.push(containerId);
+    return true;
+  }, options);
+  expect([asked, lab.publisher.requests]).toEqual([order, []]);
+});
+
+test("the status of an answered call is sent first, while its shim may still run", async () => {
+  const lab = await owing();
+  const asked: string[] = [];
+  await lab.engine.publishPendingStatuses(
+    async (containerId) => {
+      asked.push(`${containerId} ${lab.publisher.requests.length}`);
+      return containerId !== "c2" || asked.filter((each) => each === "c2 1").length === 1;
+    },
+    { own: "c2" },
+  );
+  expect(lab.publisher.requests).toHaveLength(1);
+  expect(asked.filter((each) => each.startsWith("c2"))).toEqual(["c2 1", "c2 1"]);
+});
 
 test("only some of the records are read if that is asked for, else all that owe a status", async () => {
   const lab = await owing();

@@ -10,6 +10,8 @@ import { payAfterAnswer } from "./status-writer.ts";
 export interface PaymentOptions {
   /** A container whose record comes before all others. */
   readonly first?: string;
+  /** That of an ADD that has its answer, which nobody else pays. */
+  readonly own?: string;
   /** Read only some of the node's records. @default false */
   readonly isSampled?: boolean;
   /** Publishes one after the other, until it fires or the API does not accept one. */
@@ -41,7 +43,10 @@ export class PendingPayments {
     const begun: Promise<boolean>[] = [];
     for (const record of await this.#owing(which)) {
       if (signal?.aborted === true) return;
-      if (this.#locks.isInUse(record.containerId) || (await isInUse(record.containerId))) continue;
+      const { containerId } = record;
+      // The shim of an answered call may not have ended yet.
+      const isOwn = containerId === which.own;
+      if (!isOwn && (this.#locks.isInUse(containerId) || (await isInUse(containerId)))) continue;
       const payment = this.#pay(ctx, record, isInUse);
       begun.push(payment);
       if (signal !== undefined && !(await payment)) return;
@@ -50,13 +55,15 @@ export class PendingPayments {
   }
 
   /** Whose status can be sent now, in random rotation: a rejected one must not block others. */
-  async #owing({ first, isSampled = false }: PaymentOptions): Promise<AttachmentRecord[]> {
+  async #owing({ first, own, isSampled = false }: PaymentOptions): Promise<AttachmentRecord[]> {
     const { records } = await this.#deps.records.list(
       isSampled ? { atMost: sampleMax } : { containing: '"pendingStatus"' },
     );
     const owing = withoutPause(
       this.#deps,
-      records.filter(({ pendingStatus }) => pendingStatus !== undefined),
+      records
+        .filter(({ pendingStatus }) => pendingStatus !== undefined)
+        .map((record) => (record.containerId === own ? unpaused(record) : record)),
     );
     const start = Math.floor(Math.random() * owing.length);
     const rotated = [...owing.slice(start), ...owing.slice(0, start)];
@@ -79,4 +86,8 @@ export class PendingPayments {
     this.#running.set(key, payment);
     return payment;
   }
+}
+
+function unpaused({ statusPause: _, ...record }: AttachmentRecord): AttachmentRecord {
+  return record;
 }

@@ -26,6 +26,18 @@ export function statusPause(
   return { bootId: bootId(), clockMs: Math.floor(clock()) + milliseconds, milliseconds, isForAll };
 }
 
+/** For how long other processes leave a status to plexus-standalone, which pays it after the answer. */
+const ownMs = 3000;
+
+/** What a record owes until the process that serves its ADD has paid it, or has ended. */
+export function owedByItsCall(
+  deps: Clock & Pick<EngineDeps, "leftoverDuty">,
+  owed: Pick<AttachmentRecord, "pendingStatus">,
+): Pick<AttachmentRecord, "pendingStatus" | "statusPause"> {
+  if (deps.leftoverDuty !== "oneCall" || owed.pendingStatus === undefined) return owed;
+  return { ...owed, statusPause: statusPause(deps, { milliseconds: ownMs, isForAll: false }) };
+}
+
 /** Of records that owe a status, those whose status can be sent now. */
 export function withoutPause(
   { bootId, clock }: Clock,

@@ -27,8 +27,8 @@ import { wantsStatus } from "./wanted-status.ts";
  * | event                                    | owes                      | pays                  |
  * |------------------------------------------|---------------------------|-----------------------|
  * | ADD with `afterReply`                    | `add/finish-add.ts`       | after the answer      |
- * | ADD with `beforeReply`, as of            | the same, if that payment | before the answer     |
- * |   plexus-standalone                      |   was not in time         |                       |
+ * | ADD with `beforeReply`                   | the same, if that payment | before the answer     |
+ * |                                          |   was not in time         |                       |
  * | a network is plugged or unplugged        | `hotplug/`                | at once               |
  * | the addresses of an interface change     | `hotplug/inspection/`     | at once               |
  * | another component changes the status     | `hotplug/inspection/`     | at once               |
