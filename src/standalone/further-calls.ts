@@ -21,9 +21,9 @@ export class FurtherCalls {
 
   /** @param socket `INODE:PATH`: another socket may have the path by now */
   constructor(socket: string) {
-    const [inode = "", path = ""] = socket.split(/:(.*)/s);
-    this.#path = path;
-    this.#inode = Number(inode);
+    const colon = socket.indexOf(":");
+    this.#path = socket.slice(colon + 1);
+    this.#inode = Number(socket.slice(0, colon));
   }
 
   /** Waits for a call, which must not reject, and counts it until it ends. */
@@ -32,6 +32,11 @@ export class FurtherCalls {
     await call;
     this.#calls.delete(call);
     this.#lastEnd = performance.now();
+  }
+
+  /** Whether several run. */
+  isBusy(): boolean {
+    return this.#calls.size > 1;
   }
 
   /** Resolves when none runs, and no call has come for that time or no further one can come. */
@@ -65,7 +70,7 @@ async function removeAbandoned(dir: string): Promise<void> {
 
 /** Whether the runtime may run for which a socket is named. */
 async function isOfRunning(name: string): Promise<boolean> {
-  const [, namespace, pid, start] = /^(\d+)-(\d+)-(\d+)-/.exec(name) ?? [];
+  const [namespace, pid, start] = name.split("-");
   const own = await stat("/proc/self/ns/pid");
   if (namespace !== String(own.ino)) return true;
   const status = await ifPresent(readFile(`/proc/${pid}/stat`, "utf8"));

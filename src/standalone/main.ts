@@ -12,7 +12,7 @@ import { DescriptorStream } from "./descriptor-stream.ts";
 import { FurtherCalls } from "./further-calls.ts";
 import { CallConfigs, readNodeName } from "./kept-files.ts";
 import { reportFailedAdd } from "./report-failed-add.ts";
-import { serveOneCall } from "./serve.ts";
+import { type StandaloneOptions, serveOneCall } from "./serve.ts";
 
 /** This process's end of the socket pair to the shim. */
 const shimDescriptor = 3;
@@ -48,10 +48,11 @@ async function main(): Promise<void> {
   const { PLEXUS_FURTHER_CALLS: socket = "", PLEXUS_CLOCK_US } = process.env;
   const clock = openBootClock(PLEXUS_CLOCK_US);
   const calls = new FurtherCalls(socket);
-  const first = calls.during(serveFirst(clock));
+  const isBusy = (): boolean => calls.isBusy();
+  const first = calls.during(serveFirst(clock, isBusy));
   const accept = (stream: DescriptorStream): void => {
     // Without an answer, the shim starts another process, or replays the plan.
-    const ended = serve(stream, { clock, log: new CallLog() }).catch(() => undefined);
+    const ended = serve(stream, { clock, isBusy, log: new CallLog() }).catch(() => undefined);
     void calls.during(ended.finally(() => stream.destroy()));
   };
   if (socket === "" || !listen(accept)) return first;
@@ -68,10 +69,11 @@ function listen(accept: (stream: DescriptorStream) => void): boolean {
   }
 }
 
-async function serveFirst(clock: () => number): Promise<void> {
+async function serveFirst(clock: () => number, isBusy: () => boolean): Promise<void> {
   const log = new CallLog();
   try {
-    await serve(DescriptorStream.connect(shimDescriptor), { clock, log, onAnswered: closeOutput });
+    const options = { clock, isBusy, log, onAnswered: closeOutput };
+    await serve(DescriptorStream.connect(shimDescriptor), options);
   } catch (error) {
     writeToStderr(`${log.take()}plexus-standalone: ${flattenCauses(error)}\n`);
     process.exitCode = 1;
@@ -82,7 +84,7 @@ async function serveFirst(clock: () => number): Promise<void> {
 
 async function serve(
   stream: DescriptorStream,
-  options: { clock: () => number; log: CallLog; onAnswered?: () => void },
+  options: Pick<StandaloneOptions, "clock" | "isBusy" | "onAnswered"> & { readonly log: CallLog },
 ): Promise<void> {
   const session = new ShimSession(stream);
   const { logger } = options.log;

@@ -3,6 +3,7 @@ import { type Call, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
+import type { PaymentOptions } from "#engine/network-status/pending-payments.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
@@ -29,11 +30,14 @@ export interface CallCluster
   close(): Promise<void>;
 }
 
-interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
+/** Options of {@link serveOneCall}. */
+export interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
   readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
   readonly stateDir: string;
   readonly config: Partial<EngineConfig>;
   readonly log: Pick<CallLog, keyof CallLog>;
+  /** Whether other calls run in the process, whose last one does what is not urgent. */
+  readonly isBusy?: () => boolean;
   /** The shim has its answer. */
   readonly onAnswered?: () => void;
   /** Tells plexusd why a pod could not be attached. @default does nothing */
@@ -101,20 +105,16 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
  */
 async function publishPending(
   engine: Engine,
-  {
-    stateDir,
-    log,
-    call,
-    cluster,
-  }: StandaloneOptions & { readonly call: Call; readonly cluster: CallCluster },
+  options: StandaloneOptions & { readonly call: Call; readonly cluster: CallCluster },
 ): Promise<void> {
+  const { stateDir, log, call, cluster } = options;
   using limit = deadline(pendingStatusMs);
   const { signal } = limit;
   try {
     const isInUse = (id: string): Promise<boolean> => isSandboxInUse(stateDir, id);
-    const isSampled = call.command === "DEL";
-    const own = call.command === "ADD" ? { own: call.containerId } : {};
-    const which = { first: call.containerId, ...own, isSampled };
+    const { command, containerId, ifName } = call;
+    const own = command === "ADD" ? { containerId, ifName } : undefined;
+    const which = { first: containerId, own, ...othersOf(options) };
     const publishing = engine.publishPendingStatuses(isInUse, { signal, ...which });
     await untilAborted(publishing, signal).catch(() => undefined);
     await cluster.close();
@@ -122,4 +122,13 @@ async function publishPending(
   } catch (error) {
     log.logger.warn({ err: error }, "cannot publish the network-status of earlier calls");
   }
+}
+
+/** Of which other sandboxes the status is looked for. ADDs and DELs come often. */
+function othersOf({
+  call,
+  isBusy,
+}: Pick<StandaloneOptions, "isBusy"> & { readonly call: Call }): Pick<PaymentOptions, "others"> {
+  if (isBusy?.()) return { others: "none" };
+  return call.command === "ADD" || call.command === "DEL" ? { others: "some" } : {};
 }

@@ -23,7 +23,7 @@ async function owing(): Promise<EngineLab> {
 test.each<[random: number, PaymentOptions, order: string[]]>([
   [0, {}, ["c1", "c2", "c3"]],
   [0.34, {}, ["c2", "c3", "c1"]],
-  [0.99, { isSampled: true }, ["c3", "c1", "c2"]],
+  [0.99, { others: "some" }, ["c3", "c1", "c2"]],
   [0.99, { first: "c2" }, ["c2", "c3", "c1"]],
   [0.34, { first: "c4" }, ["c2", "c3", "c1"]],
 ])("the owed statuses come in random rotation (%d, %j)", async (random, options, order) => {
@@ -46,7 +46,7 @@ test("the status of an answered call is sent first, while its shim may still run
       asked.push(`${containerId} ${lab.publisher.requests.length}`);
       return containerId !== "c2" || asked.filter((each) => each === "c2 1").length === 1;
     },
-    { own: "c2" },
+    { own: { containerId: "c2", ifName: "eth0" } },
   );
   expect(lab.publisher.requests).toHaveLength(1);
   expect(asked.filter((each) => each.startsWith("c2"))).toEqual(["c2 1", "c2 1"]);
@@ -56,7 +56,7 @@ test("only some of the records are read if that is asked for, else all that owe 
   const lab = await owing();
   const list = vi.spyOn(lab.records, "list");
   await lab.engine.publishPendingStatuses(unused);
-  await lab.engine.publishPendingStatuses(unused, { isSampled: true });
+  await lab.engine.publishPendingStatuses(unused, { others: "some" });
   expect(list.mock.calls).toEqual([[{ containing: '"pendingStatus"' }], [{ atMost: sampleMax }]]);
 });
 

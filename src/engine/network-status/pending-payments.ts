@@ -3,6 +3,7 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { sampleMax } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { withoutPause } from "./status-pause.ts";
 import { payAfterAnswer } from "./status-writer.ts";
 
@@ -10,10 +11,10 @@ import { payAfterAnswer } from "./status-writer.ts";
 export interface PaymentOptions {
   /** A container whose record comes before all others. */
   readonly first?: string;
-  /** That of an ADD that has its answer, which nobody else pays. */
-  readonly own?: string;
-  /** Read only some of the node's records. @default false */
-  readonly isSampled?: boolean;
+  /** The sandbox of an ADD that has its answer: its status comes before all others. */
+  readonly own?: RecordKey | undefined;
+  /** Read only some of the node's other records, or none. @default all */
+  readonly others?: "some" | "none";
   /** Publishes one after the other, until it fires or the API does not accept one. */
   readonly signal?: AbortSignal;
 }
@@ -45,7 +46,7 @@ export class PendingPayments {
       if (signal?.aborted === true) return;
       const { containerId } = record;
       // The shim of an answered call may not have ended yet.
-      const isOwn = containerId === which.own;
+      const isOwn = containerId === which.own?.containerId;
       if (!isOwn && (this.#locks.isInUse(containerId) || (await isInUse(containerId)))) continue;
       const payment = this.#pay(ctx, record, isInUse);
       begun.push(payment);
@@ -55,20 +56,22 @@ export class PendingPayments {
   }
 
   /** Whose status can be sent now, in random rotation: a rejected one must not block others. */
-  async #owing({ first, own, isSampled = false }: PaymentOptions): Promise<AttachmentRecord[]> {
-    const { records } = await this.#deps.records.list(
-      isSampled ? { atMost: sampleMax } : { containing: '"pendingStatus"' },
-    );
-    const owing = withoutPause(
-      this.#deps,
-      records
-        .filter(({ pendingStatus }) => pendingStatus !== undefined)
-        .map((record) => (record.containerId === own ? unpaused(record) : record)),
-    );
+  async #owing({ first, own, others }: PaymentOptions): Promise<AttachmentRecord[]> {
+    const ofCall = own && (await this.#deps.records.load(own))?.record;
+    const { records } =
+      others === "none"
+        ? { records: [] }
+        : await this.#deps.records.list(
+            others === "some" ? { atMost: sampleMax } : { containing: '"pendingStatus"' },
+          );
+    const rest = records.filter(({ containerId }) => containerId !== own?.containerId);
+    const owes = ({ pendingStatus }: AttachmentRecord): boolean => pendingStatus !== undefined;
+    const owing = withoutPause(this.#deps, rest.filter(owes));
     const start = Math.floor(Math.random() * owing.length);
     const rotated = [...owing.slice(start), ...owing.slice(0, start)];
     const isFirst = ({ containerId }: AttachmentRecord): boolean => containerId === first;
-    return [...rotated.filter(isFirst), ...rotated.filter((each) => !isFirst(each))];
+    const mine = ofCall === undefined ? [] : [ofCall].filter(owes);
+    return [...mine, ...rotated.filter(isFirst), ...rotated.filter((each) => !isFirst(each))];
   }
 
   /** Two payments of one status at a time would be one too many. */
@@ -86,8 +89,4 @@ export class PendingPayments {
     this.#running.set(key, payment);
     return payment;
   }
-}
-
-function unpaused({ statusPause: _, ...record }: AttachmentRecord): AttachmentRecord {
-  return record;
 }
