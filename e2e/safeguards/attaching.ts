@@ -87,7 +87,7 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "a status is recorded before it is written",
     file: "src/engine/add/finish-add.ts",
-    find: "const owed = isFirst ? {} : await owing;",
+    find: "const owed = isFirst ? {} : owedByItsCall(deps, await owing);",
     replace: "const owed = {};",
     properties: ["status eventually"],
     isSlow: true,
