@@ -310,9 +310,9 @@ static int listen_at(const char *path, char socket_of_engine[SOCKET_PATH_SIZE + 
 	return fd;
 }
 
-/* Starts an engine, with its end of a socket pair as fd 3, perhaps a listening socket for further calls, and with clock and date, as
- * its own clock begins with it, perhaps late. One that does not answer is killed before the call continues, unless others
- * may have answers of it. */
+/* Starts an engine, with its end of a socket pair as fd 3, perhaps a listening socket for further calls, and with clock and
+ * date, as its own clock begins with it, perhaps late. One that hangs is killed before the call continues, and so is one
+ * without further calls that does not answer. */
 static enum session_end session_with_new(struct call *call, const char *path, int listener, const char *socket_of_engine)
 {
 	char times[2 * NUMBER_SIZE], clock[NUMBER_SIZE], date[NUMBER_SIZE];
@@ -345,8 +345,8 @@ static enum session_end session_with_new(struct call *call, const char *path, in
 	return SESSION_LOST;
 }
 
-/* Has an engine serve the call that an earlier call of this runtime has started, or starts one, if only root can change it. Of
- * several shims at once, one starts it, and the others' calls wait at its socket. */
+/* Has an engine serve the call that an earlier call of this runtime has started, or starts one, if only root can change it.
+ * Of several shims at once, one starts it, and the others' calls wait at its socket. */
 enum session_end session_with_standalone(struct call *call)
 {
 	const char *path = setting("PLEXUS_STANDALONE", STANDALONE_PATH);
