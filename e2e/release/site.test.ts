@@ -76,8 +76,11 @@ test("in Chromium, the search finds a page, whose edit link names its file; diag
   );
   const edit = await browser.value(`document.querySelector(".edit-link-button").href`);
   expect(edit).toBe(`${repository}/edit/main/docs/user/hot-plug.md`);
+  const concepts = await readFile(join(repositoryRoot, "docs/user/concepts.md"), "utf8");
+  const { length } = concepts.match(/^```mermaid$/gm) ?? [];
+  expect(length).toBeGreaterThan(1);
   await browser.open(`${server.url}user/concepts.html`);
-  await browser.waitFor(`document.querySelectorAll(".mermaid svg").length === 4`);
+  await browser.waitFor(`document.querySelectorAll(".mermaid svg").length === ${length}`);
   expect(browser.problems).toEqual([]);
 });
 
