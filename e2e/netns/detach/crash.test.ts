@@ -94,6 +94,7 @@ needsPlexusd("a stopped process acts after others have attached its sandbox agai
       const socket = join(lab.dir, "none.sock");
       const again = await pod.add({ env: standaloneEnvironment({ stateDir, manifests, socket }) });
       expect(again).toMatchObject({ exitCode: 0 });
+      await node.statusesPublished();
       const record = await readFile(pod.recordPath);
       process.kill(plexusd, "SIGCONT");
       const other = await node.pod(`after-${command}-${type}`.toLowerCase());
