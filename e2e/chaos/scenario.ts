@@ -58,7 +58,7 @@ const editedShare = 0.3;
 export function randomScenario(seed: string, kinds: readonly FaultKind[]): Scenario {
   const random = new Random(seed);
   const faultOf = (operation: Operation, earlier: readonly Fault[]): Fault => {
-    const kind = random.pick(earlier.some(keepsLock) ? kinds.filter(isPossibleLocked) : kinds);
+    const kind = random.pick(earlier.some(keepsFile) ? kinds.filter(isPossibleBeside) : kinds);
     const possible = everyFault([kind]).filter((fault) => fault.operation === operation);
     return random.pick(possible);
   };
@@ -77,13 +77,13 @@ export function randomScenario(seed: string, kinds: readonly FaultKind[]): Scena
   return isEdited ? { ...scenario, edit: random.pick(edits) } : scenario;
 }
 
-/** Whether a plugin that hangs keeps the sandbox's lock file open. */
-function keepsLock({ action }: Fault): boolean {
-  return action === "kill-while-hung";
+/** Whether a plugin that hangs keeps the sandbox's lock file open, or a stopped plexus-standalone its record. */
+function keepsFile({ target, action }: Fault): boolean {
+  return action === "kill-while-hung" || (target === "standalone" && action === "stop");
 }
 
 /** A disk with a file that is open for writing stays writable. */
-function isPossibleLocked({ action }: FaultKind): boolean {
+function isPossibleBeside({ action }: FaultKind): boolean {
   return action !== "read-only";
 }
 
