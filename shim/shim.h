@@ -18,11 +18,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 #include "protocol.h"
 
 #define OWN_NETNS "/proc/self/ns/net"
+#define SOCKET_PATH_SIZE ((int)sizeof ((struct sockaddr_un *)0)->sun_path)
 #define CHUNK 65536
 #define SILENCE_MS 30000
 #define DELEGATE_LOCK 3          /* the descriptor as which delegates inherit the sandbox's lock file */
@@ -211,7 +213,11 @@ void multus_clean(const struct call *call);
 
 /* session.c */
 void session_request(struct call *call);
+enum session_end converse(struct call *call, int fd);
+int connect_to(struct call *call, const char *path);
 enum session_end session_with_daemon(struct call *call);
+
+/* standalone.c */
 enum session_end session_with_standalone(struct call *call);
 
 /* agent.c */

@@ -11,7 +11,7 @@ const lastConnectionsMs = 20;
 /**
  * The calls of a process, which come from its own shim and then by the socket that this shim has
  * made. It is named `NAMESPACE-PID-START-SETTING` for the runtime, with the inode of its namespace of
- * process IDs. The runtime's other shims find it by that (shim/session.c).
+ * process IDs. The runtime's other shims find it by that (shim/standalone.c).
  */
 export class FurtherCalls {
   readonly #path: string;

@@ -124,7 +124,7 @@ async function publishPending(
   }
 }
 
-/** Of which other sandboxes the status is looked for. ADDs and DELs come often. */
+/** Which other sandboxes may owe a status: ADDs and DELs come often, so they look at few. */
 function othersOf({
   call,
   isBusy,

@@ -60,6 +60,15 @@ test("only some of the records are read if that is asked for, else all that owe 
   expect(list.mock.calls).toEqual([[{ containing: '"pendingStatus"' }], [{ atMost: sampleMax }]]);
 });
 
+test("no other record is read if that is asked for", async () => {
+  const lab = await owing();
+  const list = vi.spyOn(lab.records, "list");
+  const own = { containerId: "c2", ifName: "eth0" };
+  await lab.engine.publishPendingStatuses(unused, { own, others: "none" });
+  expect(list).not.toHaveBeenCalled();
+  expect(lab.publisher.requests).toHaveLength(1);
+});
+
 test.each<[what: string, "settled" | "pending", AbortSignal | undefined, requests: number]>([
   ["no limit, all are sent, accepted or not", "pending", undefined, 3],
   ["a limit, all are sent that are accepted", "settled", new AbortController().signal, 3],

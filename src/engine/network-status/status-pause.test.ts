@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { AttachmentRecord, StatusPause } from "#engine/record/record.ts";
-import { withoutPause } from "./status-pause.ts";
+import { owedByItsCall, withoutPause } from "./status-pause.ts";
 
 const nowMs = 5_000_000;
 const clock = { bootId: () => "b1", clock: () => nowMs };
@@ -23,4 +23,15 @@ test.each<[string, Partial<StatusPause>, sent: string[]]>([
 ])("withoutPause() with a pause %s", (_, pause, sent) => {
   const records = withoutPause(clock, [owing("c1", pause), other]);
   expect(records.map((each) => each.containerId)).toEqual(sent);
+});
+
+test("other processes leave a status to the plexus-standalone of its ADD, for three seconds", () => {
+  const owed = { pendingStatus: { a: "b" } };
+  const { statusPause } = owedByItsCall({ ...clock, leftoverDuty: "oneCall" }, owed);
+  const record = owing("c1", statusPause ?? {});
+  const sentAt = (ms: number): number =>
+    withoutPause({ ...clock, clock: () => nowMs + ms }, [record]).length;
+  expect([sentAt(0), sentAt(2999), sentAt(3000)]).toEqual([0, 0, 1]);
+  expect(owedByItsCall({ ...clock, leftoverDuty: "daemon" }, owed)).toEqual(owed);
+  expect(owedByItsCall({ ...clock, leftoverDuty: "oneCall" }, {})).toEqual({});
 });
