@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { isRunning, signal, waitForExit } from "../../support/processes.ts";
+import { signal, waitForExit } from "../../support/processes.ts";
 import { type Bench, cniError, eachBuild, type RunOptions } from "../lab/harness.ts";
 import { earlier } from "../lab/plan-file.ts";
 import { standalone } from "../lab/standalone.ts";
@@ -165,7 +165,7 @@ eachBuild("a plexus-standalone that stays after its call", (bench) => {
       code: 11,
       msg: expect.stringContaining("closed the connection during the call"),
     });
-    expect(isRunning(pid)).toBe(false);
+    await waitForExit(pid);
   });
 
   test.each([
