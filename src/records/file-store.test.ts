@@ -30,6 +30,7 @@ import { eventually } from "#lib/testing/eventually.ts";
 import { encodeFrame, FrameType } from "#protocol/frame.ts";
 import { decodePlan } from "#protocol/plan.ts";
 import { FileRecordStore } from "./file-store.ts";
+import { KnownRecords } from "./known-records.ts";
 import { formatRecord } from "./record-file.ts";
 import { attachment, key, sandbox } from "./testing/sample-record.ts";
 
@@ -45,6 +46,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true });
 });
 
+const oneCall = () => ({ known: new KnownRecords({ isKept: true }) });
 const fileOf = (containerId = "c1"): string => join(dir, `${containerId}@eth0.record`);
 
 function recordOf(containerId: string, ifName = "eth0", note = "first"): AttachmentRecord {
@@ -219,7 +221,7 @@ test.each<[string, (path: string) => Promise<unknown>]>([
   ["a FIFO", async (path) => execFileSync("mkfifo", [path])],
   ["a directory", (path) => mkdir(path)],
 ])("load(), loadPlan(), list() and update() read nothing through %s [S-106]", async (_, make) => {
-  const store = await FileRecordStore.open(dir, { forOneCall: true });
+  const store = await FileRecordStore.open(dir, oneCall());
   await store.create(recordOf("c2"), emptyPlan);
   await make(fileOf());
   const message = (what: string) =>
@@ -330,7 +332,7 @@ test("list() of a container opens no record of another one, and names its damage
 test.each<RecordSelection>([{}, { containing: "web" }, { isDelBegun: true }])(
   "list(%j) skips a record that another process removes meanwhile",
   async (selection) => {
-    const store = await FileRecordStore.open(dir, { forOneCall: true });
+    const store = await FileRecordStore.open(dir, oneCall());
     vi.spyOn(fs.promises, "readdir").mockResolvedValueOnce(["c1@eth0.record"] as never);
     syncBuiltinESMExports();
     expect(await store.list(selection)).toEqual({ records: [], damaged: [] });
@@ -394,10 +396,13 @@ test("load() finds no record that another process removes just now", async () =>
   expect(await store.load(key)).toBeUndefined();
 });
 
-test.each([{}, { forOneCall: true }])(
-  "hasPod() finds every sandbox of a pod and no other pod's, even beside an unreadable file: %j",
-  async (options) => {
-    const store = await FileRecordStore.open(dir, options);
+test.each([
+  ["a process with an index", () => ({})],
+  ["a process for one call", oneCall],
+])(
+  "hasPod() finds every sandbox of a pod and no other pod's, even beside an unreadable file: %s",
+  async (_, options) => {
+    const store = await FileRecordStore.open(dir, options());
     const web = { namespace: "default", name: "web" };
     expect(await store.hasPod(web)).toBe(false);
     await store.create(recordOf("c1"), plan);
@@ -660,7 +665,7 @@ test("a process for one call opens each record once to find those of a pod", asy
     await other.create({ ...recordOf(name), pod }, emptyPlan);
   }
   await other.flush();
-  const store = await FileRecordStore.open(dir, { forOneCall: true });
+  const store = await FileRecordStore.open(dir, oneCall());
   const opened: string[] = [];
   const { openSync } = fs;
   vi.spyOn(fs, "openSync").mockImplementation((path, ...others) => {
@@ -681,6 +686,25 @@ test("a process for one call opens each record once to find those of a pod", asy
   );
   await store.finish(recordOf("pod7"));
   expect(await store.hasPod(pod)).toBe(false);
+});
+
+test("stores of one process read a record again only if another process has changed it", async () => {
+  const options = oneCall();
+  const open = () => FileRecordStore.open(dir, options);
+  const writer = await storeWithRecord();
+  const stored = await (await open()).load(key);
+  expect((await (await open()).load(key))?.record).toBe(stored?.record);
+  await writer.update(recordOf("c1", "eth0", "second"), emptyPlan);
+  expect((await (await open()).load(key))?.record).toEqual(recordOf("c1", "eth0", "second"));
+  expect((await (await open()).list({ containing: '"second"' })).records).toHaveLength(1);
+  await chmod(fileOf(), 0o1600);
+  expect((await (await open()).load(key))?.record.teardown, "a DEL has begun").toBeDefined();
+  await writer.finish(recordOf("c1"));
+  expect(await (await open()).load(key)).toBeUndefined();
+  expect((await (await open()).list({ containing: "" })).records).toEqual([]);
+  await writer.create(recordOf("c1", "eth0", "third"), emptyPlan);
+  expect((await (await open()).load(key))?.record).toEqual(recordOf("c1", "eth0", "third"));
+  await writer.flush();
 });
 
 /** Lists the files that are synced from now on, as the kernel names them; "." is the directory. */

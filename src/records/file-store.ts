@@ -35,9 +35,10 @@ import {
 } from "#lib/files/state-files.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { isIncomplete } from "#protocol/plan.ts";
+import { KnownRecords } from "./known-records.ts";
 import { OpenFiles } from "./open-files.ts";
 import { PodIndex } from "./pod-index.ts";
-import { formatDefaultPlan, parsePlan, parseRecord } from "./record-file.ts";
+import { formatDefaultPlan, parsePlan } from "./record-file.ts";
 import { isSandboxLocked } from "./sandbox-in-use.ts";
 import {
   delBegunAt,
@@ -64,18 +65,23 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   readonly #open: OpenFiles;
   readonly #emptying = new Set<Promise<unknown>>();
   readonly #pods: PodIndex;
-  /** In a process for one call: whether a file contains a text, while the file does not change. */
-  readonly #examined: Map<string, { readonly file: string; readonly isFound: boolean }> | undefined;
+  readonly #known: KnownRecords;
   /** Callers share it: each record is read at most twice, however many list all of them at once. */
   readonly #all = new NextRun(() => this.#list({}));
 
-  private constructor(dir: string, { forOneCall = false, mayBeAbsent = false }) {
+  private constructor(
+    dir: string,
+    {
+      known,
+      mayBeAbsent = false,
+    }: { readonly known?: KnownRecords; readonly mayBeAbsent?: boolean },
+  ) {
     this.#dir = dir;
     this.#mayBeAbsent = mayBeAbsent;
-    if (forOneCall) this.#examined = new Map();
+    this.#known = known ?? new KnownRecords({ isKept: false });
     this.#pods = new PodIndex({
       list: (selection) => this.#list(selection),
-      isKept: !forOneCall,
+      isKept: known === undefined,
       isPresent: (key) => isPresent(this.#path(recordFileName(key))),
     });
     this.#writing = `write the attachment record in ${dir}`;
@@ -85,12 +91,15 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   /**
    * Opens the state directory; creates it with mode 0700 if it does not exist. A power loss must not
    * take its name, and with it the records that are synced.
-   * @param options.forOneCall the process ends after one call
+   * @param options.known for a store that is there for one call: what its process has read for others
    */
-  static async open(dir: string, { forOneCall = false } = {}): Promise<FileRecordStore> {
+  static async open(
+    dir: string,
+    options: { readonly known?: KnownRecords } = {},
+  ): Promise<FileRecordStore> {
     const made = await mkdir(dir, { recursive: true, mode: 0o700 });
     if (made !== undefined) await syncDirectory(dirname(made));
-    return new FileRecordStore(dir, { forOneCall });
+    return new FileRecordStore(dir, options);
   }
 
   /** Reads the records of a state directory, and creates nothing. */
@@ -245,30 +254,18 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     const keys: RecordKey[] = [];
     const reading = readdir(this.#dir);
     const names = this.#mayBeAbsent ? ((await ifPresent(reading)) ?? []) : await reading;
+    this.#known.forgetOthers(new Set(names.map((name) => this.#path(name))));
     for (const name of names.toSorted()) {
       const file = parseStateFileName(name);
       if (file?.kind !== "record") continue;
       if (containerId !== undefined && file.containerId !== containerId) continue;
       const key = { containerId: file.containerId, ifName: file.ifName };
-      if (isDelBegun && !isMarked(this.#path(name))) continue;
-      if (containing === undefined || this.#contains(key, containing)) keys.push(key);
+      const path = this.#path(name);
+      if (isDelBegun && !isMarked(path)) continue;
+      if (containing === undefined || this.#known.contains(path, containing)) keys.push(key);
     }
     const first = keys.length > atMost ? Math.floor(Math.random() * keys.length) : 0;
     return [...keys.slice(first), ...keys.slice(0, first)].slice(0, atMost);
-  }
-
-  /** True if a regular file cannot be read: the reader of the record says why. No other is a record. */
-  #contains(key: RecordKey, text: string): boolean {
-    const path = this.#path(recordFileName(key));
-    const status = lstatSync(path, { throwIfNoEntry: false });
-    if (!status?.isFile()) return false;
-    const file = `${status.ino} ${status.size} ${status.mtimeMs}`;
-    const question = `${path} ${text}`;
-    const known = this.#examined?.get(question);
-    if (known?.file === file) return known.isFound;
-    const isFound = containsText(path, text);
-    this.#examined?.set(question, { file, isFound });
-    return isFound;
   }
 
   #contentOf(key: RecordKey): Omit<DamagedRecord, keyof RecordKey | "reason"> {
@@ -283,7 +280,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 
   #newest(key: RecordKey) {
     const path = this.#path(recordFileName(key));
-    return this.#open.newest(path) ?? readRecordFile(path, key);
+    return this.#open.newest(path) ?? this.#known.read(path, key);
   }
 
   /**
@@ -328,19 +325,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 function isMarked(path: string): boolean {
   const status = lstatSync(path, { throwIfNoEntry: false });
   return status !== undefined && delBegunAt(status) !== undefined;
-}
-
-function containsText(path: string, text: string): boolean {
-  try {
-    return readStateFile(path).bytes.includes(text);
-  } catch {
-    return true;
-  }
-}
-
-function readRecordFile(path: string, key: RecordKey) {
-  const file = readIfPresent(path, "attachment record");
-  return file && { stored: parseRecord(file.bytes, { path, key }), status: file.status };
 }
 
 /** @throws CniError 5 when the step fails, or the step's own */

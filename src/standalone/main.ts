@@ -5,6 +5,7 @@ import { ShimSession } from "#host/shim-session.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { printableLines } from "#lib/one-line.ts";
+import { KnownRecords } from "#records/known-records.ts";
 import { openBootClock } from "./boot-clock.ts";
 import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
@@ -30,6 +31,7 @@ const { PLEXUS_CONFIG: configFile } = process.env;
 const configs = new CallConfigs(
   configFile === undefined ? [kept.config, defaultPaths.configFile] : [configFile],
 );
+const known = new KnownRecords({ isKept: true });
 /** The time of the latest call's configuration. */
 let lingerMs = 0;
 
@@ -97,6 +99,7 @@ async function serve(
     ...options,
     session,
     stateDir,
+    known,
     config: config.engine,
     now: () => new Date().toISOString(),
     report: (pod, failure) => reportFailedAdd(socket, pod, failure),

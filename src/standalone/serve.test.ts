@@ -22,6 +22,7 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
+import { KnownRecords } from "#records/known-records.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
 import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
@@ -66,6 +67,7 @@ async function call(
   const served = serveOneCall({
     session: new ShimSession(engineEnd),
     stateDir,
+    known: new KnownRecords({ isKept: true }),
     config: config.engine,
     log,
     clock: () => performance.now(),

@@ -17,6 +17,7 @@ import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { printableLines } from "#lib/one-line.ts";
 import { FileRecordStore } from "#records/file-store.ts";
+import type { KnownRecords } from "#records/known-records.ts";
 import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 import type { CallLog } from "./call-log.ts";
 
@@ -34,6 +35,8 @@ export interface CallCluster
 export interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
   readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
   readonly stateDir: string;
+  /** What the process has read of records for other calls. */
+  readonly known: KnownRecords;
   readonly config: Partial<EngineConfig>;
   readonly log: Pick<CallLog, keyof CallLog>;
   /** Whether other calls run in the process, whose last one does what is not urgent. */
@@ -61,7 +64,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const [opened, bootId, records] = await Promise.all([
     options.openCluster(call),
     readBootId(),
-    FileRecordStore.open(stateDir, { forOneCall: true }),
+    FileRecordStore.open(stateDir, { known: options.known }),
   ]);
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {

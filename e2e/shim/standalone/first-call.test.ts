@@ -39,6 +39,22 @@ eachBuild("plexus-standalone", (bench) => {
     expect(answer).toMatchObject({ code: 0, stdout: "via standalone true 0" });
   });
 
+  test("gets variables of its own, and delegates the runtime's only", async () => {
+    bench().plugin("p", "env");
+    const names = ["BUN_JSC_thresholdForJITAfterWarmUp", "PLEXUS_CLOCK_US", "PLEXUS_FURTHER_CALLS"];
+    const script = `
+      const own = ${JSON.stringify(names)}.filter((name) => name in process.env).length;
+      socket.once("data", () => {
+        socket.write(encodeFrame(2, ["g", "p", process.env.CNI_PATH, 5000, ""]));
+        socket.once("data", (d) => socket.end(encodeFrame(6, [0, own + " " + d, ""])));
+      });`;
+    const env = { PLEXUS_STANDALONE: standalone(bench(), script) };
+    const { stdout } = await bench().run({ env });
+    expect(stdout).toMatch(/^3 /);
+    expect(stdout).toContain("PLEXUS_STANDALONE=");
+    for (const name of names) expect(stdout).not.toContain(name);
+  });
+
   test("knows when the call began, and may work after its answer", async () => {
     const done = join(bench().dir, "done");
     const script = `const readings = process.env.PLEXUS_CLOCK_US; ${answering}

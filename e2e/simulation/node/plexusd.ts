@@ -20,6 +20,7 @@ import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { FileRecordStore } from "#records/file-store.ts";
+import { KnownRecords } from "#records/known-records.ts";
 import { agentOf, serveAgent } from "#serving/agent.ts";
 import { AgentSessions } from "#serving/agent-sessions.ts";
 import { Life } from "#serving/life.ts";
@@ -294,6 +295,7 @@ export function startStandalone({
   publishStatus,
 }: Pick<Scenario, "hotPlug" | "lingers" | "publishStatus">): EngineProcess {
   const process = new Process("plexus-standalone");
+  const known = new KnownRecords({ isKept: true });
   const open = async (): Promise<OneShotKube> => {
     const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
     return openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
@@ -310,6 +312,7 @@ export function startStandalone({
         gone: session.gone,
       },
       stateDir,
+      known,
       ...{
         config: { hotPlug, publishStatus },
         log: { logger, take: () => "" },

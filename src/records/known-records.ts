@@ -1,0 +1,76 @@
+import { lstatSync, type Stats } from "node:fs";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
+import { parseRecord } from "./record-file.ts";
+import { readIfPresent, readStateFile } from "./state-file.ts";
+
+/** What was read of a record's file, and from which one. */
+interface KnownFile {
+  readonly file: string;
+  readonly bytes: Buffer;
+  readonly stored?: StoredRecord;
+}
+
+/** Larger files are read each time. */
+const keptMax = 256 * 1024;
+
+/**
+ * The files of records, of which a process can keep what it has read, while they do not change:
+ * without an index, each call asks what all records contain.
+ */
+export class KnownRecords {
+  readonly #isKept: boolean;
+  readonly #files = new Map<string, KnownFile>();
+
+  constructor({ isKept }: { readonly isKept: boolean }) {
+    this.#isKept = isKept;
+  }
+
+  /** The newest record of a file, with its status; undefined without one. @throws CniError */
+  read(path: string, key: RecordKey): { stored: StoredRecord; status: Stats } | undefined {
+    const known = this.#known(path);
+    if (known?.stored !== undefined) return { stored: known.stored, status: known.status };
+    const found = readIfPresent(path, "attachment record");
+    if (found === undefined) return undefined;
+    const stored = parseRecord(found.bytes, { path, key });
+    this.#keep(path, { ...found, stored });
+    return { stored, status: found.status };
+  }
+
+  /** True if a regular file cannot be read: the reader of the record says why. No other is a record. */
+  contains(path: string, text: string): boolean {
+    const known = this.#known(path);
+    if (known !== undefined) return known.bytes.includes(text);
+    const status = lstatSync(path, { throwIfNoEntry: false });
+    if (!status?.isFile()) return false;
+    try {
+      const found = readStateFile(path);
+      this.#keep(path, found);
+      return found.bytes.includes(text);
+    } catch {
+      return true;
+    }
+  }
+
+  /** Forgets the files that are no longer there. */
+  forgetOthers(paths: ReadonlySet<string>): void {
+    for (const path of this.#files.keys()) if (!paths.has(path)) this.#files.delete(path);
+  }
+
+  #known(path: string): (KnownFile & { readonly status: Stats }) | undefined {
+    const known = this.#files.get(path);
+    const status = known && lstatSync(path, { throwIfNoEntry: false });
+    if (status === undefined || known?.file !== identityOf(status)) return undefined;
+    return { ...known, status };
+  }
+
+  #keep(path: string, { status, ...read }: Omit<KnownFile, "file"> & { readonly status: Stats }) {
+    if (this.#isKept && read.bytes.length <= keptMax)
+      this.#files.set(path, { file: identityOf(status), ...read });
+  }
+}
+
+/** Updates are appended, and a replaced file is another one. */
+function identityOf({ ino, size, mtimeMs }: Stats): string {
+  return `${ino} ${size} ${mtimeMs}`;
+}
