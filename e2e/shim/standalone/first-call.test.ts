@@ -39,7 +39,7 @@ eachBuild("plexus-standalone", (bench) => {
     expect(answer).toMatchObject({ code: 0, stdout: "via standalone true 0" });
   });
 
-  test("gets variables of its own, and delegates the runtime's only", async () => {
+  test("gets private variables, and delegates the runtime's only", async () => {
     bench().plugin("p", "env");
     const names = ["BUN_JSC_thresholdForJITAfterWarmUp", "PLEXUS_CLOCK_US", "PLEXUS_FURTHER_CALLS"];
     const script = `
