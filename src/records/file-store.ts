@@ -254,7 +254,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     const keys: RecordKey[] = [];
     const reading = readdir(this.#dir);
     const names = this.#mayBeAbsent ? ((await ifPresent(reading)) ?? []) : await reading;
-    this.#known.forgetOthers(new Set(names.map((name) => this.#path(name))));
+    this.#known.forgetOthers(names);
     for (const name of names.toSorted()) {
       const file = parseStateFileName(name);
       if (file?.kind !== "record") continue;

@@ -1,4 +1,5 @@
 import { lstatSync, type Stats } from "node:fs";
+import { basename } from "node:path";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import { parseRecord } from "./record-file.ts";
@@ -15,8 +16,8 @@ interface KnownFile {
 const keptMax = 256 * 1024;
 
 /**
- * The files of records, of which a process can keep what it has read, while they do not change:
- * without an index, each call asks what all records contain.
+ * Reads the files of records. If the process has no index of them, each call asks what all of them
+ * contain: it then keeps what it has read of a file until the file changes.
  */
 export class KnownRecords {
   readonly #isKept: boolean;
@@ -52,9 +53,12 @@ export class KnownRecords {
     }
   }
 
-  /** Forgets the files that are no longer there. */
-  forgetOthers(paths: ReadonlySet<string>): void {
-    for (const path of this.#files.keys()) if (!paths.has(path)) this.#files.delete(path);
+  /** Forgets the files that are not among all names of their directory. */
+  forgetOthers(names: readonly string[]): void {
+    if (this.#files.size === 0) return;
+    const present = new Set(names);
+    for (const path of this.#files.keys())
+      if (!present.has(basename(path))) this.#files.delete(path);
   }
 
   #known(path: string): (KnownFile & { readonly status: Stats }) | undefined {
