@@ -31,7 +31,10 @@ export class UnansweredWrites {
   /** How many milliseconds an earlier write may still replace these values; 0 if none can. */
   mayReplaceMs(object: string, values: unknown): number {
     const others = this.#mayCome(object).filter((each) => !isDeepStrictEqual(each.values, values));
-    return Math.max(0, ...others.map(({ until }) => until - performance.now()));
+    if (others.length === 0) return 0;
+    const leftMs = Math.max(...others.map(({ until }) => until - performance.now()));
+    // A timer takes whole milliseconds, and may fire one too early: that would cost a further write.
+    return Math.ceil(leftMs) + 1;
   }
 
   #mayCome(object: string): readonly Unanswered[] {
