@@ -538,6 +538,29 @@ test("quarantine() renames the file, so that it is kept but neither loaded nor l
   expect((await store.load(key))?.record).toEqual(recordOf("c1"));
 });
 
+test.each([
+  ["when it is looked at", { containing: "web" }, 1],
+  ["when it is read", {}, 1],
+  ["after it was looked at", { containing: "web" }, 2],
+])("list() finds no damage in a record whose sandbox is detached %s", async (_, selection, at) => {
+  await storeWithRecord();
+  const store = await FileRecordStore.open(dir);
+  const { fstatSync } = fs;
+  let looks = 0;
+  vi.spyOn(fs, "fstatSync").mockImplementation(((fd: number) => {
+    const status = fstatSync(fd);
+    looks += 1;
+    if (looks === at) {
+      fs.renameSync(fileOf(), `${fileOf()}.away`);
+      fs.truncateSync(`${fileOf()}.away`);
+    }
+    return status;
+  }) as typeof fstatSync);
+  syncBuiltinESMExports();
+  expect(await store.list(selection)).toEqual({ records: [], damaged: [] });
+  expect(looks).toBe(at);
+});
+
 test("quarantine() fails if it cannot rename the file", async () => {
   const store = await storeWithRecord();
   await truncate(fileOf(), 40);

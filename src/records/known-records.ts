@@ -2,6 +2,7 @@ import { lstatSync, type Stats } from "node:fs";
 import { basename } from "node:path";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
+import { LruMap } from "#lib/lru-map.ts";
 import { parseRecord } from "./record-file.ts";
 import { readIfPresent, readStateFile } from "./state-file.ts";
 
@@ -12,8 +13,8 @@ interface KnownFile {
   readonly stored?: StoredRecord;
 }
 
-/** Larger files are read each time. */
-const keptMax = 256 * 1024;
+/** Larger files are read each time, and so are files of more pods than a node has. */
+const keptMax = { bytes: 64 * 1024, files: 500 };
 
 /**
  * Reads the files of records. If the process has no index of them, each call asks what all of them
@@ -21,7 +22,7 @@ const keptMax = 256 * 1024;
  */
 export class KnownRecords {
   readonly #isKept: boolean;
-  readonly #files = new Map<string, KnownFile>();
+  readonly #files = new LruMap<KnownFile>(keptMax.files);
 
   constructor({ isKept }: { readonly isKept: boolean }) {
     this.#isKept = isKept;
@@ -55,26 +56,28 @@ export class KnownRecords {
 
   /** Forgets the files that are not among all names of their directory. */
   forgetOthers(names: readonly string[]): void {
-    if (this.#files.size === 0) return;
+    if (!this.#isKept) return;
     const present = new Set(names);
-    for (const path of this.#files.keys())
+    for (const [path] of this.#files.entries())
       if (!present.has(basename(path))) this.#files.delete(path);
   }
 
   #known(path: string): (KnownFile & { readonly status: Stats }) | undefined {
-    const known = this.#files.get(path);
+    const known = this.#files.peek(path);
     const status = known && lstatSync(path, { throwIfNoEntry: false });
     if (status === undefined || known?.file !== identityOf(status)) return undefined;
     return { ...known, status };
   }
 
   #keep(path: string, { status, ...read }: Omit<KnownFile, "file"> & { readonly status: Stats }) {
-    if (this.#isKept && read.bytes.length <= keptMax)
+    // Where times have whole seconds, as on ext3, the next record of a sandbox can have the same.
+    const isExact = status.mtimeMs % 1000 !== 0;
+    if (this.#isKept && isExact && read.bytes.length <= keptMax.bytes)
       this.#files.set(path, { file: identityOf(status), ...read });
   }
 }
 
-/** Updates are appended, and a replaced file is another one. */
+/** Updates are appended; another file can have the inode of one that is gone. */
 function identityOf({ ino, size, mtimeMs }: Stats): string {
   return `${ino} ${size} ${mtimeMs}`;
 }

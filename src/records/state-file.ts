@@ -53,6 +53,13 @@ export function readIfPresent(path: string, description: string): ReadFile | und
  * @throws Error as of node:fs
  */
 export function readStateFile(path: string): ReadFile {
+  const found = readByName(path);
+  const isCut = found.bytes.length < Math.min(found.status.size, readMax);
+  // Another process has renamed and emptied it: the DEL of its sandbox has succeeded.
+  return isCut ? readByName(path) : found;
+}
+
+function readByName(path: string): ReadFile {
   const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
   const fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   try {
