@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -77,6 +77,19 @@ test("getPod() notices that a file is changed or removed", async () => {
   await eventually(async () => expect(await networksOf(from)).toBe("new"));
   await rm(join(dir, "a.yaml"));
   await eventually(async () => expect(await from.getPod(web)).toBeUndefined());
+});
+
+test("getPod() notices a change of the same length whose tool sets the time of the old content", async () => {
+  const path = join(dir, "a.yaml");
+  const put = async (networks: string): Promise<void> => {
+    await writeFile(path, podYaml(networks));
+    await utimes(path, 1, 1);
+  };
+  await put("a");
+  const from = await opened();
+  expect(await networksOf(from)).toBe("a");
+  await put("b");
+  await eventually(async () => expect(await networksOf(from)).toBe("b"));
 });
 
 test("an invalid file keeps its last valid content, is logged once, and makes the source not ready until it is fixed", async () => {

@@ -136,9 +136,11 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     // Until it is read: a file that cannot be read is tried again.
     let version = "";
     try {
-      const { mtimeMs, size, ino } = await stat(path);
-      const found = `${mtimeMs}/${size}/${ino}`;
-      if (before?.version === found) return;
+      // Not the time of the content: tools set that.
+      const { ctimeMs, size, ino } = await stat(path);
+      // Where times have whole seconds, as on ext3, another content can have the same.
+      const found = ctimeMs % 1000 === 0 ? "" : `${ctimeMs}/${size}/${ino}`;
+      if (found !== "" && before?.version === found) return;
       const text = await readFile(path, "utf8");
       version = found;
       this.#files.set(name, { version, objects: parseManifestFile(text, name) });
