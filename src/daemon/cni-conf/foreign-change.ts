@@ -61,7 +61,8 @@ export class RestoreBackoffs {
     const now = performance.now();
     const current = isUnusable(changed) ? this.#repair : this.#restore;
     this.#current = current;
-    if (now - current.restoredAt > this.#calmMs) current.delays.reset();
+    if (current.dueAt === undefined && now - current.restoredAt > this.#calmMs)
+      current.delays.reset();
     current.dueAt ??= now + current.delays.next();
     return Math.max(0, current.dueAt - now);
   }
