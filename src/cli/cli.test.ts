@@ -159,6 +159,7 @@ test("the last line about wrong usage is the error", async () => {
 test("version names plexusctl and plexusd", async ({ node }) => {
   const socket = ["--socket", node.at("run/plexus.sock")];
   const { code, out } = await run("version", ...socket);
+  expect(await run("--version", ...socket)).toMatchObject({ code, out });
   expect([code, out]).toEqual([0, "plexusctl dev (dev)\nplexusd does not answer"]);
   const json = await run("version", "-o", "json", ...socket);
   expect(JSON.parse(json.out)).toEqual({ plexusctl: { version: "dev", commit: "dev" } });

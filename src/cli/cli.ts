@@ -63,6 +63,7 @@ export async function runCli(
   stopping: AbortSignal = neverStopping,
 ): Promise<ExitCode> {
   if (argv[0] === "help") return runCli([...argv.slice(1), "--help"], output, stopping);
+  if (argv[0] === "--version") return runCli(["version", ...argv.slice(1)], output, stopping);
   const command = commandOf(argv);
   if (command === undefined) return noCommand(argv, output);
   const rest = argv.slice(wordsOf(command).length);

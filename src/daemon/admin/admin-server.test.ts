@@ -58,7 +58,7 @@ test.each([
   ["/pods/a/b/refresh/net1/c", "POST", 405],
   ["/healthz", "GET", 200],
   ["/delegate", "GET", 405],
-  ["/%", "GET", 500],
+  ["/%", "GET", 400],
   ["/pods/a/b", "GET", 500],
   ["/pods/a/b/claimed-devices", "GET", 200],
   ["/pods/a/b/claimed-devices/c", "GET", 404],

@@ -31,6 +31,7 @@ export function startAdminServer(options: {
 }): Promise<UnixSocketServer> {
   const { socketPath, answers, logger } = options;
   const failed = (error: unknown): Page => {
+    if (error instanceof PathError) return { status: 400, text: error.message };
     logger.warn({ err: error }, "an admin request failed");
     return { status: 500, text: errorMessage(error) };
   };
@@ -46,10 +47,7 @@ export function startAdminServer(options: {
 
 async function answer(request: IncomingMessage, answers: ServedAnswers): Promise<Page> {
   const { method, url = "" } = request;
-  const [root, namespace = "", name = "", ...page] = url
-    .split("/")
-    .slice(1)
-    .map(decodeURIComponent);
+  const [root, namespace = "", name = "", ...page] = segmentsOf(url);
   const pod = { namespace, name };
   if (url === `/${controllerPage}`) return controllerAnswer(request, answers);
   if (method === "POST" && page[0] === failedAddPage) {
@@ -66,6 +64,18 @@ async function answer(request: IncomingMessage, answers: ServedAnswers): Promise
     return json(await answers.claimedDevices(pod));
   return { status: 404, text: `/node, /pods/NAMESPACE/NAME or that with /${claimedDevicesPage}` };
 }
+
+/** @throws PathError if a `%` is not followed by the code of a character */
+function segmentsOf(url: string): string[] {
+  try {
+    return url.split("/").slice(1).map(decodeURIComponent);
+  } catch {
+    throw new PathError(`cannot decode the path ${JSON.stringify(url)}`);
+  }
+}
+
+/** The caller's mistake, which needs no log. */
+class PathError extends Error {}
 
 async function refreshed(
   answers: ServedAnswers,
