@@ -92,7 +92,7 @@ const refusals: readonly Refusal[] = [
     },
   },
   {
-    commands: ["ADD", "DEL"],
+    commands: ["ADD"],
     conf: versioned("1.2.0"),
     error: {
       code: 1,
@@ -125,6 +125,12 @@ test.for(refusals)(
     expect(await plugins.order()).toEqual([]);
   },
 );
+
+test("a DEL of a version that Plexus lacks detaches", async ({ node, plugins, call }) => {
+  const conf = node.conf({ cniVersion: "1.2.0" });
+  expect(await call("DEL", {}, conf)).toMatchObject({ exitCode: 0 });
+  expect(await plugins.order()).not.toEqual([]);
+});
 
 test("each command requires only its own variables [R-1.0-12]", async ({ call }) => {
   for (const [command, names] of [

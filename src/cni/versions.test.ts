@@ -54,6 +54,10 @@ test.each([
   { cniVersion: "0.4.0", cniVersions: ["1.0.0", "99.0.0"], chosen: "1.0.0" },
   { cniVersion: "99.0.0", cniVersions: ["0.3.1", "0.4.0"], chosen: "0.4.0" },
   { cniVersion: "99.0.0", cniVersions: ["98.0.0"], chosen: "99.0.0" },
+  { cniVersion: "1.2.0", cniVersions: ["1.3.0"], chosen: "1.1.0" },
+  { cniVersion: "1.1.1", cniVersions: [], chosen: "1.1.0" },
+  { cniVersion: "0.5.0", cniVersions: [], chosen: "0.5.0" },
+  { cniVersion: "2.0.0", cniVersions: [], chosen: "2.0.0" },
   { cniVersion: "1.0.0", cniVersions: ["1.0.1"], chosen: "1.0.0" },
   { cniVersion: "", cniVersions: [], chosen: "" },
 ])("negotiateVersion() chooses the highest supported one: $chosen [R-1.1-01] [L-07]", (c) => {

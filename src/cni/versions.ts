@@ -41,27 +41,34 @@ export function isAtLeast(version: string, minimum: string): boolean {
   return compareVersions(version, minimum) >= 0;
 }
 
-function isSupportedVersion(version: string): boolean {
+/** Whether Plexus knows the version; "" is 0.1.0. */
+export function isSupportedVersion(version: string): boolean {
   return version === "" || supportedVersions.some((supported) => supported === version);
 }
 
-/** @throws CniError 1 with the message of Go's plugins when the version is not supported */
-export function requireSupportedVersion(version: string): void {
+/**
+ * @param source where a list has the version, for the message
+ * @throws CniError 1 with the message of Go's plugins when the version is not supported
+ */
+export function requireSupportedVersion(version: string, source?: string): void {
   if (isSupportedVersion(version)) return;
   const list = supportedVersions.map((supported) => JSON.stringify(supported)).join(" ");
-  throw new CniError("IncompatibleCniVersion", "incompatible CNI versions", {
+  const where = source === undefined ? "" : `${source}: `;
+  throw new CniError("IncompatibleCniVersion", `${where}incompatible CNI versions`, {
     details: `config is ${JSON.stringify(version)}, plugin supports [${list}]`,
   });
 }
 
 /**
- * Chooses the version of a list: the highest supported one of `cniVersion` and `cniVersions`, or
- * `cniVersion` itself if none is supported (CNI 1.1.0 §1 "cniVersions").
+ * Chooses the version of a list: the highest supported one of `cniVersion` and `cniVersions` (CNI
+ * 1.1.0 §1 "cniVersions"). Of a later minor version alone, it is the newest supported version:
+ * plugins support the earlier ones too. Otherwise `cniVersion` itself, which is not supported.
  * @throws CniError 6 when one of them is not a version
  */
 export function negotiateVersion(cniVersion: string, cniVersions: readonly string[]): string {
   const sorted = [cniVersion, ...cniVersions].toSorted(compareVersions);
-  return sorted.findLast(isSupportedVersion) ?? cniVersion;
+  const isLaterMinor = isAtLeast(cniVersion, currentVersion) && !isAtLeast(cniVersion, "2");
+  return sorted.findLast(isSupportedVersion) ?? (isLaterMinor ? currentVersion : cniVersion);
 }
 
 /** The three result formats: until 0.2.0, until 0.4.0, and since 1.0.0. */

@@ -24,6 +24,14 @@ export function isMetaPluginType(type: string): boolean {
   return metaPluginTypes.has(type);
 }
 
+/** Whether a list can be the default network. `99-loopback.conf` of the Kubernetes documentation cannot. */
+export function canBeDefaultNetwork({ plugins }: Pick<NetConfList, "plugins">): boolean {
+  return (
+    !plugins.some(({ type }) => isMetaPluginType(type)) &&
+    plugins.some(({ type }) => type !== "loopback")
+  );
+}
+
 /**
  * Checks that no plugin of a network is or executes Plexus or another meta-plugin, which would call
  * Plexus for a sandbox that is already locked. `display` names the network in messages.

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import {
   enabledCapabilities,
-  misplacedVersion,
+  misreadKey,
   type NetConfList,
   parseNetConfList,
   toJson,
@@ -180,11 +180,18 @@ test("parseNetConfList() names every invalid field [R-1.1-05]", () => {
   );
 });
 
+test("parseNetConfList() rejects a version that Plexus lacks, but not for a DEL [R-1.1-01]", () => {
+  const conf = { ...base, cniVersion: "2.0.0" };
+  const message = `invalid network configuration in ${source}: incompatible CNI versions`;
+  expect(() => parse(conf)).toThrow(expect.objectContaining({ code: 1, message }));
+  expect(parseNetConfList(conf, { source, unlimited: true }).cniVersion).toBe("2.0.0");
+});
+
 test.each([
   [{ cniVersions: ["0.3.1", "1.1.0"] }, "1.1.0"],
   [{ cniVersions: ["99.0.0"] }, "1.0.0"],
   [{}, "1.0.0"],
-  [{ cniVersion: "1.2.3" }, "1.2.3"],
+  [{ cniVersion: "1.2.3" }, "1.1.0"],
   [{ cniVersion: "", cniVersions: [] }, ""],
 ])(
   "parseNetConfList() selects a version from %j and drops cniVersions [R-1.1-01] [L-07]",
@@ -211,10 +218,21 @@ test.each([
   ["", [{ type: "a", cniVersion: "1.0.0" }, { type: "b" }], "plugins[0].cniVersion"],
   ["", [{ type: "a" }, { type: "b", cniVersion: "1.0.0" }], "plugins[1].cniVersion"],
   ["1.0.0", [{ type: "a", cniVersion: "0.4.0" }], undefined],
-])("misplacedVersion() of a list of version %j with the plugins %j", (...row) => {
+])("misreadKey() of a list of version %j with the plugins %j is a misplaced version", (...row) => {
   const [cniVersion, plugins, misplaced] = row;
   const warning = misplaced && expect.stringContaining(`move ${misplaced} to the list`);
-  expect(misplacedVersion(parse({ ...base, cniVersion, plugins }))).toEqual(warning);
+  expect(misreadKey(parse({ ...base, cniVersion, plugins }))).toEqual(warning);
+});
+
+test.each([
+  ["cniversion", "cniVersion", { cniversion: "1.0.0", cniVersion: "" }],
+  ["disableGc", "disableGC", { disableGc: true }],
+  ["plugins[1].IPAM", "ipam", { plugins: [{ type: "a" }, { type: "b", IPAM: {} }] }],
+  ["plugins[0].Type", "type", { plugins: [{ type: "a", Type: "b" }] }],
+  ["plugins[0].CniVersion", "cniVersion", { plugins: [{ type: "a", CniVersion: "1.0.0" }] }],
+])("misreadKey() names %s, which is not %s", (key, meant, changes) => {
+  const found = misreadKey(parse({ ...base, ...changes }));
+  expect(found).toBe(`${key} is ignored, although some plugins read it; write ${meant}`);
 });
 
 test.each([

@@ -1,7 +1,7 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import { isPlainName } from "#cni/names.ts";
-import { negotiateVersion, parseVersion } from "#cni/versions.ts";
+import { negotiateVersion, parseVersion, requireSupportedVersion } from "#cni/versions.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
@@ -33,13 +33,14 @@ export interface ConfOptions {
   readonly allowNoPlugins?: boolean;
   /** The form that is expected. @default either */
   readonly form?: "list" | "plugin";
-  /** Skip the limits, for a DEL: it may have been attached under others. @default false */
+  /** Accept any size and version, for a DEL: others may have been accepted before. @default false */
   readonly unlimited?: boolean;
 }
 
 /**
  * Reads a configuration list, or a single plugin's configuration as a list of one.
- * @throws CniError 6 when it is not JSON, 7 naming every wrong field, 100 for too many plugins
+ * @throws CniError 1 for an unsupported version, 6 when it is not JSON, 7 naming every wrong field,
+ * 100 for too many plugins
  */
 export function parseNetConfList(value: unknown, options: ConfOptions): NetConfList {
   const subject = `invalid network configuration in ${options.source}`;
@@ -47,10 +48,12 @@ export function parseNetConfList(value: unknown, options: ConfOptions): NetConfL
   if (options.unlimited !== true) checkPluginCount(written.plugins, options.source);
   const object = isSingle(written) ? upConvert(written) : written;
   const reason = "InvalidNetworkConfig";
-  return readDocument(object, { subject, reason }, (fields) => {
+  const list = readDocument(object, { subject, reason }, (fields) => {
     checkForm(fields, written, options.form);
     return readList(fields, options);
   });
+  if (options.unlimited !== true) requireSupportedVersion(list.cniVersion, subject);
+  return list;
 }
 
 function readList(fields: FieldReader, options: ConfOptions): NetConfList {
@@ -75,8 +78,38 @@ export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
 }
 
-/** What to do about a version that only a plugin has, which CNI does not read, if there is one. */
-export function misplacedVersion({ cniVersion, plugins }: NetConfList): string | undefined {
+/** Keys that Plexus reads, of a list and of its plugins. */
+const listKeys = [
+  "cniVersion",
+  "cniVersions",
+  "disableCheck",
+  "disableGC",
+  "loadOnlyInlinedPlugins",
+];
+const pluginKeys = ["cniVersion", "type", "capabilities", "ipam", "dns", "args"];
+
+/**
+ * What in a list means something else than its author thinks, and what to do, if there is such a
+ * thing: a key in another case, or a version that only a plugin has.
+ */
+export function misreadKey(list: NetConfList): string | undefined {
+  const misspelt =
+    otherCase(list.raw, listKeys) ??
+    list.plugins.map(({ raw }, i) => otherCase(raw, pluginKeys, `plugins[${i}].`)).find(Boolean);
+  return misspelt ?? misplacedVersion(list);
+}
+
+/** Go's plugins read keys in any case, CNI and Plexus do not. */
+function otherCase(object: JsonObject, known: readonly string[], path = ""): string | undefined {
+  for (const key of Object.keys(object)) {
+    const meant = known.find((each) => each.toLowerCase() === key.toLowerCase());
+    if (meant !== undefined && meant !== key)
+      return `${path}${key} is ignored, although some plugins read it; write ${meant}`;
+  }
+  return undefined;
+}
+
+function misplacedVersion({ cniVersion, plugins }: NetConfList): string | undefined {
   const index = plugins.findIndex(({ raw }) => (raw.cniVersion ?? "") !== "");
   if (cniVersion !== "" || index < 0) return undefined;
   return `the list has no cniVersion and counts as 0.1.0; move plugins[${index}].cniVersion to the list`;
@@ -150,9 +183,9 @@ function readVersion(fields: FieldReader): Pick<NetConfList, "cniVersion" | "wri
       return { cniVersion };
     }
   }
-  if (cniVersions.length === 0) return { cniVersion };
-  const written = { cniVersion, cniVersions };
-  return { cniVersion: negotiateVersion(cniVersion, cniVersions), written };
+  const chosen = negotiateVersion(cniVersion, cniVersions);
+  if (cniVersions.length === 0) return { cniVersion: chosen };
+  return { cniVersion: chosen, written: { cniVersion, cniVersions } };
 }
 
 /** A boolean, or "true" or "false" in any case, as CNI 0.4.0 had it. */

@@ -2,7 +2,9 @@ import { CniError } from "#cni/error.ts";
 import { validateContainerId, validateIfName, validateIfNameOfDel } from "#cni/names.ts";
 import {
   compareVersions,
+  currentVersion,
   isAtLeast,
+  isSupportedVersion,
   requireSupportedVersion,
   supportedVersions,
 } from "#cni/versions.ts";
@@ -52,12 +54,14 @@ export function checkVariables(env: Env, command: Command | undefined): void {
 }
 
 /**
- * Checks that Plexus supports a configuration's version, and that the version has the command.
+ * The version of a configuration, if Plexus supports it and it has the command. A DEL has any: what
+ * was attached must be detached, whatever the configuration says now.
  * @throws CniError 1; 6 for CHECK, STATUS or GC with an invalid version
  */
-export function checkVersion(command: Command, cniVersion: string): void {
+export function checkedVersion(command: Command, cniVersion: string): string {
+  if (command === "DEL") return isSupportedVersion(cniVersion) ? cniVersion : currentVersion;
   const { since } = commands[command];
-  // Every version has ADD and DEL: only the list of versions decides, as in Go.
+  // Every version has ADD: only the list of versions decides, as in Go.
   if (since !== "0.1.0") {
     if (!isAtLeast(cniVersion, since)) throw notAllowed("config", command);
     if (!supportedVersions.some((version) => compareVersions(version, cniVersion) >= 0)) {
@@ -65,6 +69,7 @@ export function checkVersion(command: Command, cniVersion: string): void {
     }
   }
   requireSupportedVersion(cniVersion);
+  return cniVersion;
 }
 
 function notAllowed(whose: "config" | "plugin", command: Command): CniError {

@@ -211,7 +211,7 @@ const noVersion = 'invalid CNI version "banana": not one to three numbers with d
 
 test.each([
   ["ADD", "9.9.9", 1, incompatible],
-  ["DEL", "banana", 1, incompatible],
+  ["ADD", "banana", 1, incompatible],
   ["CHECK", undefined, 1, "config version does not allow CHECK"],
   ["CHECK", "0.3.1", 1, "config version does not allow CHECK"],
   ["CHECK", "9.9.9", 1, "plugin version does not allow CHECK"],
@@ -229,6 +229,14 @@ test.each([
     const [CNI_COMMAND, cniVersion, code, msg] = row;
     const error = errorOf(() => parse({ ...env, CNI_COMMAND }, { ...conf, cniVersion }));
     expect(error).toMatchObject({ code, msg });
+  },
+);
+
+test.each(["1.2.0", "0.5.0", "banana"])(
+  "parsePluginRequest() takes a DEL of version %j for one of the newest version",
+  (cniVersion) => {
+    const read = parse({ ...env, CNI_COMMAND: "DEL" }, { ...conf, cniVersion });
+    expect(read.conf).toMatchObject({ cniVersion: "1.1.0", raw: { cniVersion } });
   },
 );
 

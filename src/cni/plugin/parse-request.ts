@@ -8,7 +8,7 @@ import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
-import { type Command, checkVariables, checkVersion, type Env, isCommand } from "./commands.ts";
+import { type Command, checkedVersion, checkVariables, type Env, isCommand } from "./commands.ts";
 import type { PluginRequest, RequestConf, ValidAttachments } from "./request.ts";
 
 /**
@@ -34,8 +34,8 @@ export function parsePluginRequest(env: Env, stdin: string): PluginRequest {
   if (command === undefined) {
     throw new CniError("InvalidEnvironmentVariables", `unknown CNI_COMMAND: ${name}`);
   }
-  checkVersion(command, known.cniVersion);
-  return assemble(command, env, readRest(conf, known, command));
+  const cniVersion = checkedVersion(command, known.cniVersion);
+  return assemble(command, env, readRest(conf, { ...known, cniVersion }, command));
 }
 
 /** The error for a sandbox in the plugin's own network namespace. */

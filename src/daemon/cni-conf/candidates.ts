@@ -6,7 +6,7 @@ import type { ConfFiles } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { isMetaPluginType } from "#npwg/meta-plugins.ts";
+import { canBeDefaultNetwork } from "#npwg/meta-plugins.ts";
 import { withoutElsewhere } from "./chained.ts";
 import { examinePlugins } from "./plugin-lookup.ts";
 
@@ -49,7 +49,7 @@ export function isConfFile(name: string): boolean {
   return confExtensions.some((extension) => name.endsWith(extension));
 }
 
-/** The files that a container runtime would consider, without Plexus's and meta-plugins'. */
+/** The files that a container runtime would consider, without those that {@link canBeDefaultNetwork} rejects. */
 export async function findCandidates(search: PrimarySearch): Promise<PrimaryCandidate[]> {
   const all = await search.files.list(search.dir);
   const names = all.filter((name) => isConfFile(name) && name !== plexusConfName);
@@ -83,7 +83,7 @@ async function examine(file: string, search: PrimarySearch): Promise<PrimaryCand
   if (isPlexusdsList(list.plugins[0]?.raw ?? {})) {
     return { kind: "unusable", file, problem: `it is a copy of ${plexusConfName}`, isCopy: true };
   }
-  if (list.plugins.some((plugin) => isMetaPluginType(plugin.type))) return undefined;
+  if (!canBeDefaultNetwork(list)) return undefined;
   const called = withoutElsewhere(list, search.elsewhere ?? []);
   const types = called.list.plugins.map((plugin) => plugin.type);
   const { problem, warning } = await examinePlugins(types, search);

@@ -101,6 +101,21 @@ test.for<[string, Action, Partial<NodeConfSpec>, object]>([
     { cniVersion: "1.0.0", cniVersions: ["1.0.0", "1.1.0"] },
   ],
   [
+    "with the newest version that Plexus knows, if the primary's is a later minor version",
+    put("10-flannel.conflist", flannel.replace("1.0.0", "1.2.0")),
+    {},
+    { cniVersion: "1.1.0" },
+  ],
+  [
+    "without the primary's versions that Plexus lacks",
+    put(
+      "10-flannel.conflist",
+      flannel.replace('"1.0.0"', '"1.2.0","cniVersions":["0.4.0","1.2.0","1.0.0"]'),
+    ),
+    {},
+    { cniVersion: "1.0.0", cniVersions: ["0.4.0", "1.0.0"] },
+  ],
+  [
     "without a primary when the default network is configured by name",
     nothing,
     { withoutPrimary: true, capabilities: { portMappings: true } },
@@ -198,6 +213,22 @@ test.for<[string, Action, Action, string, ((node: Node) => Partial<NodeConfSpec>
     (node) => node.install("tuning"),
     "delegates[0] cannot be used: its plugins are not all there: tuning not found in BIN",
     () => ({ withoutPrimary: true, delegates }),
+  ],
+  [
+    "the primary's version is one that Plexus lacks",
+    (node) => node.put("10-calico.conflist", calico.replace("0.3.1", "2.0.0")),
+    (node) => node.put("10-calico.conflist", calico),
+    "10-calico.conflist: incompatible CNI versions",
+  ],
+  [
+    "the only configuration is the loopback interface's",
+    async (node) => {
+      await rm(join(node.conf, "10-calico.conflist"));
+      await node.install("loopback");
+      await node.put("99-loopback.conf", '{"cniVersion":"0.2.0","name":"lo","type":"loopback"}');
+    },
+    (node) => node.put("10-calico.conflist", calico),
+    "there is no configuration of a primary CNI yet",
   ],
 ])("waits and writes no file while %s [N-6.1a]", async ([, take, restore, reason, spec]) => {
   const node = await calicoNode();

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { enabledCapabilities, type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
-import { compareVersions } from "#cni/versions.ts";
+import { compareVersions, isSupportedVersion } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { namedPlugins, type OmittedPlugin, plexusdsListMark } from "#engine/config.ts";
 import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
@@ -94,11 +94,14 @@ function capabilitiesOf(
   return Object.fromEntries([...names].sort().map((name) => [name, true]));
 }
 
-/** As written, because the container runtime may support fewer versions than Plexus. */
+/** As written, because the container runtime may support fewer versions, but none that Plexus lacks. */
 function versionsOf(primary: Primary | undefined): JsonObject & { cniVersion: string } {
   if (primary === undefined) return { cniVersion: defaultVersion };
   const { cniVersion, written } = primary.list;
-  if (written !== undefined) return { ...written, cniVersions: [...written.cniVersions] };
+  if (written !== undefined) {
+    const first = isSupportedVersion(written.cniVersion) ? written.cniVersion : cniVersion;
+    return { cniVersion: first, cniVersions: written.cniVersions.filter(isSupportedVersion) };
+  }
   const isOld = cniVersion === "" || compareVersions(cniVersion, oldestListVersion) < 0;
   return { cniVersion: isOld ? oldestListVersion : cniVersion };
 }

@@ -60,6 +60,7 @@ test("clusterNetwork may be a directory, whose first valid network is used", asy
   const lab = labWith({ clusterNetwork: "/etc/cni/net.d" });
   lab.files.write("/etc/cni/net.d/00-plexus.conflist", network("plexus", "plexus", "tuning"));
   lab.files.write("/etc/cni/net.d/05-broken.conflist", "{");
+  lab.files.write("/etc/cni/net.d/06-loopback.conf", { name: "lo", type: "loopback" });
   lab.files.write("/etc/cni/net.d/10-first.conflist", network("first", "ptp"));
   lab.files.write("/etc/cni/net.d/20-second.conflist", network("second", "bridge"));
   await lab.add();
@@ -107,6 +108,33 @@ test.each<[string, JsonObject, string]>([
   expect(lab.logger.at("warn")).toEqual([
     `network "${name}": the list has no cniVersion and counts as 0.1.0; move plugins[1].cniVersion to the list`,
   ]);
+});
+
+test("a default network of a later minor version is called in the newest version that Plexus knows", async () => {
+  const lab = labWith({ clusterNetwork: "/main.conflist" });
+  lab.files.write("/main.conflist", { ...network("main", "ptp"), cniVersion: "1.2.0" });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  // As a runtime passes it that has read such a version in Plexus's file.
+  const conf = { cniVersion: "1.2.0" };
+  expect(await lab.del({ ...web, conf })).toMatchObject({ exitCode: 0 });
+  expect(await lab.del({ conf, env: { CNI_CONTAINERID: "other" } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "ptp DEL eth0", "ptp DEL eth0"]);
+  expect(lab.plugins.calls.map((call) => call.conf.cniVersion)).toEqual([
+    "1.1.0",
+    "1.1.0",
+    "1.1.0",
+  ]);
+});
+
+test("a network of a version that Plexus lacks fails before any plugin runs, and its DEL runs", async () => {
+  const lab = labWith({ clusterNetwork: "/main.conflist" });
+  lab.files.write("/main.conflist", { ...network("main", "ptp"), cniVersion: "2.0.0" });
+  const answers = [await lab.add(web), await lab.status({ conf: { cniVersion: "1.1.0" } })];
+  for (const { json } of answers)
+    expect(json.msg).toMatch(/main.conflist: incompatible CNI versions/);
+  expect(answers.map(({ json }) => json.code)).toEqual([1, 50]);
+  expect(await lab.del({ conf: { cniVersion: "banana" } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
 });
 
 test("clusterNetwork is not searched on disk if its definition cannot be looked up, and ADD is retried", async () => {

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { join } from "node:path/posix";
 import {
   type ConfOptions,
-  misplacedVersion,
+  misreadKey,
   type NetConfList,
   parseNetConfList,
   toJson,
@@ -16,7 +16,7 @@ import type { EngineConfig, OmittedPlugin } from "#engine/config.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { checkNotMetaPlugin, isMetaPluginType } from "#npwg/meta-plugins.ts";
+import { canBeDefaultNetwork, checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
@@ -149,7 +149,7 @@ function networkFromList(
   displayName = list.name,
 ): ResolvedNetwork {
   checkNotMetaPlugin(list, displayName);
-  const warning = misplacedVersion(list);
+  const warning = misreadKey(list);
   if (warning !== undefined) logger.warn({}, `network "${displayName}": ${warning}`);
   return { displayName, isDefault: false, list, capabilityArgs: {} };
 }
@@ -158,15 +158,11 @@ async function listAtPath(ctx: LookupContext, path: string): Promise<NetConfList
   const options = loadOptions(ctx);
   const kind = await options.files.kind(path);
   if (kind === "file") return loadNetworkFile(path, options);
-  if (kind === "directory") return loadFirstNetwork(path, { ...options, accept: isDelegable });
+  if (kind === "directory")
+    return loadFirstNetwork(path, { ...options, accept: canBeDefaultNetwork });
   const hint = unseenPathHint(options.files, path);
   const message = `the network configuration ${join(path)} does not exist${hint}`;
   throw new CniError("MissingDefaultNetwork", message);
-}
-
-/** The runtime's directory has Plexus's configuration first, which cannot be a delegate. */
-function isDelegable(list: NetConfList): boolean {
-  return !list.plugins.some((plugin) => isMetaPluginType(plugin.type));
 }
 
 async function listByName(ctx: LookupContext, name: string): Promise<NetConfList> {
