@@ -168,3 +168,14 @@ test.each([
 ])("delegateFailure() also rewords its own text and stderr in DEL errors: %j", (outcome) => {
   expect(failure(outcome, del).message).not.toMatch(/not\s+found|no such file or directory/i);
 });
+
+test.each([
+  ["brigde", "; did you mean bridge?"],
+  ["hostlocal", "; did you mean host-local?"],
+  ["bridge", ""],
+  ["acme-fabric", ""],
+])("a plugin that is missing as %s is followed by %j", (type, suggestion) => {
+  const text = `failed to find plugin "${type}" in path [/a]`;
+  const { message } = failure(exited(1, JSON.stringify({ code: 999, msg: text })));
+  expect(message).toBe(`plugin type="t" failed (add): ${text}${suggestion}`);
+});

@@ -8,6 +8,7 @@ import { Problems } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
 import { type Reason, reasonRow } from "#lib/reasons.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
+import { withMeantPlugin } from "./meant-plugin.ts";
 
 interface DelegateErrorOptions extends CniErrorOptions {
   readonly network: string;
@@ -70,7 +71,7 @@ function delegateError(
   // libcni's names of the commands.
   const verb = command === "DEL" ? "delete" : command.toLowerCase();
   const prefix = notExecuted.has(reason) ? "" : `plugin type="${call.type}" failed (${verb}): `;
-  return new DelegateError(code, `${prefix}${reword(message)}`, {
+  return new DelegateError(code, `${prefix}${reword(withMeantPlugin(message))}`, {
     network,
     ifName: call.env.CNI_IFNAME ?? "",
     pluginType: call.type,

@@ -4,6 +4,7 @@ import { defaultEngineConfig } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
@@ -48,7 +49,8 @@ export function nodeDuties(options: {
   const isOn = (namespace: string): boolean => mayHotPlug(engineConfig(), namespace);
   const common = { engine, conf, tasks: new AgentTasks(hosts), nodePods, logger, clock };
   const guard = new StatusGuard(common);
-  const hotPlug = new HotPlugQueue({ ...common, metrics, guard, isOn });
+  const changed = (pod: Pod): void => lostInterfaces.lookAgain(pod);
+  const hotPlug = new HotPlugQueue({ ...common, metrics, guard, isOn, changed });
   const mirrorPods = new MirrorPods(common);
   const plexusNamespace = (): string => engineConfig().plexusNamespace;
   const unattachedPods = new UnattachedPods({ ...common, records, events, plexusNamespace });

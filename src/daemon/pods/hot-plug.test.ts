@@ -51,6 +51,7 @@ function makeQueue() {
   const seen: string[] = [];
   const answers: Answer[] = [];
   const measured: string[] = [];
+  const changed: string[] = [];
   const gates: Promise<void>[] = [];
   const queue = new HotPlugQueue({
     engine: {
@@ -80,6 +81,7 @@ function makeQueue() {
     },
     conf: async () => ({}),
     guard: { note: () => undefined },
+    changed: ({ name }) => void changed.push(name),
     isOn: (namespace) => state.isOn && namespace !== "off",
     metrics: {
       operationEnded: ({ op, result }) => void measured.push(`${op} ${result}`),
@@ -100,7 +102,20 @@ function makeQueue() {
     await settle();
   };
   const settle = () => vi.advanceTimersByTimeAsync(0);
-  return { queue, pods, state, live, seen, answers, measured, gates, hangs, deliver, settle };
+  return {
+    queue,
+    pods,
+    state,
+    live,
+    seen,
+    answers,
+    measured,
+    changed,
+    gates,
+    hangs,
+    deliver,
+    settle,
+  };
 }
 
 test("a pod is compared when it is first seen and when its annotation is edited, not otherwise [H-1] [H-40]", async () => {
@@ -486,7 +501,7 @@ test("stop() leaves plugins that hang to the agent, within the pod's grace perio
 });
 
 test("operations are counted, and timed from the delivery to the written status [H-36]", async () => {
-  const { deliver, answers, measured } = makeQueue();
+  const { deliver, answers, measured, changed } = makeQueue();
   const net1 = { network: "default/a", ifName: "net1" };
   const published = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
   await deliver("web", "a");
@@ -496,6 +511,7 @@ test("operations are counted, and timed from the delivery to the written status 
   await deliver("web", "b");
   await vi.advanceTimersByTimeAsync(200);
   expect(measured).toEqual(["add success", "remove error", "120 ms"]);
+  expect(changed).toEqual(["web"]);
 });
 
 test("lastAttempt() says how the last attempt ended and when the next one is due; problems() names the pods", async () => {

@@ -38,6 +38,8 @@ interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
   readonly nodePods: Pick<NodePods, "list" | "read">;
   /** Gets the pods whose networks may have changed. */
   readonly guard: Pick<StatusGuard, "note">;
+  /** Called when an attempt has changed a pod's networks. */
+  readonly changed: (pod: Pod) => void;
   readonly isOn: (namespace: string) => boolean;
   readonly metrics: HotPlugMetrics;
   readonly logger: Logger;
@@ -219,7 +221,7 @@ export class HotPlugQueue {
 
   /** @throws as {@link Engine.hotPlug}, and the reason for which plexusd stops */
   async #attempt(watched: WatchedPod, attempt: Attempt): Promise<HotPlugOutcome> {
-    const { metrics, guard, tasks } = this.#options;
+    const { metrics, guard, changed, tasks } = this.#options;
     watched.begin();
     const running = this.#hotPlug(claimsOf(watched), attempt);
     this.#attempts.add(running);
@@ -227,7 +229,10 @@ export class HotPlugQueue {
     try {
       outcome = await running;
       for (const operation of outcome.operations) metrics.operationEnded(operation);
-      if (outcome.operations.length > 0) guard.note(watched.pod);
+      if (outcome.operations.length > 0) {
+        guard.note(watched.pod);
+        changed(watched.pod);
+      }
       return outcome;
     } catch (error) {
       outcome = { ...failed, problems: [{ error: asCniError(error) }] };

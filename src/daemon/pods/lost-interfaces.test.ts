@@ -91,6 +91,17 @@ test("a look that takes long delays no other pod's, and is not repeated meanwhil
   expect(looks.slice(0, 2)).toEqual(["a", "b"]);
 });
 
+test("what was found in a pod is no longer told once its networks have changed", async () => {
+  const found: Record<string, Found> = { a: { lost: ["net1 is lost"], willHeal: false } };
+  const { lost, pods, looks } = makeNode(found);
+  await lost.check();
+  found.a = intact;
+  lost.lookAgain(pods[0] as Pod);
+  expect([lost.count, lost.problems()]).toEqual([0, []]);
+  await new Promise(setImmediate);
+  expect(looks).toEqual(["a", "a"]);
+});
+
 test("no look begins when plexusd stops", async () => {
   const { lost, looks, tasks } = makeNode({ a: intact });
   tasks.beginNoMore();

@@ -80,6 +80,12 @@ export class LostInterfaces {
     await Promise.all(due.toSorted((a, b) => cost(a) - cost(b)).map((pod) => this.#look(pod)));
   }
 
+  /** The pod's networks have changed: what was found before is no longer true. */
+  lookAgain(pod: Pod): void {
+    this.#looks.delete(pod.uid);
+    if (!this.#running.has(pod.uid)) void this.#look(pod);
+  }
+
   /** Never rejects. A pod that cannot be looked into now is left for the next time. */
   async #look(pod: Pod): Promise<void> {
     const { tasks, hotPlug, clock } = this.#options;

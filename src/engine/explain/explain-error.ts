@@ -51,10 +51,15 @@ export const pluginErrors: readonly PluginError[] = [
     step: "request another address, or delete the pod that has this one",
   },
   {
-    // The kernel's words for ERANGE, and those of plugins for a VLAN.
+    // The kernel's words for ERANGE, and those of plugins for a VLAN and an MTU.
     finding: "ValueOutOfRange",
-    words: ["numerical result out of range", "VLAN … out of range"],
-    step: "correct the definition: the name of an interface has at most 15 characters, a VLAN ID is at most 4094",
+    words: [
+      "numerical result out of range",
+      "VLAN … out of range",
+      "VLAN … must be between",
+      "invalid MTU",
+    ],
+    step: "correct the definition: the name of an interface has at most 15 characters, a VLAN ID is at most 4094, an MTU at most its master's",
   },
   {
     finding: "AddressOutsideRange",
@@ -65,6 +70,24 @@ export const pluginErrors: readonly PluginError[] = [
       "address … out of range",
     ],
     step: "request an address within the network's range",
+  },
+  {
+    finding: "InvalidNetworkConfig",
+    words: [
+      "no IP ranges specified",
+      "not in network",
+      "cannot unmarshal",
+      "field is required",
+      "invalid CIDR address",
+      "CIDR notation",
+      "unknown … mode",
+    ],
+    step: reasonRow("InvalidNetworkConfig").step,
+  },
+  {
+    finding: "PluginDaemonUnavailable",
+    words: ["dial unix"],
+    step: "start the plugin's daemon on this node, which listens on the socket that the message names (of the plugin dhcp: dhcp daemon)",
   },
   {
     finding: "MasterMissing",

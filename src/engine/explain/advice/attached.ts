@@ -43,7 +43,7 @@ export function keyUnknown(facts: Facts): Advice | undefined {
 export function definitionChanged({ networks, pod, isHotPluggable }: Facts): Advice | undefined {
   const outdated = networks.find(({ isOutdated }) => isOutdated === true);
   if (outdated === undefined) return undefined;
-  const refresh = `run plexusctl refresh ${pod.namespace}/${pod.name} ${outdated.ifName}, which interrupts this network, or `;
+  const refresh = `run kubectl plexus refresh ${pod.namespace}/${pod.name} ${outdated.ifName}, which interrupts this network, or `;
   return fine(
     "DefinitionChanged",
     `All networks are attached: ${listOf(networks)}. The definition of ${outdated.network} has changed since: to apply it, ${isHotPluggable ? refresh : ""}create the pod again.`,

@@ -115,6 +115,14 @@ test.each([
   },
 );
 
+test("with hot-plug, an event says how to attach a lost network again", async () => {
+  const own = await attachedWith("interfaces");
+  own.lab.kernel.removeLink(netns, "net1");
+  await inspect(own);
+  const step = "run kubectl plexus refresh default/web net1, or delete the pod";
+  expect(own.newEvents()).toEqual([expect.stringContaining(step)]);
+});
+
 test("the default network is reported only: its plugins belong to the runtime's call", async () => {
   const own = await attachedWith("heal");
   own.lab.kernel.removeLink(netns, "eth0");

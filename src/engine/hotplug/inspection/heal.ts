@@ -24,13 +24,15 @@ export async function findLostInterfaces(
   stored: StoredRecord,
 ): Promise<Inspection> {
   const lacking = stored.record.attachments.filter((each) => lostOf(each, links).length > 0);
-  const mayHeal = ctx.config.inspect.includes("heal") && mayHotPlug(ctx.config, pod.namespace);
-  const healed = mayHeal ? lacking.filter(({ selection }) => selection !== undefined) : [];
+  const isHotPluggable = mayHotPlug(ctx.config, pod.namespace);
+  const renewable = isHotPluggable ? lacking.filter(({ selection }) => selection) : [];
+  const healed = ctx.config.inspect.includes("heal") ? renewable : [];
   if (healed.length > 0) await markDetaching(ctx, stored, healed);
   const lost = lacking.map((each) => {
+    const refresh = `run kubectl plexus refresh ${pod.namespace}/${pod.name} ${each.ifName}, or `;
     const next = healed.includes(each)
       ? "it is attached again"
-      : "delete the pod, so that it starts anew with all its networks";
+      : `${renewable.includes(each) ? refresh : ""}delete the pod, so that it starts anew with all its networks`;
     const names = lostOf(each, links).join(", ");
     return `interface ${names} of network ${each.displayName} has disappeared from the pod: ${next}`;
   });

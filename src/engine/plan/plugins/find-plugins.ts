@@ -1,4 +1,5 @@
 import { CniError } from "#cni/error.ts";
+import { withMeantPlugin } from "#cni/runtime/meant-plugin.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import type { PlanProblem } from "#engine/plan/problems.ts";
@@ -39,6 +40,6 @@ function lookupError(
   if (lookup === undefined || lookup.outcome === "found") return undefined;
   const where = `${JSON.stringify(type)} in path [${searchPath.join(" ")}]`;
   return lookup.outcome === "missing"
-    ? new CniError("PluginMissing", `failed to find plugin ${where}`)
+    ? new CniError("PluginMissing", withMeantPlugin(`failed to find plugin ${where}`))
     : new CniError("PluginRefused", `plugin ${where} may not be executed: ${lookup.message}`);
 }
