@@ -1,39 +1,29 @@
-# The node image: plexusd, plexusctl and the shim. Build: docker buildx build --platform linux/amd64,linux/arm64 .
-# `make image` builds the same without a registry or a container engine.
+# The node image: plexusd, plexusctl and the shim. It runs the commands of `make image`, which builds the same without
+# a container engine:
+#   docker build --build-arg COMMIT="$(git rev-parse --short HEAD)" .
+# STANDALONE=1 also puts plexus-standalone in (120 MB), PLUGINS=1 the CNI reference plugins.
 ARG BUILD_IMAGE=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 
 FROM ${BUILD_IMAGE} AS build
-RUN apt-get update && apt-get install -y --no-install-recommends \
-      ca-certificates gcc git make musl-tools npm \
-    && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends make nodejs npm
 WORKDIR /src
-COPY package.json package-lock.json .npmrc ./
-RUN npm ci --no-audit --no-fund --loglevel=error
+COPY Makefile package.json package-lock.json .npmrc ./
+COPY scripts/system-deps.sh scripts/
+RUN make deps
 COPY . .
-# --standalone also puts plexus-standalone in (120 MB), for nodes without a daemon.
-ARG IMAGE_FLAGS=
-ARG VERSION=0.0.0
+ARG VERSION=0.1.0
 ARG COMMIT=unknown
-ENV PATH=/src/node_modules/.bin:${PATH}
-RUN make -C shim OUT=../dist/plexus VERSION=${VERSION} COMMIT=${COMMIT} \
-    && node scripts/bundle.ts --version ${VERSION} --commit ${COMMIT} \
-    && node scripts/bundle.ts --standalone --version ${VERSION} --commit ${COMMIT} \
-    && node scripts/image.ts --rootfs /rootfs ${IMAGE_FLAGS}
+ARG STANDALONE=
+ARG PLUGINS=
+RUN make image ROOTFS=/rootfs VERSION=${VERSION} COMMIT=${COMMIT} STANDALONE=${STANDALONE} PLUGINS=${PLUGINS}
 
-FROM ${BUILD_IMAGE} AS build-plugins
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates golang \
-    && rm -rf /var/lib/apt/lists/*
-COPY scripts/image/reference-plugins.sh /
-RUN /reference-plugins.sh /plugins
-
-FROM scratch AS plexus
+FROM scratch
 COPY --from=build /rootfs /
+ARG VERSION=0.1.0
+ARG COMMIT=unknown
+LABEL org.opencontainers.image.title=plexus \
+      org.opencontainers.image.version=${VERSION} \
+      org.opencontainers.image.revision=${COMMIT} \
+      org.opencontainers.image.licenses=Apache-2.0
 ENV PATH=/plexus SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 ENTRYPOINT ["/plexus/node", "/plexus/plexusd.js"]
-
-# With the CNI reference plugins, for nodes that lack them: docker build --target plugins .
-FROM plexus AS plugins
-COPY --from=build-plugins /plugins /plexus/plugins
-
-# Without --target.
-FROM plexus

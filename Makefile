@@ -45,6 +45,7 @@ dist/plexus-standalone: $(TS_SOURCES) scripts/bundle.ts package-lock.json dist/.
 	node scripts/bundle.ts --standalone --version $(VERSION) --commit $(COMMIT)
 
 demo: build ## attach two pods to three networks, in a separate network namespace
+	@scripts/system-deps.sh demo
 	@scripts/demo.sh
 
 lint: deps ## check style, structure, English, types, and that nothing is unused
@@ -138,15 +139,16 @@ e2e: build
 	@scripts/system-deps.sh cluster
 	vitest run --project $(SUITE)
 else ifeq ($(SUITE),docker)
-# Containers of two releases of Docker Engine on Plexus networks, in separate namespaces.
+# Containers of two releases of Docker Engine on Plexus networks, in separate namespaces; and the Dockerfile, with PLUGINS=1
+# also the reference plugins.
 e2e: build
+	@scripts/system-deps.sh docker && scripts/system-deps.sh fresh
 	node scripts/docker.ts --plugin
-	@scripts/system-deps.sh docker
 	vitest run --project docker
 else ifeq ($(SUITE),sriov)
 # Real virtual functions, and links that this kernel lacks, in a virtual machine (Debian, amd64, needs Go). TEST: one test
 # by its name. The kernel and QEMU are Debian packages, unpacked into the cache the first time.
-e2e: build
+e2e: build deps-test
 	node e2e/sriov/main.ts $(if $(TEST),-t "$(TEST)")
 else ifeq ($(SUITE),arm64)
 # The shim's tests, and Plexus with real plugins, on arm64 in a virtual machine (Debian, amd64). FILES: other tests of
@@ -172,7 +174,7 @@ e2e:
 endif
 
 # DEBIAN: only this release (bookworm, trixie). RUN: other targets. The first run builds the root file systems.
-fresh: deps ## the README's commands on a fresh Debian: the demo on 12 and 13, the tests on 13 (DEBIAN=trixie, RUN=demo)
+fresh: deps ## the README's commands on a fresh Debian: demo, image and chart on 12 and 13, the tests on 13 (DEBIAN=trixie, RUN=demo)
 	@scripts/system-deps.sh fresh
 	node e2e/fresh/main.ts $(if $(DEBIAN),--suite $(DEBIAN)) $(if $(RUN),--run "$(RUN)")
 
@@ -235,11 +237,12 @@ docs/.vitepress/node_modules/.package-lock.json: docs/.vitepress/package.json do
 	npm ci --prefix docs/.vitepress --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# ROOTFS: write the root file system to this directory instead, as the Dockerfile does.
 image: build $(if $(PLUGINS),dist/plugins) ## build the container image from local files; STANDALONE=1 includes plexus-standalone, PLUGINS=1 the CNI reference plugins (needs Go)
-	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone) $(if $(PLUGINS),--plugins)
+	node scripts/image.ts --version $(VERSION) --commit $(COMMIT) $(if $(STANDALONE),--standalone) $(if $(PLUGINS),--plugins) $(if $(ROOTFS),--rootfs "$(ROOTFS)")
 
 dist/plugins: scripts/image/reference-plugins.sh
-	@scripts/system-deps.sh release
+	@scripts/system-deps.sh plugins
 	$< $@
 
 kind: ## install Plexus with the CNI reference plugins on the kind cluster NAME (plexus), and create it if there is none (needs kind, kubectl, Go)
@@ -247,6 +250,7 @@ kind: ## install Plexus with the CNI reference plugins on the kind cluster NAME 
 	scripts/kind.sh $(or $(NAME),plexus)
 
 docker: build ## pack the network driver for Docker with its systemd unit (docs/user/docker.md); PLUGIN=1: as a managed plugin, for `docker plugin create`
+	@$(if $(PLUGIN),scripts/system-deps.sh docker)
 	node scripts/docker.ts $(if $(PLUGIN),--plugin)
 
 chart: ## write the Helm chart with copies in place of its links into dist/chart, for `helm install plexus dist/chart`

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks what building and the demo (`build`), testing (`test`), the test cluster (`cluster`), Docker (`docker`), a
-# release (`release`), the benchmark (`bench`) or fresh systems (`fresh`) need, and installs missing Debian packages.
-# It installs no recommended packages, so each package is listed here.
+# Checks what building (`build`), building the reference plugins (`plugins`), the demo (`demo`), testing (`test`), the
+# test cluster (`cluster`), Docker (`docker`), a release (`release`), the benchmark (`bench`) or fresh systems (`fresh`)
+# need, and installs missing Debian packages. It installs no recommended packages, so each package is listed here.
 set -euo pipefail
 
 missing=()
@@ -23,23 +23,30 @@ has_plugins() {
 sanitizers() { echo 'int LLVMFuzzerTestOneInput(void){return 0;}' | clang -fsanitize=fuzzer,address -x c -o /dev/null -; }
 static_cc() { echo 'int main(void){return 0;}' | cc -static -x c -o /dev/null -; }
 browser() { command -v chromium || command -v google-chrome; }
+ca_bundle() { [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ]; }
 can_install() { command -v apt-get && [ "$(id -u)" = 0 ]; }
 # musl makes the shim small. If it cannot be installed, any compiler that links statically works; the build
 # prints the size that this costs.
 shim_cc() { command -v musl-gcc || { ! can_install && static_cc; }; }
 
-case ${1:?build, test, cluster, docker, release, bench or fresh} in
+case ${1:?build, plugins, demo, test, cluster, docker, release, bench or fresh} in
 build)
-  need containernetworking-plugins has_plugins
   need musl-tools shim_cc
   need gcc command -v cc
   need linux-libc-dev test -e /usr/include/linux/netlink.h
+  need ca-certificates ca_bundle
+  ;;
+plugins)
+  need golang command -v go
+  ;;
+demo | test | cluster | docker | bench)
+  need containernetworking-plugins has_plugins
   need iproute2 command -v ip
   need iptables command -v iptables
   need nftables command -v nft
   need iputils-ping command -v ping
   need util-linux command -v unshare
-  ;;
+  ;;&
 test)
   need libc6-dev test -e /usr/include/stdio.h
   need clang command -v clang
@@ -52,17 +59,11 @@ cluster)
   need libc6-dev test -e /usr/include/stdio.h
   need golang command -v go
   need hostname command -v hostname
-  need iproute2 command -v ip
-  need nftables command -v nft
   need openssl command -v openssl
-  need util-linux command -v unshare
   ;;
 docker)
   need gcc command -v gcc
   need libc6-dev test -e /usr/include/stdio.h
-  need iproute2 command -v ip
-  need iptables command -v iptables
-  need util-linux command -v nsenter
   ;;
 release)
   need chromium browser
@@ -99,9 +100,8 @@ fi
   if command -v apt-get >/dev/null; then
     echo "run as root: apt-get install ${missing[*]}"
   else
-    echo "install what they contain: the CNI reference plugins in /opt/cni/bin, a C compiler that"
-    echo "links statically (musl-gcc, or cc with a static libc), the kernel's headers, ip, iptables, nft, ping,"
-    echo "unshare"
+    echo "install what they contain: a C compiler that links statically (musl-gcc, or cc with a static libc), the"
+    echo "kernel's headers, the CNI reference plugins in /opt/cni/bin, ip, iptables, nft, ping, unshare"
   fi
 } >&2
 exit 1

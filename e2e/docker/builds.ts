@@ -14,7 +14,8 @@ export interface DockerBuild {
 export async function dockerBuild(name: DockerBuild["name"]): Promise<DockerBuild> {
   const root = await unpackedPackages({
     name: `docker-${name}`,
-    fromUnstable: name === "unstable" ? ["docker.io", "docker-cli", "containerd"] : [],
+    fromUnstable:
+      name === "unstable" ? ["docker.io", "docker-cli", "docker-buildx", "containerd"] : [],
     // unstable's runc needs a newer C library than Debian 12's.
     fromRelease: name === "unstable" ? ["runc"] : ["docker.io", "containerd", "runc"],
     trials: [

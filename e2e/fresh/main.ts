@@ -19,7 +19,10 @@ const { suite, run: chosen } = parseArgs({
 }).values;
 
 /** The tests take minutes, so they run on the newest release only. */
-const defaultTargets: Readonly<Record<Release, string>> = { bookworm: "demo", trixie: "demo test" };
+const defaultTargets: Readonly<Record<Release, string>> = {
+  bookworm: "demo image chart",
+  trixie: "demo test image chart",
+};
 
 const command = (targets: string): string => `set -eu
 git -c advice.detachedHead=false -c init.defaultBranch=main clone --quiet /run/share/plexus.bundle plexus

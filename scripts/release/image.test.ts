@@ -15,3 +15,10 @@ test("README.md installs the image that it pushes", () => {
   const [{ newName, newTag }] = parse(text).images;
   expect(`${newName}:${newTag}`).toBe(pushed);
 });
+
+test("the Dockerfile's default version is that of package.json", () => {
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const dockerfile = readFileSync(join(root, "Dockerfile"), "utf8");
+  const defaults = [...dockerfile.matchAll(/^ARG VERSION=(.*)$/gm)].map(([, value]) => value);
+  expect(defaults).toEqual([version, version]);
+});

@@ -20,6 +20,8 @@ export interface HostOptions {
   /** Shell commands that its first process runs in the new namespaces, with `args` as $1 and so on. */
   readonly setup: string;
   readonly args?: readonly string[];
+  /** Whether it has this machine's network instead of one for itself. @default false */
+  readonly sharesNetwork?: boolean;
 }
 
 /**
@@ -33,8 +35,11 @@ export class Host {
   readonly #process: ChildProcess;
   readonly #ended: Promise<unknown>;
   readonly #logs: string;
+  readonly #sharesNetwork: boolean;
 
-  private constructor(child: ChildProcess, pid: number, { name, logs }: HostOptions) {
+  private constructor(child: ChildProcess, pid: number, options: HostOptions) {
+    const { name, logs, sharesNetwork = false } = options;
+    this.#sharesNetwork = sharesNetwork;
     this.name = name;
     this.pid = pid;
     this.#process = child;
@@ -63,7 +68,7 @@ export class Host {
 
   /** The command that runs a command on this host. */
   command(command: readonly string[]): Command {
-    const namespaces = ["-m", "-n", "-p", "-u", "-i"];
+    const namespaces = ["-m", "-p", "-u", "-i", ...(this.#sharesNetwork ? [] : ["-n"])];
     return ["nsenter", `--target=${this.pid}`, ...namespaces, "--wd", "--", ...command];
   }
 
@@ -97,12 +102,14 @@ export class Host {
   }
 }
 
-function unshareArguments({ name, init, setup, args = [] }: HostOptions): string[] {
-  const namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child"];
+function unshareArguments(options: HostOptions): string[] {
+  const { name, init, setup, args = [], sharesNetwork = false } = options;
+  const own = ["--mount", "--pid", "--uts", "--ipc", ...(sharesNetwork ? [] : ["--net"])];
+  const namespaces = [...own, "--fork", "--kill-child"];
   const script = [
     "mount -t proc proc /proc",
     'hostname "$0"',
-    "ip link set lo up",
+    ...(sharesNetwork ? [] : ["ip link set lo up"]),
     setup,
     "cd /",
     "echo ready",
