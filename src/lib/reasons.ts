@@ -118,6 +118,46 @@ const table = {
   },
 } as const satisfies Readonly<Record<number, Readonly<Record<string, Steps>>>>;
 
+/** How bad a finding is. */
+export type Verdict = "ok" | "warning" | "problem";
+
+/** Mistakes that only the owner of a pod or of its networks can correct, beside codes 100 and 101. */
+const ofOwners: readonly string[] = ["InvalidDefinition", "MetaPlugin"];
+
+/**
+ * What is found of nodes and running pods without an error of a call. It is a problem where pods run
+ * without what they ask for, or where they will not start, or not any more after the next restart.
+ */
+const conditions = {
+  ok: [
+    ...["AgentReady", "ChainedPlugins", "ConfActive", "ConfigInEffect", "DirectoryUsable"],
+    ...["ListNotCollected", "NoFailedAdds", "NoLeftovers", "PodsAttached", "Ready", "ShimReady"],
+    ...["SourceReady", "TokenValid"],
+  ],
+  warning: [
+    ...["AgentRefusesPlugins", "ConfNotWritten", "DirectoryWritable", "LeftByMultus", "Leftovers"],
+    ...["ListCollected", "NotUnplugged", "PluginsLeftOut", "ShimOutdated", "TokenNotRenewed"],
+  ],
+  problem: [
+    ...["AnnotationIgnored", "ChainProblem", "ConfInactive", "ConfigInvalid", "DirectoryUnusable"],
+    ...["InterfaceLost", "NotAttached", "NotPlugged", "NotReady", "PathNotMounted"],
+    ...["PluginDirRefused", "RecordDamaged", "ShimMissing", "TokenExpired"],
+  ],
+} as const satisfies Readonly<Record<Verdict, readonly string[]>>;
+
+/** What `doctor` finds. */
+export type Condition = (typeof conditions)[Verdict][number];
+
+/** The verdict of a condition, or of a reason for which pods do not start. */
+export function verdictOf(found: Condition | Reason): Verdict {
+  const listed = Object.entries<readonly string[]>(conditions).find(([, all]) =>
+    all.includes(found),
+  );
+  if (listed !== undefined) return listed[0] as Verdict;
+  const { code } = reasonRow(found as Reason);
+  return [100, 101].includes(code) || ofOwners.includes(found) ? "warning" : "problem";
+}
+
 type KeyOf<T> = T extends unknown ? keyof T : never;
 
 /** Why one of Plexus's own errors happened. */

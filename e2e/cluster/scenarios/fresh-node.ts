@@ -43,7 +43,9 @@ export function freshNodeScenarios(scene: () => Scene): void {
       await waitForPlexus(target);
       const event = await scene().waitForEvent("early", "NotAttached");
       expect(event.message).toContain("runs without plexus-e2e/red");
-      expect(await plexusctl(target, "status")).toContain("pods not attached: 1");
+      expect(await plexusctl(target, "status")).toContain(
+        "pods with other networks than requested: 1",
+      );
       expect((await scene().events("of-the-host")).map(({ reason }) => reason)).not.toContain(
         "NotAttached",
       );

@@ -24,7 +24,6 @@ function linesOf(status: NodeStatus): string[] {
     ...(conf?.chained === undefined ? [] : [`plugins after Plexus: ${conf.chained.join(", ")}`]),
     `attachments: ${status.attachments}`,
     `leftovers: ${status.leftovers}`,
-    `pods not attached: ${status.unattachedPods.length}`,
     `pods with other networks than requested: ${status.podProblems.length}`,
     `calls being served: ${status.callsInFlight}`,
     ...(notReady.length === 0 ? ["ready"] : notReady.map((reason) => `not ready: ${reason}`)),

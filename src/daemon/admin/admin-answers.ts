@@ -72,7 +72,6 @@ export class AdminAnswers {
       dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
-      unattachedPods: duties?.unattachedPods.names ?? [],
       podProblems: podProblems(duties),
       callsInFlight: await this.#options.callsInFlight(),
       failedAdds: engine.failedAdds(isOpen),

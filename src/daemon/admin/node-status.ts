@@ -1,5 +1,6 @@
 import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
 import type { FailedAdds } from "#engine/explain/call-history.ts";
+import type { Condition } from "#lib/reasons.ts";
 import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { LifeState } from "#serving/life.ts";
 import type { AgentPlugins } from "./agent-plugins.ts";
@@ -29,9 +30,7 @@ export interface NodeStatus {
   };
   readonly attachments: number;
   readonly leftovers: number;
-  /** Running pods that Plexus did not attach, and the networks that they lack, a text each. */
-  readonly unattachedPods: readonly string[];
-  /** Pods whose networks are not those of their annotation: by hot-plug, lost or invalid ones. */
+  /** Running pods whose networks are not those of their annotation. */
   readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
   readonly failedAdds: readonly FailedAdds[];
@@ -50,5 +49,6 @@ export interface NodeStatus {
 export interface PodProblem {
   /** `namespace/name`. */
   readonly pod: string;
+  readonly reason: Condition;
   readonly problem: string;
 }

@@ -533,7 +533,7 @@ test("lastAttempt() says how the last attempt ended and when the next one is due
     problems: [{ network: "default/a" }, { network: "default/b", isRemoval: true }],
   });
   const problem = "network default/a (net1): no such VLAN; network default/b (net2): busy";
-  expect(queue.problems()).toEqual([{ pod: "default/web", problem }]);
+  expect(queue.problems()).toEqual([{ pod: "default/web", reason: "NotPlugged", problem }]);
   await vi.advanceTimersByTimeAsync(1000);
   expect(queue.lastAttempt(web)).toEqual({
     ...{ state: "settled", problems: [] },
@@ -543,6 +543,15 @@ test("lastAttempt() says how the last attempt ended and when the next one is due
   state.isOn = false;
   await queue.compareAll();
   expect(queue.lastAttempt(web)).toBeUndefined();
+});
+
+test("a network that stays although it is not requested is another problem than one that lacks", async () => {
+  const { deliver, answers, queue } = makeQueue();
+  const error = asCniError(new Error("busy"));
+  const problems = [{ error, network: "default/b", isRemoval: true }];
+  answers.push({ state: "failed", operations: [], problems });
+  await deliver("web", "a");
+  expect(queue.problems()).toMatchObject([{ reason: "NotUnplugged" }]);
 });
 
 test.each<{ what: string; answer: Answer; problems: string[] }>([

@@ -99,7 +99,9 @@ export class HotPlugQueue {
       const { problems = [], state } = lastAttempt ?? {};
       // What is busy is tried again within seconds.
       if (problems.length === 0 || state === "busy") return [];
-      return { pod: `${pod.namespace}/${pod.name}`, problem: problemsText(problems) };
+      const isRemoval = problems.every((each) => each.isRemoval === true);
+      const reason = isRemoval ? "NotUnplugged" : "NotPlugged";
+      return { pod: `${pod.namespace}/${pod.name}`, reason, problem: problemsText(problems) };
     });
   }
 

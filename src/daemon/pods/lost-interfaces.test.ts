@@ -51,7 +51,7 @@ test("lost interfaces of all pods are counted, whatever happens to one of them",
   pods.length = 1;
   await lost.check();
   const problem = "net1 is lost; net2 is lost";
-  expect(lost.problems()).toEqual([{ pod: "default/a", problem }]);
+  expect(lost.problems()).toEqual([{ pod: "default/a", reason: "InterfaceLost", problem }]);
   expect(lost.problemsOf({ namespace: "default", name: "a" })).toHaveLength(2);
   expect(lost.problemsOf({ namespace: "other", name: "a" })).toEqual([]);
   expect(lost.count).toBe(2);

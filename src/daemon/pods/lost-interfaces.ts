@@ -55,7 +55,9 @@ export class LostInterfaces {
   /** The pods with such networks, unless these are about to be attached again. */
   problems(): PodProblem[] {
     return [...this.#looks.values()].flatMap(({ pod: { namespace, name }, problems }) =>
-      problems.length === 0 ? [] : { pod: `${namespace}/${name}`, problem: problems.join("; ") },
+      problems.length === 0
+        ? []
+        : { pod: `${namespace}/${name}`, reason: "InterfaceLost", problem: problems.join("; ") },
     );
   }
 

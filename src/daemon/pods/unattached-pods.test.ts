@@ -69,7 +69,9 @@ test("an unattached pod is reported once, and counted until it is deleted", asyn
   for (const at of [late, late + 15_000, late + 900_000]) {
     await node.checkAt(at);
     expect(node.unattached.count).toBe(1);
-    expect(node.unattached.names).toEqual(["default/web (default/red)"]);
+    const problem = expect.stringMatching(/^runs without default\/red: .*delete the pod/);
+    const reason = "NotAttached";
+    expect(node.unattached.problems()).toEqual([{ pod: "default/web", reason, problem }]);
   }
   expect(node.events).toEqual([
     expect.stringMatching(
@@ -99,14 +101,11 @@ test("a pod whose invalid annotation was ignored is counted with the reason, and
   expect(node.unattached.count).toBe(0);
   for (const at of [late, late + 15_000]) await node.checkAt(at);
   expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["web"], 1]);
-  expect([node.unattached.names, node.unattached.problems()]).toEqual([
-    [],
-    [
-      {
-        pod: "default/web",
-        problem: expect.stringMatching(/^runs without the networks .*: .*annotation is invalid: /),
-      },
-    ],
+  expect(node.unattached.problems()).toEqual([
+    {
+      ...{ pod: "default/web", reason: "AnnotationIgnored" },
+      problem: expect.stringMatching(/^runs without the networks .*: .*annotation is invalid: /),
+    },
   ]);
   node.add("web");
   await node.checkAt(late + 30_000);

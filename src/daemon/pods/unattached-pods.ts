@@ -52,23 +52,18 @@ export class UnattachedPods {
 
   /** How many pods of this node lack networks that they request. */
   get count(): number {
-    return this.names.length + this.problems().length;
+    return this.problems().length;
   }
 
-  /** Pods for which Plexus was not called, with their networks: `shop/web (shop/storage)`. */
-  get names(): readonly string[] {
-    return [...this.#observations.values()].flatMap(({ name, missing }) =>
-      missing.length === 0 ? [] : `${name} (${missing.join(", ")})`,
-    );
-  }
-
-  /** Those whose annotation was ignored. */
+  /** Those for which Plexus was not called, or whose annotation was ignored. */
   problems(): PodProblem[] {
-    return [...this.#observations.values()].flatMap(({ name, ignored }) =>
-      ignored === undefined
-        ? []
-        : { pod: name, problem: `runs without the networks that it asks for: ${ignored}` },
-    );
+    return [...this.#observations.values()].flatMap(({ name: pod, missing, ignored }) => {
+      if (missing.length > 0)
+        return { pod, reason: "NotAttached", problem: notAttachedText(missing) };
+      if (ignored === undefined) return [];
+      const problem = `runs without the networks that it asks for: ${ignored}`;
+      return { pod, reason: "AnnotationIgnored", problem };
+    });
   }
 
   /** Call this regularly. @throws Error when a pod or the records cannot be read */
@@ -118,8 +113,12 @@ export class UnattachedPods {
   #recordEvent(pod: Pod, missing: readonly string[]): void {
     const { events, logger } = this.#options;
     const networks = missing.join(", ");
-    const message = `the pod runs without ${networks}: its sandbox was made when the container runtime did not call Plexus; delete the pod, so that it starts anew with its networks (docs/operations/fresh-nodes.md)`;
+    const message = `the pod ${notAttachedText(missing)} (docs/operations/fresh-nodes.md)`;
     events.record(pod, { type: "Warning", reason: "NotAttached", message });
     logger.warn({ podNamespace: pod.namespace, podName: pod.name, networks }, "pod not attached");
   }
+}
+
+function notAttachedText(networks: readonly string[]): string {
+  return `runs without ${networks.join(", ")}: its sandbox was made when the container runtime did not call Plexus; delete the pod, so that it starts anew with its networks`;
 }

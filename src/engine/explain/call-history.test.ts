@@ -41,6 +41,7 @@ test("failed ADDs count for ten minutes, by reason and network, while their pods
   const gone = "default/gone 2026-01-01T00:09:00.000Z";
   expect(failedAt("10:00.001")).toEqual([
     {
+      verdict: "problem",
       ...{ finding: "MasterMissing", network: "default/a", message: "Link not found (eth7)" },
       ...{
         pods: ["default/web", "default/db"],
@@ -48,6 +49,7 @@ test("failed ADDs count for ten minutes, by reason and network, while their pods
       },
     },
     {
+      verdict: "warning",
       ...{ finding: "UndeclaredRequest", network: "", message: "mac", pods: ["default/mac"] },
       step: expect.stringContaining("undeclaredRequests: cniArgs"),
     },

@@ -3,6 +3,7 @@ import type { Call, CallOutcome } from "#engine/call/call.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { Verdict } from "#lib/reasons.ts";
 import { explainError } from "./explain-error.ts";
 import type { CallRecord } from "./explanation.ts";
 
@@ -14,6 +15,7 @@ const messageMax = 1000;
 /** Pods that could not be attached lately, for one reason and network. */
 export interface FailedAdds {
   readonly finding: string;
+  readonly verdict: Verdict;
   /** What to do; NODE is the node. */
   readonly step: string;
   /** "" where it concerns the whole pod. */
@@ -71,10 +73,17 @@ export class CallHistory {
       const { at, message, subject = "", code, reason } = last;
       if (message === undefined || !isOpen(pod, at)) continue;
       const [network = ""] = subject.split(" (");
-      const { finding, step } = explainError(omitUndefined({ message, code, reason }));
+      const { finding, step, verdict } = explainError(omitUndefined({ message, code, reason }));
       const key = `${finding} ${network}`;
       const pods = [...(groups.get(key)?.pods ?? []), pod];
-      groups.set(key, { finding, step, network, message: withoutSubject(message, subject), pods });
+      groups.set(key, {
+        finding,
+        step,
+        verdict,
+        network,
+        message: withoutSubject(message, subject),
+        pods,
+      });
     }
     return [...groups.values()].toSorted((a, b) => b.pods.length - a.pods.length);
   }

@@ -1,4 +1,4 @@
-import { type Reason, reasonRow } from "#lib/reasons.ts";
+import { type Reason, reasonRow, type Verdict, verdictOf } from "#lib/reasons.ts";
 
 /** A failed call or network. */
 export interface Failure {
@@ -22,6 +22,8 @@ interface PluginError {
   readonly words: readonly string[];
   /** What to do, as the second half of a sentence that begins with the error; NODE is the node. */
   readonly step: string;
+  /** @default problem */
+  readonly verdict?: Verdict;
 }
 
 /**
@@ -49,6 +51,7 @@ export const pluginErrors: readonly PluginError[] = [
       "has been allocated",
     ],
     step: "request another address, or delete the pod that has this one",
+    verdict: "warning",
   },
   {
     // The kernel's words for ERANGE, and those of plugins for a VLAN and an MTU.
@@ -70,6 +73,7 @@ export const pluginErrors: readonly PluginError[] = [
       "address … out of range",
     ],
     step: "request an address within the network's range",
+    verdict: "warning",
   },
   {
     finding: "InvalidNetworkConfig",
@@ -128,18 +132,21 @@ export const pluginFailed = {
 const sharedReasons: readonly Reason[] = ["IncompatibleCniVersion", "InvalidNetns"];
 
 /** What an error is, and what to do: by its reason, or by the words of the plugin that gave it. */
-export function explainError({ message, code, reason, retriedBy }: Failure): {
-  finding: string;
-  step: string;
-} {
-  if (reason !== undefined) {
-    const { step, hotPlugStep } = reasonRow(reason);
-    return { finding: reason, step: retriedBy === "plexusd" ? hotPlugStep : step };
-  }
+export function explainError({ message, code, reason, retriedBy }: Failure): ExplainedError {
   const known = pluginErrors.find(({ words }) => words.some((phrase) => says(message, phrase)));
-  if (known !== undefined) return known;
   const shared = sharedReasons.find((each) => reasonRow(each).code === code);
-  return shared === undefined ? pluginFailed : { finding: shared, step: reasonRow(shared).step };
+  const finding = reason ?? (known === undefined ? shared : undefined);
+  if (finding === undefined) return { verdict: "problem", ...(known ?? pluginFailed) };
+  const { step, hotPlugStep } = reasonRow(finding);
+  const isHotPlugged = reason !== undefined && retriedBy === "plexusd";
+  return { finding, step: isHotPlugged ? hotPlugStep : step, verdict: verdictOf(finding) };
+}
+
+/** What an error is, what to do, and how bad it is that pods do not start for it. */
+interface ExplainedError {
+  readonly finding: string;
+  readonly step: string;
+  readonly verdict: Verdict;
 }
 
 /** Whether the parts of a phrase occur in a message, one after the other. */

@@ -3,7 +3,7 @@ import { command, ExitCode } from "#cli/command.ts";
 import { columns, print } from "#cli/output-format.ts";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { type Finding, problem } from "./finding.ts";
+import { type Finding, found, worstFirst } from "./finding.ts";
 import {
   directoryFindings,
   otherListFindings,
@@ -20,7 +20,7 @@ export const doctorCommand = command({
   flags: adminFlags,
   failsWhen: "there is a problem; warnings alone are 0",
   async run({ flags }, output) {
-    const findings = await examine(flags.socket);
+    const findings = worstFirst(await examine(flags.socket));
     print(output, flags.output, { value: findings, text: () => textOf(findings) });
     return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
   },
@@ -40,7 +40,7 @@ async function examine(socket: string): Promise<Finding[]> {
     if (!(error instanceof PlexusdUnavailable)) throw error;
     const { cniConfDir, cniBinDir: shimDir, stateDir } = defaultPaths;
     return [
-      problem("plexusd", error.message),
+      found("DaemonUnavailable", "plexusd", error.message),
       ...(await tokenFindings(stateDir)),
       ...(await directoryFindings({ cniConfDir, shimDir, binDirs: [shimDir], stateDir })),
     ];

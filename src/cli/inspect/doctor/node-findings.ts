@@ -10,7 +10,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { runProgram } from "#lib/run-program.ts";
-import { type Finding, ok, problem, warning } from "./finding.ts";
+import { type Finding, found } from "./finding.ts";
 
 /** Less is free than this part: records may soon not be written any more. */
 const scarcePart = 0.05;
@@ -35,22 +35,22 @@ async function judged(path: string, judge: (path: string) => Promise<Finding>): 
     return await judge(path);
   } catch (error) {
     const step = "it must be on the node, and mounted into plexusd's pod";
-    return problem(path, `cannot be used: ${errorMessage(error)}; ${step}`);
+    return found("DirectoryUnusable", path, `cannot be used: ${errorMessage(error)}; ${step}`);
   }
 }
 
 async function configurationDirectory(path: string): Promise<Finding> {
   await access(path, constants.W_OK);
-  return ok(path, `${await ownerOf(path)}, can be written`);
+  return found("DirectoryUsable", path, `${await ownerOf(path)}, can be written`);
 }
 
 /** Its owner does not matter, because the container runtime trusts it in any case. */
 async function pluginDirectory(path: string): Promise<Finding> {
   const text = await ownerOf(path);
   const { mode } = await stat(path);
-  if ((mode & 0o022) === 0) return ok(path, text);
+  if ((mode & 0o022) === 0) return found("DirectoryUsable", path, text);
   const who = "users who may write there are effectively root, as with every container runtime";
-  return warning(path, `${text}: ${who}`);
+  return found("DirectoryWritable", path, `${text}: ${who}`);
 }
 
 async function stateDirectory(path: string): Promise<Finding> {
@@ -58,17 +58,21 @@ async function stateDirectory(path: string): Promise<Finding> {
   const { bavail, blocks, ffree, files } = await statfs(path);
   const text = `${await ownerOf(path)}, ${percent(bavail, blocks)} of space and ${percent(ffree, files)} of inodes free`;
   const isScarce = bavail < blocks * scarcePart || ffree < files * scarcePart;
-  if (!isScarce) return ok(path, text);
-  return problem(path, `${text}; without space or inodes no pod can be attached: free some`);
+  if (!isScarce) return found("DirectoryUsable", path, text);
+  return found(
+    "StateUnwritable",
+    path,
+    `${text}; without space or inodes no pod can be attached: free some`,
+  );
 }
 
 async function listedDirectory(path: string): Promise<Finding> {
   const { uid, mode } = await stat(path);
   const text = await ownerOf(path);
-  if (uid === 0 && (mode & 0o022) === 0) return ok(path, text);
+  if (uid === 0 && (mode & 0o022) === 0) return found("DirectoryUsable", path, text);
   const step =
     "the shim executes nothing from it, as others than root may write there; give it to root, with mode 0755";
-  return problem(path, `${text}: ${step}`);
+  return found("PluginDirRefused", path, `${text}: ${step}`);
 }
 
 async function ownerOf(path: string): Promise<string> {
@@ -88,14 +92,19 @@ export async function shimFinding({ version, commit, dirs }: NodeStatus): Promis
     const { stdout } = await runProgram([path, "--version"], { timeoutMs: shimTimeoutMs });
     const release = stdout.trim();
     const text = `${path}: ${release}`;
-    if (release === `${executableNames.shim} ${version} (${commit})`) return ok("shim", text);
+    if (release === `${executableNames.shim} ${version} (${commit})`)
+      return found("ShimReady", "shim", text);
     const step =
       "an upgrade is in progress, or plexusd's pod has not installed its shim: restart that pod";
-    return warning("shim", `${text} is of another release than plexusd: ${step}`);
+    return found("ShimOutdated", "shim", `${text} is of another release than plexusd: ${step}`);
   } catch (error) {
     const step =
       "delete plexusd's pod on this node: its container install puts the shim there again";
-    return problem("shim", `${path} cannot be executed: ${errorMessage(error)}; ${step}`);
+    return found(
+      "ShimMissing",
+      "shim",
+      `${path} cannot be executed: ${errorMessage(error)}; ${step}`,
+    );
   }
 }
 
@@ -110,11 +119,15 @@ export async function tokenFindings(stateDir: string): Promise<Finding[]> {
   const age = `issued ${minutes(now - issuedAt)} ago`;
   if (expiresAt <= now) {
     const expired = `expired ${minutes(now - expiresAt)} ago: plexus-standalone can attach no pod`;
-    return [problem(check, `${age}, ${expired}; ${step}`)];
+    return [found("TokenExpired", check, `${age}, ${expired}; ${step}`)];
   }
   const text = `${age}, expires in ${minutes(expiresAt - now)}`;
   const isLate = expiresAt - now < (expiresAt - issuedAt) * latePart;
-  return [isLate ? warning(check, `${text}, and is not renewed: ${step}`) : ok(check, text)];
+  return [
+    isLate
+      ? found("TokenNotRenewed", check, `${text}, and is not renewed: ${step}`)
+      : found("TokenValid", check, text),
+  ];
 }
 
 function minutes(seconds: number): string {
@@ -135,7 +148,7 @@ export async function otherListFindings(
     'calls Plexus for another runtime, whose running containers CRI-O detaches when it starts: add "disableGC": true to this list';
   return lists.map(({ file, disablesGc }) =>
     disablesGc
-      ? ok(file, "calls Plexus, and CRI-O collects no garbage in it")
-      : warning(file, advice),
+      ? found("ListNotCollected", file, "calls Plexus, and CRI-O collects no garbage in it")
+      : found("ListCollected", file, advice),
   );
 }

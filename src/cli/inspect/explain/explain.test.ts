@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
-import type { NodeStatus } from "#daemon/admin/node-status.ts";
+import type { NodeStatus, PodProblem } from "#daemon/admin/node-status.ts";
 import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
+import type { Condition } from "#lib/reasons.ts";
 
 const explanation: Explanation = {
   pod: {
@@ -39,7 +40,7 @@ const report: NodeStatus = {
   unseenPaths: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [], ofMultus: [] },
-  ...{ unattachedPods: [], podProblems: [] },
+  podProblems: [],
   ...{ failedAdds: [], overcomeAdds: [] },
   ...{ requestRules: { undeclaredRequests: "fail", ignoredRequests: "warn" } },
 };
@@ -222,7 +223,7 @@ test("status prints the counts of plexusd, and why it is not ready", async () =>
   const lines = [
     ...["plexusd 1.2.3 (abc)", "state: serving", "node configuration: active"],
     ...["attachments: 4", "leftovers: 0"],
-    ...["pods not attached: 0", "pods with other networks than requested: 0"],
+    "pods with other networks than requested: 0",
     "calls being served: 1",
   ];
   expect(await run("status", "--socket", socket)).toEqual({
@@ -240,6 +241,10 @@ async function doctor(says: Partial<NodeStatus>) {
   const { socket } = await plexusd({ report: { ...report, ...says } });
   const { code, out } = await run("doctor", "-o", "json", "--socket", socket);
   return { code, findings: JSON.parse(out) as { check: string; verdict: string; text: string }[] };
+}
+
+function podProblem(reason: Condition, problem: string): PodProblem {
+  return { pod: "shop/web", reason, problem };
 }
 
 const active = { state: "active" as const, reason: "delegating" };
@@ -332,17 +337,31 @@ test.each([
   ],
   [
     "with unattached pods",
-    { unattachedPods: ["shop/web (shop/a, shop/b)"] },
+    { podProblems: [podProblem("NotAttached", "runs without shop/a: delete the pod")] },
     "running pods",
-    "warning",
-    "without networks that they ask for: 1 (shop/web (shop/a, shop/b)), because",
+    "problem",
+    "shop/web: runs without shop/a: delete the pod; kubectl plexus explain shop/web says",
+  ],
+  [
+    "with many unattached pods",
+    { podProblems: Array(7).fill(podProblem("NotAttached", "runs without shop/a")) },
+    "running pods",
+    "problem",
+    "2 more pods; the events ",
   ],
   [
     "with a network that could not be plugged",
-    { podProblems: [{ pod: "shop/web", problem: "network shop/a (net1): no such VLAN" }] },
+    { podProblems: [podProblem("NotPlugged", "network shop/a (net1): no such VLAN")] },
+    "running pods",
+    "problem",
+    "shop/web: network shop/a (net1): no such VLAN; kubectl plexus explain shop/web says what to do",
+  ],
+  [
+    "with a network that could not be unplugged",
+    { podProblems: [podProblem("NotUnplugged", "network shop/a (net1): busy")] },
     "running pods",
     "warning",
-    "shop/web: network shop/a (net1): no such VLAN; kubectl plexus explain shop/web says what to do",
+    "shop/web: network shop/a (net1): busy",
   ],
   ["without pods that lack a network", {}, "running pods", "ok", "none lacks a network"],
   [
@@ -351,6 +370,7 @@ test.each([
       failedAdds: [
         {
           ...{ finding: "IpamExhausted", network: "shop/a", message: "no IP addresses available" },
+          verdict: "problem",
           step: "run kubectl plexus records --leftovers NODE",
           pods: ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"],
         },
@@ -359,6 +379,20 @@ test.each([
     "attaching pods",
     "problem",
     "failed in the last ten minutes: 6 (a/1, a/2, a/3, a/4, a/5, and 1 more): network shop/a, IpamExhausted: no IP addresses available; run kubectl plexus records --leftovers n1",
+  ],
+  [
+    "with a pod whose owner has made a mistake",
+    {
+      failedAdds: [
+        {
+          ...{ finding: "NoNetworkFound", network: "shop/a", message: "there is none" },
+          ...{ verdict: "warning", step: "correct the annotation", pods: ["a/1"] },
+        },
+      ],
+    },
+    "attaching pods",
+    "warning",
+    "NoNetworkFound: there is none; correct the annotation",
   ],
   [
     "whose pods have been attached since their ADD failed",
@@ -391,7 +425,16 @@ test.each([
 ] as const)("doctor checks a node that is %s", async (...[, says, check, verdict, text]) => {
   const { findings } = await doctor(says as Partial<NodeStatus>);
 
-  expect(findings).toContainEqual({ check, verdict, text: expect.stringContaining(text) });
+  const reason = expect.any(String);
+  expect(findings).toContainEqual({ check, reason, verdict, text: expect.stringContaining(text) });
+});
+
+test("doctor tells pods that run without their networks first, then the worst", async () => {
+  const podProblems = [podProblem("NotAttached", "runs without shop/a")];
+  const { findings } = await doctor({ podProblems, notReady: ["it stops"], leftovers: 2 });
+  expect(findings.slice(0, 2).map(({ check }) => check)).toEqual(["running pods", "plexusd"]);
+  const verdicts = [...new Set(findings.map(({ verdict }) => verdict))];
+  expect(verdicts).toEqual(["problem", "warning", "ok"]);
 });
 
 test("doctor reports a missing shim and missing directories", async () => {
