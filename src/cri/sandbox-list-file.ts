@@ -1,9 +1,8 @@
-import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import * as z from "zod";
 import type { RuntimeSandboxes, SandboxList } from "#engine/ports/host.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
-import { ifPresent } from "#lib/files/is-absent.ts";
+import { textIfPresent } from "#lib/files/read-file.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
 
 const schema = z.object({ listedAt: z.string().min(1), containerIds: z.array(z.string()) });
@@ -26,7 +25,7 @@ export async function writeSandboxList(path: string, list: SandboxList): Promise
 export function sandboxListFile(path: string): RuntimeSandboxes {
   return {
     async latest() {
-      const text = await ifPresent(readFile(path, "utf8"));
+      const text = textIfPresent(path, "above");
       if (text === undefined) return undefined;
       const { listedAt, containerIds } = parseWith(schema, JSON.parse(text), path);
       return { listedAt, containerIds: new Set(containerIds) };

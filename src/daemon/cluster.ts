@@ -36,14 +36,9 @@ export interface Cluster {
 }
 
 /** Opens a directory of manifests, without an API. */
-export async function openManifestCluster(dir: string, logger: Logger): Promise<Cluster> {
-  const source = await ManifestDirectory.open(dir, logger);
-  return {
-    ...withoutApi(logger),
-    source,
-    publisher: new StatusFiles(dir, logger),
-    close: () => source[Symbol.asyncDispose](),
-  };
+export function openManifestCluster(dir: string, logger: Logger): Cluster {
+  const source = ManifestDirectory.open(dir, logger);
+  return { ...withoutApi(logger), source, publisher: new StatusFiles(dir, logger) };
 }
 
 /** Neither an API nor a directory: nothing can be looked up, and there is no place for a status. */
@@ -53,7 +48,6 @@ export function openFilesCluster(logger: Logger): Cluster {
     source: emptySource,
     definitions: confFileDefinitions,
     publisher: emptyPorts.publisher,
-    close: async () => undefined,
   };
 }
 
@@ -65,7 +59,7 @@ function withoutApi(logger: Logger) {
       logger[level]({ podNamespace: namespace, podName: name, reason }, message);
     },
   };
-  return { events, recordOnNode: () => undefined };
+  return { events, recordOnNode: () => undefined, close: async () => undefined };
 }
 
 /** Opens the Kubernetes API. @throws Error when the credentials cannot be used */

@@ -1,10 +1,11 @@
-import { chmod, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
+import { chmod, mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "#engine/ports/logger.ts";
 import { readTokenTimes } from "#kube/api/token-times.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
+import { textIfUsable } from "#lib/files/read-file.ts";
 import { type StandalonePaths, standalonePaths } from "#lib/files/standalone-paths.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
@@ -72,10 +73,8 @@ export class StandaloneFiles {
   }
 
   async #write(path: string, text: string): Promise<void> {
-    const [before, found] = await Promise.all([
-      readFile(path, "utf8").catch(() => undefined),
-      stat(path).catch(() => undefined),
-    ]);
+    const before = textIfUsable(path, "none");
+    const found = await stat(path).catch(() => undefined);
     if (before === text && found !== undefined && (found.mode & 0o777) === 0o600) return;
     await atomicWrite(path, text, { mode: 0o600 });
     this.#options.logger.info({ path }, "written for calls that plexus-standalone serves");

@@ -18,7 +18,7 @@ test("read() returns undefined and remove() does nothing if the file is absent",
   expect(await files.read(path)).toBe("{}");
   for (const _time of [1, 2]) await files.remove(path);
   expect(await files.read(path)).toBeUndefined();
-  await expect(files.read(dir)).rejects.toThrow(/EISDIR/);
+  await expect(files.read(dir)).rejects.toThrow(/is not a regular file/);
 });
 
 test("copy() creates a world-readable directory, and replaces an earlier copy [D-20] [D-21]", async () => {

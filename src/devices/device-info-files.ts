@@ -1,8 +1,9 @@
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { DeviceInfoFiles } from "#engine/ports/devices.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
+import { textIfPresent } from "#lib/files/read-file.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { cniDeviceInfoDir, ownerOfCniDeviceInfo } from "#npwg/device-info.ts";
 
@@ -12,10 +13,10 @@ const directoryMode = 0o755;
 
 /** Device information in the host's /run (device-info specification 1.1). */
 export const hostDeviceInfoFiles: DeviceInfoFiles = {
-  read: (path) => ifPresent(readFile(path, "utf8")),
+  read: async (path) => textIfPresent(path, "above"),
 
   async copy(from, to) {
-    const content = await ifPresent(readFile(from, "utf8"));
+    const content = textIfPresent(from, "above");
     if (content === undefined) return false;
     await mkdir(dirname(to), { recursive: true, mode: directoryMode });
     await swapIn(to, content, { mode: fileMode });

@@ -1,6 +1,7 @@
-import { constants, readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
+import { readTextFile } from "#lib/files/read-file.ts";
 import { type HostView, wholeHost } from "./host-view.ts";
 
 /**
@@ -25,9 +26,7 @@ export class HostConfFiles implements ConfFiles {
   }
 
   read(path: string): Promise<string> {
-    // A pipe of that name must not block.
-    const flag = constants.O_RDONLY | constants.O_NONBLOCK;
-    return now(() => readFileSync(path, { encoding: "utf8", flag }));
+    return now(() => readTextFile(path, "any"));
   }
 
   async kind(path: string): Promise<"file" | "directory" | "absent"> {

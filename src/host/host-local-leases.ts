@@ -1,8 +1,9 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import type { Lease } from "#engine/explain/explanation.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
+import { textIfPresent } from "#lib/files/read-file.ts";
 
 /** A range of 65,000 addresses that is exhausted must not keep plexusd busy. */
 const leasesMax = 1000;
@@ -14,7 +15,7 @@ export async function hostLocalLeases(cniStateDir: string, network: string): Pro
   return Array.fromAsync(addresses.slice(0, leasesMax), async (address) => {
     // The container's ID, and its interface in the next line.
     const path = join(dir, address);
-    const text = (await ifPresent(readFile(path, "utf8"))) ?? "";
+    const text = textIfPresent(path, "above") ?? "";
     return { address, containerId: text.split(/\s/)[0] ?? "", path };
   });
 }

@@ -65,16 +65,16 @@ test("HostMultusFiles says whether libcni has an ADD of a container, unless that
   expect(await files.mayHaveCachedAdd("c1")).toBe(true);
 });
 
-test("HostMultusFiles refuses links, directories and files of more than 4 MiB", async () => {
+test("HostMultusFiles refuses links, directories and files of more than 16 MiB", async () => {
   await mkdir(join(dir, "multus/results"), { recursive: true });
   await symlink("/etc/passwd", join(dir, "multus/link"));
   await writeFile(join(dir, "multus/long"), "");
-  await truncate(join(dir, "multus/long"), 4 * 1024 * 1024 + 1);
+  await truncate(join(dir, "multus/long"), 16 * 1024 * 1024 + 1);
   const files = new HostMultusFiles(dir);
   for (const [name, reason] of [
-    ["link", /it is a link/],
-    ["results", /it is no regular file/],
-    ["long", /more than 4194304 bytes/],
+    ["link", /is a link/],
+    ["results", /is not a regular file/],
+    ["long", /more than 16777216 bytes/],
   ] as const) {
     const error = await files.networks(name).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: 6, message: expect.stringMatching(reason) });

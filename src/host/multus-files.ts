@@ -1,14 +1,11 @@
-import { constants } from "node:fs";
-import { type FileHandle, open, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { MultusFiles } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
+import { RefusedFileError, textIfPresent } from "#lib/files/read-file.ts";
 import { type CachedAddKey, cachedAddFileName } from "#npwg/multus/cached-add.ts";
-
-/** No file of Multus comes near: one that is longer is none. */
-const maxBytes = 4 * 1024 * 1024;
 
 /** The files of Multus and libcni below `/var/lib/cni`; before 3.5 Multus used libcni's default. */
 export class HostMultusFiles implements MultusFiles {
@@ -67,25 +64,12 @@ async function fileNames(dir: string): Promise<string[]> {
 
 /** Undefined if there is none. @throws CniError 5, or 6 for a link, a device or a long file */
 async function readRegularFile(path: string): Promise<string | undefined> {
-  let file: FileHandle | undefined;
   try {
-    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    const stats = await file.stat();
-    if (!stats.isFile()) throw damaged(path, "it is no regular file");
-    if (stats.size > maxBytes) throw damaged(path, `it has more than ${maxBytes} bytes`);
-    return await file.readFile("utf8");
+    return textIfPresent(path, "above");
   } catch (error) {
-    if (isAbsent(error)) return undefined;
-    if (error instanceof CniError) throw error;
-    const isLink = (error as NodeJS.ErrnoException).code === "ELOOP";
-    throw isLink ? damaged(path, "it is a link") : ioFailure(path, error);
-  } finally {
-    await file?.close();
+    if (!(error instanceof RefusedFileError)) throw ioFailure(path, error);
+    throw new CniError("DecodingFailure", error.message, { cause: error });
   }
-}
-
-function damaged(path: string, reason: string): CniError {
-  return new CniError("DecodingFailure", `${path} is not read: ${reason}`);
 }
 
 function ioFailure(path: string, cause: unknown): CniError {

@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -9,7 +9,6 @@ import { ManifestDirectory } from "./directory-source.ts";
 let base: string;
 let dir: string;
 let logger: FakeLogger;
-let source: ManifestDirectory | undefined;
 
 beforeEach(async () => {
   base = await mkdtemp(join(tmpdir(), "plexus-manifests-"));
@@ -19,8 +18,6 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  await source?.[Symbol.asyncDispose]();
-  source = undefined;
   await chmod(dir, 0o700).catch(() => undefined);
   await rm(base, { recursive: true });
 });
@@ -33,8 +30,7 @@ function podYaml(networks: string, metadata = ""): string {
 
 async function opened(files: Record<string, string> = {}): Promise<ManifestDirectory> {
   for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text);
-  source = await ManifestDirectory.open(dir, logger);
-  return source;
+  return ManifestDirectory.open(dir, logger);
 }
 
 const networksOf = async (from: ManifestDirectory): Promise<string | undefined> =>
@@ -112,7 +108,7 @@ test("files that are invalid or unreadable at the start do not affect other file
   const from = await opened({ "b.yaml": podYaml("b"), "c.yaml": "{" });
   expect(await networksOf(from)).toBe("b");
   expect(from.notReadyReason()).toMatch(
-    /a\.yaml: cannot be read: .*EISDIR.*; c\.yaml, document 1: /,
+    /a\.yaml: cannot be read: .* is not a regular file; c\.yaml, document 1: /,
   );
 });
 
@@ -130,15 +126,83 @@ test("a missing directory makes the source not ready, and unknown pods fail with
   expect(from.notReadyReason()).toBeUndefined();
 });
 
-test("a replaced directory is watched like the old one", async () => {
-  const from = await opened({ "a.yaml": podYaml("old") });
-  await mkdir(`${dir}.new`);
-  await writeFile(join(`${dir}.new`, "a.yaml"), podYaml("replaced"));
-  await rename(dir, `${dir}.old`);
-  await rename(`${dir}.new`, dir);
-  await eventually(async () => expect(await networksOf(from)).toBe("replaced"));
-  await writeFile(join(dir, "a.yaml"), podYaml("changed"));
-  await eventually(async () => expect(await networksOf(from)).toBe("changed"));
+/** Replaces a link at once, as a ConfigMap's volume does. */
+async function pointTo(target: string, link: string): Promise<void> {
+  await symlink(target, `${link}.next`);
+  await rename(`${link}.next`, link);
+}
+
+/** Two directories besides the one that is read, each with the file. */
+async function twoVersions(): Promise<void> {
+  for (const [name, networks] of Object.entries({ v1: "old", v2: "new" })) {
+    await mkdir(join(base, name));
+    await writeFile(join(base, name, "a.yaml"), podYaml(networks));
+  }
+}
+
+test.each<[string, () => Promise<unknown>, () => Promise<unknown>]>([
+  [
+    "the directory is replaced",
+    () => writeFile(join(dir, "a.yaml"), podYaml("old")),
+    async () => {
+      await rename(dir, `${dir}.old`);
+      await rename(join(base, "v2"), dir);
+    },
+  ],
+  [
+    "the link in its place leads to another directory",
+    async () => {
+      await rm(dir, { recursive: true });
+      await pointTo("v1", dir);
+    },
+    () => pointTo("v2", dir),
+  ],
+  [
+    "a file's link leads to another file",
+    () => pointTo("../v1/a.yaml", join(dir, "a.yaml")),
+    () => pointTo("../v2/a.yaml", join(dir, "a.yaml")),
+  ],
+  [
+    "the file behind a link is changed",
+    () => pointTo("../v1/a.yaml", join(dir, "a.yaml")),
+    () => writeFile(join(base, "v1/a.yaml"), podYaml("new")),
+  ],
+  [
+    "the link ..data of a ConfigMap's volume is switched",
+    async () => {
+      await pointTo("../v1", join(dir, "..data"));
+      await pointTo("..data/a.yaml", join(dir, "a.yaml"));
+    },
+    () => pointTo("../v2", join(dir, "..data")),
+  ],
+])("getPod() sees at once that %s", async (_, prepare, change) => {
+  await twoVersions();
+  await prepare();
+  const from = await opened();
+  expect(await networksOf(from)).toBe("old");
+  await change();
+  expect(await networksOf(from)).toBe("new");
+});
+
+test("a definition is not missing while a file is invalid that may have it", async () => {
+  const from = await opened({ "a.yaml": podYaml("a"), "net.json": "{" });
+  await expect(from.getNad({ namespace: "default", name: "lan" })).rejects.toThrow(
+    expect.objectContaining({
+      code: 11,
+      message: expect.stringMatching(
+        /^no valid file has NetworkAttachmentDefinition default\/lan; manifests: net\.json, document 1: /,
+      ),
+    }),
+  );
+  await rm(join(dir, "net.json"));
+  expect(await from.getNad({ namespace: "default", name: "lan" })).toBeUndefined();
+});
+
+test("notReadyReason() sees a mended file without a lookup", async () => {
+  const from = await opened({ "a.yaml": "{" });
+  expect(from.notReadyReason()).toContain("a.yaml");
+  await writeFile(join(dir, "a.yaml"), podYaml("a"));
+  expect(from.notReadyReason()).toBeUndefined();
 });
 
 test("each of many concurrent lookups sees the files written before it", async () => {
@@ -152,8 +216,8 @@ test("each of many concurrent lookups sees the files written before it", async (
   expect(answers.filter((answer) => answer === undefined)).toEqual([]);
 });
 
-test("open() fails and names the directory if it does not exist", async () => {
-  await expect(ManifestDirectory.open(join(dir, "none"), logger)).rejects.toThrow(
+test("open() fails and names the directory if it does not exist", () => {
+  expect(() => ManifestDirectory.open(join(dir, "none"), logger)).toThrow(
     expect.objectContaining({ code: 5, message: expect.stringContaining(join(dir, "none")) }),
   );
 });

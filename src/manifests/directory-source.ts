@@ -1,19 +1,18 @@
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
-import { NextRun } from "#lib/concurrency/next-run.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
-import { type DirectoryWatch, watchDirectory } from "#lib/files/watch-directory.ts";
+import { readTextFile } from "#lib/files/read-file.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { ManifestError, type ManifestObjects, parseManifestFile } from "./documents.ts";
 
 type Name = Pick<Pod, "namespace" | "name">;
 
 interface LoadedFile {
-  /** Changes with the content: modification time, size and inode. */
+  /** Changes with the content: time of change, size, and the file that links lead to. */
   readonly version: string;
   readonly objects: ManifestObjects;
   /** Why the newest content is unusable; `objects` are then the last good ones. */
@@ -21,19 +20,16 @@ interface LoadedFile {
 }
 
 /**
- * Pods and definitions from a watched directory of `*.yaml`, `*.yml` and `*.json` files. An unknown
- * object triggers a new scan, so a file counts as soon as it exists. A file that becomes invalid
- * keeps its last good content, is logged once, and makes the source not ready until it is fixed.
+ * Pods and definitions from a directory of `*.yaml`, `*.yml` and `*.json` files. Every lookup reads
+ * what has changed: a watch would miss changes behind links, and a status takes microseconds. A file
+ * that becomes invalid keeps its last good content, is logged once, and makes the source not ready
+ * until it is fixed.
  */
-export class ManifestDirectory implements ClusterSource, AsyncDisposable {
+export class ManifestDirectory implements ClusterSource {
   readonly namesContainers = true;
   readonly #dir: string;
   readonly #logger: Logger;
   readonly #files = new Map<string, LoadedFile>();
-  /** One scan at a time: a caller waits for a scan that starts after its call. */
-  readonly #scans = new NextRun(() => this.#scan());
-  #watch: DirectoryWatch | undefined;
-  #dirty = true;
   #unreadable: string | undefined;
 
   private constructor(dir: string, logger: Logger) {
@@ -42,21 +38,15 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   }
 
   /** @throws CniError 5 when the directory cannot be read */
-  static async open(dir: string, logger: Logger): Promise<ManifestDirectory> {
+  static open(dir: string, logger: Logger): ManifestDirectory {
     const source = new ManifestDirectory(dir, logger);
-    try {
-      await source.#startWatch();
-      await source.#scans.run();
-    } catch (error) {
-      source.#watch?.close();
-      const message = `cannot read the manifests directory ${dir}: ${errorMessage(error)}`;
-      throw new CniError("IoFailure", message, { cause: error });
-    }
-    return source;
+    source.#scan();
+    if (source.#unreadable === undefined) return source;
+    throw new CniError("IoFailure", `manifests: ${source.#unreadable}`);
   }
 
   async getPod(identity: CalledPod): Promise<Pod | undefined> {
-    const pod = await this.#find((objects) => objects.pods, identity);
+    const pod = this.#find((objects) => objects.pods, identity);
     if (pod === undefined) return undefined;
     if (pod.uid === "") return { ...pod, uid: identity.uid ?? "" };
     return identity.uid === undefined || identity.uid === pod.uid ? pod : undefined;
@@ -67,8 +57,13 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
     return undefined;
   }
 
-  getNad(ref: Name): Promise<NetworkAttachmentDefinition | undefined> {
-    return this.#find((objects) => objects.nads, ref);
+  /** @throws CniError 11 also if a file is invalid, which may have the definition */
+  async getNad(ref: Name): Promise<NetworkAttachmentDefinition | undefined> {
+    const found = this.#find((objects) => objects.nads, ref);
+    const problem = found === undefined ? this.notReadyReason() : undefined;
+    if (problem === undefined) return found;
+    const name = `NetworkAttachmentDefinition ${ref.namespace}/${ref.name}`;
+    throw new CniError("TryAgainLater", `no valid file has ${name}; ${problem}`);
   }
 
   knownNads(): NetworkAttachmentDefinition[] {
@@ -76,72 +71,49 @@ export class ManifestDirectory implements ClusterSource, AsyncDisposable {
   }
 
   notReadyReason(): string | undefined {
+    this.#scan();
     const ofFiles = [...this.#files.values()].map(({ problem }) => problem);
     const problems = [this.#unreadable, ...ofFiles].filter((each) => each !== undefined);
     return problems.length === 0 ? undefined : `manifests: ${problems.join("; ")}`;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#watch?.close();
-  }
-
-  async #find<T extends Name>(
+  #find<T extends Name>(
     kind: (objects: ManifestObjects) => readonly T[],
     ref: Name,
-  ): Promise<T | undefined> {
-    const lookUp = (): T | undefined =>
-      [...this.#files.values()]
-        .flatMap((file) => kind(file.objects))
-        .find(({ namespace, name }) => namespace === ref.namespace && name === ref.name);
-    if (this.#dirty || this.#watch?.isActive !== true) await this.#scans.run();
-    const known = lookUp();
-    if (known !== undefined) return known;
-    await this.#scans.run();
-    return lookUp();
+  ): T | undefined {
+    this.#scan();
+    if (this.#unreadable !== undefined)
+      throw new CniError("TryAgainLater", `manifests: ${this.#unreadable}`);
+    return [...this.#files.values()]
+      .flatMap((file) => kind(file.objects))
+      .find(({ namespace, name }) => namespace === ref.namespace && name === ref.name);
   }
 
-  async #scan(): Promise<void> {
-    this.#dirty = false;
+  #scan(): void {
     try {
-      await this.#watch?.rearm();
-      const names = (await readdir(this.#dir))
-        .filter((n) => /^[^.].*\.(ya?ml|json)$/.test(n))
-        .sort();
-      for (const gone of this.#files.keys()) if (!names.includes(gone)) this.#files.delete(gone);
-      for (const name of names) await this.#load(name);
+      const found = readdirSync(this.#dir).filter((n) => /^[^.].*\.(ya?ml|json)$/.test(n));
+      const names = new Set(found.sort());
+      for (const known of this.#files.keys()) if (!names.has(known)) this.#files.delete(known);
+      for (const name of names) this.#load(name);
       this.#unreadable = undefined;
-    } catch (cause) {
-      this.#dirty = true;
-      this.#unreadable = `cannot read the directory ${this.#dir}: ${errorMessage(cause)}`;
-      throw new CniError("TryAgainLater", `manifests: ${this.#unreadable}`, { cause });
+    } catch (error) {
+      this.#unreadable = `cannot read the directory ${this.#dir}: ${errorMessage(error)}`;
     }
   }
 
-  /** Without a watch, every lookup scans the directory again. */
-  async #startWatch(): Promise<void> {
-    const onEvent = (name: string | null): void => {
-      // Plexus writes `.status` in the same directory.
-      if (name?.startsWith(".") !== true) this.#dirty = true;
-    };
-    this.#watch = await watchDirectory(this.#dir, onEvent, (error) => {
-      const message = "manifests: no watch, every call reads the directory";
-      this.#logger.warn({ err: error, dir: this.#dir }, message);
-    });
-  }
-
   /** An invalid file keeps the last good content; its error is logged when it changes. */
-  async #load(name: string): Promise<void> {
+  #load(name: string): void {
     const path = join(this.#dir, name);
     const before = this.#files.get(name);
     // Until it is read: a file that cannot be read is tried again.
     let version = "";
     try {
       // Not the time of the content: tools set that.
-      const { ctimeMs, size, ino } = await stat(path);
+      const { ctimeMs, size, dev, ino } = statSync(path);
       // Where times have whole seconds, as on ext3, another content can have the same.
-      const found = ctimeMs % 1000 === 0 ? "" : `${ctimeMs}/${size}/${ino}`;
+      const found = ctimeMs % 1000 === 0 ? "" : `${ctimeMs}/${size}/${dev}/${ino}`;
       if (found !== "" && before?.version === found) return;
-      const text = await readFile(path, "utf8");
+      const text = readTextFile(path, "any");
       version = found;
       this.#files.set(name, { version, objects: parseManifestFile(text, name) });
     } catch (error) {

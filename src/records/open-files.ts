@@ -10,10 +10,11 @@ import {
 import { chmod } from "node:fs/promises";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { readOpenFile } from "#lib/files/read-file.ts";
 import { syncDirectory, syncFile } from "#lib/files/sync.ts";
 import { findNewestPlan } from "#protocol/plan.ts";
 import { formatRecord } from "./record-file.ts";
-import { putFile, readOpenFile, writeAt } from "./state-file.ts";
+import { putFile, readMax, writeAt } from "./state-file.ts";
 
 /** The time after which an update is synced; until then a power loss may lose it. */
 const delayMs = 500;
@@ -122,7 +123,7 @@ export class OpenFiles {
   #open(path: string): OpenFile {
     const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
-      const { end } = findNewestPlan(readOpenFile(fd).bytes);
+      const { end } = findNewestPlan(readOpenFile(fd, { path, max: readMax }).bytes);
       ftruncateSync(fd, end);
       const { ino: inode, mtimeMs } = fstatSync(fd);
       const state = { stored: undefined, isDirty: false, syncing: Promise.resolve() };

@@ -1,10 +1,8 @@
 import {
   closeSync,
   constants,
-  fstatSync,
   lstatSync,
   openSync,
-  readSync,
   renameSync,
   rmSync,
   type Stats,
@@ -14,6 +12,7 @@ import { basename, dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
+import { openToRead, readOpenFile } from "#lib/files/read-file.ts";
 import { nameTarget, temporaryName } from "#lib/files/temporary-name.ts";
 import { reasonRow } from "#lib/reasons.ts";
 
@@ -23,13 +22,10 @@ import { reasonRow } from "#lib/reasons.ts";
  */
 
 /** A file, and its status from before the content was read. */
-interface ReadFile {
-  readonly status: Stats;
-  readonly bytes: Buffer;
-}
+type ReadFile = ReturnType<typeof readOpenFile>;
 
 /** As far as the shim reads a file (PLAN_CAP of shim/replay.c). A sparse file has any length. */
-const readMax = 64 * 1024 * 1024;
+export const readMax = 64 * 1024 * 1024;
 
 /** Reads a file; undefined when it does not exist. @throws CniError 5 naming the file and the cause */
 export function readIfPresent(path: string, description: string): ReadFile | undefined {
@@ -60,24 +56,12 @@ export function readStateFile(path: string): ReadFile {
 }
 
 function readByName(path: string): ReadFile {
-  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
-  const fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  const fd = openToRead(path, "above");
   try {
-    return readOpenFile(fd);
+    return readOpenFile(fd, { path, max: readMax });
   } finally {
     closeSync(fd);
   }
-}
-
-/** Reads an open regular file from its start. @throws Error as of node:fs */
-export function readOpenFile(fd: number): ReadFile {
-  const status = fstatSync(fd);
-  if (!status.isFile()) throw new Error("it is not a regular file");
-  const bytes = Buffer.alloc(Math.min(status.size, readMax));
-  let length = 0;
-  for (let n = -1; n !== 0 && length < bytes.length; length += n)
-    n = readSync(fd, bytes, length, bytes.length - length, length);
-  return { status, bytes: bytes.subarray(0, length) };
 }
 
 /** Whether a file of any kind exists. */

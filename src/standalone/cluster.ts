@@ -13,6 +13,7 @@ import { ApiError } from "#kube/api/api-error.ts";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
 import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
+import type { Links } from "#lib/files/read-file.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { confFileDefinitions } from "#manifests/conf-file-definitions.ts";
@@ -48,9 +49,9 @@ export async function openCallCluster(
   const { manifests, defaultManifests, keptKubeconfig, logger } = options;
   if (manifests !== undefined) return openManifests(manifests, logger);
   const kubeconfig = kubeconfigOf(call.stdin);
-  if (kubeconfig !== undefined) return openApi(kubeconfig, { ...options, call });
+  if (kubeconfig !== undefined) return openApi(kubeconfig, { ...options, call, links: "any" });
   if (existsSync(keptKubeconfig)) {
-    const cluster = openApi(keptKubeconfig, { ...options, call });
+    const cluster = openApi(keptKubeconfig, { ...options, call, links: "none" });
     return { ...cluster, source: explainRefusedToken(cluster.source) };
   }
   if (existsSync(defaultManifests)) return openManifests(defaultManifests, logger);
@@ -65,20 +66,21 @@ async function openManifests(dir: string, logger: Logger): Promise<CallCluster> 
   const { ManifestDirectory } = await import("#manifests/directory-source.ts");
   const { StatusFiles } = await import("#manifests/status-files.ts");
   const { checkManifests } = await import("#manifests/trust.ts");
-  const source = await ManifestDirectory.open(dir, logger);
+  const source = ManifestDirectory.open(dir, logger);
   checkManifests(dir);
   const publisher = new StatusFiles(dir, logger);
-  const close = (): Promise<void> => source[Symbol.asyncDispose]();
+  const close = async (): Promise<void> => undefined;
   return { source, publisher, events: warningsOnly(logger), deviceSources: [], close };
 }
 
 function openApi(
   kubeconfig: string,
-  { nodeName, config, logger, call }: CallClusterOptions & { readonly call: Call },
+  options: CallClusterOptions & { readonly call: Call; readonly links: Links },
 ): CallCluster & Pick<Required<CallCluster>, "source"> {
+  const { nodeName, config, logger, call, links } = options;
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
   const open = async (): Promise<OneShotKube> => {
-    const client = new FetchClient(() => readPlainKubeconfig(kubeconfig));
+    const client = new FetchClient(() => readPlainKubeconfig(kubeconfig, { links }));
     return openKubeOnce({
       ...{ client, logger, apiTimeoutMs, statusWaitMs },
       ...omitUndefined({ nodeName }),

@@ -1,25 +1,29 @@
-import { readFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { type CallConfig, defaultCallConfig } from "#daemon/config/call-config.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
-import { ifPresent } from "#lib/files/is-absent.ts";
+import { type Links, textIfPresent, textIfUsable } from "#lib/files/read-file.ts";
+
+/** A file, and what may lead to it: an attacker who compromises plexusd can change what it keeps. */
+export interface ConfigPath {
+  readonly path: string;
+  readonly links: Links;
+}
 
 /** The configuration of each call: the first file that exists, or else the defaults. */
 export class CallConfigs {
-  readonly #paths: readonly string[];
+  readonly #paths: readonly ConfigPath[];
   /** The latest one: parsing takes 0.2 to 0.4 ms. */
   #parsed:
     | { readonly path: string; readonly text: string; readonly config: CallConfig }
     | undefined;
 
-  constructor(paths: readonly string[]) {
+  constructor(paths: readonly ConfigPath[]) {
     this.#paths = paths;
   }
 
   /** @throws ConfigError, or as node:fs does, if that file is unusable: no other policy replaces it */
   async read(): Promise<CallConfig> {
-    for (const path of this.#paths) {
-      const text = await ifPresent(readFile(path, "utf8"));
+    for (const { path, links } of this.#paths) {
+      const text = textIfPresent(path, links);
       if (text === undefined) continue;
       return isEmpty(text) ? defaultCallConfig : await this.#parse(text, path);
     }
@@ -42,10 +46,6 @@ function isEmpty(text: string): boolean {
 
 /** The node's name that plexusd keeps; undefined if it is missing or invalid. */
 export function readNodeName(path: string): string | undefined {
-  try {
-    const name = readFileSync(path, "utf8");
-    return dnsSubdomainProblem(name) === undefined ? name : undefined;
-  } catch {
-    return undefined;
-  }
+  const name = textIfUsable(path, "none") ?? "";
+  return dnsSubdomainProblem(name) === undefined ? name : undefined;
 }

@@ -28,9 +28,10 @@ The shim starts it, without arguments (docs/operations/standalone.md).
 const stateDir = process.env.PLEXUS_STATE_DIR ?? defaultPaths.stateDir;
 const kept = standalonePaths(stateDir);
 const { PLEXUS_CONFIG: configFile } = process.env;
-const configs = new CallConfigs(
-  configFile === undefined ? [kept.config, defaultPaths.configFile] : [configFile],
-);
+const configs = new CallConfigs([
+  ...(configFile === undefined ? [{ path: kept.config, links: "none" as const }] : []),
+  { path: configFile ?? defaultPaths.configFile, links: "any" },
+]);
 const known = new KnownRecords({ isKept: true });
 /** The time of the latest call's configuration. */
 let lingerMs = 0;

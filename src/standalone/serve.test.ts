@@ -63,7 +63,7 @@ async function call(
   const [engineEnd, shimEnd] = duplexPair();
   const log = new CallLog();
   const kept = standalonePaths(stateDir);
-  const config = await new CallConfigs([kept.config]).read();
+  const config = await new CallConfigs([{ path: kept.config, links: "none" }]).read();
   const served = serveOneCall({
     session: new ShimSession(engineEnd),
     stateDir,

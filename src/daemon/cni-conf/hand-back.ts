@@ -1,7 +1,8 @@
-import { readFile, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { readTextFile } from "#lib/files/read-file.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, findFile } from "./candidates.ts";
@@ -47,7 +48,7 @@ export async function restorePrimary(
   file: string,
 ): Promise<string | undefined> {
   if (primaryDir === cniConfDir) return undefined;
-  const text = await readFile(join(primaryDir, file));
+  const text = readTextFile(join(primaryDir, file), "any");
   const target = join(cniConfDir, file);
   await atomicWrite(target, text, { mode: 0o644 });
   return target;

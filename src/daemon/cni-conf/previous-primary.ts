@@ -1,6 +1,7 @@
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
+import { textIfUsable } from "#lib/files/read-file.ts";
 import { primaryConfName } from "#lib/files/state-files.ts";
 import { pluginConfOf } from "./plexus-conf.ts";
 
@@ -15,8 +16,7 @@ export class PreviousPrimary {
 
   /** Reads the name from the state directory, or else from the text of Plexus's file. */
   async load(plexusConf: string | undefined): Promise<void> {
-    const text = await readFile(join(this.#dir, primaryConfName), "utf8").catch(() => "");
-    const name = text.trim();
+    const name = (textIfUsable(join(this.#dir, primaryConfName), "above") ?? "").trim();
     this.file = name !== "" && !name.includes("/") ? name : primaryOf(plexusConf);
   }
 

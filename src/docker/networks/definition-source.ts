@@ -14,7 +14,10 @@ export async function openDefinitionSource(options: {
   readonly logger: Logger;
 }): Promise<(DefinitionSource & AsyncDisposable) | undefined> {
   const { manifests, kubeconfig, logger } = options;
-  if (manifests !== undefined) return ManifestDirectory.open(manifests, logger);
+  if (manifests !== undefined) {
+    const source = ManifestDirectory.open(manifests, logger);
+    return { getNad: (ref) => source.getNad(ref), [Symbol.asyncDispose]: async () => undefined };
+  }
   if (kubeconfig === undefined) return undefined;
   const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
   const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));

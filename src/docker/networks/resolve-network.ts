@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { parseJson } from "#cni/document.ts";
@@ -8,6 +7,7 @@ import type { NetworkState } from "#docker/state.ts";
 import type { DefinitionSource } from "#engine/ports/cluster.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
+import { readTextFile } from "#lib/files/read-file.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { parseManifestFile } from "#manifests/documents.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
@@ -55,8 +55,8 @@ async function find(
   if (/^\/.*\.ya?ml$/.test(network)) return networkOfManifest(network, sources);
   if (network.startsWith("/")) return named(await loadNetworkFile(network, loading(sources)));
   if (manifests === undefined) return networkByName(network, sources);
-  await using directory = await ManifestDirectory.open(manifests, sources.logger);
-  return await networkByName(network, { ...sources, source: directory });
+  const source = ManifestDirectory.open(manifests, sources.logger);
+  return networkByName(network, { ...sources, source });
 }
 
 function named(list: NetConfList): ResolvedConf {
@@ -71,7 +71,7 @@ function inlineNetwork(text: string): ResolvedConf {
 }
 
 async function networkOfManifest(path: string, sources: NetworkSources): Promise<ResolvedConf> {
-  const { nads } = parseManifestFile(await readFile(path, "utf8"), path);
+  const { nads } = parseManifestFile(readTextFile(path, "any"), path);
   const [nad] = nads;
   if (nad !== undefined && nads.length === 1) return networkOfNad(nad, sources);
   throw new DriverError(

@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { tryParseJson } from "#cni/document.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { type Links, readTextFile } from "#lib/files/read-file.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseYamlDocuments, placeOf, YamlError } from "#lib/parsing/yaml.ts";
@@ -63,10 +63,10 @@ const userKeysOfAdministrator = new Set([...userKeys, "tokenFile"]);
  */
 export function readPlainKubeconfig(
   path: string,
-  { allowsTokenFile = false } = {},
+  { allowsTokenFile = false, links }: { allowsTokenFile?: boolean; links?: Links } = {},
 ): PlainKubeconfig {
   try {
-    const kubeconfig = readKubeconfig(path);
+    const kubeconfig = readKubeconfig(path, links);
     if (isPlain(kubeconfig, { allowsTokenFile })) return plainKubeconfig(kubeconfig);
     const token = allowsTokenFile ? "a token" : "a token in the file";
     throw new Error(`only a certificate or ${token} can be used here`);
@@ -76,8 +76,8 @@ export function readPlainKubeconfig(
 }
 
 /** Reads a kubeconfig file. @throws Error that quotes nothing of it */
-export function readKubeconfig(path: string): Kubeconfig {
-  const document = documentOf(readFileSync(path, "utf8"));
+export function readKubeconfig(path: string, links: Links = "any"): Kubeconfig {
+  const document = documentOf(readTextFile(path, links));
   return { document, dir: dirname(path), ...currentOf(document) };
 }
 
@@ -125,8 +125,7 @@ export function serverOf({ cluster }: Kubeconfig): URL {
 /** The token, or what its file has now. @throws Error when it would not fit into a header */
 export function tokenOf({ user, dir }: Kubeconfig): string | undefined {
   const file = textIn(user, "tokenFile");
-  const text =
-    file === undefined ? textIn(user, "token") : readFileSync(resolve(dir, file), "utf8");
+  const text = file === undefined ? textIn(user, "token") : readTextFile(resolve(dir, file), "any");
   const token = text?.trim();
   if (token === undefined || /^[\x21-\x7e]+$/.test(token)) return token;
   throw new Error("the token has a character that is not allowed");
@@ -189,7 +188,7 @@ function pemOf(
   const data = textIn(member, `${key}-data`);
   if (data !== undefined) return Buffer.from(data, "base64").toString();
   const file = textIn(member, key);
-  return file === undefined ? undefined : readFileSync(resolve(dir, file), "utf8");
+  return file === undefined ? undefined : readTextFile(resolve(dir, file), "any");
 }
 
 function isInsecure(cluster: JsonObject): boolean {

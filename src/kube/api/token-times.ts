@@ -1,5 +1,5 @@
-import { readFile } from "node:fs/promises";
 import { tryParseJson } from "#cni/document.ts";
+import { textIfUsable } from "#lib/files/read-file.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 
@@ -24,7 +24,7 @@ export function tokenClaims(token: string): JsonObject {
 
 /** The times of the token in the kubeconfig that plexusd keeps; undefined without one. */
 export async function readTokenTimes(kubeconfig: string): Promise<TokenTimes | undefined> {
-  const conf = tryParseJson(await readFile(kubeconfig, "utf8").catch(() => ""));
+  const conf = tryParseJson(textIfUsable(kubeconfig, "none") ?? "");
   const [entry] = objectsOf(objectOf(conf).users);
   const { token } = objectOf(entry?.user);
   return typeof token === "string" ? tokenTimes(token) : undefined;

@@ -3,7 +3,6 @@ import { stat } from "node:fs/promises";
 
 /** A watch of a directory. */
 export interface DirectoryWatch {
-  readonly isActive: boolean;
   /** Watches the directory now at the path. Call it regularly: its replacement is not reported. */
   rearm(): Promise<void>;
   close(): void;
@@ -16,7 +15,6 @@ export interface DirectoryWatch {
 export async function watchDirectory(
   dir: string,
   onEvent: (name: string | null) => void,
-  onFailure: (error: unknown) => void = () => undefined,
 ): Promise<DirectoryWatch> {
   let watcher: FSWatcher | undefined;
   let watched: string | undefined;
@@ -34,15 +32,12 @@ export async function watchDirectory(
     try {
       watcher = watch(dir, { persistent: false }, (_, name) => onEvent(name)).on("error", drop);
       watched = found;
-    } catch (error) {
-      onFailure(error);
+    } catch {
+      // Callers check regularly.
     }
   };
   await rearm();
   return {
-    get isActive() {
-      return watcher !== undefined;
-    },
     rearm,
     close: () => {
       closed = true;

@@ -41,8 +41,8 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
   if (pod !== undefined || isContainerName(request.cniArgs)) return pod;
   const { namespace, name } = identity;
   const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
-  const message = `there is no pod ${namespace}/${name}${uid}: it was deleted or replaced`;
-  throw new CniError("PodReplaced", message);
+  const reason = source.notReadyReason() ?? "it was deleted or replaced";
+  throw new CniError("PodReplaced", `there is no pod ${namespace}/${name}${uid}: ${reason}`);
 }
 
 /** The error when a pod must be looked up and no cluster source is configured. */
