@@ -62,8 +62,8 @@ export const plexusdMutations: readonly Mutation[] = [
   {
     name: "an expired version leads to a new list",
     file: "src/kube/watch/watch-position.ts",
-    find: 'restartReason(error) === "expired" || error.status === 404',
-    replace: "error.status === 404",
+    find: 'restartReason(error) === "expired" || error.isNotFound',
+    replace: "error.isNotFound",
     properties: ["watched"],
   },
   {

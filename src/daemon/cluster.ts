@@ -24,7 +24,7 @@ export interface Cluster {
   /** This node's pods, its Node and its tokens; absent without an API. */
   readonly node?: Pick<
     KubeAdapter,
-    "nodePods" | "onDefinition" | "removeTaint" | "ownDaemonSet" | "requestToken"
+    "nodePods" | "onDefinition" | "removeTaint" | "ownDaemonSet" | "requestToken" | "isRejected"
   >;
   readonly resourceApi?: ResourceApi;
   /** Records an event on the Node; without an API, nothing does. */

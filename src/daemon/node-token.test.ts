@@ -13,7 +13,7 @@ function token(issuedAt: number, expiresAt: number): string {
 
 /** A NodeToken whose API server grants ten hours from `clock.now` on, or fails. */
 function fixture() {
-  const state = { now: 0, requests: 0, failure: undefined as Error | undefined };
+  const state = { now: 0, requests: 0, failure: undefined as Error | undefined, rejected: "" };
   const logger = new FakeLogger();
   const nodeToken = new NodeToken({
     podToken: async () => token(0, hour),
@@ -23,6 +23,7 @@ function fixture() {
       if (state.failure !== undefined) throw state.failure;
       return token(state.now, state.now + 10 * hour);
     },
+    isRejected: async (held) => held === state.rejected,
     logger,
     now: () => state.now * 1000,
   });
@@ -37,6 +38,15 @@ test("a token is renewed when half of its lifetime is left", async () => {
   state.now = 5 * hour + 1;
   expect(await nodeToken.get()).not.toBe(first);
   expect(state.requests).toBe(2);
+});
+
+test("a token of a Node that was deleted and registered anew is replaced", async () => {
+  const { state, nodeToken } = fixture();
+  const first = await nodeToken.get();
+  Object.assign(state, { now: 60, rejected: first, failure: new ApiError("no", { status: 503 }) });
+  await expect(nodeToken.get()).rejects.toThrow("no");
+  state.failure = undefined;
+  expect(await nodeToken.get()).not.toBe(first);
 });
 
 test("a failed renewal is an error that keeps what is on disk, and is tried again", async () => {
@@ -73,6 +83,7 @@ test("a token of another kind of user cannot request one", async () => {
     const nodeToken = new NodeToken({
       podToken: async () => own,
       request: async () => "unused",
+      isRejected: async () => false,
       logger: new FakeLogger(),
     });
     await expect(nodeToken.get()).rejects.toThrow("not a service account's");

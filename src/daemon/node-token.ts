@@ -10,6 +10,8 @@ const lifetimeSeconds = 2 * 86_400;
 export interface NodeTokenOptions {
   readonly podToken: () => Promise<string>;
   readonly request: (account: ObjectName, seconds: number) => Promise<string>;
+  /** Whether the API server rejects a token: it ends with the Node, also if that is registered anew. */
+  readonly isRejected: (token: string) => Promise<boolean>;
   readonly logger: Logger;
   /** In milliseconds of Unix time. @default Date.now */
   readonly now?: () => number;
@@ -30,8 +32,9 @@ export class NodeToken {
    * (Kubernetes before 1.31, or without the permission). @throws Error when it grants none now
    */
   async get(): Promise<string> {
+    const { podToken, request, isRejected, logger } = this.#options;
+    if (this.#held !== undefined && (await isRejected(this.#held))) this.#held = undefined;
     if (this.#held !== undefined && this.#partLeft(this.#held) > 0.5) return this.#held;
-    const { podToken, request, logger } = this.#options;
     const own = await podToken();
     try {
       this.#held = await request(accountOf(own), lifetimeSeconds);

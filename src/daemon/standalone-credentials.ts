@@ -27,6 +27,7 @@ export function standaloneCredentials(options: {
   const token = new NodeToken({
     podToken: async () => (await inClusterContent(inCluster)).token,
     request: (account, seconds) => node.requestToken(account, seconds),
+    isRejected: (token) => node.isRejected(token),
     logger,
   });
   return { kubeconfig: async () => portableKubeconfig({ inCluster }, await token.get()) };

@@ -6,7 +6,13 @@ import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder, type NodeEvent } from "#kube/events/event-recorder.ts";
-import { type NodePods, nodePods, removeTaint, requestNodeToken } from "#kube/node/node.ts";
+import {
+  isRejected,
+  type NodePods,
+  nodePods,
+  removeTaint,
+  requestNodeToken,
+} from "#kube/node/node.ts";
 import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
@@ -59,6 +65,8 @@ export interface KubeAdapter {
   removeTaint(key: string): Promise<boolean>;
   /** A token of this service account, bound to this node's Node. @throws as {@link requestNodeToken} */
   requestToken(account: ObjectName, seconds: number): Promise<string>;
+  /** Whether the API server rejects a token; false without an answer. */
+  isRejected(token: string): Promise<boolean>;
   /** Ends the watches; waits at most `graceMs` for status writes and events. @default 5000 */
   stop(graceMs?: number): Promise<void>;
 }
@@ -96,6 +104,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     recordOnNode: (event) => events.recordOnNode(event),
     removeTaint: (key) => removeTaint(client, { nodeName, key }),
     requestToken: (account, seconds) => requestNodeToken(client, { account, nodeName, seconds }),
+    isRejected: (token) => isRejected(client, token),
     stop: async (graceMs = 5000) => {
       pods.stop();
       nads.stop();

@@ -120,6 +120,7 @@ test.for<[what: string, script: Omit<Script, "when">, answer: RegExp, advice: Re
   ],
   ["is overloaded", { answer: 429, body: "Too many" }, / server \(GET .*: Too many/, overloaded],
   ["has a problem", { answer: 504 }, / server \(GET .*HTTP 504 Scripted: fake/, overloaded],
+  ["is a proxy without a route", { answer: 404, body: "<b>No" }, /HTTP 404: <b>No/, proxy],
   ["refuses", { answer: 403 }, / server \(GET .*HTTP 403 /, /check the ClusterRole and the token/],
   [
     "is a proxy that redirects",

@@ -32,7 +32,7 @@ export class LiveGetter {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Undefined for 404. @throws CniError 11 without an answer in time; the signal's reason */
+  /** Undefined if it does not exist. @throws CniError 11 without an answer in time; the signal's reason */
   get(request: LiveGetRequest, signal?: AbortSignal): Promise<JsonObject | undefined> {
     return untilAborted(request.isShared ? this.#share(request) : this.#read(request), signal);
   }
@@ -69,7 +69,7 @@ export class LiveGetter {
       return await Promise.race([isFinal, this.#repeat(send, { first, endsAt, signal })]);
     } catch (thrown) {
       const error = asApiError(thrown);
-      if (error.status === 404) return undefined;
+      if (error.isNotFound) return undefined;
       throw this.#failure(request, error);
     } finally {
       answered.abort();

@@ -53,7 +53,7 @@ test("listSlices() reads this node's and all nodes' slices [D-26]", async ({ api
 
 test("an unavailable API group is distinct from a missing claim [D-29]", async ({ api, kube }) => {
   const ref = { namespace: "default", name: "nic" };
-  api.script({ when: isGet("nic"), ...noGroup });
+  api.absent.add("resourceclaims");
   api.script({ when: isGet("v1"), ...noGroup });
   await expect(kube.resourceApi.getClaim(ref, options)).rejects.toMatchObject(unavailable);
   api.script({ when: isList("resourceslices"), ...noGroup });

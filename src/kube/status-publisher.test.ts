@@ -101,6 +101,18 @@ test.for([500, 503, 429, 403, "reset"] as const)(
   },
 );
 
+test("publish() retries after a proxy's own 404, which says nothing about the pod", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 404, body: "<html>no such site</html>" });
+  await using started = start(client);
+  await started.publisher.publish(pod, { [key]: "[]" });
+  expect(annotationsOf(api)).toEqual({ [key]: "[]" });
+  expect(started.results).toEqual(["retried", "written"]);
+});
+
 test.for([
   ["gives up when the pod is gone", undefined, undefined, ["gone"]],
   ["never writes on another pod of the same name", "its-successor", undefined, ["gone"]],

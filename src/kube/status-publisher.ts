@@ -280,8 +280,8 @@ export class ApiStatusPublisher implements StatusPublisher {
   }
 
   /** A conflict may be about the UID or anything else: the pod tells. */
-  async #classify(pod: PodIdentity, { status }: ApiError): Promise<StatusWriteResult> {
-    if (status === 404) return "gone";
+  async #classify(pod: PodIdentity, { status, isNotFound }: ApiError): Promise<StatusWriteResult> {
+    if (isNotFound) return "gone";
     if ((status === 409 || status === 422) && (await this.#isReplaced(pod))) return "gone";
     return [400, 413, 422].includes(status) ? "invalid" : "retried";
   }
@@ -295,7 +295,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       });
       return isJsonObject(metadata) && metadata.uid !== pod.uid;
     } catch (error) {
-      return asApiError(error).status === 404;
+      return asApiError(error).isNotFound;
     }
   }
 

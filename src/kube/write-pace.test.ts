@@ -4,7 +4,8 @@ import { WritePace } from "./write-pace.ts";
 
 const { signal } = new AbortController();
 const turn = (): Promise<void> => new Promise(setImmediate);
-const answer = (status: number) => new ApiError("PATCH /", { status });
+const answer = (status: number) =>
+  new ApiError("PATCH /", { status, reason: status === 404 ? "NotFound" : "" });
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["performance"] });

@@ -28,9 +28,10 @@ export class ApiClient
   /** @throws ApiError, also when nothing arrives for `idleMs` */
   async *lines(
     request: ApiRequest,
-    { idleMs }: { readonly idleMs: number },
+    { idleMs, onOpen }: { readonly idleMs: number; readonly onOpen?: () => void },
   ): AsyncGenerator<string, void, undefined> {
     const stream = await exchange<WatchStream>(request, (server, asked) => server.watch(asked));
+    onOpen?.();
     const queue = new LineQueue(idleMs);
     const onAbort = (): void => queue.end(new Error("aborted"));
     request.signal?.addEventListener("abort", onAbort, { once: true });

@@ -3,7 +3,6 @@ import {
   type Answer,
   failure,
   merge,
-  notServed,
   ObjectStore,
   placeOf,
   type StoreRequest,
@@ -14,6 +13,8 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ground } from "../world/ground.ts";
 import { WatchStream } from "./watch-stream.ts";
 import type { WriteQueue } from "./write-queue.ts";
+
+const notServed = failure(404, "NotFound", "the server could not find the requested resource");
 
 /** A pod or a definition as the server has it. */
 export interface KubeObject extends JsonObject {
@@ -133,13 +134,13 @@ export class ApiServer extends ObjectStore {
       return { status: request.method === "POST" ? 201 : 200, body: {} };
     }
     if (resource === "nodes") return { status: 200, body: { metadata: { name }, spec: {} } };
-    return this.#serves(resource) ? super.answer(request) : notServed();
+    return this.#serves(resource) ? super.answer(request) : notServed;
   }
 
   /** Begins a watch, for the client to open; or says why not. */
   watch(request: StoreRequest): WatchStream | Answer {
     const { resource } = placeOf(request.path);
-    if (!this.#serves(resource)) return notServed();
+    if (!this.#serves(resource)) return notServed;
     const from = Number(request.query.resourceVersion);
     if (from < this.versions.oldest) return failure(410, "Expired", tooOld(from));
     return new WatchStream(this.collection(resource), request);

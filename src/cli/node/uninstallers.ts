@@ -64,7 +64,7 @@ export class Uninstallers {
   async deleteDaemon(): Promise<void> {
     const request = { ...this.#get(daemon), method: "DELETE" as const };
     await this.#api.json(request).catch((error: unknown) => {
-      if (asApiError(error).status !== 404) throw error;
+      if (!asApiError(error).isNotFound) throw error;
     });
   }
 

@@ -60,6 +60,7 @@ export function nodeDuties(options: {
     readiness,
     remove: (key) => node.removeTaint(key),
     logger,
+    clock,
   });
   return {
     unattachedPods,

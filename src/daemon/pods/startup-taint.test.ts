@@ -5,7 +5,8 @@ import { startupTaint } from "./startup-taint.ts";
 const taint = "plexus.dev/not-ready";
 
 function makeTaint() {
-  const state = { key: taint as string | undefined, reasons: ["no primary CNI yet"], fails: false };
+  const reasons = ["no primary CNI yet"];
+  const state = { key: taint as string | undefined, reasons, fails: false, nowMs: 100_000 };
   const removed: string[] = [];
   const remove = startupTaint({
     key: () => state.key,
@@ -16,6 +17,7 @@ function makeTaint() {
       return true;
     },
     logger: new FakeLogger(),
+    clock: () => state.nowMs,
   });
   return { state, removed, remove };
 }
@@ -35,4 +37,16 @@ test("the startup taint is removed once when the node is ready, and a failure is
   state.key = "example.com/other";
   await remove();
   expect(removed).toEqual([taint, "example.com/other"]);
+});
+
+test("a Node that was deleted and registered anew with the taint loses it, too", async () => {
+  const { state, removed, remove } = makeTaint();
+  state.reasons = [];
+  await remove();
+  state.nowMs += 59_000;
+  await remove();
+  expect(removed).toEqual([taint]);
+  state.nowMs += 1000;
+  await remove();
+  expect(removed).toEqual([taint, taint]);
 });

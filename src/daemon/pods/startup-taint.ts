@@ -1,8 +1,11 @@
 import type { Logger } from "#engine/ports/logger.ts";
 
+/** How often to look again: a Node that was deleted and registered anew has the taint again. */
+const againMs = 60_000;
+
 /**
  * Removes the start-up taint from this node once plexusd is ready. Call the function regularly.
- * Whatever creates nodes adds it. plexusd never adds it again: a new Node also gets a new pod.
+ * Whatever creates nodes adds it. plexusd never adds it again.
  * The calls throw an Error when the taint cannot be removed.
  */
 export function startupTaint(options: {
@@ -11,13 +14,16 @@ export function startupTaint(options: {
   /** Removes the taints with a key from this node's Node. @throws Error when that cannot be done */
   readonly remove: (key: string) => Promise<boolean>;
   readonly logger: Logger;
+  /** Milliseconds, monotonic. */
+  readonly clock: () => number;
 }): () => Promise<void> {
-  let done: string | undefined;
+  let done = { key: "", atMs: 0 };
   return async () => {
-    const key = options.key();
-    if (key === undefined || key === done || options.readiness().length > 0) return;
+    const [key, atMs] = [options.key(), options.clock()];
+    const isDone = key === done.key && atMs - done.atMs < againMs;
+    if (key === undefined || isDone || options.readiness().length > 0) return;
     const wasThere = await options.remove(key);
-    done = key;
+    done = { key, atMs };
     if (wasThere) options.logger.info({ taint: key }, "start-up taint removed: the node is served");
   };
 }

@@ -5,15 +5,18 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 interface ApiErrorOptions {
   /** HTTP status; 0 without a usable response. */
   readonly status: number;
-  /** `reason` of the Status object, such as `NotFound` or `Expired`; or one of the two below. */
+  /** `reason` of the Status object, such as `NotFound` or `Expired`; or one of those below. */
   readonly reason?: string;
   /** As {@link ApiError.retryAfterMs}. */
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
 }
 
-/** The reason of an error about a response that was not read to its end. */
+/** The reasons of an error about a response that was not read to its end. */
 export const responseTooLong = "ResponseTooLong";
+export const responseTooSlow = "ResponseTooSlow";
+/** The reason of an API server's Status object about what it does not have. */
+export const notFound = "NotFound";
 /** The reason of an error about a success whose content no API server sends. */
 const unusableAnswer = "UnusableAnswer";
 
@@ -32,9 +35,15 @@ export class ApiError extends Error {
     this.retryAfterMs = options.retryAfterMs ?? 0;
   }
 
-  /** Whether the same request may succeed later without any change. */
+  /** Whether the same request may succeed later without any change. A proxy's 404 says nothing. */
   get transient(): boolean {
-    return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
+    const { status } = this;
+    return [0, 408, 429].includes(status) || status >= 500 || (status === 404 && !this.isNotFound);
+  }
+
+  /** Whether the API server itself says that the object, or its type, does not exist. */
+  get isNotFound(): boolean {
+    return this.status === 404 && this.reason === notFound;
   }
 
   /** Whether the credentials or the RBAC rules are wrong. */
@@ -55,8 +64,8 @@ export class ApiError extends Error {
   /** An API server explains a rejection by a Status object, unless it is overloaded or crashes. */
   get #isForeign(): boolean {
     const { status, reason, transient } = this;
-    if (status === 0) return reason !== "";
-    return reason === "" && !transient;
+    if (status === 0) return reason === unusableAnswer || reason === responseTooLong;
+    return reason === "" && (status === 404 || !transient);
   }
 }
 
@@ -75,7 +84,8 @@ export function apiErrorOf(
   const body = objectOf(response.body);
   const explanation = location ? `it redirects to ${location.slice(0, 200)}` : body.message;
   const message = explanation && typeof explanation === "string" ? explanation : "no explanation";
-  const reason = typeof body.reason === "string" ? body.reason : "";
+  const isStatus = body.kind === "Status" && typeof body.reason === "string";
+  const reason = isStatus ? String(body.reason) : "";
   const retryAfterMs = readRetryAfter(response.retryAfter, body);
   const text = `${request}: HTTP ${status}${reason && ` ${reason}`}: ${message}`;
   return new ApiError(text, { status, reason, retryAfterMs });
@@ -128,9 +138,9 @@ export function parseAnswer(request: string, text: string): JsonObject {
 }
 
 /** Any error of a request as an {@link ApiError}. */
-export function asApiError(error: unknown, request = "API request"): ApiError {
+export function asApiError(error: unknown, request = "API request", reason = ""): ApiError {
   if (error instanceof ApiError) return error;
-  return new ApiError(`${request}: ${errorMessage(error)}`, { status: 0, cause: error });
+  return new ApiError(`${request}: ${errorMessage(error)}`, { status: 0, reason, cause: error });
 }
 
 const maxRetryAfterMs = 120_000;

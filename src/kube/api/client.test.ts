@@ -19,7 +19,7 @@ async function clientOf(
   const credentials = new RereadCredentials({
     source: "the test",
     server: new URL(`http://127.0.0.1:${port}`),
-    read: async () => ({ tls: {}, headers: {} }),
+    read: async () => ({ server: new URL(`http://127.0.0.1:${port}`), tls: {}, headers: {} }),
   });
   const client = new ApiClient(credentials);
   onTestFinished(() => {

@@ -1,9 +1,10 @@
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { urlToHttpOptions } from "node:url";
-import { deadline } from "#lib/concurrency/deadline.ts";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { type ApiError, asApiError, parseAnswer } from "./api-error.ts";
+import { absenceOf } from "./absence.ts";
+import { type ApiError, asApiError, parseAnswer, responseTooSlow } from "./api-error.ts";
 import type { RereadCredentials } from "./credentials.ts";
 import { type ApiRequest, headersOf, type JsonApi, nameOf, pathOf } from "./json-api.ts";
 import { failureOf, linesOf, skipped, textOf } from "./response.ts";
@@ -16,12 +17,9 @@ interface SendOptions {
 /** Requests over node:https: the client library's API classes convert objects field by field. */
 export class ApiClient implements JsonApi {
   readonly #credentials: RereadCredentials;
-  /** The server's protocol, host and port. */
-  readonly #target: RequestOptions;
 
   constructor(credentials: RereadCredentials) {
     this.#credentials = credentials;
-    this.#target = urlToHttpOptions(credentials.server);
   }
 
   get server(): string {
@@ -42,16 +40,18 @@ export class ApiClient implements JsonApi {
   }
 
   /**
-   * Sends a request and returns the response line by line; leaving the loop ends the connection.
+   * Sends a request and returns the response line by line, after `onOpen` once it has begun; leaving
+   * the loop ends the connection.
    * @throws ApiError, also when nothing arrives for `idleMs`: the connection may be half-open
    */
   async *lines(
     request: ApiRequest,
-    { idleMs }: { readonly idleMs: number },
+    { idleMs, onOpen }: { readonly idleMs: number; readonly onOpen?: () => void },
   ): AsyncGenerator<string, void, undefined> {
     using limit = deadline(request.timeoutMs, request.signal);
     const response = await this.#send(request, { signal: limit.signal });
     limit[Symbol.dispose]();
+    onOpen?.();
     const onAbort = (): void => {
       response.destroy();
     };
@@ -89,7 +89,7 @@ export class ApiClient implements JsonApi {
     try {
       return await read(response);
     } catch (error) {
-      throw this.#failed(request, { error, signal });
+      throw this.#failed(request, { error, signal, reason: responseTooSlow });
     }
   }
 
@@ -109,24 +109,32 @@ export class ApiClient implements JsonApi {
       }
       const failure = await failureOf(response, nameOf(request));
       if (failure === undefined) return response;
-      if (failure.status !== 401 || isRefused) throw failure;
+      if (failure.status !== 401 || isRefused || request.token !== undefined) {
+        throw await absenceOf(this, { ...request, signal: options.signal }, failure);
+      }
       this.#credentials.invalidate();
       isRefused = true;
     }
   }
 
   async #sendOnce(request: ApiRequest, { signal, headers }: SendOptions): Promise<IncomingMessage> {
-    const { agent, headers: credentials } = await this.#credentials.prepare();
+    const {
+      server,
+      agent,
+      headers: credentials,
+    } = await untilAborted(this.#credentials.prepare(), signal);
+    const { token } = request;
     const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body));
     const options: RequestOptions = {
-      ...this.#target,
+      ...urlToHttpOptions(server),
       method: request.method ?? "GET",
-      path: pathOf(this.#credentials.server, request),
+      path: pathOf(server, request),
       agent,
       headers: {
         ...credentials,
         ...headers,
         ...headersOf(request),
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...(body && { "content-length": body.length }),
       },
     };
@@ -152,13 +160,15 @@ export class ApiClient implements JsonApi {
   /** After a timeout, also closes the server's idle connections: they are likely as dead. */
   #failed(
     request: ApiRequest,
-    { error, signal }: { error: unknown; signal: AbortSignal },
+    { error, signal, reason }: { error: unknown; signal: AbortSignal; reason?: string },
   ): ApiError {
-    if (!signal.aborted) return asApiError(error, nameOf(request));
-    const { reason } = signal;
-    const isTimeout = reason instanceof Error && reason.name === "TimeoutError";
-    if (isTimeout) this.#credentials.dropIdleConnections();
-    return asApiError(reason, nameOf(request));
+    const name = nameOf(request);
+    if (!signal.aborted) return asApiError(error, name);
+    const cause: unknown = signal.reason;
+    const isTimeout = cause instanceof Error && cause.name === "TimeoutError";
+    if (!isTimeout) return asApiError(cause, name);
+    this.#credentials.dropIdleConnections();
+    return asApiError(cause, name, reason);
   }
 }
 

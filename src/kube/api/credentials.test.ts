@@ -1,12 +1,13 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { type SeenClient, tlsServer, writeCertificate } from "#kube/testing/certificates.ts";
-import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { ApiClient } from "./client.ts";
+import { RereadCredentials } from "./credentials.ts";
 import { inClusterCredentials } from "./in-cluster.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
 
@@ -201,6 +202,37 @@ test("a credential plugin is executed again for a refused token only", async ({ 
   await client.json(version);
   expect(tokensOf(api)).toEqual(["run-1", "run-1", "run-1", "run-2"].map((run) => `Bearer ${run}`));
   client.close();
+});
+
+test("a reading that hung once, as a credential plugin may, is repeated", async ({ api }) => {
+  const [server, headers] = [new URL(api.url), { authorization: "Bearer second" }];
+  const readings = [new Promise<never>(() => undefined), { server, tls: {}, headers }];
+  const read = async () => readings.shift() ?? { server, tls: {}, headers };
+  const client = new ApiClient(
+    new RereadCredentials({ source: "the test", server, read, readTimeoutMs: 200 }),
+  );
+  onTestFinished(() => client.close());
+  const early = { ...version, timeoutMs: 50 };
+  await expect(client.json(early)).rejects.toThrow("no answer within 50 ms");
+  await expect(client.json(version)).rejects.toThrow("no answer within 200 ms");
+  await client.json(version);
+  expect(tokensOf(api)).toEqual(["Bearer second"]);
+});
+
+test.for([
+  ["with a token", { token: "mine" }],
+  ["that the client library reads", { username: "u", password: "p" }],
+] as const)("a kubeconfig %s may name another server later", async ([, user], { api }) => {
+  await using next = await FakeApiServer.start();
+  const path = await api.kubeconfig(user);
+  const credentials = await kubeconfigCredentials(path);
+  const client = new ApiClient(credentials);
+  onTestFinished(() => client.close());
+  await client.json(version);
+  await rename(await next.kubeconfig(user), path);
+  credentials.invalidate();
+  await client.json(version);
+  expect([api.seen.length, next.seen.length, client.server]).toEqual([1, 1, next.url]);
 });
 
 test("an error names the request, status and the server's message", async ({ api, client }) => {

@@ -2,35 +2,43 @@ import { hash } from "node:crypto";
 import { Agent as HttpAgent } from "node:http";
 import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import { createSecureContext } from "node:tls";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
-/** TLS settings and headers as read at one moment. */
+/** The server, TLS settings and headers as read at one moment. */
 export interface CredentialMaterial {
+  /** Scheme, host, port and, behind a proxy, a path prefix. */
+  readonly server: URL;
   readonly tls: Pick<AgentOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
   readonly headers: Readonly<Record<string, string>>;
   /** Makes the connection pool where connections go through a proxy. */
   readonly newAgent?: () => Promise<HttpAgent>;
 }
 
+/** How long a reading may take: a credential plugin may hang. */
+export const readTimeoutMs = 30_000;
+
 interface RereadOptions {
   /** Where the credentials come from, for messages. */
   readonly source: string;
+  /** As it is before the first reading, for messages. */
   readonly server: URL;
   /** Reads everything. After a refusal by the server, nothing cached may be used. */
   readonly read: (state: { readonly refused: boolean }) => Promise<CredentialMaterial>;
   /** How long the result of `read` is used. @default 10000 */
   readonly maxAgeMs?: number;
+  /** @default 30000 */
+  readonly readTimeoutMs?: number;
 }
 
 /**
  * Credentials whose files change: the kubelet replaces a service-account token before it expires,
- * tools renew client certificates. A new token is used from the next request on. New TLS material
+ * tools renew client certificates, or name another server. A new token is used from the next request on. New TLS material
  * makes a new connection pool; the old one ends with its last request.
  */
 export class RereadCredentials {
-  /** Scheme, host, port and, behind a proxy, a path prefix. */
-  readonly server: URL;
   readonly #options: Required<RereadOptions>;
+  #server: URL;
   #pool: { agent: HttpAgent; fingerprint: string } | undefined;
   #headers: Readonly<Record<string, string>> = {};
   #readAt = Number.NEGATIVE_INFINITY;
@@ -38,12 +46,17 @@ export class RereadCredentials {
   #reading: Promise<void> | undefined;
 
   constructor(options: RereadOptions) {
-    this.server = options.server;
-    this.#options = { maxAgeMs: 10_000, ...options };
+    this.#server = options.server;
+    this.#options = { maxAgeMs: 10_000, readTimeoutMs, ...options };
+  }
+
+  /** The present server, for messages. */
+  get server(): URL {
+    return this.#server;
   }
 
   /** Reads the files again if need be. @throws Error when they have never been usable */
-  async prepare(): Promise<Pick<CredentialMaterial, "headers"> & { agent: HttpAgent }> {
+  async prepare(): Promise<Pick<CredentialMaterial, "server" | "headers"> & { agent: HttpAgent }> {
     if (performance.now() - this.#readAt > this.#options.maxAgeMs) {
       this.#reading ??= this.#read().finally(() => {
         this.#reading = undefined;
@@ -51,7 +64,7 @@ export class RereadCredentials {
       await this.#reading;
     }
     if (this.#pool === undefined) throw new Error("credentials have not been read");
-    return { agent: this.#pool.agent, headers: this.#headers };
+    return { server: this.#server, agent: this.#pool.agent, headers: this.#headers };
   }
 
   /** The server refused a request (401): everything is read again for the next one. */
@@ -71,8 +84,10 @@ export class RereadCredentials {
   }
 
   async #read(): Promise<void> {
+    const { read, readTimeoutMs } = this.#options;
+    using limit = deadline(readTimeoutMs);
     try {
-      const material = await this.#options.read({ refused: this.#refused });
+      const material = await untilAborted(read({ refused: this.#refused }), limit.signal);
       await this.#renewPool(material);
       this.#headers = material.headers;
     } catch (error) {
@@ -84,19 +99,20 @@ export class RereadCredentials {
     this.#refused = false;
   }
 
-  async #renewPool({ tls, newAgent }: CredentialMaterial): Promise<void> {
+  async #renewPool({ server, tls, newAgent }: CredentialMaterial): Promise<void> {
     const entries = Object.entries(tls).map(([key, value]) => `${key}\0${String(value)}\0`);
-    const fingerprint = hash("sha256", entries.join(""));
+    const fingerprint = hash("sha256", `${server.href}\0${entries.join("")}`);
     if (this.#pool?.fingerprint === fingerprint) return;
-    const agent = (await newAgent?.()) ?? this.#newAgent(tls);
+    const agent = (await newAgent?.()) ?? this.#newAgent(server, tls);
     this.dropIdleConnections();
     this.#pool = { agent, fingerprint };
+    this.#server = server;
   }
 
   /** A bounded pool with TCP keep-alive, to notice dead peers. Parses certificates only once. */
-  #newAgent(tls: CredentialMaterial["tls"]): HttpAgent {
+  #newAgent({ protocol }: URL, tls: CredentialMaterial["tls"]): HttpAgent {
     const pool = { keepAlive: true, keepAliveMsecs: 15_000, maxSockets: 32, maxFreeSockets: 4 };
-    if (this.server.protocol === "http:") return new HttpAgent(pool);
+    if (protocol === "http:") return new HttpAgent(pool);
     try {
       return new HttpsAgent({ ...pool, ...tls, secureContext: createSecureContext(tls) });
     } catch (cause) {

@@ -19,13 +19,14 @@ export interface InClusterOptions {
 /** The credentials of the pod's service account. This needs no client library, unlike a kubeconfig. */
 export function inClusterCredentials(options: InClusterOptions): RereadCredentials {
   const { maxAgeMs } = options;
+  const server = inClusterServer(options);
   return new RereadCredentials({
     source: "the service account",
-    server: inClusterServer(options),
+    server,
     ...omitUndefined({ maxAgeMs }),
     async read() {
       const { ca, token } = await inClusterContent(options);
-      return { tls: { ca }, headers: { authorization: `Bearer ${token}` } };
+      return { server, tls: { ca }, headers: { authorization: `Bearer ${token}` } };
     },
   });
 }

@@ -18,6 +18,8 @@ export interface ApiRequest {
   /** The same request has got no answer: idle connections, which may be as dead, are not used. */
   readonly isRepeated?: boolean;
   readonly signal?: AbortSignal;
+  /** Sent instead of the client's credentials. */
+  readonly token?: string;
 }
 
 /** What messages call a request. */

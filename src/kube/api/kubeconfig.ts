@@ -52,8 +52,8 @@ export function plainKubeconfigCredentials(path: string): RereadCredentials {
 }
 
 /** How node:https has the values of a kubeconfig. */
-function plainMaterial({ tls, token }: PlainKubeconfig): CredentialMaterial {
+function plainMaterial({ server, tls, token }: PlainKubeconfig): CredentialMaterial {
   const { serverName: servername, ...same } = tls;
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  return { tls: { ...same, ...omitUndefined({ servername }) }, headers };
+  return { server, tls: { ...same, ...omitUndefined({ servername }) }, headers };
 }

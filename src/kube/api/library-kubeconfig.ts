@@ -1,9 +1,10 @@
+import { type SpawnOptions, spawn } from "node:child_process";
 import type { Agent } from "node:http";
 import type { RequestOptions } from "node:https";
 import { isDeepStrictEqual } from "node:util";
 import { KubeConfig } from "@kubernetes/client-node";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { CredentialMaterial } from "./credentials.ts";
+import { type CredentialMaterial, readTimeoutMs } from "./credentials.ts";
 import { type Kubeconfig, serverOf, tokenOf } from "./plain-kubeconfig.ts";
 
 /** A kubeconfig as the Kubernetes client library reads it. It caches a credential plugin's answer. */
@@ -17,6 +18,7 @@ export class LibraryKubeconfig {
     this.#kubeconfig = kubeconfig;
     this.#library.loadFromString(JSON.stringify(document));
     this.#library.makePathsAbsolute(dir);
+    limitPlugins(this.#library);
     // The library refuses http unless TLS need not be verified.
     if (serverOf(kubeconfig).protocol === "http:")
       this.#library.clusters = this.#library.clusters.map((each) => ({
@@ -43,7 +45,7 @@ export class LibraryKubeconfig {
     };
     const isProxied = Boolean(this.#library.getCurrentCluster()?.proxyUrl);
     const newAgent = isProxied ? () => this.#proxyAgent(tls) : undefined;
-    return omitUndefined({ tls, headers, newAgent });
+    return omitUndefined({ server: serverOf(this.#kubeconfig), tls, headers, newAgent });
   }
 
   /** The library's agent for a proxy, with these certificates; otherwise it keeps the first ones. */
@@ -68,4 +70,12 @@ function headersOf({ headers = {}, auth }: RequestOptions): Record<string, strin
     all.push(["authorization", `Basic ${Buffer.from(auth).toString("base64")}`]);
   }
   return Object.fromEntries(all.map(([key, value = ""]) => [key, value.trim()]));
+}
+
+/** Ends credential plugins that hang: the library waits for them without a limit. */
+function limitPlugins(library: object): void {
+  const { authenticators = [] } = library as { authenticators?: { execFn?: unknown }[] };
+  const execFn = (command: string, args: string[] | undefined, options: SpawnOptions) =>
+    spawn(command, args ?? [], { ...options, timeout: readTimeoutMs, killSignal: "SIGKILL" });
+  for (const each of authenticators) if (each.execFn !== undefined) each.execFn = execFn;
 }

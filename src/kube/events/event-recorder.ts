@@ -156,7 +156,7 @@ export class ApiEventRecorder implements EventRecorder {
         return true;
       } catch (thrown) {
         const error = asApiError(thrown);
-        if (error.status === 404 && series.name !== "") {
+        if (error.isNotFound && series.name !== "") {
           // The Event object has expired on the server: create another one.
           series.name = "";
         } else if (!error.transient || this.#stop.signal.aborted) {

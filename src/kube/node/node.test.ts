@@ -99,3 +99,14 @@ test("nodePods.read() shares no request, which may have read the pod before its 
   await Promise.all([kube.nodePods.read(pod), kube.nodePods.read(pod)]);
   expect(api.seen.filter(({ path }) => path.endsWith("/pods/web"))).toHaveLength(2);
 });
+
+test("isRejected() asks with the token itself; no answer is no rejection", async ({
+  api,
+  kube,
+}) => {
+  api.token = "of the Node that is there";
+  expect(await kube.isRejected("of the Node that is there")).toBe(false);
+  expect(await kube.isRejected("of the Node before")).toBe(true);
+  api.script({ when: ({ path }) => path === "/version", answer: 503 });
+  expect(await kube.isRejected("of the Node that is there")).toBe(false);
+});

@@ -8,7 +8,7 @@ import { eventually } from "#lib/testing/eventually.ts";
 import { OwnDaemonSet } from "./own-daemonset.ts";
 
 const pod = { namespace: "default", name: "plexus-x" };
-const owner = { kind: "DaemonSet", name: "plexus", uid: "u1" };
+const owner = { apiVersion: "apps/v1", kind: "DaemonSet", name: "plexus", uid: "u1" };
 const daemonSet = { metadata: { namespace: "default", name: "plexus" } };
 
 const account = "default/plexusd";
@@ -63,6 +63,20 @@ describe("OwnDaemonSet.isDeleted()", () => {
       "is deleted in the foreground",
       (api) => api.put("daemonsets", { metadata: { ...daemonSet.metadata, deletionTimestamp } }),
       true,
+    ],
+    [
+      "was deleted, and another one has adopted the pod",
+      (api) => {
+        api.delete("daemonsets", "default/plexus");
+        api.put("daemonsets", { metadata: { namespace: "default", name: "renamed" } });
+        api.put("pods", podOwnedBy([{ ...owner, name: "renamed" }]));
+      },
+      false,
+    ],
+    [
+      "exists, and a proxy has no route to the server",
+      (api) => api.script({ when: () => true, answer: 404, body: "<html>", times: Infinity }),
+      false,
     ],
     ["cannot be read, as the server fails", (api) => refuse(api, 500), false],
     ["cannot be read, as the server is gone", (api) => api.fail("gone"), false],
@@ -120,8 +134,14 @@ describe("OwnDaemonSet.isDeleted()", () => {
     const early = new OwnDaemonSet(common);
     await expect(early.find()).rejects.toThrow("404");
     expect(await early.isDeleted()).toBe(false);
-    api.put("pods", podOwnedBy([{ kind: "ReplicaSet", name: "plexus" }]));
-    await early.find();
-    expect(await early.isDeleted()).toBe(false);
+    for (const other of [
+      { apiVersion: "apps/v1", kind: "ReplicaSet", name: "plexus" },
+      { apiVersion: "apps.kruise.io/v1alpha1", kind: "DaemonSet", name: "plexus" },
+    ]) {
+      api.put("pods", podOwnedBy([other]));
+      const found = new OwnDaemonSet(common);
+      await found.find();
+      expect(await found.isDeleted()).toBe(false);
+    }
   });
 });

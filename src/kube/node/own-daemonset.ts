@@ -5,7 +5,7 @@ import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { metadataListOnly, metadataOnly } from "#kube/objects.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
-import { objectOf, objectsOf } from "#lib/json.ts";
+import { type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 
 interface OwnDaemonSetOptions {
   readonly client: ApiClient;
@@ -40,9 +40,8 @@ export class OwnDaemonSet {
     if (this.#found) return;
     const { client, pod } = this.#options;
     const object = await client.json({ path: apiPaths.pod(pod), timeoutMs });
-    const owners = objectsOf(objectOf(object.metadata).ownerReferences);
-    const name = owners.find((each) => each.kind === "DaemonSet")?.name;
-    if (typeof name === "string") {
+    const name = ownerOf(object);
+    if (name !== undefined) {
       this.#name = name;
       const nodes = await this.#countNodes(name);
       const { serviceAccountName } = objectOf(object.spec);
@@ -121,14 +120,19 @@ export class OwnDaemonSet {
   /** False if it may not be read. @throws ApiError 403 if all other permissions are missing, too */
   async #ask(name: string): Promise<boolean> {
     const { client, pod } = this.#options;
+    const own = { path: apiPaths.pod(pod), timeoutMs };
     try {
       const object = await client.json({ path: this.#pathOf(name), timeoutMs });
       return objectOf(object.metadata).deletionTimestamp !== undefined;
     } catch (thrown) {
-      const { status } = asApiError(thrown);
-      if (status === 404) return true;
+      const { status, isNotFound } = asApiError(thrown);
+      if (isNotFound) {
+        // Another one adopts the pod after `kubectl delete --cascade=orphan`.
+        const owner = await client.json(own).then(ownerOf, () => undefined);
+        return owner === undefined || owner === name || (await this.#ask(owner));
+      }
       if (status !== 403) throw thrown;
-      await client.json({ path: apiPaths.pod(pod), timeoutMs });
+      await client.json(own);
       return false;
     }
   }
@@ -137,4 +141,13 @@ export class OwnDaemonSet {
     const { namespace } = this.#options.pod;
     return apiPaths.daemonSet({ namespace, name });
   }
+}
+
+/** The name of a pod's DaemonSet. OpenKruise has others of that kind, which `apps` does not know. */
+function ownerOf({ metadata }: JsonObject): string | undefined {
+  const owners = objectsOf(objectOf(metadata).ownerReferences);
+  const isDaemonSet = ({ apiVersion, kind }: JsonObject): boolean =>
+    kind === "DaemonSet" && String(apiVersion).startsWith("apps/");
+  const name = owners.find(isDaemonSet)?.name;
+  return typeof name === "string" ? name : undefined;
 }

@@ -1,3 +1,4 @@
+import { absenceOf } from "#kube/api/absence.ts";
 import {
   apiErrorOf,
   asApiError,
@@ -41,7 +42,9 @@ export class FetchClient implements JsonApi {
       const { status, headers } = response;
       const retryAfter = headers.get("retry-after") ?? undefined;
       const location = headers.get("location") ?? undefined;
-      throw apiErrorOf(name, { status, body: parseErrorBody(text), retryAfter, location });
+      const body = parseErrorBody(text);
+      const failure = apiErrorOf(name, { status, body, retryAfter, location });
+      throw await absenceOf(this, { ...request, signal: limit.signal }, failure);
     } catch (error) {
       throw asApiError(limit.signal.aborted ? limit.signal.reason : withoutHint(error), name);
     }

@@ -165,6 +165,13 @@ export class FakeApiServer extends ObjectStore implements AsyncDisposable {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
+  /** Has the lower versions of an etcd that was restored from a snapshot; connections are reset. */
+  restore(): void {
+    this.versions.current -= 50;
+    this.versions.oldest = 1;
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
   /** Ends the watches of a collection: as a server's timeout does, or by closing connections. */
   endWatches(collection: string, how: "end" | "break" = "end"): void {
     for (const watch of this.#watches(collection)) watch[how]();

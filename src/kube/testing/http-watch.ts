@@ -11,6 +11,8 @@ export class HttpWatch {
   readonly #response: ServerResponse;
   /** The number of the next change to send. */
   #next: number;
+  /** The version behind which it starts. */
+  readonly #from: number;
 
   /** Begins the watch, or says in its only event why not. */
   constructor(collection: Collection, request: StoreRequest, response: ServerResponse) {
@@ -24,6 +26,7 @@ export class HttpWatch {
     const { current, oldest } = collection.versions;
     const from = (!isList && Number(resourceVersion)) || current;
     this.#next = collection.firstAfter(from);
+    this.#from = from;
     if (from < oldest) {
       const { body } = failure(410, "Expired", tooOld(from));
       this.line(JSON.stringify({ type: "ERROR", object: body }));
@@ -42,6 +45,8 @@ export class HttpWatch {
       const change = this.#collection.change(this.#next);
       if (change === undefined || change === "expired") return;
       this.#next += 1;
+      // As the real one does, also when a restore of etcd has made the versions lower.
+      if (change.version <= this.#from) continue;
       if (isSelected(change.object, query)) this.line(this.#collection.eventOf(change, isPartial));
     }
   }

@@ -30,6 +30,13 @@ interface Target {
   readonly request: StoreRequest;
 }
 
+/** Of the resource types outside of the core group. */
+const groupVersions: Readonly<Record<string, string>> = {
+  daemonsets: "apps/v1",
+  "network-attachment-definitions": "k8s.cni.cncf.io/v1",
+  resourceclaims: "resource.k8s.io/v1",
+};
+
 /** The objects of an API server, and its answers about them. */
 export class ObjectStore {
   /** Objects per page of a LIST, if its limit is not smaller. */
@@ -62,12 +69,21 @@ export class ObjectStore {
   /** Processes a request that is no watch. */
   answer(request: StoreRequest): Answer {
     const { method, path } = request;
+    if (path === "/apis") return this.#groups();
     const { resource, key, name } = placeOf(path);
-    if (this.absent.has(resource)) return notServed();
+    if (this.absent.has(resource)) return notServed;
     const target = { collection: this.collection(resource), key, request };
     if (method === "POST") return { status: 201, body: target.collection.put(bodyOf(request)) };
     if (name === "") return this.#list(target);
     return method === "PATCH" || method === "PUT" ? patch(target) : this.#get(target);
+  }
+
+  /** The groups and versions that are served, as far as Plexus asks for them. */
+  #groups(): Answer {
+    const versions = Object.entries(groupVersions)
+      .filter(([resource]) => !this.absent.has(resource))
+      .map(([, groupVersion]) => ({ groupVersion }));
+    return ok({ kind: "APIGroupList", apiVersion: "v1", groups: [{ versions }] });
   }
 
   #get({ collection, key, request }: Target): Answer {
@@ -82,6 +98,7 @@ export class ObjectStore {
     const { query, isPartial } = request;
     const { version, start } = this.#listStart(request);
     if (version < this.versions.oldest) return failure(410, "Expired", tooOld(version));
+    if (version > this.versions.current) return failure(504, "Timeout", tooNew(version));
     const all = [...collection.at(version).values()].filter((each) => isSelected(each, query));
     // The server's cache, which answers for version 0, ignores the limit.
     const limit = query.resourceVersion === "0" ? Infinity : Number(query.limit ?? Infinity);
@@ -105,6 +122,7 @@ export class ObjectStore {
       from > 0 && query.limit !== undefined && query.resourceVersionMatch === undefined;
     if (isExact) return { version: from, start: 0 };
     const { current, oldest } = this.versions;
+    if (from > current) return { version: from, start: 0 };
     const older = resourceVersion === "" ? undefined : readVersion?.(Math.max(from, oldest));
     return { version: older ?? current, start: 0 };
   }
@@ -155,9 +173,8 @@ function ok(body: Json): Answer {
   return { status: 200, body };
 }
 
-export function notServed(): Answer {
-  return failure(404, "NotFound", "the server could not find the requested resource");
-}
+/** As the real one answers for a group or version that it does not serve: not in JSON. */
+const notServed: Answer = { status: 404, body: "404 page not found\n" };
 
 function notFound({ resource }: Collection, key: string): Answer {
   return failure(404, "NotFound", `${resource} "${key}" not found`);
@@ -166,6 +183,10 @@ function notFound({ resource }: Collection, key: string): Answer {
 /** The message of HTTP 410. */
 export function tooOld(version: number): string {
   return `too old resource version: ${version}`;
+}
+
+function tooNew(version: number): string {
+  return `Too large resource version: ${version}`;
 }
 
 /** A Status object as the server sends it. */

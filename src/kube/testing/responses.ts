@@ -29,7 +29,8 @@ export function play(script: Script, response: ServerResponse, carryOut: () => v
     return;
   }
   const { answer: status, headers = {} } = script;
-  const { body = failure(status, "Scripted", "fake failure").body } = script;
+  const reason = status === 404 ? "NotFound" : "Scripted";
+  const { body = failure(status, reason, "fake failure").body } = script;
   send(response, status, { body, headers });
 }
 

@@ -1,4 +1,4 @@
-import { ApiError, apiErrorOf, responseTooLong } from "#kube/api/api-error.ts";
+import { apiErrorOf, asApiError, responseTooLong, responseTooSlow } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import type { BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { isJsonObject, type JsonObject, objectOf } from "#lib/json.ts";
@@ -17,7 +17,8 @@ export interface WatchTimings {
   readonly backoff: BackoffOptions;
   /** For one page of a LIST, and for the headers of a WATCH. */
   readonly requestTimeoutMs: number;
-  /** A watch that is silent for this long is half-open; bookmarks come every minute. */
+  /** A watch that is silent for this long is half-open; bookmarks come every minute. After twice
+   * this, whatever ended the watches in between, its version may be one of before a restore of etcd. */
   readonly idleMs: number;
   /** How long the server keeps a watch open: a random time between this and twice this. */
   readonly watchSeconds: number;
@@ -36,21 +37,23 @@ export const defaultWatchTimings: WatchTimings = {
 interface ListPage {
   readonly items: readonly unknown[];
   readonly version: string;
-  /** The token of the next page; undefined on the last one. */
-  readonly next: string | undefined;
+  /** Where the next page starts; undefined on the last one. */
+  readonly next: ListStart | undefined;
 }
 
 /** The oldest acceptable version ("": only the newest), or the token of a next page. */
-type ListStart = { readonly resourceVersion: string } | { readonly continue: string };
+type ListStart = ({ readonly resourceVersion: string } | { readonly continue: string }) & {
+  /** @default 500 */
+  readonly limit?: number;
+};
 
-/** Objects per page; divided by the factor each time that a page was too long to read. */
-const pageLimit = { initial: 500, factor: 8 };
+/** By how much the next page is smaller when one was too long to read. */
+const limitFactor = 8;
 
 /** The LIST and WATCH requests for one resource type. */
 export class ListWatch {
   readonly #target: ListWatchTarget;
   readonly #timings: WatchTimings;
-  #pageLimit = pageLimit.initial;
 
   constructor(target: ListWatchTarget, timings: WatchTimings) {
     this.#target = target;
@@ -58,29 +61,31 @@ export class ListWatch {
   }
 
   /**
-   * Reads one page. Requests a page that is too long again, smaller and from etcd: the server's
-   * cache, which answers for version "0", ignores the limit.
+   * Reads one page. Requests a page that is too long to be read in time again, smaller and from
+   * etcd: the server's cache, which answers for version "0", ignores the limit.
    * @throws ApiError
    */
   async list(from: ListStart, signal: AbortSignal): Promise<ListPage> {
+    const { limit = 500 } = from;
     try {
-      return await this.#page(from, signal);
+      return await this.#page({ ...from, limit }, signal);
     } catch (error) {
-      const isTooLong = error instanceof ApiError && error.reason === responseTooLong;
-      if (!isTooLong || this.#pageLimit === 1) throw error;
-      this.#pageLimit = Math.ceil(this.#pageLimit / pageLimit.factor);
-      return this.list("continue" in from ? from : { resourceVersion: "" }, signal);
+      const { reason } = asApiError(error);
+      const isTooLong = reason === responseTooLong || reason === responseTooSlow;
+      if (!isTooLong || limit === 1) throw error;
+      const again = "continue" in from ? from : { resourceVersion: "" };
+      return this.list({ ...again, limit: Math.ceil(limit / limitFactor) }, signal);
     }
   }
 
-  async #page(from: ListStart, signal: AbortSignal): Promise<ListPage> {
+  async #page({ limit, ...from }: Required<ListStart>, signal: AbortSignal): Promise<ListPage> {
     const { client, path, query, accept } = this.#target;
     // Without NotOlderThan, a version together with a limit means exactly that version.
     const hasVersion = "resourceVersion" in from && from.resourceVersion !== "";
     const match = hasVersion ? { resourceVersionMatch: "NotOlderThan" } : {};
     const list = await client.json({
       path,
-      query: { ...query, limit: this.#pageLimit, ...from, ...match },
+      query: { ...query, limit, ...from, ...match },
       accept: accept?.list,
       timeoutMs: this.#timings.requestTimeoutMs,
       signal,
@@ -89,18 +94,21 @@ export class ListWatch {
     return {
       items: Array.isArray(list.items) ? list.items : [],
       version: String(resourceVersion ?? ""),
-      next: typeof next === "string" && next !== "" ? next : undefined,
+      next: typeof next === "string" && next !== "" ? { continue: next, limit } : undefined,
     };
   }
 
-  /** The lines of a watch from a version on. @throws ApiError */
-  watch(resourceVersion: string | undefined, signal: AbortSignal): AsyncIterable<string> {
+  /** The lines of a watch from a version on, after `onOpen` once it has begun. @throws ApiError */
+  watch(
+    resourceVersion: string | undefined,
+    { signal, onOpen }: { readonly signal: AbortSignal; readonly onOpen: () => void },
+  ): AsyncIterable<string> {
     const { client, path, query, accept } = this.#target;
     const { watchSeconds, requestTimeoutMs, idleMs } = this.#timings;
     const timeoutSeconds = Math.ceil(watchSeconds * (1 + Math.random()));
     const watch = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds };
     const request = { path, query: { ...query, ...watch }, accept: accept?.watch };
-    return client.lines({ ...request, timeoutMs: requestTimeoutMs, signal }, { idleMs });
+    return client.lines({ ...request, timeoutMs: requestTimeoutMs, signal }, { idleMs, onOpen });
   }
 }
 

@@ -1,10 +1,16 @@
-import { expect } from "vitest";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import type { ApiClient } from "#kube/api/client.ts";
+import { ApiClient } from "#kube/api/client.ts";
+import { RereadCredentials } from "#kube/api/credentials.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import type { RestartReason } from "#kube/metric-labels.ts";
 import { podOf } from "#kube/objects.ts";
 import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { startIdleProxy } from "#kube/testing/idle-proxy.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import { isList, isWatch } from "#kube/testing/requests.ts";
@@ -23,7 +29,7 @@ const quick: Partial<WatchTimings> = {
 
 function startCache(
   client: ApiClient,
-  options: { timings?: Partial<WatchTimings>; mayBeAbsent?: boolean } = {},
+  options: { timings?: Partial<WatchTimings>; mayBeAbsent?: boolean; path?: string } = {},
 ) {
   const restarts: RestartReason[] = [];
   const synced: boolean[] = [];
@@ -31,7 +37,7 @@ function startCache(
   const logger = new FakeLogger();
   const cache = new WatchCache<string>({
     resource: "pods",
-    path: apiPaths.pods,
+    path: options.path ?? apiPaths.pods,
     query: { fieldSelector: "spec.nodeName=node-1" },
     decode: (object) => podOf(object).uid,
     client,
@@ -278,14 +284,95 @@ test("assembles events that arrive in pieces", async ({ api, client }) => {
 });
 
 test("is empty while the CRD of an optional resource is missing", async ({ api, client }) => {
-  api.absent.add("pods");
-  await using started = startCache(client, { mayBeAbsent: true });
+  const nads = "network-attachment-definitions";
+  api.absent.add(nads);
+  await using started = startCache(client, { mayBeAbsent: true, path: apiPaths.nads });
   await started.whenSynced();
   expect([...started.cache.values()]).toHaveLength(0);
   expect(JSON.stringify(started.logger.lines)).toContain("apply its CRD");
   api.absent.clear();
-  api.put("pods", podObject("a"));
+  api.put(nads, podObject("a"));
   await eventually(() => expect(started.cache.get("default/a")).toBe("uid-of-a"));
+});
+
+/** A cache of definitions behind a proxy. */
+async function behindProxy(
+  api: FakeApiServer,
+  { idleMs = 60_000, timings = {} }: { idleMs?: number; timings?: Partial<WatchTimings> } = {},
+) {
+  const proxy = await startIdleProxy(api.url, { idleMs });
+  const client = new ApiClient(
+    await kubeconfigCredentials(await api.kubeconfig({}, { server: proxy.url })),
+  );
+  const started = startCache(client, { mayBeAbsent: true, path: apiPaths.nads, timings });
+  onTestFinished(async () => {
+    await started[Symbol.asyncDispose]();
+    client.close();
+    await proxy[Symbol.asyncDispose]();
+  });
+  await started.whenSynced();
+  return { ...started, proxy };
+}
+
+test("keeps its content and its version while a proxy answers itself", async ({ api }) => {
+  const nads = "network-attachment-definitions";
+  api.put(nads, podObject("a"));
+  const { cache, proxy, restarts } = await behindProxy(api);
+  await eventually(() => expect(api.watching(nads)).toBe(1));
+  proxy.hasRoute = false;
+  api.endWatches(nads, "break");
+  await eventually(() => expect(restarts.filter((each) => each === "error").length).toBe(3));
+  expect(cache.get("default/a")).toBe("uid-of-a");
+  expect(restarts).not.toContain("absent");
+  proxy.hasRoute = true;
+  api.put(nads, podObject("b"));
+  await eventually(() => expect(cache.get("default/b")).toBe("uid-of-b"));
+  expect(api.seen.filter(isList(nads))).toHaveLength(1);
+});
+
+test("watches again at once when a proxy cuts watches that are idle", async ({ api }) => {
+  const timings = { backoff: { initialMs: 50, maxMs: 60_000, factor: 100, jitter: 0 } };
+  const { proxy, restarts } = await behindProxy(api, { idleMs: 1100, timings });
+  await eventually(() => expect(proxy.cuts).toBeGreaterThan(3));
+  expect(new Set(restarts)).toEqual(new Set(["disconnected"]));
+});
+
+test("lists again when no watch says anything: etcd was restored to an earlier version", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("a"));
+  await using started = startCache(client, { timings: { idleMs: 150 } });
+  await eventually(() => expect(api.watching("pods")).toBe(1));
+  api.restore();
+  await eventually(() => expect(api.watching("pods")).toBe(1));
+  api.put("pods", podObject("b"));
+  await eventually(() => expect(started.cache.get("default/b")).toBe("uid-of-b"));
+});
+
+test("requests smaller pages when a response takes too long", async () => {
+  const asked: string[] = [];
+  const server = createServer(({ url = "" }, response) => {
+    const query = new URL(url, "http://fake").searchParams;
+    if (query.has("watch")) return response.writeHead(200).flushHeaders();
+    asked.push(`${query.get("resourceVersion")} ${query.get("limit")}`);
+    const list = JSON.stringify({ metadata: { resourceVersion: "7" }, items: [podObject("a")] });
+    const isLarge = Number(query.get("limit")) > 63;
+    return isLarge ? response.write(list.slice(0, 20)) : response.end(list);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const read = async () => ({ server: url, tls: {}, headers: {} });
+  const client = new ApiClient(new RereadCredentials({ source: "the test", server: url, read }));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await using started = startCache(client, { timings: { requestTimeoutMs: 200 } });
+  await started.whenSynced();
+  expect(asked).toEqual(["0 500", " 63"]);
+  expect(started.restarts).toEqual([]);
 });
 
 test("is not synced while a LIST is refused", async ({ api, client }) => {

@@ -27,7 +27,7 @@ interface WatchCacheOptions<T> extends ListWatchTarget {
   readonly resource: string;
   /** The part of an object that is used. @throws CniError when the object is invalid */
   readonly decode: (object: unknown) => T;
-  /** Whether HTTP 404 means that there are none, for custom resources. */
+  /** Whether its absence means that there are none, for custom resources. */
   readonly mayBeAbsent?: boolean;
   readonly logger: Logger;
   readonly timings?: Partial<WatchTimings>;
@@ -49,6 +49,8 @@ export class WatchCache<T> {
   #objects = new Map<string, T>();
   #synced = false;
   #failure: ApiError | undefined;
+  /** When the server last said anything about the objects. */
+  #heardAt = 0;
   /** Expired versions in a row, without an event in between. */
   #expiries = 0;
   #nodes = defaultNodes;
@@ -113,19 +115,15 @@ export class WatchCache<T> {
 
   async #list(): Promise<void> {
     const objects = new Map<string, T>();
-    let version = "";
-    let next: string | undefined;
+    let page: Awaited<ReturnType<ListWatch["list"]>> | undefined;
     do {
-      const from =
-        next === undefined ? { resourceVersion: this.#position.listFrom } : { continue: next };
-      const page = await this.#requests.list(from, this.#stop.signal);
+      const from = page?.next ?? { resourceVersion: this.#position.listFrom };
+      page = await this.#requests.list(from, this.#stop.signal);
       for (const item of page.items) this.#put(objects, item);
-      next = page.next;
-      version = page.version;
-    } while (next !== undefined);
+    } while (page.next !== undefined);
     const before = this.#objects;
     this.#objects = objects;
-    this.#position.reached(version);
+    this.#position.reached(page.version);
     this.#setSynced();
     for (const key of new Set([...before.keys(), ...objects.keys()])) this.#notify(key);
     const { resource, logger } = this.#options;
@@ -133,25 +131,38 @@ export class WatchCache<T> {
   }
 
   async #watch(): Promise<void> {
-    const startedAt = performance.now();
-    let events = 0;
-    const lines = this.#requests.watch(this.#position.watchFrom, this.#stop.signal);
-    for await (const line of lines) {
-      this.#apply(line);
-      events += 1;
-      this.#setHealthy();
+    let openedAt = Infinity;
+    const onOpen = (): void => {
+      this.#failure = undefined;
+      openedAt = performance.now();
+    };
+    const { signal } = this.#stop;
+    let isHealthy = false;
+    try {
+      for await (const line of this.#requests.watch(this.#position.watchFrom, { signal, onOpen })) {
+        this.#apply(line);
+        isHealthy = true;
+        this.#setHeard();
+      }
+    } finally {
+      // A proxy may end watches that are idle: the cache backs off only if that happens at once.
+      isHealthy ||= performance.now() - openedAt >= 1000;
+      if (isHealthy) this.#setHealthy();
+      const isSilent = performance.now() - this.#heardAt > 2 * this.#timings.idleMs;
+      if (isSilent && openedAt < Infinity) this.#position.forget();
     }
-    // Backs off from a server that ends watches at once, without an event.
-    if (events === 0 && performance.now() - startedAt < 1000) {
-      throw new Error("the server closed the watch at once");
-    }
-    this.#setHealthy();
+    if (!isHealthy) throw new Error("the server closed the watch at once");
   }
 
   #setHealthy(): void {
-    this.#failure = undefined;
     this.#expiries = 0;
     this.#backoff.reset();
+  }
+
+  /** The server listed the objects, or sent an event or a bookmark. */
+  #setHeard(): void {
+    this.#failure = undefined;
+    this.#heardAt = performance.now();
     this.#options.metrics?.cacheUpdated?.(this.#options.resource);
   }
 
@@ -183,16 +194,15 @@ export class WatchCache<T> {
   }
 
   #setSynced(): void {
-    this.#failure = undefined;
+    this.#setHeard();
     const { resource, metrics } = this.#options;
-    metrics?.cacheUpdated?.(resource);
     if (!this.#synced) metrics?.cacheSynced?.(resource, true);
     this.#synced = true;
   }
 
   /** Decides after a failure where to resume, and in how many milliseconds. */
   #restartDelay(error: ApiError): number {
-    const isAbsent = error.status === 404 && this.#options.mayBeAbsent === true;
+    const isAbsent = error.isNotFound && this.#options.mayBeAbsent === true;
     const reason = isAbsent ? "absent" : restartReason(error);
     const { resource, logger, metrics } = this.#options;
     metrics?.watchRestarted?.(resource, reason);

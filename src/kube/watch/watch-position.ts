@@ -14,9 +14,15 @@ export class WatchPosition {
     this.listFrom = version;
   }
 
+  /** No watch from here gets an answer: a LIST may be older, as after a restore of etcd. */
+  forget(): void {
+    this.watchFrom = undefined;
+    this.listFrom = "0";
+  }
+
   /** A request failed. If its version is the reason, the next request is without it. */
   refused(error: ApiError): void {
-    if (restartReason(error) === "expired" || error.status === 404) {
+    if (restartReason(error) === "expired" || error.isNotFound) {
       if (this.watchFrom === undefined) this.listFrom = "";
       this.watchFrom = undefined;
       return;
