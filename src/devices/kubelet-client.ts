@@ -140,7 +140,12 @@ export class KubeletClient {
 }
 
 function isTransient(error: unknown): boolean {
-  return error instanceof GrpcError && transientStatus.includes(error.status);
+  return error instanceof GrpcError && transientStatus.includes(error.status) && !isTooLong(error);
+}
+
+/** Whether an answer exceeds the limit: so does the next one. */
+export function isTooLong(error: unknown): error is GrpcError {
+  return error instanceof GrpcError && /message larger than max/.test(error.details);
 }
 
 /** The kubelet's message for a disabled `Get` (until 1.35), or gRPC's for an unknown method. */

@@ -219,6 +219,30 @@ test("devicesOf() without a socket reads the checkpoint, by UID and in the conta
   expect(found.get(vf)?.[0]?.source).toBe("the kubelet's device checkpoint");
 });
 
+test("devicesOf() finds the devices of a static pod under the UID that its mirror names [D-14]", async () => {
+  const { kubelet, ids } = await open();
+  await kubelet.writeCheckpoint(checkpoint);
+  const asked = lookup("mirror", podObject("main"));
+  const annotations = { "kubernetes.io/config.mirror": "uid-other" };
+  expect(await ids({ ...asked, pod: { ...asked.pod, annotations, isStatic: true } })).toEqual([
+    "x",
+  ]);
+});
+
+test("devicesOf() asks once for a list that exceeds the limit, then reads the checkpoint", async () => {
+  const { kubelet, devices, ids } = await open();
+  kubelet.getIsDisabled = true;
+  kubelet.pods = [listedPod("web", { main: { [vf]: ["x".repeat(17 * 1024 * 1024)] } })];
+  await kubelet.start();
+  await expect(devices.devicesOf(lookup("web"))).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringMatching(/message larger than max .*, and no checkpoint/),
+  });
+  await kubelet.writeCheckpoint(checkpoint);
+  expect(await ids(lookup("web"))).toEqual(["y", "z"]);
+  expect(kubelet.calls).toEqual(["Get", "List", "List"]);
+});
+
 test.each([
   ["is missing", undefined, "no checkpoint: ENOENT"],
   ["is truncated", '{"Data":{"Pod', "JSON"],

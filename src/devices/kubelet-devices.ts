@@ -4,8 +4,9 @@ import { CniError } from "#cni/error.ts";
 import type { DeviceLookup, DeviceSource } from "#engine/ports/devices.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { runtimeUid } from "#npwg/object-meta.ts";
 import { type ContainerNames, containerNames, devicesFromCheckpoint } from "./checkpoint.ts";
-import { KubeletClient, NoKubeletSocketError } from "./kubelet-client.ts";
+import { isTooLong, KubeletClient, NoKubeletSocketError } from "./kubelet-client.ts";
 import { orderedDevices, type PodDevices } from "./ordered-devices.ts";
 import type { PodResources } from "./pod-resources.ts";
 
@@ -43,7 +44,8 @@ export class KubeletDevices implements DeviceSource {
       return await this.#fromKubelet(lookup, containers);
     } catch (error) {
       if (error instanceof CniError) throw error;
-      if (!(error instanceof NoKubeletSocketError)) throw this.#unavailable(lookup, error);
+      const isUnusable = error instanceof NoKubeletSocketError || isTooLong(error);
+      if (!isUnusable) throw this.#unavailable(lookup, error);
       return this.#fromCheckpoint(lookup, containers, error);
     }
   }
@@ -76,11 +78,11 @@ export class KubeletDevices implements DeviceSource {
   async #fromCheckpoint(
     lookup: DeviceLookup,
     containers: Promise<ContainerNames | undefined>,
-    reason: NoKubeletSocketError,
+    reason: Error,
   ): Promise<PodDevices> {
     try {
       const content = await readFile(this.#checkpointPath, "utf8");
-      const pod = { uid: lookup.pod.uid, containers: await containers };
+      const pod = { uid: runtimeUid(lookup.pod), containers: await containers };
       return devicesFromCheckpoint(content, pod);
     } catch (error) {
       const detail = `${reason.message}, and no checkpoint: ${errorMessage(error)}`;

@@ -37,6 +37,14 @@ export function describeObject(kind: string, object: unknown): string {
 /** On the mirror of a static pod: the UID that the kubelet and the runtime know. */
 export const mirrorAnnotation = "kubernetes.io/config.mirror";
 
+/** The UID by which the kubelet and the runtime know a pod: a mirror names the static pod's. */
+export function runtimeUid(pod: {
+  readonly uid: string;
+  readonly annotations: Readonly<Record<string, string>>;
+}): string {
+  return pod.annotations[mirrorAnnotation] ?? pod.uid;
+}
+
 /**
  * Whether the annotations are a static pod's, from the kubelet or its mirror pod. The mirror's UID
  * differs from the UID that the kubelet and the runtime know.
