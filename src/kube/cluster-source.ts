@@ -1,5 +1,5 @@
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
-import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
+import type { CalledPod, ClusterSource, Pod, PodName } from "#engine/ports/cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
@@ -44,6 +44,10 @@ export class ApiClusterSource implements ClusterSource {
     const accept = identity.uid === undefined ? undefined : metadataOnly;
     const object = await this.getPodObject(identity, { ...options, accept });
     return object === undefined ? undefined : podOf(object);
+  }
+
+  knownPod(pod: PodName): Pod | undefined {
+    return this.#options.pods.get(keyOf(pod));
   }
 
   /** @throws CniError 11 when the API server does not answer in time */

@@ -103,7 +103,7 @@ export function nodeDuties(options: {
       nodePods.listen((key, pod) => {
         hotPlug.podChanged(key, pod);
         void guard.podChanged(key, pod);
-        void mirrorPods.podChanged(key, pod);
+        void mirrorPods.podChanged(pod);
       });
       node.onDefinition((name) => hotPlug.definitionChanged(name));
       hosts.onAvailable(() => hotPlug.agentConnected());

@@ -10,33 +10,28 @@ interface MirrorPodsOptions extends Pick<HotPlugOptions, "conf"> {
   readonly logger: Logger;
 }
 
-/** Gives the sandboxes of static pods the mirrors that the kubelet has made anew. */
+/** Gives the sandboxes of static pods the mirrors that the kubelet has made since their ADD. */
 export class MirrorPods {
   readonly #options: MirrorPodsOptions;
-  /** By `namespace/name`: the UID of the mirror that the record has. */
-  readonly #adopted = new Map<string, string>();
 
   constructor(options: MirrorPodsOptions) {
     this.#options = options;
   }
 
   /** Takes a pod as the watch delivers it; undefined when it is gone. Never rejects. */
-  async podChanged(key: string, pod: Pod | undefined): Promise<void> {
-    if (pod?.isStatic !== true) this.#adopted.delete(key);
-    else if (this.#adopted.get(key) !== pod.uid) await this.#adopt(key, pod);
+  async podChanged(pod: Pod | undefined): Promise<void> {
+    if (pod?.isStatic === true) await this.#adopt(pod);
   }
 
-  /** Call this regularly: a sandbox may have been in use. */
+  /** Call this regularly: a sandbox may have been in use, or attached when its mirror was not known. */
   async check(): Promise<void> {
-    for (const pod of this.#options.nodePods.list()) {
-      await this.podChanged(`${pod.namespace}/${pod.name}`, pod);
-    }
+    for (const pod of this.#options.nodePods.list()) await this.podChanged(pod);
   }
 
-  async #adopt(key: string, pod: Pod): Promise<void> {
+  async #adopt(pod: Pod): Promise<void> {
     const { engine, conf, logger } = this.#options;
     try {
-      if (await engine.adoptMirror(pod, await conf())) this.#adopted.set(key, pod.uid);
+      await engine.adoptMirror(pod, await conf());
     } catch (err) {
       const fields = { podNamespace: pod.namespace, podName: pod.name, err };
       logger.warn(fields, "cannot record the new mirror of a static pod");

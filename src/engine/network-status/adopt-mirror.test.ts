@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { FakeSandboxHosts } from "#engine/hotplug/testing/fake-sandbox-hosts.ts";
+import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
@@ -39,6 +40,21 @@ test("the new mirror of a static pod gets the status, and is recorded", async ()
   const writes = lab.records.writes.length;
   expect(await lab.engine.adoptMirror(mirrorOf("mirror-2"), lab.conf)).toBe(true);
   expect(lab.records.writes).toHaveLength(writes);
+});
+
+test("a static pod that was attached before its mirror was known gets the status with it", async () => {
+  const lab = new EngineLab();
+  lab.publisher.outcome = "pending";
+  const described = { [networksAnnotation]: "a", "kubernetes.io/config.source": "file" };
+  const conf = { runtimeConfig: { [podAnnotationsCapability]: described } };
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  expect(await lab.add({ pod: "default/web/static", conf })).toMatchObject({ exitCode: 0 });
+  expect(await recordedUid(lab)).toBe("static");
+  lab.publisher.outcome = "settled";
+  expect(await lab.engine.adoptMirror(mirrorOf("mirror-1"), lab.conf)).toBe(true);
+  await new Promise(setImmediate);
+  expect(await recordedUid(lab)).toBe("mirror-1");
+  expect(lab.publisher.status("default/web")).toHaveLength(2);
 });
 
 test("edits of the new mirror change the pod's networks", async () => {

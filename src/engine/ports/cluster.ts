@@ -49,6 +49,8 @@ export interface ClusterSource extends DefinitionSource {
    * @throws CniError 11 when that cannot be determined in time
    */
   getPod(identity: CalledPod, options: { signal?: AbortSignal }): Promise<Pod | undefined>;
+  /** The pod with this name, if it is known without asking. @default none */
+  knownPod?(pod: PodName): Pod | undefined;
   /**
    * The complete pod, read from the API; undefined when it is gone, or the source has only
    * metadata.

@@ -1,4 +1,4 @@
-import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
+import type { CalledPod, ClusterSource, Pod, PodName } from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
@@ -47,6 +47,10 @@ export class FakeSource implements ClusterSource {
     const pod = this.#pods.get(`${identity.namespace}/${identity.name}`);
     if (pod === undefined || pod.isStatic || identity.uid === undefined) return pod;
     return pod.uid === identity.uid ? pod : undefined;
+  }
+
+  knownPod({ namespace, name }: PodName): Pod | undefined {
+    return this.#pods.get(`${namespace}/${name}`);
   }
 
   async getPodObject(

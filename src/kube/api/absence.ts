@@ -11,13 +11,15 @@ export async function absenceOf(
   { path, timeoutMs, signal }: ApiRequest,
   failure: ApiError,
 ): Promise<ApiError> {
-  const version = /^\/apis\/([^/]+\/[^/]+)/.exec(path)?.[1];
-  if (failure.status !== 404 || failure.isNotFound || version === undefined) return failure;
+  const [, root, group, version = ""] = path.split("/");
+  const groupVersion = `${group}/${version}`;
+  const isOfGroup = root === "apis" && version !== "";
+  if (failure.status !== 404 || failure.isNotFound || !isOfGroup) return failure;
   const request = { path: "/apis", timeoutMs, ...(signal && { signal }) };
   const { kind, groups } = await api.json(request).catch((): JsonObject => ({}));
   const served = objectsOf(groups).flatMap(({ versions }) => objectsOf(versions));
-  const isServed = served.some(({ groupVersion }) => groupVersion === version);
+  const isServed = served.some((each) => each.groupVersion === groupVersion);
   if (kind !== "APIGroupList" || isServed) return failure;
-  const message = `${failure.message.split(": ", 1)[0]}: the API server does not serve ${version}`;
+  const message = `${failure.message.split(": ", 1)[0]}: the API server does not serve ${groupVersion}`;
   return new ApiError(message, { status: 404, reason: notFound });
 }

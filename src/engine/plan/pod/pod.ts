@@ -34,7 +34,7 @@ export async function resolvePod(ctx: CallContext, request: AddRequest): Promise
   const { source } = ctx.deps;
   const identity = podToAttach(request.cniArgs, source);
   if (identity === undefined) return undefined;
-  const described = runtimePod(request.conf, identity);
+  const described = runtimePod(request.conf, identity, source);
   if (described !== undefined) return described;
   if (source === undefined) throw noSource(identity);
   const pod = await source.getPod(identity, { signal: ctx.signal });

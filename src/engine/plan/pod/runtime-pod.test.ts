@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { podAnnotationsCapability } from "./runtime-pod.ts";
 
@@ -52,22 +54,51 @@ test("add() without a source of pods attaches only a pod that requests no networ
   expect(await lab.add({ pod, ...annotated({}) })).toMatchObject({ exitCode: 0 });
 });
 
+test("add() without a source of pods attaches a static pod, as one without an API server", async () => {
+  const lab = new EngineLab({ noSource: true });
+  const call = annotated({ "kubernetes.io/config.source": "file" });
+  expect(await lab.add({ pod, ...call })).toMatchObject({ exitCode: 0 });
+});
+
 test("add() without a source of pods attaches a container that has only a name", async () => {
   const lab = new EngineLab({ noSource: true });
   const env = { CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAME=web" };
   expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
 });
 
-test.each([
-  ["without its UID", "default/web", "api"],
-  ["that is static, as the API has another UID for it", pod, "file"],
-])("add() looks up a pod %s", async (_name, identity, source) => {
+test("add() looks up a pod without its UID", async () => {
   const lab = labWithoutPods();
-  lab.source.addPod({ name: "web", uid: "mirror", isStatic: source === "file" });
-  const call = annotated({ [networksAnnotation]: "a", "kubernetes.io/config.source": source });
-  await lab.add({ pod: identity, ...call });
+  lab.source.addPod({ name: "web", uid: "of-the-api" });
+  const call = annotated({ [networksAnnotation]: "a", "kubernetes.io/config.source": "api" });
+  await lab.add({ pod: "default/web", ...call });
   expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
-  expect(lab.records.writes[0]?.record.pod?.uid).toBe("mirror");
+  expect(lab.records.writes[0]?.record.pod?.uid).toBe("of-the-api");
+});
+
+/** A static pod as the runtime describes it. */
+const ofFile = annotated({
+  [networksAnnotation]: "a",
+  "kubernetes.io/config.source": "file",
+  "kubernetes.io/config.hash": "uid-9",
+});
+
+/** Its mirror, or that of an earlier version of its file. */
+function mirrorOf(runtimeUid: string): Pod {
+  const annotations = { [mirrorAnnotation]: runtimeUid, [networksAnnotation]: "a" };
+  return { namespace: "default", name: "web", uid: "mirror", annotations, isStatic: true };
+}
+
+test.each([
+  ["whose mirror is known", mirrorOf("uid-9"), "mirror"],
+  ["whose known mirror is of an earlier version of its file", mirrorOf("uid-8"), "uid-9"],
+  ["that has no mirror yet", undefined, "uid-9"],
+])("add() attaches a static pod %s, without a request", async (_name, mirror, uid) => {
+  const lab = labWithoutPods();
+  if (mirror !== undefined) lab.source.addPod(mirror);
+  expect(await lab.add({ pod, ...ofFile })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "bridge ADD net1"]);
+  expect(lab.source.asked).toEqual(["nad default/a"]);
+  expect(lab.records.writes[0]?.record.pod?.uid).toBe(uid);
 });
 
 test.each([

@@ -2,20 +2,23 @@ import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
 import { readDocument } from "#cni/document.ts";
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
-import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
+import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { isStaticPod } from "#npwg/object-meta.ts";
+import { isStaticPod, runtimeUid } from "#npwg/object-meta.ts";
 
 /** How containerd ≥ 1.5 and CRI-O ≥ 1.29 pass the pod's annotations, never older than the API's. */
 export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
 
 /**
  * The pod as the runtime describes it; undefined when it does not describe all of it, so that the
- * pod has to be looked up. So has a static pod: the status is written on its mirror, whose UID only
- * the API knows.
+ * pod has to be looked up. A static pod has the UID of its mirror if that is known already.
  * @throws CniError 7 when the annotations are no map of strings
  */
-export function runtimePod(conf: RequestConf, identity: CalledPod): Pod | undefined {
+export function runtimePod(
+  conf: RequestConf,
+  identity: CalledPod,
+  source?: Pick<ClusterSource, "knownPod">,
+): Pod | undefined {
   const { namespace, name, uid } = identity;
   const subject = "invalid network configuration on stdin";
   const options = { subject, reason: "InvalidNetworkConfig" } as const;
@@ -25,8 +28,11 @@ export function runtimePod(conf: RequestConf, identity: CalledPod): Pod | undefi
     if (runtimeConfig?.has(podAnnotationsCapability) !== true) return undefined;
     return runtimeConfig.stringMap(podAnnotationsCapability);
   });
-  if (uid === undefined || annotations === undefined || isStaticPod(annotations)) return undefined;
-  return { namespace, name, uid, annotations, isStatic: false };
+  if (uid === undefined || annotations === undefined) return undefined;
+  const isStatic = isStaticPod(annotations);
+  const mirror = isStatic ? source?.knownPod?.(identity) : undefined;
+  if (mirror !== undefined && runtimeUid(mirror) === uid) return mirror;
+  return { namespace, name, uid, annotations, isStatic };
 }
 
 /** What an ADD of a pod says about the runtime. */
