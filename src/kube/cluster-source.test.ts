@@ -281,3 +281,15 @@ test("notReadyReason() names what is missing until both caches are synced", asyn
   expect(kube.source.notReadyReason()).toBeUndefined();
   expect(await kube.source.getPod({ ...web, uid: "uid-of-web" }, {})).toMatchObject(web);
 });
+
+test.for<[string, Partial<Script>]>([
+  ["a permission was taken away", { when: isList("pods"), answer: 403 }],
+  ["another one was", { when: isList("network-attachment-definitions"), answer: 403 }],
+  ["nothing answers", { answer: "hang" }],
+])("lookUpProblem() finds what the open watches do not show: %s", async ([, script], { api }) => {
+  await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 300 });
+  expect(await kube.source.lookUpProblem?.()).toBeUndefined();
+  api.script({ when: () => true, answer: 403, times: Infinity, ...script });
+  expect(await kube.source.lookUpProblem?.()).toMatch(/^cannot read (pods|Network)/);
+  expect(kube.source.notReadyReason()).toBeUndefined();
+});

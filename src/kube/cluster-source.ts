@@ -1,10 +1,11 @@
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { CalledPod, ClusterSource, Pod, PodName } from "#engine/ports/cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import type { LiveGetter } from "./live-get.ts";
-import { keyOf, metadataOnly, nadOf, podOf } from "./objects.ts";
+import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 
 /** What an {@link ApiClusterSource} needs of a cache. */
 interface ObjectCache<T> {
@@ -91,6 +92,19 @@ export class ApiClusterSource implements ClusterSource {
     const objects = cache === pods ? "pods of this node" : "NetworkAttachmentDefinitions";
     const reason = cache.failure === undefined ? "" : `: ${cache.failure.message}`;
     return `the ${objects} have not been listed yet${reason}`;
+  }
+
+  /** The caches cannot tell: an open watch outlives its permission, and may be half-open. */
+  async lookUpProblem(): Promise<string | undefined> {
+    const read = (object: string, path: string): Promise<unknown> =>
+      this.#options.live.get({ object, path, query: { limit: 1 }, accept: metadataListOnly });
+    const nads = read("NetworkAttachmentDefinitions", apiPaths.nads);
+    try {
+      await Promise.all([read("pods", apiPaths.pods), nads]);
+      return this.notReadyReason();
+    } catch (error) {
+      return errorMessage(error);
+    }
   }
 }
 

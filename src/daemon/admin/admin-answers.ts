@@ -57,6 +57,7 @@ export class AdminAnswers {
   async node(): Promise<NodeStatus> {
     const { config, cluster, nodeConf, view, records, engine, flags, duties } = this.#options;
     const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
+    const { source } = cluster;
     const listed = await records.list();
     const isOpen = isStillOpen(listed.records, cluster.node?.nodePods.list());
     return omitUndefined({
@@ -67,7 +68,7 @@ export class AdminAnswers {
       notReady: this.#options.readiness(),
       conf: nodeConf?.status(),
       configProblem: config.problem(),
-      sourceProblem: cluster.source.notReadyReason(),
+      sourceProblem: await (source.lookUpProblem?.() ?? source.notReadyReason()),
       unseenPaths: unseenPaths(config.current(), view),
       dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),

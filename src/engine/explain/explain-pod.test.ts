@@ -789,6 +789,14 @@ test("requests are shown without those that every plugin gets", () => {
   });
 });
 
+test("explain shows the annotation that is known while the API server does not answer", async () => {
+  const after = ({ source }: EngineLab): void => {
+    source.failure = new Error("cannot read pod default/web (no answer)");
+  };
+  const { annotation, pod } = await explain({ after });
+  expect({ annotation, uid: pod.uid }).toEqual({ annotation: "net-a", uid: undefined });
+});
+
 test("explain executes no plugin", async () => {
   const lab = new EngineLab();
   lab.source.addPod({ name: "web" });

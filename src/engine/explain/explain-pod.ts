@@ -5,7 +5,7 @@ import { advise } from "#engine/explain/advice/advice.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
+import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import { type AttachmentRecord, addHasEnded, byAge, mayRun } from "#engine/record/record.ts";
@@ -49,7 +49,7 @@ export async function explainPod(
   name: PodName,
   options: ExplainOptions,
 ): Promise<Explanation> {
-  const { pod, sourceProblem } = await lookUp(deps, name, options);
+  const { pod, known, sourceProblem } = await lookUp(deps, name, options);
   const record = await recordOf(deps, name, pod);
   const isHere = options.node.name === "" || pod?.node === options.node.name;
   const isServed = pod !== undefined && !pod.hostNetwork && isHere;
@@ -63,7 +63,7 @@ export async function explainPod(
   const explanation = omitUndefined({
     pod: omitUndefined({ ...name, uid, node, hostNetwork, phase, isTerminating }),
     node: options.node,
-    annotation: pod?.annotations[networksAnnotation],
+    annotation: known?.annotations[networksAnnotation],
     ...explained,
     record: record && (await explainedRecord(deps, record)),
     hotPlug: last && { ...last, problems: last.problems.map(explainedProblem) },
@@ -110,12 +110,13 @@ async function lookUp(
   { source }: EngineDeps,
   name: PodName,
   { pods }: ExplainOptions,
-): Promise<{ pod?: PodState; sourceProblem?: string }> {
+): Promise<{ pod?: PodState; known?: Pod; sourceProblem?: string }> {
   try {
     const pod = await pods.find(name);
-    return omitUndefined({ pod, sourceProblem: source?.notReadyReason() });
+    return omitUndefined({ pod, known: pod, sourceProblem: source?.notReadyReason() });
   } catch (error) {
-    return { sourceProblem: errorMessage(error) };
+    const known = source?.knownPod?.(name);
+    return omitUndefined({ known, sourceProblem: errorMessage(error) });
   }
 }
 

@@ -62,6 +62,8 @@ export interface ClusterSource extends DefinitionSource {
   ): Promise<JsonObject | undefined>;
   /** Why pods cannot be resolved at the moment, for an operator; undefined when they can. */
   notReadyReason(): string | undefined;
+  /** Why pods or definitions cannot be read now, found by reading. @default as notReadyReason() */
+  lookUpProblem?(): Promise<string | undefined>;
 }
 
 /** `settled` = written or impossible to write; `pending` = not yet, so the caller records it. */

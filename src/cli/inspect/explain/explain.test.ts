@@ -80,6 +80,16 @@ async function run(...argv: string[]) {
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
 
+test.each([
+  ["that is there without one", explanation.pod, ["annotation:  none"]],
+  ["that cannot be read", { namespace: "shop", name: "web" }, []],
+])("explain says that there is no annotation of a pod %s: %#", async (_, pod, said) => {
+  const { annotation: _annotation, ...others } = explanation;
+  const { socket } = await plexusd({ explanation: { ...others, pod } });
+  const { out } = await run("explain", "--socket", socket, "shop/web");
+  expect(out.split("\n").filter((line) => line.startsWith("annotation:"))).toEqual(said);
+});
+
 test("explain prints the advice first, then the evidence", async () => {
   const { socket, asked } = await plexusd();
   const { code, out } = await run("explain", "--socket", socket, "shop/web");
