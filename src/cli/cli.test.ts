@@ -470,6 +470,7 @@ test("uninstall hands the node back to its primary CNI, leaves no directory, and
     "net.d/00-plexus.conflist.cilium_bak",
     "run/plexus.sock",
     "run/plexus.sock.0a1b2c",
+    "run/sandboxes.json",
     "state/c-1@eth0.record.damaged",
     "state/.c-1@eth0.record.0123456789ab.tmp",
     "state/c-1.lock",
@@ -912,7 +913,7 @@ test("sandboxes prints the sandboxes of the container runtime", async () => {
   expect(await run("sandboxes", ...socket)).toMatchObject({ code: 1, out: "" });
 });
 
-test("sandboxes --write updates the file until it is stopped or the runtime does not answer", async () => {
+test("sandboxes --write updates the file until it is stopped, which removes it, or the runtime does not answer", async () => {
   const runtime = await ScriptedServer.create();
   const items = [{ id: "c1", metadata: undefined, state: 0 }];
   await runtime.answer(listPodSandbox, () => ({ items })).start();
@@ -926,6 +927,7 @@ test("sandboxes --write updates the file until it is stopped or the runtime does
   expect((await run("sandboxes", "--help")).out).toContain("every 30 s");
   stopping.abort();
   expect(await running).toBe(0);
+  expect(await sandboxListFile(file).latest()).toBeUndefined();
   runtime.stop();
   expect(await runCli(argv, output)).toBe(1);
 });

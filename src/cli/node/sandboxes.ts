@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { command, ExitCode } from "#cli/command.ts";
 import { textFlag } from "#cli/flags.ts";
@@ -32,13 +33,18 @@ export const sandboxesCommand = command({
       }
       return ExitCode.Done;
     }
-    while (!signal.aborted) {
-      // Taken before the request: a sandbox created while the runtime answers is younger.
-      const listedAt = new Date().toISOString();
-      const sandboxes = await listSandboxes(socket, { timeoutMs, signal });
-      const containerIds = new Set(sandboxes.map(({ id }) => id));
-      await writeSandboxList(write, { listedAt, containerIds });
-      await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
+    try {
+      while (!signal.aborted) {
+        // Taken before the request: a sandbox created while the runtime answers is younger.
+        const listedAt = new Date().toISOString();
+        const sandboxes = await listSandboxes(socket, { timeoutMs, signal });
+        const containerIds = new Set(sandboxes.map(({ id }) => id));
+        await writeSandboxList(write, { listedAt, containerIds });
+        await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
+      }
+    } finally {
+      // Helm ends this after Plexus is uninstalled.
+      await rm(write, { force: true });
     }
     return ExitCode.Done;
   },

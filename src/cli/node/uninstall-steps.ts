@@ -2,6 +2,7 @@ import { readdir, rm, rmdir } from "node:fs/promises";
 import { basename, join, parse } from "node:path";
 import type { CliStreams } from "#cli/command.ts";
 import { stateFilesIn } from "#cli/inspect/node-state.ts";
+import { sandboxListPath } from "#cri/sandbox-list-file.ts";
 import type { HandBackPaths } from "#daemon/cni-conf/hand-back.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
@@ -23,7 +24,9 @@ export interface UninstallPaths extends HandBackPaths {
  */
 export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams): Promise<void> {
   const { dir: socketDir, base: socket } = parse(paths.socket);
-  await removeWithDirectory(socketDir, (name) => isSocketFileName(name, socket), output);
+  const sandboxes = basename(sandboxListPath(paths.socket));
+  const isOurs = (name: string): boolean => isSocketFileName(name, socket) || name === sandboxes;
+  await removeWithDirectory(socketDir, isOurs, output);
   await removePluginDirs(paths.pluginDirsFile, output);
   const { dir: standaloneDir, ...files } = standalonePaths(paths.stateDir);
   const standalone = Object.values(files).map((path) => basename(path));

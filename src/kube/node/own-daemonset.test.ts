@@ -105,6 +105,17 @@ describe("OwnDaemonSet.isDeleted()", () => {
       true,
     ],
     [
+      "was deleted, then its permission, the others, and the service account: helm uninstall",
+      (api) => {
+        refuse(api, 403, { only: "daemonsets" });
+        setTimeout(() => {
+          refuse(api, 401);
+          api.delete("serviceaccounts", account);
+        }, 20);
+      },
+      true,
+    ],
+    [
       "exists, and the pod was deleted by force",
       (api) => {
         api.delete("pods", "default/plexus-x");

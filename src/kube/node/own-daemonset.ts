@@ -92,9 +92,9 @@ export class OwnDaemonSet {
 
   /**
    * Whether the DaemonSet is deleted or being deleted. `kubectl delete -f install.yaml` deletes
-   * plexusd's permissions and service account first, but the open watch of the service account still
-   * delivers its deletion. A refused token alone is no sign: keys are rotated, and tokens expire.
-   * False when in doubt.
+   * plexusd's permissions and service account first, and `helm uninstall --no-hooks` one after the
+   * other while plexusd asks, but the open watch of the service account still delivers its deletion.
+   * A refused token alone is no sign: keys are rotated, and tokens expire. False when in doubt.
    */
   async isDeleted(): Promise<boolean> {
     const name = this.#name;
@@ -117,23 +117,18 @@ export class OwnDaemonSet {
     }
   }
 
-  /** False if it may not be read. @throws ApiError 403 if all other permissions are missing, too */
+  /** @throws ApiError */
   async #ask(name: string): Promise<boolean> {
     const { client, pod } = this.#options;
-    const own = { path: apiPaths.pod(pod), timeoutMs };
     try {
       const object = await client.json({ path: this.#pathOf(name), timeoutMs });
       return objectOf(object.metadata).deletionTimestamp !== undefined;
     } catch (thrown) {
-      const { status, isNotFound } = asApiError(thrown);
-      if (isNotFound) {
-        // Another one adopts the pod after `kubectl delete --cascade=orphan`.
-        const owner = await client.json(own).then(ownerOf, () => undefined);
-        return owner === undefined || owner === name || (await this.#ask(owner));
-      }
-      if (status !== 403) throw thrown;
-      await client.json(own);
-      return false;
+      if (!asApiError(thrown).isNotFound) throw thrown;
+      // Another one adopts the pod after `kubectl delete --cascade=orphan`.
+      const own = { path: apiPaths.pod(pod), timeoutMs };
+      const owner = await client.json(own).then(ownerOf, () => undefined);
+      return owner === undefined || owner === name || (await this.#ask(owner));
     }
   }
 
