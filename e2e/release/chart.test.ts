@@ -180,16 +180,13 @@ describe("the chart's values", () => {
     expect(configOf(all)).toMatchObject(config);
   });
 
-  test("are the operator's ConfigMap, which is absent without them", async () => {
-    const names = (all: readonly Manifest[]): string[] =>
-      all.filter(({ kind }) => kind === "ConfigMap").map(({ metadata }) => metadata.name);
-    expect(names(await renderChart({}))).toEqual(["plexus-platform"]);
+  test("are in the installation's ConfigMap: the operator's is never Helm's", async () => {
     const values = { platform: "k3s", config: { hotPlug: true } };
     const all = await renderChart({ values });
-    expect(names(all).toSorted()).toEqual(["plexus-config", "plexus-platform"]);
-    const own = all.find(({ metadata }) => metadata.name === "plexus-config");
-    expect(own?.data).toEqual({ "config.yaml": "hotPlug: true" });
-    expect(configOf(all)).toMatchObject({ cniBinDir: "/var/lib/rancher/k3s/data/cni" });
+    const maps = all.filter(({ kind }) => kind === "ConfigMap");
+    expect(maps.map(({ metadata }) => metadata.name)).toEqual(["plexus-platform"]);
+    const cniBinDir = "/var/lib/rancher/k3s/data/cni";
+    expect(configOf(all)).toMatchObject({ cniBinDir, hotPlug: true });
   });
 
   test("have Prometheus verify the certificate, by a ServiceMonitor where one is wanted", async () => {
@@ -410,9 +407,8 @@ async function withComponent(name: string): Promise<Manifest[]> {
 
 /** plexusd's configuration. @throws Error when plexusd would reject it */
 function configOf(all: readonly Manifest[]): object {
-  const textOf = (name: string): string | undefined =>
-    all.map(({ data }) => data?.[name]).find((each) => each !== undefined);
-  const texts = { own: textOf("config.yaml") ?? "", platform: textOf("platform.yaml") };
+  const { data } = byKind("ConfigMap", all);
+  const texts = { own: "", platform: data["platform.yaml"] };
   return JSON.parse(mergeConfigFiles("config.yaml", texts).text) as object;
 }
 

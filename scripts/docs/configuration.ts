@@ -35,7 +35,8 @@ plexusctl config check config.yaml
 kubectl -n kube-system create configmap plexus-config --from-file=config.yaml --dry-run=client -o yaml | kubectl apply -f -
 \`\`\`
 
-With Helm, set \`config\` in the [chart's values](../operations/helm.md) instead.
+With Helm, set \`config\` in the [chart's values](../operations/helm.md) instead, or use both for
+different keys.
 
 plexusd gets a change after about a minute, as \`${defaultPaths.configFile}\` (\`--config FILE\`), and
 applies it without a restart. Only keys marked *start* need
@@ -43,7 +44,8 @@ applies it without a restart. Only keys marked *start* need
 changed file is invalid or has unknown keys, the previous configuration stays in effect, and the log
 and an event on the Node give line, key and value.
 
-Your keys override the ConfigMap \`plexus-platform\`, which has the directories of the distribution.
+Your keys override the ConfigMap \`plexus-platform\`, which has the directories of the distribution
+and the chart's \`config\`.
 Do not edit it, because an upgrade replaces it.
 
 The runtime's configuration (\`"type": "plexus"\`) may have the keys from \`${names[0]}\` to

@@ -126,7 +126,7 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
     stop: (opened) => opened.close(),
   });
   config.onInvalid((problem) => {
-    const message = `${problem}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config`;
+    const message = `${problem}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config, or the chart's config`;
     cluster.recordOnNode({ type: "Warning", reason: "InvalidConfiguration", message });
   });
   const devices = await openDeviceSources({ ...options, config, cluster });

@@ -31,7 +31,7 @@
 {{- $platform := include "plexus.platform" . | fromYaml -}}
 {{- $config = mergeOverwrite $config ($platform.config | default dict) -}}
 {{- if ne .Release.Namespace "kube-system" -}}
-{{- if not .Values.config.multusNamespace -}}
+{{- if not (.Values.config | default dict).multusNamespace -}}
 {{- $_ := set $config "plexusNamespace" .Release.Namespace -}}
 {{- end -}}
 {{- end -}}
@@ -41,9 +41,9 @@
 {{- toYaml $config -}}
 {{- end -}}
 
-{{/* plexusd's configuration, as YAML: the value `config` over the installation's, as plexusd reads them. */}}
+{{/* The installation's part of plexusd's configuration, as YAML: the value `config` over the platform's. */}}
 {{- define "plexus.config" -}}
-{{- mergeOverwrite (include "plexus.platformConfig" . | fromYaml) (deepCopy .Values.config) | toYaml -}}
+{{- mergeOverwrite (include "plexus.platformConfig" . | fromYaml) (.Values.config | default dict | deepCopy) | toYaml -}}
 {{- end -}}
 
 {{/* A checksum of the keys that plexusd reads only when it starts, so that their change replaces its pods. */}}

@@ -39,7 +39,7 @@ function configuration({ configProblem }: NodeStatus): Finding {
   const check = "configuration";
   if (configProblem === undefined) return found("ConfigInEffect", check, "in effect");
   const step =
-    "plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config";
+    "plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config, or the chart's config";
   return found("ConfigInvalid", check, `${oneLine(configProblem)}; ${step}`);
 }
 
