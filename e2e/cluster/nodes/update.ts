@@ -31,6 +31,17 @@ export function updateScenarios(lab: () => Lab): void {
     expect(lastCreated).toBeGreaterThanOrEqual(firstReady);
   });
 
+  test("an image that is missing stays on the node that is upgraded first", async () => {
+    const { one, two } = lab();
+    const before = await plexusPod(one.target);
+    await upgradeFirst(two, "localhost/plexus:missing");
+    await eventually("node two lacks the image", () => lacksImage(two));
+    expect((await plexusPod(one.target)).metadata.uid).toBe(before.metadata.uid);
+    await one.startAttached("served");
+    await lab().helm("upgrade", "--reset-then-reuse-values");
+    expect(readyTime(await plexusPod(two.target))).toBeDefined();
+  });
+
   test("a rollout whose image is missing stops at its first node, and the other node attaches pods", async () => {
     const { one, two, cluster } = lab();
     const daemonSet = ["--namespace=kube-system", "daemonset/plexus"];
@@ -51,9 +62,22 @@ export function updateScenarios(lab: () => Lab): void {
   });
 }
 
+/** Follows the step of docs/operations/upgrade.md that upgrades one node first. */
+async function upgradeFirst({ target }: Scene, image: string): Promise<void> {
+  const updateStrategy = { type: "OnDelete", rollingUpdate: null };
+  const patch = JSON.stringify({ spec: { updateStrategy } });
+  const daemonSet = ["--namespace=kube-system", "daemonset/plexus"];
+  await target.kubectl("patch", ...daemonSet, `--patch=${patch}`);
+  await target.kubectl("set", "image", ...daemonSet, `plexusd=${image}`, `install=${image}`);
+  const { name } = (await plexusPod(target)).metadata;
+  await target.kubectl("delete", "--namespace=kube-system", `pod/${name}`);
+}
+
 async function lacksImage({ target }: Scene): Promise<boolean> {
-  const { containerStatuses = [] } = (await plexusPod(target)).status;
-  return /^(Err)?ImagePull/.test(containerStatuses[0]?.state?.waiting?.reason ?? "");
+  const { initContainerStatuses = [], containerStatuses = [] } = (await plexusPod(target)).status;
+  return [...initContainerStatuses, ...containerStatuses].some(({ state }) =>
+    /^(Err)?ImagePull/.test(state?.waiting?.reason ?? ""),
+  );
 }
 
 function createdTime({ metadata }: PodObject): number {

@@ -57,11 +57,14 @@ export interface PodObject {
       readonly status: string;
       readonly lastTransitionTime: string;
     }[];
-    readonly containerStatuses?: readonly {
-      readonly restartCount: number;
-      readonly state?: { readonly waiting?: { readonly reason?: string } };
-    }[];
+    readonly initContainerStatuses?: readonly ContainerStatus[];
+    readonly containerStatuses?: readonly ContainerStatus[];
   };
+}
+
+interface ContainerStatus {
+  readonly restartCount: number;
+  readonly state?: { readonly waiting?: { readonly reason?: string } };
 }
 
 /** One entry of the network-status annotation. */
