@@ -144,7 +144,7 @@ function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkSt
  * The distinct gateways of default routes in the main table. A route without gateway uses the one
  * of its family's address (CNI 1.1.0 §5 "ADD Success", `routes`); on-link routes show nothing.
  */
-function defaultGateways(result: Result): string[] {
+export function defaultGateways(result: Result): string[] {
   const gateways = result.routes
     .filter(isDefaultOfMain)
     .flatMap((route) => route.gw ?? gatewayOfFamily(result, ipFamily(route.dst)) ?? []);

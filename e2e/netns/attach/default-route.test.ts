@@ -54,6 +54,11 @@ const cases = [
     network: { name: "routed-v4", "default-route": [] },
     routes: { v4: ["via 10.73.0.1 dev net1"], v6: viaDefault.v6 },
   },
+  {
+    name: "an empty list sets the gateways of the plugin's addresses, if it has no default route",
+    network: { name: "plain", "default-route": [] },
+    routes: { v4: ["via 10.71.0.1 dev net1"], v6: ["via fd00:71::1 dev net1"] },
+  },
 ];
 
 test.for(cases)(

@@ -307,12 +307,39 @@ test("add() records the gateways of a default-route request", async () => {
   expect(lab.kernel.defaultRoutes(netns)).toHaveLength(1);
 });
 
-test("add() accepts a default-route request without gateways if the network has no default route", async () => {
+test("add() with an empty default-route sets the route that the plugin reported and did not set [N-5.3.6.4]", async () => {
+  const lab = podLab('[{"name":"a","default-route":[]}]');
+  lab.plugins.script("ptp ADD", (call) => {
+    lab.plugins.work(call);
+    lab.kernel.addDefaultRoute(netns, { dev: "eth0", gateway: "10.0.0.254" });
+    return exited(0, interfaceResult(call, "10.0.0.1/24"));
+  });
+  // It skips the EEXIST of eth0's route.
+  lab.plugins.script("bridge ADD", (call) => {
+    lab.plugins.work(call);
+    const route = { dst: "0.0.0.0/0", gw: "10.0.0.77" };
+    return exited(0, { ...interfaceResult(call, "10.0.0.2/24"), routes: [route] });
+  });
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.kernel.defaultRoutes(netns)).toEqual(["via 10.0.0.77 dev net1 metric 0"]);
+  const [main, net1] = lab.publisher.status("default/web");
+  expect(main).not.toHaveProperty("gateway");
+  expect(net1).toMatchObject({ gateway: ["10.0.0.77"], "default-route": ["10.0.0.77"] });
+});
+
+test("add() with an empty default-route logs that the network has no gateway", async () => {
   const lab = podLab('[{"name":"a","default-route":[]}]');
   lab.kernel.addLink(netns, "old", ["10.8.0.2/24"]);
   lab.kernel.addDefaultRoute(netns, { dev: "old", gateway: "10.8.0.1" });
+  lab.plugins.script("bridge ADD", (call) => {
+    lab.plugins.work(call);
+    return exited(0, { ...interfaceResult(call, "10.0.0.2/24"), ips: [] });
+  });
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.kernel.defaultRoutes(netns)).toEqual(["via 10.8.0.1 dev old metric 0"]);
+  expect(lab.logger.at("warn")).toContain(
+    "the pod's default-route has no effect: its network has no gateway",
+  );
 });
 
 test("add() takes the default route from every interface of the other attachments", async () => {

@@ -12,6 +12,7 @@ import type { YieldedRoute } from "#engine/record/record.ts";
 import { ipFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";
+import { defaultGateways } from "#npwg/network-status.ts";
 import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
 import { type ChangedRoutes, changeRoutes, type RoutesAfter } from "./apply.ts";
 import { planDefaultRoute, type RoutePlan } from "./plan.ts";
@@ -32,9 +33,9 @@ export async function applyDefaultRoutes(
   const attachments = attached.map(routedAttachment);
   if (attachments.every(({ requested }) => requested === undefined)) return attached;
   const changed = await changeRoutesOf(ctx, netns, (state) => planDefaultRoute(state, attachments));
-  return changed === undefined
-    ? attached
-    : attached.map((each) => withChangedRoutes(each, changed));
+  if (changed !== undefined) return attached.map((each) => withChangedRoutes(each, changed));
+  ctx.logger.warn({}, "the pod's default-route has no effect: its network has no gateway");
+  return attached;
 }
 
 /** Changes the routes of a sandbox, as {@link changeRoutes}. */
@@ -77,7 +78,14 @@ export function routedAttachment({ planned, result }: Attached): RoutedAttachmen
     ifName: planned.ifName,
     otherIfNames: sandboxInterfaces(result).map(({ link }) => link.name),
     requested: planned.selection?.defaultRoute,
+    gateways: gatewaysOf(result),
   };
+}
+
+/** The gateways of a result's default routes; without such routes, those of its addresses. */
+function gatewaysOf(result: Result): string[] {
+  const routed = defaultGateways(result);
+  return routed.length > 0 ? routed : result.ips.flatMap(({ gateway }) => gateway ?? []);
 }
 
 /**

@@ -174,6 +174,25 @@ describe("planDefaultRoute()", () => {
     expect(select("net9", [])).toEqual({ edits: [], families: [] });
   });
 
+  test("sets what an attachment's plugins report and did not set, for an empty list [N-4.1.2.1.9b]", () => {
+    const select = (current: RouteState, ifName: string, gateways: string[]): string[] =>
+      planDefaultRoute(current, [
+        { ifName: "eth0" },
+        { ifName, requested: [], gateways },
+      ]).edits.map(show);
+    const current = state(byDefault("eth0", "10.0.0.1"), byDefault("eth0", "fe80::9"));
+    expect(select(current, "net1", ["10.1.0.1", "10.1.0.1"])).toEqual([
+      "del eth0>10.0.0.1 0",
+      "add net1>10.1.0.1 0",
+    ]);
+    const own = state(byDefault("eth0", "10.0.0.1"), byDefault("net1", "10.1.0.9", { metric: 5 }));
+    expect(select(own, "net1", ["10.1.0.1"])).toEqual(["del eth0>10.0.0.1 0"]);
+    expect(select(current, "net9", ["10.1.0.1"])).toEqual([]);
+    expect(() => select(current, "net1", ["10.9.0.1"])).toThrow(
+      "gateway 10.9.0.1 is not in any network of the interface",
+    );
+  });
+
   test("gives IPv4 to one attachment and IPv6 to another (multus.md §2.8)", () => {
     const current = state(byDefault("eth0", "10.0.0.1"), byDefault("eth0", "fe80::9"));
     expect(plan(current, ["fd01::1"], [{ ifName: "net2", requested: ["10.2.0.1"] }])).toEqual([

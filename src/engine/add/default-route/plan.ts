@@ -43,8 +43,8 @@ interface FamilyContext {
  * specification v1.1 §4.1.2.1.9), at most one for each family separately:
  * - Named gateways replace the attachment's own default routes, in the order of their metrics; the
  *   other attachments lose theirs. A family without a named gateway is not changed.
- * - With an empty list the attachment keeps its own, and the others lose theirs of the same
- *   families. (Multus takes them from every interface.)
+ * - With an empty list the attachment keeps its own, or gets what its plugins report and did not
+ *   set; the others lose theirs of the same families. (Multus takes them from every interface.)
  * Routes of interfaces without an attachment stay. A gateway that is not on the link is refused
  * before any change.
  * @throws CniError 100
@@ -59,15 +59,19 @@ export function planDefaultRoute(
     );
     if (selected?.requested === undefined) return [];
     const others = attachments.filter((attachment) => attachment !== selected);
-    const { ifName, requested } = selected;
+    const { ifName, requested, gateways = [] } = selected;
     const link = state.links.find(({ name }) => name === ifName);
     // A result may also name an interface of another attachment, which that one keeps.
     const named = others.map((other) => ({ ifName: other.ifName }));
     const own = indexesOf([selected], state).difference(indexesOf(named, state));
     const losing = indexesOf(others, state).difference(own);
     const context = { state, family, link, ifName, own, losing };
-    const gateways = [...new Set(requested.map(parseIp))].filter((ip) => ipFamily(ip) === family);
-    const edits = requested.length === 0 ? keepOwn(context) : useGateways(context, gateways);
+    const isOfFamily = (ip: string): boolean => ipFamily(ip) === family;
+    const ofFamily = (ips: readonly string[]) => [...new Set(ips.map(parseIp))].filter(isOfFamily);
+    const edits =
+      requested.length > 0
+        ? useGateways(context, ofFamily(requested))
+        : (keepOwn(context) ?? useReported(context, ofFamily(gateways)));
     return edits === undefined ? [] : [{ family, edits }];
   });
   const edits = plans.flatMap((plan) => plan.edits);
@@ -82,6 +86,12 @@ function keepOwn({ state, family, own, losing }: FamilyContext): RouteEdit[] | u
   const hasOwn = defaults.some(({ hops }) => hops.some(({ ifIndex }) => own.has(ifIndex)));
   if (!hasOwn) return undefined;
   return withoutHops(defaults, losing);
+}
+
+/** A user-space driver's interface has no routes. */
+function useReported(context: FamilyContext, gateways: readonly string[]): RouteEdit[] | undefined {
+  if (context.link === undefined || gateways.length === 0) return undefined;
+  return useGateways(context, gateways);
 }
 
 function useGateways(context: FamilyContext, gateways: readonly string[]): RouteEdit[] {

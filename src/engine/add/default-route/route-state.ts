@@ -10,6 +10,8 @@ export interface RoutedAttachment {
   readonly otherIfNames?: readonly string[];
   /** The gateways of its `default-route` key; absent when the attachment has none. */
   readonly requested?: readonly string[] | undefined;
+  /** The gateways of its plugins. @default none */
+  readonly gateways?: readonly string[];
 }
 
 /** What the kernel has in a namespace; routes of the main table only. */
