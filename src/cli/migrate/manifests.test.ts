@@ -27,6 +27,14 @@ const noted = ({ notes }: Migration): string[] =>
 const kubeSystem = { plexusNamespace: "kube-system" };
 const thickNotes = ["chrootDir", "socketDir"];
 
+test("RKE2's chart has a second = before the directory, if its values have one", () => {
+  const text = manifest("rke2-multus");
+  const args = '- "--cni-bin-dir';
+  const other = text.replace(args, `- "--cni-conf-dir==/host/etc/cni/net.d"\n        ${args}`);
+  expect(other).toContain("--cni-conf-dir==");
+  expect(keysOf(migrate({ "rke2.yaml": other }))).toEqual(keysOf(migrate({ "rke2.yaml": text })));
+});
+
 test.each<[string, JsonObject, string[]]>([
   ["upstream-thin", {}, ["all keys"]],
   ["upstream-thick", { logLevel: "info" }, thickNotes],

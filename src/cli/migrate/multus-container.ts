@@ -58,7 +58,10 @@ function isScript([program = "", ...words]: readonly string[]): boolean {
   return /(^|\/)(ba|da)?sh$/.test(program) && words.some((word) => /^-[a-z]*c[a-z]*$/.test(word));
 }
 
-/** As pflag reads them: `--name=value`, `--name value`, and `--name` for a boolean. */
+/**
+ * As pflag reads them: `--name=value`, `--name value`, and `--name` for a boolean. RKE2's chart
+ * writes `--cni-conf-dir==/host/etc/cni/net.d`; no value begins with `=`.
+ */
 function parseFlags(words: readonly string[]): JsonObject {
   const flags: JsonObject = {};
   for (let at = 0; at < words.length; at++) {
@@ -68,7 +71,7 @@ function parseFlags(words: readonly string[]): JsonObject {
     const end = text.indexOf("=");
     const name = end < 0 ? text : text.slice(0, end);
     const isBoolean = booleanFlags.has(name);
-    if (end >= 0) flags[name] = text.slice(end + 1);
+    if (end >= 0) flags[name] = text.slice(end + 1).replace(/^=/, "");
     else flags[name] = isBoolean ? "true" : (words[++at] ?? "");
   }
   return flags;
