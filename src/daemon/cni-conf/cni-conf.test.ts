@@ -333,6 +333,21 @@ test("keeps its last good file while the primary is incomplete, broken or missin
   expect(await node.own()).toEqual(written);
 });
 
+test("the Node gets an event when new pods fail because the shim was removed", async () => {
+  const node = await calicoNode();
+  const conf = await node.start();
+  await unlink(join(node.bin, "plexus"));
+  conf.reconcileNow();
+  const reason = `plexus is not installed in ${node.bin}; restart plexusd's pod, which installs it`;
+  await eventually(() =>
+    expect(conf.events.at(-1)).toEqual({
+      type: "Warning",
+      reason: "PlexusConfWaiting",
+      message: `new pods on this node fail or wait: ${reason}`,
+    }),
+  );
+});
+
 test("names the file that it takes over as that of a renamed primary, and when", async () => {
   const node = await calicoNode();
   const conf = await node.start({}, { goneMs: 60_000 });
@@ -407,6 +422,15 @@ test.each([
   expect(await node.own()).toEqual(written);
   await node.put("10-calico.conflist", calico);
   await eventually(() => expect(conf.status()).toMatchObject({ primary: "10-calico.conflist" }));
+});
+
+test("continues with the primary in its file if it was killed before it remembered that one", async () => {
+  const node = await calicoNode();
+  await (await node.start()).stop();
+  await writeFile(join(node.state, "primary-conf"), "05-before.conflist\n");
+  const conf = await node.start({}, { goneMs: 60_000 });
+  expect(conf.status()).toMatchObject({ state: "active", primary: "10-calico.conflist" });
+  expect(await readFile(join(node.state, "primary-conf"), "utf8")).toBe("10-calico.conflist\n");
 });
 
 test("keeps its file when it stops, and does not rewrite an unchanged one", async () => {

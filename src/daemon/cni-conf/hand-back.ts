@@ -29,7 +29,7 @@ export async function findHandBackTarget(
 ): Promise<HandBackTarget> {
   const { text } = await readCniConfDir(cniConfDir, files);
   const previous = new PreviousPrimary(stateDir);
-  await previous.load(text);
+  previous.load(text);
   const candidates = await findCandidates({ dir: primaryDir, binDirs, files });
   const known = findFile(candidates, previous.file);
   const usable = [known, ...candidates].find((each) => each?.kind === "usable");

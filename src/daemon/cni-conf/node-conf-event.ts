@@ -19,6 +19,10 @@ export function nodeConfEvent(
     const message = `new pods on this node fail: ${reasonOf(status)}${waits}; restore the file, or check the primary CNI's agent`;
     return { type: "Warning", reason: "PrimaryConfMissing", message };
   }
+  if (status.state === "waiting" && before.state === "active") {
+    const message = `new pods on this node fail or wait: ${status.reason}`;
+    return { type: "Warning", reason: "PlexusConfWaiting", message };
+  }
   if (status.state !== "active") return undefined;
   if (before.state !== "active") {
     const message = [status.reason, status.warning ?? []].flat().join("; ");

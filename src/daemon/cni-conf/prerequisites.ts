@@ -10,6 +10,8 @@ import { nameTarget, temporaryName } from "#lib/files/temporary-name.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { examinePlugins, lookUpPlugin, type PluginFindings } from "./plugin-lookup.ts";
 
+const shimStep = "restart plexusd's pod, which installs it";
+
 /** More than the record of a usual pod. */
 const probeBytes = 64 * 1024;
 
@@ -37,7 +39,7 @@ async function examineShim({ spec, files }: PrerequisitesOptions): Promise<Plugi
     case "there":
       return {};
     case "missing":
-      return { problem: `${executableNames.shim} is not installed in ${shimDir}` };
+      return { problem: `${executableNames.shim} is not installed in ${shimDir}; ${shimStep}` };
     case "unseen":
       return { warning: `plexusd cannot see whether its shim is installed: ${found.why}` };
   }

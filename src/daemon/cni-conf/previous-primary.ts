@@ -9,28 +9,36 @@ import { pluginConfOf } from "./plexus-conf.ts";
 export class PreviousPrimary {
   readonly #dir: string;
   file: string | undefined;
+  /** What the state directory has. */
+  #kept = "";
 
   constructor(stateDir: string) {
     this.#dir = stateDir;
   }
 
-  /** Reads the name from the state directory, or else from the text of Plexus's file. */
-  async load(plexusConf: string | undefined): Promise<void> {
-    const name = (textIfUsable(join(this.#dir, primaryConfName), "above") ?? "").trim();
-    this.file = name !== "" && !name.includes("/") ? name : primaryOf(plexusConf);
+  /**
+   * Reads the name from the text of Plexus's file, or else from the state directory: a process that
+   * was killed between the two writes left the older one there.
+   */
+  load(plexusConf: string | undefined): void {
+    this.#kept = (textIfUsable(join(this.#dir, primaryConfName), "above") ?? "").trim();
+    const isName = this.#kept !== "" && !this.#kept.includes("/");
+    this.file = primaryOf(plexusConf) ?? (isName ? this.#kept : undefined);
   }
 
   async save(file: string): Promise<void> {
-    if (file === this.file) return;
+    this.file = file;
+    if (file === this.#kept) return;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     await atomicWrite(join(this.#dir, primaryConfName), `${file}\n`);
-    this.file = file;
+    this.#kept = file;
   }
 
   /** For a node that uses its primary CNI again: Plexus's file is then missing on purpose. */
   async forget(): Promise<void> {
     await rm(join(this.#dir, primaryConfName), { force: true });
     this.file = undefined;
+    this.#kept = "";
   }
 }
 

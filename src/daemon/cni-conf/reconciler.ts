@@ -99,7 +99,7 @@ export class NodeConfReconciler {
     await removeTemporaryFiles(this.#spec.cniConfDir, files);
     const { text, conf } = await readCniConfDir(this.#spec.cniConfDir, files);
     this.#own = conf?.own;
-    await this.#previous.load(text);
+    this.#previous.load(text);
   }
 
   /** One round. @throws Error when a directory cannot be read or written */

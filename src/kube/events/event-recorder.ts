@@ -26,6 +26,7 @@ export interface NodeEvent {
     | "PlexusConfShadowed"
     | "PlexusConfMissing"
     | "PlexusConfForeignRename"
+    | "PlexusConfWaiting"
     | "PrimaryConfMissing"
     | "PrimaryNetworkChanged"
     | "InvalidConfiguration"
