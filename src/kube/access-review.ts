@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject, objectOf } from "#lib/json.ts";
+import { asApiError } from "./api/api-error.ts";
 import type { ApiClient } from "./api/client.ts";
 
 /** The API server's decision about a token and a non-resource URL. */
@@ -29,4 +30,11 @@ export function accessReview(client: ApiClient, timeoutMs: number): AccessReview
     });
     return allowed === true ? "allowed" : "forbidden";
   };
+}
+
+/** Whether the API server rejects a token; false without an answer. */
+export async function isRejected(client: ApiClient, token: string): Promise<boolean> {
+  const asked = client.json({ path: "/version", timeoutMs: 10_000, token });
+  const error = await asked.then(() => undefined, asApiError);
+  return error?.status === 401;
 }

@@ -6,13 +6,7 @@ import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder, type NodeEvent } from "#kube/events/event-recorder.ts";
-import {
-  isRejected,
-  type NodePods,
-  nodePods,
-  removeTaint,
-  requestNodeToken,
-} from "#kube/node/node.ts";
+import { type NodePods, nodePods, removeTaint, requestNodeToken } from "#kube/node/node.ts";
 import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
@@ -20,7 +14,7 @@ import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
-import { type AccessReview, accessReview } from "./access-review.ts";
+import { type AccessReview, accessReview, isRejected } from "./access-review.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import type { KubeMetrics } from "./metric-labels.ts";

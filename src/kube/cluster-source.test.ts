@@ -290,6 +290,6 @@ test.for<[string, Partial<Script>]>([
   await using kube = await startSyncedAdapter(api, { apiTimeoutMs: 300 });
   expect(await kube.source.lookUpProblem?.()).toBeUndefined();
   api.script({ when: () => true, answer: 403, times: Infinity, ...script });
-  expect(await kube.source.lookUpProblem?.()).toMatch(/^cannot read (pods|Network)/);
+  expect(await kube.source.lookUpProblem?.()).toMatch(/^cannot read \/api.* from the API server/);
   expect(kube.source.notReadyReason()).toBeUndefined();
 });

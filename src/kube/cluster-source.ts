@@ -1,6 +1,7 @@
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { CalledPod, ClusterSource, Pod, PodName } from "#engine/ports/cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
+import type { WatchCache } from "#kube/watch/watch-cache.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
@@ -8,12 +9,7 @@ import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 
 /** What an {@link ApiClusterSource} needs of a cache. */
-interface ObjectCache<T> {
-  get(key: string): T | undefined;
-  values(): Iterable<T>;
-  readonly synced: boolean;
-  readonly failure: Error | undefined;
-}
+type ObjectCache<T> = Pick<WatchCache<T>, "get" | "values" | "synced" | "failure">;
 
 interface ApiClusterSourceOptions {
   readonly pods: ObjectCache<Pod>;
@@ -96,15 +92,12 @@ export class ApiClusterSource implements ClusterSource {
 
   /** The caches cannot tell: an open watch outlives its permission, and may be half-open. */
   async lookUpProblem(): Promise<string | undefined> {
-    const read = (object: string, path: string): Promise<unknown> =>
-      this.#options.live.get({ object, path, query: { limit: 1 }, accept: metadataListOnly });
-    const nads = read("NetworkAttachmentDefinitions", apiPaths.nads);
-    try {
-      await Promise.all([read("pods", apiPaths.pods), nads]);
-      return this.notReadyReason();
-    } catch (error) {
-      return errorMessage(error);
-    }
+    const { live } = this.#options;
+    const reading = [apiPaths.pods, apiPaths.nads].map((path) =>
+      live.get({ object: path, path, query: { limit: 1 }, accept: metadataListOnly }),
+    );
+    const problem = await Promise.all(reading).then(() => undefined, errorMessage);
+    return problem ?? this.notReadyReason();
   }
 }
 

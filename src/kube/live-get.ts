@@ -25,11 +25,14 @@ type Send = (isRepeated: boolean) => Promise<JsonObject>;
 export class LiveGetter {
   readonly #client: JsonApi;
   readonly #timeoutMs: number;
+  readonly #rejection: string | undefined;
   readonly #running = new Map<string, Promise<JsonObject | undefined>>();
 
-  constructor(client: JsonApi, timeoutMs: number) {
+  /** @param rejection what a rejected token means, if not that the credentials are wrong */
+  constructor(client: JsonApi, timeoutMs: number, rejection?: string) {
     this.#client = client;
     this.#timeoutMs = timeoutMs;
+    this.#rejection = rejection;
   }
 
   /** Undefined if it does not exist. @throws CniError 11 without an answer in time; the signal's reason */
@@ -102,7 +105,10 @@ export class LiveGetter {
   }
 
   #failure(request: LiveGetRequest, error: ApiError): CniError {
-    const { cause, message } = error;
+    const { cause, message, status } = error;
+    if (status === 401 && this.#rejection !== undefined) {
+      return new CniError("DaemonUnavailable", this.#rejection, { cause: error });
+    }
     const isLate = cause instanceof Error && cause.name === "TimeoutError";
     const within = isLate ? ` within ${this.#timeoutMs} ms` : "";
     const advice = error.advice(this.#client.server);

@@ -11,7 +11,6 @@ import type { JsonApi } from "#kube/api/json-api.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
-import { podOf } from "./objects.ts";
 import { resourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
@@ -34,34 +33,23 @@ export function openKubeOnce(options: {
   /** Without it, events name the pod's node. */
   readonly nodeName?: string;
   readonly apiTimeoutMs: number;
+  /** What a rejected token means. */
+  readonly rejection?: string;
   readonly statusWaitMs: number;
   readonly logger: Logger;
 }): OneShotKube {
   const { client, logger, nodeName } = options;
   const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
-  const live = new LiveGetter(client, options.apiTimeoutMs);
-  const api = new ApiClusterSource({ pods: noCache, nads: noCache, live, nodeName });
-  let foundNode: string | undefined;
-  const source: ClusterSource = {
-    // The whole pod, because the event needs its node, without another request.
-    async getPod(identity, call) {
-      const object = await api.getPodObject(identity, call);
-      if (object === undefined) return undefined;
-      foundNode = nodeNameOf(object);
-      return podOf(object);
-    },
-    getPodObject: (identity, call) => api.getPodObject(identity, call),
-    getNad: (ref, call) => api.getNad(ref, call),
-    notReadyReason: () => api.notReadyReason(),
-  };
+  const live = new LiveGetter(client, options.apiTimeoutMs, options.rejection);
+  const source = new ApiClusterSource({ pods: noCache, nads: noCache, live, nodeName });
   const nodeOf = async (pod: PodIdentity): Promise<string | undefined> => {
-    const object = await api.getPodObject(pod).catch(() => undefined);
+    const object = await source.getPodObject(pod).catch(() => undefined);
     return object && nodeNameOf(object);
   };
   const events = new ApiEventRecorder({
     client,
     logger,
-    nodeName: nodeName ?? (async (pod) => foundNode ?? (await nodeOf(pod))),
+    nodeName: nodeName ?? nodeOf,
   });
   return {
     source,

@@ -38,10 +38,7 @@ export function describeObject(kind: string, object: unknown): string {
 export const mirrorAnnotation = "kubernetes.io/config.mirror";
 
 /** The UID by which the kubelet and the runtime know a pod: a mirror names the static pod's. */
-export function runtimeUid(pod: {
-  readonly uid: string;
-  readonly annotations: Readonly<Record<string, string>>;
-}): string {
+export function runtimeUid(pod: { uid: string } & Pick<ObjectMeta, "annotations">): string {
   return pod.annotations[mirrorAnnotation] ?? pod.uid;
 }
 

@@ -1,15 +1,13 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { tryParseJson } from "#cni/document.ts";
-import { CniError } from "#cni/error.ts";
 import type { CallConfig } from "#daemon/config/call-config.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { Call } from "#engine/call/call.ts";
-import type { ClusterSource, EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
+import type { EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
-import { ApiError } from "#kube/api/api-error.ts";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
 import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
@@ -51,8 +49,7 @@ export async function openCallCluster(
   const kubeconfig = kubeconfigOf(call.stdin);
   if (kubeconfig !== undefined) return openApi(kubeconfig, { ...options, call, links: "any" });
   if (existsSync(keptKubeconfig)) {
-    const cluster = openApi(keptKubeconfig, { ...options, call, links: "none" });
-    return { ...cluster, source: explainRefusedToken(cluster.source) };
+    return openApi(keptKubeconfig, { ...options, call, links: "none", rejection: tokenRefused });
   }
   if (existsSync(defaultManifests)) return openManifests(defaultManifests, logger);
   const definitions = existsSync(dirname(keptKubeconfig)) ? undefined : confFileDefinitions;
@@ -75,15 +72,19 @@ async function openManifests(dir: string, logger: Logger): Promise<CallCluster> 
 
 function openApi(
   kubeconfig: string,
-  options: CallClusterOptions & { readonly call: Call; readonly links: Links },
-): CallCluster & Pick<Required<CallCluster>, "source"> {
-  const { nodeName, config, logger, call, links } = options;
+  options: CallClusterOptions & {
+    readonly call: Call;
+    readonly links: Links;
+    readonly rejection?: string;
+  },
+): CallCluster {
+  const { nodeName, config, logger, call, links, rejection } = options;
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
   const open = async (): Promise<OneShotKube> => {
     const client = new FetchClient(() => readPlainKubeconfig(kubeconfig, { links }));
     return openKubeOnce({
       ...{ client, logger, apiTimeoutMs, statusWaitMs },
-      ...omitUndefined({ nodeName }),
+      ...omitUndefined({ nodeName, rejection }),
     });
   };
   const { resourceApi, readEarly, ...kube } = lazyKube({ open, logger, closeGraceMs });
@@ -99,25 +100,7 @@ function openApi(
   return { ...kube, deviceSources: [devices, claimed], close };
 }
 
-/** Explains in the error that the kept token expires after an hour, or with plexusd's pod. */
-function explainRefusedToken(source: ClusterSource): ClusterSource {
-  const explained = async <T>(reading: Promise<T>): Promise<T> => {
-    try {
-      return await reading;
-    } catch (error) {
-      const cause = error instanceof CniError ? error.cause : undefined;
-      if (!(cause instanceof ApiError && cause.status === 401)) throw error;
-      throw new CniError("DaemonUnavailable", tokenRefused, { cause: error });
-    }
-  };
-  return {
-    getPod: (identity, options) => explained(source.getPod(identity, options)),
-    getPodObject: (identity, options) => explained(source.getPodObject(identity, options)),
-    getNad: (ref, options) => explained(source.getNad(ref, options)),
-    notReadyReason: () => source.notReadyReason(),
-  };
-}
-
+/** The kept token expires after an hour, or with plexusd's pod. */
 const tokenRefused =
   "plexusd is unavailable, and the API server rejects the token that it keeps for such calls: the token " +
   "expired, or plexusd's pod was deleted; start plexusd to attach the pod";

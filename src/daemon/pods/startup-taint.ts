@@ -17,13 +17,12 @@ export function startupTaint(options: {
   /** Milliseconds, monotonic. */
   readonly clock: () => number;
 }): () => Promise<void> {
-  let done = { key: "", atMs: 0 };
+  let nextMs = 0;
   return async () => {
-    const [key, atMs] = [options.key(), options.clock()];
-    const isDone = key === done.key && atMs - done.atMs < againMs;
-    if (key === undefined || isDone || options.readiness().length > 0) return;
+    const key = options.key();
+    if (key === undefined || options.clock() < nextMs || options.readiness().length > 0) return;
     const wasThere = await options.remove(key);
-    done = { key, atMs };
+    nextMs = options.clock() + againMs;
     if (wasThere) options.logger.info({ taint: key }, "start-up taint removed: the node is served");
   };
 }

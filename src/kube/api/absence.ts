@@ -11,15 +11,14 @@ export async function absenceOf(
   { path, timeoutMs, signal }: ApiRequest,
   failure: ApiError,
 ): Promise<ApiError> {
-  const [, root, group, version = ""] = path.split("/");
-  const groupVersion = `${group}/${version}`;
-  const isOfGroup = root === "apis" && version !== "";
+  const [, root, group, version] = path.split("/");
+  const isOfGroup = root === "apis" && version !== undefined;
   if (failure.status !== 404 || failure.isNotFound || !isOfGroup) return failure;
-  const request = { path: "/apis", timeoutMs, ...(signal && { signal }) };
-  const { kind, groups } = await api.json(request).catch((): JsonObject => ({}));
+  const groupVersion = `${group}/${version}`;
+  const asked = api.json({ path: "/apis", timeoutMs, ...(signal && { signal }) });
+  const { kind, groups } = await asked.catch((): JsonObject => ({}));
   const served = objectsOf(groups).flatMap(({ versions }) => objectsOf(versions));
   const isServed = served.some((each) => each.groupVersion === groupVersion);
   if (kind !== "APIGroupList" || isServed) return failure;
-  const message = `${failure.message.split(": ", 1)[0]}: the API server does not serve ${groupVersion}`;
-  return new ApiError(message, { status: 404, reason: notFound });
+  return new ApiError(failure.message, { status: 404, reason: notFound });
 }

@@ -123,7 +123,6 @@ export class ApiClient implements JsonApi {
       agent,
       headers: credentials,
     } = await untilAborted(this.#credentials.prepare(), signal);
-    const { token } = request;
     const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body));
     const options: RequestOptions = {
       ...urlToHttpOptions(server),
@@ -134,7 +133,6 @@ export class ApiClient implements JsonApi {
         ...credentials,
         ...headers,
         ...headersOf(request),
-        ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...(body && { "content-length": body.length }),
       },
     };

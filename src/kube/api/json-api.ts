@@ -36,11 +36,12 @@ export function pathOf(server: URL, { path, query = {} }: ApiRequest): string {
   return `${prefix}${path}${pairs.length === 0 ? "" : `?${pairs.join("&")}`}`;
 }
 
-/** The headers of a request, without credentials. */
+/** The headers of a request, without the client's credentials. */
 export function headersOf(request: ApiRequest): Record<string, string> {
   const { accept = "application/json", contentType = "application/json" } = request;
   const type = request.body === undefined ? {} : { "content-type": contentType };
-  return { "user-agent": "plexus", accept, ...type };
+  const bearer = request.token === undefined ? {} : { authorization: `Bearer ${request.token}` };
+  return { "user-agent": "plexus", accept, ...type, ...bearer };
 }
 
 /** The requests that a call needs. */

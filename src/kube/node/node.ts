@@ -1,6 +1,5 @@
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
-import { asApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
@@ -113,13 +112,4 @@ export async function requestNodeToken(
   const { token } = objectOf(status);
   if (typeof token === "string" && token !== "") return token;
   throw new Error(`the API server granted no token for ${account.namespace}/${account.name}`);
-}
-
-/** Whether the API server rejects a token; false without an answer. */
-export async function isRejected(client: JsonApi, token: string): Promise<boolean> {
-  const asked = client.json({ path: "/version", timeoutMs: 10_000, token });
-  return asked.then(
-    () => false,
-    (error: unknown) => asApiError(error).status === 401,
-  );
 }

@@ -141,8 +141,7 @@ export class OwnDaemonSet {
 /** The name of a pod's DaemonSet. OpenKruise has others of that kind, which `apps` does not know. */
 function ownerOf({ metadata }: JsonObject): string | undefined {
   const owners = objectsOf(objectOf(metadata).ownerReferences);
-  const isDaemonSet = ({ apiVersion, kind }: JsonObject): boolean =>
-    kind === "DaemonSet" && String(apiVersion).startsWith("apps/");
-  const name = owners.find(isDaemonSet)?.name;
+  const own = owners.find((each) => each.kind === "DaemonSet" && each.apiVersion === "apps/v1");
+  const name = own?.name;
   return typeof name === "string" ? name : undefined;
 }

@@ -147,16 +147,14 @@ export class WatchCache<T> {
     } finally {
       // A proxy may end watches that are idle: the cache backs off only if that happens at once.
       isHealthy ||= performance.now() - openedAt >= 1000;
-      if (isHealthy) this.#setHealthy();
+      if (isHealthy) {
+        this.#expiries = 0;
+        this.#backoff.reset();
+      }
       const isSilent = performance.now() - this.#heardAt > 2 * this.#timings.idleMs;
       if (isSilent && openedAt < Infinity) this.#position.forget();
     }
     if (!isHealthy) throw new Error("the server closed the watch at once");
-  }
-
-  #setHealthy(): void {
-    this.#expiries = 0;
-    this.#backoff.reset();
   }
 
   /** The server listed the objects, or sent an event or a bookmark. */

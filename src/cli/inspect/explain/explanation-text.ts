@@ -13,11 +13,13 @@ import { ignoredWords } from "#npwg/served-requests.ts";
 
 /** An explanation for people: the sentence first, then what it is concluded from. */
 export function explanationText(explanation: Explanation): string[] {
-  const { advice, pod, node, record, calls, networks, problems, hotPlug } = explanation;
+  const { advice, pod, node, annotation, record, calls, networks, problems, hotPlug } = explanation;
+  // Without an answer of the API server, it is not known that there is none.
+  const shown = annotation ?? (pod.uid === undefined ? undefined : "none");
   const facts: [name: string, value: string | undefined][] = [
     ["pod", podText(pod)],
     ["node", nodeText(node)],
-    ["annotation", annotationText(explanation)],
+    ["annotation", shown && shortened(shown.replaceAll("\n", " "), 200)],
     ...problems.filter(isGeneral).map(({ message }): [string, string] => ["problem", message]),
     ["record", record && `since ${record.createdAt}, container ${record.containerId.slice(0, 12)}`],
     ["hot-plug", hotPlug && hotPlugText(hotPlug)],
@@ -27,21 +29,13 @@ export function explanationText(explanation: Explanation): string[] {
       return [`last ${command}`, `${at} ${outcome}`];
     }),
   ];
-  const shown = facts.flatMap(([name, value]) =>
-    value === undefined ? [] : [[`${name}:`, value]],
-  );
+  const rows = facts.flatMap(([name, value]) => (value === undefined ? [] : [[`${name}:`, value]]));
   return [
     advice.sentence,
     "",
-    ...columns(shown),
+    ...columns(rows),
     ...(networks.length === 0 ? [] : ["", ...networkTable(networks, problems)]),
   ];
-}
-
-/** Without an answer of the API server, it is not known that there is none. */
-function annotationText({ annotation, pod }: Explanation): string | undefined {
-  const none = pod.uid === undefined ? undefined : "none";
-  return annotation === undefined ? none : shortened(annotation.replaceAll("\n", " "), 200);
 }
 
 function podText(pod: Explanation["pod"]): string {
