@@ -48,7 +48,7 @@ async function run(given: DaemonFlags): Promise<void> {
   // As process 1 of a container, plexusd would ignore a signal without a handler. It would finish its
   // start, and take over the socket of its successor.
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.once(signal, () => end({ signal }, "no new calls, those in flight are served"));
+    process.once(signal, () => end({ signal }, "calls are served until none is in flight"));
   }
   const local = given.local ? localSources() : undefined;
   const flags = local?.applyTo(given) ?? given;

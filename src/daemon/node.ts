@@ -68,7 +68,7 @@ export async function openNode(options: NodeOptions): Promise<Node> {
   const calls = await life.start({
     name: "calls",
     start: () => openCalls(engine),
-    stop: (each) => each.drain(),
+    stop: (each, limit) => each.drain(limit),
   });
   const readiness = (): string[] => [
     ...(life.state === "draining" ? ["it is stopping"] : []),

@@ -118,19 +118,30 @@ test("a server completes its call in flight after a second server has taken over
   expect(codeOf(await answer)).toBe(8);
 });
 
-test("drain() refuses new calls and waits until those in flight are answered", async () => {
+test("drain() serves new calls until those in flight are answered, and then refuses them", async () => {
   const server = await listening();
   const { socket, answer } = await inFlight();
-  let drained = false;
-  const draining = server.drain().then(() => {
-    drained = true;
-  });
-  await expect(connected()).rejects.toThrow(/ECONNREFUSED/);
-  expect([server.inFlight, drained]).toEqual([1, false]);
+  const draining = server.drain();
+  expect(codeOf(await served())).toBe(4);
+  expect(server.inFlight).toBe(1);
   socket.write(noNamespace);
   expect(codeOf(await answer)).toBe(8);
   await draining;
   expect(server.inFlight).toBe(0);
+  await expect(connected()).rejects.toThrow(/ECONNREFUSED/);
+});
+
+test("drain() disconnects the shim of a call that hangs at the limit", async () => {
+  const server = await listening();
+  const { answer } = await inFlight();
+  const limit = new AbortController();
+  const draining = server.drain(limit.signal);
+  limit.abort();
+  await draining;
+  expect([server.inFlight, await answer]).toEqual([0, undefined]);
+  expect(lab.logger.at("warn")).toContain(
+    "plexusd stops during calls: their shims roll back or detach",
+  );
 });
 
 test("a shim that disconnects during its call is logged, and the next call is served", async () => {

@@ -5,6 +5,7 @@ import { HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { ShimSession } from "#host/shim-session.ts";
+import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { ProtocolVersionError } from "#protocol/messages.ts";
@@ -37,14 +38,14 @@ export interface IdleOptions {
 /** Accepts shims on a Unix socket and serves each one's call. */
 export class CallServer {
   readonly #options: CallServerOptions;
-  readonly #calls = new Set<Promise<void>>();
+  readonly #calls = new Map<Promise<void>, Socket>();
   readonly #agents = new AgentSessions();
   /** The agents that are connected and may attach networks to running sandboxes. */
   readonly sandboxHosts: SandboxHosts = this.#agents;
   /** Those without `--attach`. */
   readonly #leftoverAgents = new Set<ShimSession>();
   #server: UnixSocketServer | undefined;
-  /** Aborted when the server takes no new calls: agents would stay forever. */
+  /** Aborted when the server drains: agents would stay forever. */
   readonly #stopping = new AbortController();
   #idleTimer: NodeJS.Timeout | undefined;
 
@@ -87,13 +88,26 @@ export class CallServer {
     await this.#server?.ensureReachable();
   }
 
-  /** Takes no new calls and waits for those in flight. New shims wait for the successor. */
-  async drain(): Promise<void> {
+  /**
+   * Serves until no call is in flight, because a slow plugin must not keep other pods waiting for the
+   * successor. At the limit, disconnects the remaining shims, which roll back or detach.
+   */
+  async drain(limit?: AbortSignal): Promise<void> {
     this.#stopping.abort();
     clearTimeout(this.#idleTimer);
+    await untilAborted(this.#untilIdle(), limit).catch(() => undefined);
     const closed = this.#server?.close();
-    while (this.#calls.size > 0) await Promise.all(this.#calls);
+    if (this.#calls.size > 0) {
+      const message = "plexusd stops during calls: their shims roll back or detach";
+      this.#options.logger.warn({ calls: this.#calls.size }, message);
+    }
+    for (const socket of this.#calls.values()) socket.destroy();
+    await this.#untilIdle();
     await closed;
+  }
+
+  async #untilIdle(): Promise<void> {
+    while (this.#calls.size > 0) await Promise.all(this.#calls.keys());
   }
 
   #accept(socket: Socket): void {
@@ -111,7 +125,7 @@ export class CallServer {
       socket.destroySoon();
       this.#endIfIdle();
     });
-    this.#calls.add(call);
+    this.#calls.set(call, socket);
   }
 
   /** A connection that comes after the time is over is still served: see {@link drain}. */

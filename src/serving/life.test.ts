@@ -98,3 +98,26 @@ test("a part that cannot stop keeps no other from it, and a slow one is logged",
   expect(journal.slice(2)).toEqual(["stop b, draining", "stop a, draining"]);
   expect(logger.at("debug")).toEqual(["a part failed", "a part is slow"]);
 });
+
+test("a part that hangs keeps none from stopping, unless it was there before the process served", async () => {
+  vi.useFakeTimers();
+  const { life, journal, start } = makeLife();
+  const ended = Promise.withResolvers<void>();
+  const hang = (): Promise<never> => new Promise(() => undefined);
+  await life.run(async () => {
+    await start("a");
+    await start("b", () => ended.promise);
+    life.serve();
+    await start("c", hang);
+    await start("d");
+  });
+  const stopped = expect(life.stop()).rejects.toThrow("no answer within 20000 ms");
+  await vi.advanceTimersByTimeAsync(20_000);
+  const all = ["d", "c", "b"].map((name) => `stop ${name}, draining`);
+  expect(journal.slice(4)).toEqual(all);
+  await vi.advanceTimersByTimeAsync(20_000);
+  ended.resolve();
+  await stopped;
+  vi.useRealTimers();
+  expect(journal.slice(4)).toEqual([...all, "stop a, draining"]);
+});

@@ -1,4 +1,5 @@
 import type { Logger } from "#engine/ports/logger.ts";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 
 /** The states of a process, in their order. {@link Life.stop} says what a signal does in each. */
 export const lifeStates = ["starting", "serving", "draining", "stopped"] as const;
@@ -7,12 +8,18 @@ export type LifeState = (typeof lifeStates)[number];
 
 /** A part that starts or stops for longer is logged. */
 const slowMs = 1000;
+/**
+ * How long all parts of a serving process may take to stop. The kubelet kills plexusd after 30 s, and
+ * the hand-back and the last writes follow.
+ */
+const servingPartsMs = 20_000;
 
 export interface Part<T> {
   /** For logs: `admin socket`. */
   readonly name: string;
   readonly start: () => T | Promise<T>;
-  readonly stop: (started: T) => unknown;
+  /** The limit is aborted when the process waits no longer for a part that started while it served. */
+  readonly stop: (started: T, limit: AbortSignal) => unknown;
 }
 
 /** The state of a process, and its parts: they stop in the reverse order of their start. */
@@ -21,6 +28,7 @@ export class Life {
   readonly #parts = new AsyncDisposableStack();
   #state: LifeState = "starting";
   #started = Promise.resolve();
+  #limit = new AbortController().signal;
 
   constructor(logger: Logger) {
     this.#logger = logger;
@@ -34,7 +42,7 @@ export class Life {
   run(startAll: () => Promise<void>): Promise<void> {
     this.#started = startAll().catch(async (error: unknown) => {
       if (this.#state === "serving") this.#state = "draining";
-      await this.#parts.disposeAsync().catch(() => undefined);
+      await this.#stopParts().catch(() => undefined);
       throw error;
     });
     return this.#started;
@@ -42,8 +50,12 @@ export class Life {
 
   async start<T>({ name, start, stop }: Part<T>): Promise<T> {
     const started = await this.#step({ part: name, step: "start" }, start);
+    const isServing = this.#state !== "starting";
     this.#parts.defer(async () => {
-      await this.#step({ part: name, step: "stop" }, () => stop(started));
+      const stopped = async (): Promise<unknown> => stop(started, this.#limit);
+      await this.#step({ part: name, step: "stop" }, () =>
+        isServing ? untilAborted(stopped(), this.#limit) : stopped(),
+      );
     });
     return started;
   }
@@ -61,9 +73,15 @@ export class Life {
     if (this.#state === "serving") {
       this.#state = "draining";
       await this.#started;
-      await this.#parts.disposeAsync();
+      await this.#stopParts();
     }
     this.#state = "stopped";
+  }
+
+  async #stopParts(): Promise<void> {
+    using limit = deadline(servingPartsMs);
+    this.#limit = limit.signal;
+    await this.#parts.disposeAsync();
   }
 
   async #step<T>(step: object, run: () => T): Promise<Awaited<T>> {

@@ -18,6 +18,7 @@ import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
 import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
+import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { KnownRecords } from "#records/known-records.ts";
@@ -244,7 +245,7 @@ export class Plexusd {
         this.#sessions.add(served);
       },
     });
-    return { ...noCalls, sandboxHosts: this.#agents, drain: () => this.#drain() };
+    return { ...noCalls, sandboxHosts: this.#agents, drain: (limit) => this.#drain(limit) };
   }
 
   /** As `CallServer` does. */
@@ -270,10 +271,13 @@ export class Plexusd {
   }
 
   /** As `CallServer` does. */
-  async #drain(): Promise<void> {
+  async #drain(limit?: AbortSignal): Promise<void> {
     this.#stopping.abort();
+    const ended = async (): Promise<void> => {
+      while (this.#sessions.size > 0) await Promise.all(this.#sessions);
+    };
+    await untilAborted(ended(), limit).catch(() => undefined);
     listen(this, undefined);
-    while (this.#sessions.size > 0) await Promise.all(this.#sessions);
   }
 }
 
