@@ -24,7 +24,7 @@ import type { DaemonFlags } from "./flags.ts";
 import { HandBack } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHealthServer } from "./http/health-server.ts";
-import type { HealthServer } from "./http/http-server.ts";
+import { OptionalServer } from "./http/http-server.ts";
 import { startMetricsServer } from "./http/metrics-server.ts";
 import { type Node, noCalls, openNode, startNode } from "./node.ts";
 import { selfTest } from "./self-test/self-test.ts";
@@ -96,8 +96,13 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
     start: () => startAdminServer({ socketPath, answers, logger }),
     stop: (server) => server.close({ dropConnections: true }),
   });
-  await startNode(node, housekeepingTasks({ ...parts, sockets: [node.calls, admin] }));
-  await startHttpServers(parts);
+  const servers = httpServers(parts);
+  await startNode(node, housekeepingTasks({ ...parts, sockets: [node.calls, admin, ...servers] }));
+  await life.start({
+    name: "health and metrics servers",
+    start: () => Promise.allSettled(servers.map((server) => server.ensureReachable())),
+    stop: () => Promise.all(servers.map((server) => server.close())),
+  });
   await life.start({
     name: "deletion of Plexus",
     start: () => undefined,
@@ -209,20 +214,24 @@ function newNodeConf(adapters: Adapters): NodeConf | undefined {
   return nodeConf;
 }
 
-/** @throws Error when a server cannot listen, or has no API to ask */
-async function startHttpServers(parts: Adapters & Pick<Node, "readiness">): Promise<void> {
-  const { life, config, cluster } = parts;
+/** Servers that housekeeping opens as soon as their ports are free. @throws Error without an API to ask */
+function httpServers(parts: Adapters & Pick<Node, "readiness">): OptionalServer[] {
+  const { config, cluster } = parts;
   const { http, metricsAddress } = config.current();
-  const stop = (server: HealthServer): Promise<void> => server.close();
+  const onFailure = (problem: string): void => {
+    const message = `${problem}; plexusd serves calls without it, and tries again`;
+    cluster.recordOnNode({ type: "Warning", reason: "PortUnavailable", message });
+  };
+  const servers: OptionalServer[] = [];
   if (http !== undefined) {
-    const start = () => startHealthServer({ ...parts, address: http });
-    await life.start({ name: "health server", start, stop });
+    const open = () => startHealthServer({ ...parts, address: http });
+    servers.push(new OptionalServer(open, onFailure));
   }
-  if (metricsAddress === undefined) return;
+  if (metricsAddress === undefined) return servers;
   const { accessReview: review } = cluster;
   if (review === undefined) {
     throw new Error("metricsAddress: needs the Kubernetes API, which authorizes the callers");
   }
-  const start = () => startMetricsServer({ ...parts, address: metricsAddress, review });
-  await life.start({ name: "metrics server", start, stop });
+  const open = () => startMetricsServer({ ...parts, address: metricsAddress, review });
+  return [...servers, new OptionalServer(open, onFailure)];
 }

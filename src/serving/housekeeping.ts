@@ -12,7 +12,7 @@ export interface HousekeepingTask {
   run(): Promise<void>;
 }
 
-/** Recreates sockets whose files were removed. */
+/** Recreates sockets whose files were removed, and opens servers whose ports were taken. */
 export function socketsTask(
   ...sockets: readonly { ensureReachable(): Promise<void> }[]
 ): HousekeepingTask {
@@ -20,7 +20,7 @@ export function socketsTask(
     name: "the sockets",
     everyMs: socketsMs,
     run: async () => {
-      for (const socket of sockets) await socket.ensureReachable();
+      await Promise.all(sockets.map((socket) => socket.ensureReachable()));
     },
   };
 }

@@ -3,6 +3,7 @@ import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { eventually } from "#lib/testing/eventually.ts";
 import { startHealthServer } from "./health-server.ts";
+import { OptionalServer } from "./http-server.ts";
 import { createMetrics } from "./metrics.ts";
 
 async function serve(readiness: () => readonly string[] = () => []) {
@@ -60,6 +61,23 @@ async function openMany(address: { host: string; port: number }, text: string): 
   for (const socket of sockets) socket.write(text);
   return sockets;
 }
+
+test("a port that is taken is reported once, and used when it is free", async () => {
+  const running = await serve();
+  const { address } = running.server;
+  const problems: string[] = [];
+  const metrics = createMetrics({ processMetrics: false });
+  const open = () => startHealthServer({ address, readiness: () => [], metrics });
+  const server = new OptionalServer(open, (problem) => problems.push(problem));
+  for (let i = 0; i < 2; i++) await expect(server.ensureReachable()).rejects.toThrow("EADDRINUSE");
+  expect(problems).toHaveLength(1);
+  await running.server.close();
+  await Promise.all([server.ensureReachable(), server.ensureReachable()]);
+  expect((await fetch(`http://127.0.0.1:${address.port}/healthz`)).status).toBe(200);
+  await server.close();
+  await server.ensureReachable();
+  await expect(fetch(`http://127.0.0.1:${address.port}/healthz`)).rejects.toThrow("fetch failed");
+});
 
 test("startHealthServer() names an address that is in use", async () => {
   await using running = await serve();

@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { errorMessage } from "#lib/error-message.ts";
 
 export interface HealthServer {
   readonly address: { readonly host: string; readonly port: number };
@@ -30,6 +31,8 @@ export async function listen(
   const { host, port, what } = where;
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
+      // So that it emits "close".
+      server.close();
       const address = `${host ?? "*"}:${port}`;
       reject(new Error(`cannot serve ${what} on ${address}: ${cause.message}`, { cause }));
     });
@@ -44,6 +47,39 @@ export async function listen(
       return closed;
     },
   };
+}
+
+/** A server that plexusd can do without: a process that has its port must not keep pods from starting. */
+export class OptionalServer {
+  readonly #open: () => Promise<HealthServer>;
+  readonly #onFailure: (reason: string) => void;
+  #server: Promise<HealthServer> | undefined;
+  #problem: string | undefined;
+  #isClosed = false;
+
+  constructor(open: () => Promise<HealthServer>, onFailure: (reason: string) => void) {
+    this.#open = open;
+    this.#onFailure = onFailure;
+  }
+
+  /** Call this regularly: opens the server if it is not open yet. @throws Error when it cannot listen */
+  async ensureReachable(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#server ??= this.#open();
+    await this.#server.catch((error: unknown) => {
+      this.#server = undefined;
+      const problem = errorMessage(error);
+      if (problem !== this.#problem) this.#onFailure(problem);
+      this.#problem = problem;
+      throw error;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const server = await this.#server?.catch(() => undefined);
+    await server?.close();
+  }
 }
 
 /** Answers requests with pages, and errors with what `failed` makes of them. */

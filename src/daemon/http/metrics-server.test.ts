@@ -12,6 +12,7 @@ import { connect as tlsConnect } from "node:tls";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { AccessReview, AccessVerdict } from "#kube/access-review.ts";
+import { eventually } from "#lib/testing/eventually.ts";
 import { createMetrics } from "./metrics.ts";
 import { startMetricsServer } from "./metrics-server.ts";
 import { reviewedAccess } from "./reviewed-access.ts";
@@ -51,6 +52,25 @@ async function get(port: number, options: { path: string; method: string; token?
   ];
   return { status: response.statusCode, headers: response.headers, body: await text(response) };
 }
+
+test("a server whose port is taken leaves no timer", async () => {
+  const { port } = await serve();
+  const [set, cleared] = [
+    vi.spyOn(globalThis, "setInterval"),
+    vi.spyOn(globalThis, "clearInterval"),
+  ];
+  onTestFinished(() => void vi.restoreAllMocks());
+  const address = { host: "127.0.0.1", port };
+  const metrics = createMetrics({ processMetrics: false });
+  const options = {
+    address,
+    metrics,
+    review: async (): Promise<AccessVerdict> => "allowed",
+    logger: new FakeLogger(),
+  } as const;
+  await expect(startMetricsServer(options)).rejects.toThrow("EADDRINUSE");
+  await eventually(() => expect(cleared).toHaveBeenCalledTimes(set.mock.calls.length));
+});
 
 test("authorized callers read /metrics over TLS, and nothing else", async () => {
   const ask = await serve();

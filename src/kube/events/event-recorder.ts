@@ -30,6 +30,7 @@ export interface NodeEvent {
     | "PrimaryConfMissing"
     | "PrimaryNetworkChanged"
     | "InvalidConfiguration"
+    | "PortUnavailable"
     | "NodeHandedBack"
     | "NodeNotHandedBack";
   readonly message: string;
