@@ -101,7 +101,7 @@ test("a part that cannot stop keeps no other from it, and a slow one is logged",
 
 test("a part that hangs keeps none from stopping, unless it was there before the process served", async () => {
   vi.useFakeTimers();
-  const { life, journal, start } = makeLife();
+  const { logger, life, journal, start } = makeLife();
   const ended = Promise.withResolvers<void>();
   const hang = (): Promise<never> => new Promise(() => undefined);
   await life.run(async () => {
@@ -111,7 +111,7 @@ test("a part that hangs keeps none from stopping, unless it was there before the
     await start("c", hang);
     await start("d");
   });
-  const stopped = expect(life.stop()).rejects.toThrow("no answer within 20000 ms");
+  const stopped = life.stop();
   await vi.advanceTimersByTimeAsync(20_000);
   const all = ["d", "c", "b"].map((name) => `stop ${name}, draining`);
   expect(journal.slice(4)).toEqual(all);
@@ -120,4 +120,5 @@ test("a part that hangs keeps none from stopping, unless it was there before the
   await stopped;
   vi.useRealTimers();
   expect(journal.slice(4)).toEqual([...all, "stop a, draining"]);
+  expect(logger.at("warn")).toEqual(["a part does not stop in time, and the others do not wait"]);
 });

@@ -52,10 +52,18 @@ export class Life {
     const started = await this.#step({ part: name, step: "start" }, start);
     const isServing = this.#state !== "starting";
     this.#parts.defer(async () => {
-      const stopped = async (): Promise<unknown> => stop(started, this.#limit);
-      await this.#step({ part: name, step: "stop" }, () =>
-        isServing ? untilAborted(stopped(), this.#limit) : stopped(),
-      );
+      const limit = this.#limit;
+      const stopped = async (): Promise<unknown> => stop(started, limit);
+      await this.#step({ part: name, step: "stop" }, async () => {
+        if (!isServing) return stopped();
+        return untilAborted(stopped(), limit).catch((error: unknown) => {
+          if (error !== limit.reason) throw error;
+          this.#logger.warn(
+            { part: name },
+            "a part does not stop in time, and the others do not wait",
+          );
+        });
+      });
     });
     return started;
   }
