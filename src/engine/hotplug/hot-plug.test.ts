@@ -613,24 +613,43 @@ test("hotPlug() continues after any write of the record that failed, also if the
   }
 });
 
-test.each<[string, (pod: HotPlugLab) => Promise<unknown>]>([
+test.each<[string, string, (pod: HotPlugLab) => Promise<unknown>]>([
   [
     "a container that Plexus does not know",
+    "failed",
     async ({ lab }) => {
-      for (const name of ["eth0", "net1"]) lab.kernel.setMac(netns, name, "02:00:00:00:00:99");
+      lab.kernel.removeNamespace(netns);
+      lab.kernel.addNamespace(netns);
+      for (const name of ["eth0", "net1"]) {
+        lab.kernel.addLink(netns, name, ["10.99.0.9/24"]);
+        lab.kernel.setMac(netns, name, "02:00:00:00:00:99");
+      }
     },
   ],
   [
     "a later sandbox",
+    "waiting",
     ({ lab }) => lab.add({ env: { CNI_CONTAINERID: "c2", PLEXUS_LINKS: "lo/" } }),
   ],
-])("hotPlug() changes nothing in the namespace of %s at the same path", async (_, useAgain) => {
+])("hotPlug() changes nothing in the namespace of %s at the same path: %s", async (...row) => {
+  const [, state, useAgain] = row;
   const pod = await hotPlugLab("a");
   await useAgain(pod);
   pod.lab.plugins.calls.length = 0;
-  expect(await pod.edit("b")).toMatchObject({ state: "waiting" });
+  expect(await pod.edit("b")).toMatchObject({ state });
   expect(pod.lab.plugins.log()).toEqual([]);
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a"]);
+});
+
+test("hotPlug() serves a pod whose interfaces have other MAC addresses than reported, and says so", async () => {
+  const pod = await hotPlugLab("a");
+  for (const name of ["eth0", "net1"]) pod.lab.kernel.setMac(netns, name, "02:00:00:00:00:99");
+  pod.newEvents();
+  await pod.edit("a,b");
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net2 default/b"]);
+  expect(pod.newEvents()).toContainEqual(
+    expect.stringMatching(/^NotManaged: no interface of the pod has the MAC address/),
+  );
 });
 
 test("an interrupted hot-plug operation does not make the sandbox a leftover", async () => {

@@ -1,3 +1,4 @@
+import { CniError } from "#cni/error.ts";
 import type { PluginRequest } from "#cni/plugin/request.ts";
 import { type CallContext, callContext, callTools } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
@@ -26,6 +27,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { FailedSwaps } from "./failed-swaps.ts";
 import { PodReports } from "./reports/pod-reports.ts";
+import { wrongMacText } from "./reports/problem-texts.ts";
 
 /** What an attempt needs beside the engine's own dependencies. */
 export interface HotPlugOptions {
@@ -116,8 +118,14 @@ export class RunningSandboxes {
     const call = { config, logger, netnsState: "ok", links } as const;
     const ctx = callContext(this.deps, tools, call);
     try {
-      if (!(await isNetnsOf(ctx, record))) {
+      let isMacWrong = false;
+      const onWrongMac = (): void => {
+        isMacWrong = true;
+        this.reports.report(pod, wrongMacText, "mac");
+      };
+      if (!(await isNetnsOf(ctx, record, onWrongMac))) {
         const message = `nothing proves that ${netns} still is the network namespace of this sandbox`;
+        if (isMacWrong) throw new CniError("PluginOutput", `${message}; delete the pod`);
         throw new SandboxUnavailableError("gone", message);
       }
       const runtimePath = this.#paths.peek(listName) ?? [];

@@ -1,3 +1,4 @@
+import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import {
   isMadeOnce,
@@ -13,8 +14,10 @@ import {
   byAge,
   isSame,
   mayRun,
+  type RecordedAttachment,
 } from "#engine/record/record.ts";
-import { linkExists } from "#netlink/links.ts";
+import { linkExists, listAddresses } from "#netlink/links.ts";
+import { addressesOf } from "#npwg/network-status.ts";
 import { isPresent } from "./own-interfaces.ts";
 
 /**
@@ -122,15 +125,40 @@ export async function netnsOfRecord(ctx: CallContext, record: AttachmentRecord):
  * Whether the namespace at a sandbox's path is certainly the sandbox's. A runtime uses a path again:
  * after a reboot, or as soon as the namespace is removed. A container that Plexus does not know may
  * have it, so an interface with the recorded name and MAC address has to be there. That is not
- * enough, because ipvlan and VLAN interfaces have the address of their parent.
+ * enough, because ipvlan and VLAN interfaces have the address of their parent. Of a pod that the API
+ * server calls running, the recorded IP addresses do, too: plugins report a wrong MAC address, and
+ * pods change theirs.
  */
-export async function isNetnsOf(ctx: CallContext, record: AttachmentRecord): Promise<boolean> {
+export async function isNetnsOf(
+  ctx: CallContext,
+  record: AttachmentRecord,
+  onWrongMac?: () => void,
+): Promise<boolean> {
   const { netns } = record;
   if (isMadeOnce(netns)) return true;
   const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
   const left = attachmentsToDetach(record, ctx.deps.bootId());
-  const isThere = left.some((each) => isPresent(each, links));
-  return isThere && !(await isOfAnother(ctx, record, record));
+  if (!left.some((each) => isPresent(each, links))) {
+    onWrongMac?.();
+    if (onWrongMac === undefined || !(await hasAddresses(ctx, netns, left))) return false;
+  }
+  return !(await isOfAnother(ctx, record, record));
+}
+
+/** Whether an attachment's addresses are in the namespace, all of them. */
+async function hasAddresses(
+  ctx: CallContext,
+  netns: string,
+  attachments: readonly RecordedAttachment[],
+): Promise<boolean> {
+  const present = await inSandbox(netns, () => listAddresses(netlinkTransport(ctx), netns));
+  const isThere = (ip: string): boolean => present.some(({ address }) => address === ip);
+  return attachments.some(({ result }) => {
+    const addresses = [
+      ...addressesOf(parseResult(result, { fallbackVersion: "" })).values(),
+    ].flat();
+    return addresses.length > 0 && addresses.every(isThere);
+  });
 }
 
 /** Whether there is certainly no namespace at the path anymore. */

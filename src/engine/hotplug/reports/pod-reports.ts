@@ -8,6 +8,7 @@ const reasons = {
   "": "InterfaceAddRejected",
   default: "InterfaceAddRejected",
   lost: "InterfaceLost",
+  mac: "NotManaged",
   record: "NotManaged",
   unknown: "NotManaged",
 } as const satisfies Record<string, EventReason>;

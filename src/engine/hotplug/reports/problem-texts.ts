@@ -31,6 +31,10 @@ export function noAgentText({ message }: CniError): string {
   return `the annotation was edited, but ${message}: ${reasonRow("AgentUnavailable").step}`;
 }
 
+/** An event: the namespace has nothing that is certainly the pod's, or only its IP addresses. */
+export const wrongMacText =
+  "no interface of the pod has the MAC address that its plugin reported: Plexus changes its networks only if the recorded IP addresses are there; report it to the plugin's maintainers, unless the pod changed the address";
+
 /** An event: elements that cannot be attached, or an annotation that cannot be read. */
 export function rejectedText(problems: readonly HotPlugProblem[]): string {
   const isInvalid = problems.some(
