@@ -16,7 +16,7 @@ static void read_conf(struct call *call)
 		fail(call, CNI_IO_FAILURE, "stdin is longer than %d MiB", STDIN_CAP >> 20);
 }
 
-/* Tries both engines, until one is there. DEL and GC do not wait: a DEL has its plan, and a GC is repeated. A
+/* Tries both engines, until one serves the call. DEL and GC do not wait: a DEL has its plan, and a GC is repeated. A
  * STATUS waits, so that a restart of plexusd does not make the node unready. */
 static enum session_end find_engine(struct call *call)
 {
@@ -33,7 +33,7 @@ static enum session_end find_engine(struct call *call)
 			end = session_with_standalone(call);
 		if (end != SESSION_UNREACHABLE || !ms_until(deadline))
 			return end;
-		await_ms(call, 50);
+		await_ms(call, call->standalone ? 500 : 50);
 	}
 }
 
@@ -48,6 +48,8 @@ static void end_alone(struct call *call, enum session_end end)
 	struct buf failures = { 0 };
 	if (call->problem.len && !call->is_begun)
 		fail(call, CNI_INVALID_ENVIRONMENT, "%s", call->problem.data);
+	if (call->declined.len && end == SESSION_UNREACHABLE && !is_del)
+		exit(write_all(1, call->declined.data, call->declined.len) ? 2 : 1);
 	if (end == SESSION_UNREACHABLE && !is_del)
 		fail(call, code, "cannot reach plexusd on %s after %d ms: %s; is the plexus DaemonSet "
 		     "running on this node?", setting("PLEXUS_SOCKET", SOCKET_PATH), call->wait_ms, call->trouble);

@@ -6,7 +6,7 @@
  *
  * Numbers are decimal ASCII. The shim sends one REQUEST and then carries out orders, in sequence, until DONE. The engine may
  * send an order before the last one is answered. An unknown or malformed frame ends the session with an error. The answer to
- * a REQUEST of another version is a DONE that carries a CNI error.
+ * a REQUEST of another version declines the call.
  *
  *   REQUEST        shim -> engine   version stdin (NAME=VALUE)*       CNI_* of its environment, and those below
  *   REQUIRE        engine -> shim   searchPath type*                  has no answer
@@ -20,11 +20,15 @@
  *   OCCUPANTS_RESULT  shim -> engine  records                         NAME/NAME/, each containerID@ifName
  *   SANDBOX        engine -> shim   containerID ifName netnsPath [use]  of `plexus agent --attach` only
  *   SANDBOX_RESULT shim -> engine   outcome message links             links: NAME/NAME/
+ *   ALIVE          engine -> shim                                     of plexus-standalone only
  *   DONE           engine -> shim   exitCode stdout stderr
  *
  * Until its first EXEC, of an ADD until its first EXEC of an ADD, the call has not begun: if the engine leaves or is silent,
  * another one gets the REQUEST. Afterwards, the shim replays the plan of an ADD or DEL. The engine of an ADD writes its plan
  * before that EXEC, after it has detached what an earlier plan says.
+ *
+ * A DONE with exit code 75 (EX_TEMPFAIL) declines a call that has not begun, with a CNI error: another engine may serve it. The
+ * shim replays the plan of a DEL. It tries the engines again for another call, and prints the error if none serves it in time.
  *
  * A REQUEST also has
  *   PLEXUS_NETNS=STATE        if CNI_NETNS is not empty. `ok`: a network namespace. `own`: the shim's, which is the runtime's.
@@ -34,6 +38,7 @@
  *   PLEXUS_TRACE=...          if it is set
  *   PLEXUS_STARTED_US=NUMBER  then, and for a GC or DEL: when the shim started, in microseconds of CLOCK_REALTIME
  *   PLEXUS_BUSY=ID/ID/        for a GC: the containers on which operations ran when it began. Absent if there were none
+ *   PLEXUS_ALIVE=yes          then plexus-standalone sends an ALIVE at once, and each second. Five seconds without one end it
  *   PLEXUS_AGENT=attach       for a session of `plexus agent --attach`; `once` for `plexus agent --once`
  * `plexus agent` has the command AGENT. Its orders obey the rules of a DEL without a container.
  *
@@ -105,8 +110,10 @@ enum frame_type {
 	FRAME_REQUEST = 1, FRAME_EXEC = 2, FRAME_EXEC_RESULT = 3, FRAME_NETLINK = 4, FRAME_NETLINK_RESULT = 5,
 	FRAME_DONE = 6, FRAME_PLAN = 7, FRAME_PLAN_END = 8, FRAME_FIND = 9, FRAME_FIND_RESULT = 10, FRAME_RECORD = 11,
 	FRAME_REQUIRE = 12, FRAME_SANDBOX = 13, FRAME_SANDBOX_RESULT = 14, FRAME_OCCUPANTS = 15,
-	FRAME_OCCUPANTS_RESULT = 16,
+	FRAME_OCCUPANTS_RESULT = 16, FRAME_ALIVE = 17,
 };
+
+#define DECLINED 75 /* the exit code of a DONE */
 
 enum exec_field { EXEC_GROUP, EXEC_TYPE, EXEC_PATH, EXEC_TIMEOUT, EXEC_STDIN, EXEC_ENV /* and further ones */ };
 

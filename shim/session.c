@@ -7,6 +7,12 @@ static enum session_end finish(struct call *call, const struct frame *f)
 	int status = f->count == 3 ? field_number(f->fields[0]) : -1;
 	if (status < 0 || status > 255)
 		return SESSION_MISUNDERSTOOD;
+	if (status == DECLINED && !call->is_begun) {
+		call->declined.len = 0;
+		buf_add(&call->declined, f->fields[1].data, f->fields[1].len);
+		call->trouble = "it cannot serve the call now, or is of another release";
+		return SESSION_UNREACHABLE;
+	}
 	(void)!write_all(2, f->fields[2].data, f->fields[2].len);
 	if (write_all(1, f->fields[1].data, f->fields[1].len) && !status)
 		status = 1; /* an ADD has not succeeded if the runtime lacks its result */
@@ -100,6 +106,8 @@ static enum session_end serve_order(struct call *call, int fd, const struct fram
 	bool is_search = f->count >= 1 && is_text(f->fields[0]);
 	if (is_exec(f))
 		answer_exec(call, f, &answer);
+	else if (f->type == FRAME_ALIVE)
+		call->sends_alive = true;
 	else if (f->type == FRAME_REQUIRE && is_search)
 		require(call, f);
 	else if (f->type == FRAME_NETLINK && f->count == 2 && is_text(f->fields[0]))
@@ -144,26 +152,28 @@ void session_request(struct call *call)
 	}
 	if (call->busy.len)
 		f.fields[f.count++] = content(&call->busy);
+	f.fields[f.count++] = text("PLEXUS_ALIVE=yes");
 	for (char **e = environ; *e; e++) {
 		bool is_kind = call->is_agent && !strncmp(*e, "PLEXUS_AGENT=", 13) && (*e)[13];
 		if (!is_kind && strncmp(*e, "CNI_", 4) && strncmp(*e, "PLEXUS_TRACE=", 13))
 			continue;
 		if (f.count == FIELDS_MAX)
-			fail(call, CNI_INVALID_ENVIRONMENT, "there are more than %d CNI variables", FIELDS_MAX - 6);
+			fail(call, CNI_INVALID_ENVIRONMENT, "there are more than %d CNI variables", FIELDS_MAX - 7);
 		f.fields[f.count++] = text(*e);
 	}
 	frame_write(&call->request, FRAME_REQUEST, f.fields, f.count);
 }
 
 /* Waits for more of the session. Returns how it ended, if it did. The wait is bounded, as an engine may hang. */
-static enum session_end read_more(struct call *call, int fd, struct buf *in, int patience_ms)
+static enum session_end read_more(struct call *call, int fd, struct buf *in, int64_t heard)
 {
+	int silence_ms = call->sends_alive && call->silence_ms > ALIVE_MS ? ALIVE_MS : call->silence_ms;
 	static const char *const troubles[2][2] = {
 		{ "it closed the connection early", "it did not answer in time" },
 		{ "plexusd closed the connection during the call", "plexusd stopped answering during the call" },
 	};
 	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, caller_end(call) };
-	bool is_silent = !poll(p, 2, patience_ms);
+	bool is_silent = !poll(p, 2, silence_ms ? ms_until(heard + silence_ms * 1000LL) : -1);
 	if (p[1].revents)
 		end_by_signal(SIGTERM);
 	if (!is_silent && read_some(fd, in) > 0)
@@ -181,18 +191,19 @@ enum session_end converse(struct call *call, int fd)
 	limit_writes(fd, call->silence_ms);
 	(void)!write_all(fd, call->request.data, call->request.len);
 	buf_add(&in, "", 0);
-	int64_t deadline = now_us() + call->silence_ms * 1000LL;
+	int64_t heard = now_us();
+	call->is_silent = false;
 	while (end == SESSION_OPEN) {
 		ssize_t size = frame_parse(in.data, in.len, &f);
 		if (size < 0) {
 			end = SESSION_MISUNDERSTOOD;
 		} else if (size == 0) {
-			end = read_more(call, fd, &in, call->silence_ms ? ms_until(deadline) : -1);
+			end = read_more(call, fd, &in, heard);
 		} else {
 			end = serve_order(call, fd, &f);
 			in.len -= (size_t)size;
 			memmove(in.data, in.data + size, in.len);
-			deadline = now_us() + call->silence_ms * 1000LL;
+			heard = now_us();
 		}
 	}
 	if (end == SESSION_MISUNDERSTOOD)
@@ -204,7 +215,7 @@ enum session_end converse(struct call *call, int fd)
 }
 
 /* Connects to an engine. Its socket must be root's, as an engine can make the shim run plugins. Returns -1 if there is none. */
-int connect_to(struct call *call, const char *path)
+int connect_to(struct call *call, const char *path, pid_t *listener)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	struct ucred peer = { .uid = (uid_t)-1 };
@@ -222,6 +233,7 @@ int connect_to(struct call *call, const char *path)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) || peer.uid)
 		fail(call, CNI_INTERNAL, "refused to connect to %s: its owner has uid %d, not 0", path,
 		     (int)peer.uid);
+	*listener = peer.pid;
 	return fd;
 }
 
@@ -231,6 +243,8 @@ enum session_end session_with_daemon(struct call *call)
 	const char *path = setting("PLEXUS_SOCKET", SOCKET_PATH);
 	if (strlen(path) >= SOCKET_PATH_SIZE)
 		fail(call, CNI_INVALID_ENVIRONMENT, "PLEXUS_SOCKET is longer than %d bytes", SOCKET_PATH_SIZE - 1);
-	int fd = connect_to(call, path);
+	pid_t listener;
+	int fd = connect_to(call, path, &listener);
+	call->sends_alive = false;
 	return fd < 0 ? SESSION_UNREACHABLE : converse(call, fd);
 }

@@ -27,6 +27,7 @@
 #define SOCKET_PATH_SIZE ((int)sizeof ((struct sockaddr_un *)0)->sun_path)
 #define CHUNK 65536
 #define SILENCE_MS 30000
+#define ALIVE_MS 5000            /* of silence after which a plexus-standalone that sends ALIVE is ended */
 #define DELEGATE_LOCK 3          /* the descriptor as which delegates inherit the sandbox's lock file */
 #define ENGINE_LISTENER 4        /* the descriptor as which plexus-standalone gets its socket for further calls */
 #define HOLDER_LOCK 100          /* the shim's descriptor of it while it holds the lock */
@@ -49,7 +50,7 @@ enum cni_error {
 enum session_end {
 	SESSION_OPEN,          /* it has not */
 	SESSION_ANSWERED,      /* by DONE: the engine's answer is printed */
-	SESSION_UNREACHABLE,   /* there is no engine, or it left before the call had begun: another one may serve it */
+	SESSION_UNREACHABLE,   /* there is no engine, or it left or declined before the call had begun: another one may serve it */
 	SESSION_LOST,          /* the engine left after the call had begun */
 	SESSION_MISUNDERSTOOD, /* the engine sent something that is no order */
 };
@@ -92,6 +93,9 @@ struct call {
 	char netns_entry[PATH_SIZE + 10]; /* CNI_NETNS of the next delegate, if it differs from the order's */
 	bool is_begun;             /* a plugin was run; in an ADD, one for its ADD: the record is this ADD's only then */
 	const char *trouble;       /* why no engine has answered the call */
+	struct buf declined;       /* the CNI error of the engine that declined it last */
+	pid_t standalone;          /* the plexus-standalone that was tried, or 0 */
+	bool sends_alive;          /* the session's engine does */
 	bool is_silent;            /* the last engine did not answer in time */
 	int exit_status;           /* of an answered call */
 	struct exec_result result; /* of the last delegate */
@@ -214,7 +218,7 @@ void multus_clean(const struct call *call);
 /* session.c */
 void session_request(struct call *call);
 enum session_end converse(struct call *call, int fd);
-int connect_to(struct call *call, const char *path);
+int connect_to(struct call *call, const char *path, pid_t *listener);
 enum session_end session_with_daemon(struct call *call);
 
 /* standalone.c */

@@ -59,6 +59,14 @@ static ino_t inode_of(const char *path)
 	return stat(path, &file) ? 0 : file.st_ino;
 }
 
+/* False until an engine has started: the shim that made its socket listens until then. */
+static bool is_engine(pid_t listener)
+{
+	char exe[64];
+	ino_t inode = inode_of(print(exe, sizeof exe, "/proc/%d/exe", (int)listener));
+	return inode && inode != inode_of("/proc/self/exe");
+}
+
 /* Makes the socket for a new engine, and its name for that: INODE:PATH. Returns -1 if another shim was faster. */
 static int listen_at(const char *path, char socket_of_engine[SOCKET_PATH_SIZE + NUMBER_SIZE])
 {
@@ -100,8 +108,10 @@ static enum session_end session_with_new(struct call *call, const char *path, in
 		fail(call, CNI_IO_FAILURE, "cannot start %s: %s", path, errno_text(errno));
 	int exec_errno = call->exec_errno; /* a delegate sets it, too */
 	close(pair[1]);
+	call->standalone = pid;
+	call->sends_alive = false; /* until it has started */
 	enum session_end end = converse(call, pair[0]);
-	if (end == SESSION_ANSWERED)
+	if (end == SESSION_ANSWERED || call->declined.len)
 		return end;
 	if (listener < 0 || call->is_silent) {
 		kill(pid, SIGKILL);
@@ -109,9 +119,10 @@ static enum session_end session_with_new(struct call *call, const char *path, in
 	}
 	if (end != SESSION_UNREACHABLE)
 		return end;
+	problem.len = 0;
 	buf_print(&problem, "cannot execute %s: %s", path, exec_text(path, exec_errno));
 	call->trouble = exec_errno ? problem.data : "plexus-standalone ended early, or did not answer in time";
-	return SESSION_LOST;
+	return end;
 }
 
 /* Has an engine serve the call that an earlier call of this runtime has started, or starts one, if only root can change it.
@@ -125,14 +136,20 @@ enum session_end session_with_standalone(struct call *call)
 	if (stat(path, &file) || !S_ISREG(file.st_mode) || !(file.st_mode & 0111) || file.st_uid || file.st_mode & 022)
 		return SESSION_UNREACHABLE;
 	name_shared(path, shared);
+	call->standalone = 0;
+	call->declined.len = 0;
 	for (int tries = 0; *shared && listener < 0 && tries < 3; tries++) {
 		ino_t inode = inode_of(shared);
-		int fd = connect_to(call, shared);
+		int fd = connect_to(call, shared, &call->standalone);
 		bool is_dead = fd < 0 && errno == ECONNREFUSED;
+		call->sends_alive = fd >= 0 && is_engine(call->standalone);
 		enum session_end end = fd < 0 ? SESSION_UNREACHABLE : converse(call, fd);
-		if (end != SESSION_UNREACHABLE)
+		bool is_hung = fd >= 0 && call->is_silent;
+		if (is_hung && call->sends_alive)
+			kill(call->standalone, SIGKILL);
+		if (end != SESSION_UNREACHABLE || call->declined.len)
 			return end;
-		if ((is_dead || (fd >= 0 && call->is_silent)) && inode_of(shared) == inode)
+		if ((is_dead || is_hung) && inode_of(shared) == inode)
 			unlink(shared); /* another shim may have replaced it */
 		listener = listen_at(shared, socket_of_engine);
 	}

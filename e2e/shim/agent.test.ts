@@ -41,7 +41,8 @@ eachBuild("plexus agent", (bench) => {
     await waitUntil("an order was carried out", () => fields.length > 0);
     await stop(agent);
     expect(fields.slice(0, 2)).toEqual(["4", ""]);
-    expect(fields.slice(2).sort()).toEqual(["CNI_COMMAND=AGENT", `CNI_PATH=${bench().bin}`]);
+    const sent = ["CNI_COMMAND=AGENT", `CNI_PATH=${bench().bin}`, "PLEXUS_ALIVE=yes"];
+    expect(fields.slice(2).sort()).toEqual(sent);
   });
 
   test("carries out only orders that are allowed in a DEL without a container [S-112]", async () => {

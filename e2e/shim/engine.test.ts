@@ -37,9 +37,19 @@ eachBuild("a call to plexusd", (bench) => {
       "CNI_NETNS=",
       "CNI_OTHER=x=y",
       `CNI_PATH=${bench().bin}`,
+      "PLEXUS_ALIVE=yes",
       started,
       "PLEXUS_TRACE=t1",
     ]);
+  });
+
+  test("replays the plan of a DEL that a plexusd of another release declines", async () => {
+    await bench().engine((engine) => engine.done(75, '{"code":11}'));
+    const plan = earlier(bench());
+    expect(await plan.del({})).toMatchObject({ code: 0, stdout: "" });
+    expect(plan.names).toEqual(["a"]);
+    const error = { code: 1, stdout: '{"code":11}' };
+    expect(await bench().run({ env: { PLEXUS_WAIT_MS: "300" } })).toMatchObject(error);
   });
 
   test.each([
@@ -93,7 +103,7 @@ eachBuild("a call to plexusd", (bench) => {
     } finally {
       if (path.startsWith("a bind mount")) execFileSync("umount", [pinned]);
     }
-    expect(fields.filter((field) => field.startsWith("PLEXUS_"))).toEqual(
+    expect(fields.filter((field) => /^PLEXUS_(NETNS|LINKS)/.test(field))).toEqual(
       state === undefined
         ? []
         : [`PLEXUS_NETNS=${state}`, ...(state === "ok" ? ["PLEXUS_LINKS=lo/"] : [])],

@@ -3,7 +3,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
@@ -95,6 +95,19 @@ test("request() times out without a request, and the shim then counts as disconn
   await expect(session.exec(order("ptp"))).rejects.toThrow(HostGoneError);
 });
 
+test("sendAlive() sends a frame at once and each second, until the answer", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const { session, received } = connected();
+  session.sendAlive();
+  await vi.advanceTimersByTimeAsync(2500);
+  const alive = () => received.filter(({ type }) => type === FrameType.Alive).length;
+  expect(alive()).toBe(3);
+  await session.done({ exitCode: 0, stdout: "", stderr: "" });
+  await vi.advanceTimersByTimeAsync(2500);
+  expect(alive()).toBe(3);
+});
+
 test("request() rejects another protocol version, names both, and tells the runtime to try again", async () => {
   const { session, send, received } = connected(false);
   const asked = session.request(1000);
@@ -104,7 +117,7 @@ test("request() rejects another protocol version, names both, and tells the runt
   ]);
   await turn();
   const [answer] = received.map(decodeDone);
-  expect(answer).toMatchObject({ exitCode: 1, stderr: "" });
+  expect(answer).toMatchObject({ exitCode: 75, stderr: "" });
   expect(JSON.parse(answer?.stdout ?? "")).toEqual({
     cniVersion: "1.0.0",
     code: 11,

@@ -2,6 +2,7 @@ import { constants } from "node:os";
 import { CniError } from "#cni/error.ts";
 import { formatErrorOutput } from "#cni/plugin/error-output.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
+import { declinedExitCode } from "#engine/call/call.ts";
 import {
   type DelegateHost,
   HostGoneError,
@@ -9,7 +10,7 @@ import {
   type PluginLookup,
 } from "#engine/ports/host.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import { type Frame, FrameReader, ProtocolError } from "#protocol/frame.ts";
+import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
 import {
   type DoneMessage,
   decodeExecResult,
@@ -29,6 +30,9 @@ import {
   ProtocolVersionError,
   type RequestMessage,
 } from "#protocol/messages.ts";
+
+/** The shim ends a process that is silent for five times as long. */
+const aliveMs = 1000;
 
 /** A connected socket, such as a Duplex of node:stream. */
 export interface ShimStream {
@@ -56,6 +60,8 @@ export class ShimSession implements DelegateHost {
   #failure: Error | undefined;
   /** The first frame, which the shim sends unasked. */
   readonly #request: Promise<Frame> = this.#nextFrame();
+
+  #alive: NodeJS.Timeout | undefined;
 
   constructor(stream: ShimStream) {
     this.#stream = stream;
@@ -91,6 +97,13 @@ export class ShimSession implements DelegateHost {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** Until the answer, tells the shim each second that this process does not hang. */
+  sendAlive(): void {
+    const send = (): unknown => this.#stream.write(encodeFrame(FrameType.Alive, []));
+    this.#alive = setInterval(send, aliveMs);
+    send();
   }
 
   async exec(call: DelegateCall): Promise<DelegateOutcome> {
@@ -135,6 +148,7 @@ export class ShimSession implements DelegateHost {
   async done(message: DoneMessage): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
     this.#isDone = true;
+    clearInterval(this.#alive);
     await new Promise<void>((resolve) => this.#stream.end(encodeDone(message), () => resolve()));
   }
 
@@ -174,6 +188,7 @@ export class ShimSession implements DelegateHost {
 
   #fail(error: Error): void {
     this.#failure ??= error;
+    clearInterval(this.#alive);
     for (const waiter of this.#waiters.splice(0)) waiter.reject(this.#failure);
     this.#gone.abort(this.#failure);
   }
@@ -186,8 +201,8 @@ function isGone(errno: number): boolean {
 }
 
 /**
- * The answer to a `REQUEST` of another protocol version: the runtime retries with the executable
- * that the upgrade installs. `DONE` and the first two fields of `REQUEST` are the same in every
+ * The answer to a `REQUEST` of another protocol version: the shim asks another engine or replays the
+ * plan, or the runtime retries with the executable that the upgrade installs. `DONE` and the first two fields of `REQUEST` are the same in every
  * version.
  */
 function otherReleaseAnswer(request: Frame): DoneMessage {
@@ -196,5 +211,5 @@ function otherReleaseAnswer(request: Frame): DoneMessage {
     "the node's plexus executable and plexusd are of different releases; try again after the upgrade",
   );
   const stdin = request.fields[1]?.toString() ?? "";
-  return { exitCode: 1, stdout: formatErrorOutput(error, stdin), stderr: "" };
+  return { exitCode: declinedExitCode, stdout: formatErrorOutput(error, stdin), stderr: "" };
 }

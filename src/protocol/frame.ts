@@ -16,6 +16,7 @@ export const FrameType = {
   SandboxResult: 14,
   Occupants: 15,
   OccupantsResult: 16,
+  Alive: 17,
 } as const;
 
 /** The protocol's version, first field of `REQUEST`. */

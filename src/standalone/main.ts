@@ -6,6 +6,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { printableLines } from "#lib/one-line.ts";
 import { KnownRecords } from "#records/known-records.ts";
+import { sweepStateDirectory } from "#records/sweep.ts";
 import { openBootClock } from "./boot-clock.ts";
 import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
@@ -58,8 +59,9 @@ async function main(): Promise<void> {
     const ended = serve(stream, { clock, isBusy, log: new CallLog() }).catch(() => undefined);
     void calls.during(ended.finally(() => stream.destroy()));
   };
-  if (socket === "" || !listen(accept)) return first;
-  await calls.whenOver(() => lingerMs);
+  await (socket !== "" && listen(accept) ? calls.whenOver(() => lingerMs) : first);
+  // No plexusd may do it.
+  await sweepStateDirectory(stateDir).catch(() => undefined);
 }
 
 /** Returns false if there is no such socket: before Linux 5.9, the shim closes it. */

@@ -383,17 +383,21 @@ test("namespace isolation is enforced for a call that plexusd does not serve [S-
   });
 });
 
-test.each<[string, string | undefined, string]>([
-  ["no API credentials", undefined, "has left no access to the API server"],
-  ["a kubeconfig that cannot be parsed", "users: [", "kubeconfig: it is not YAML"],
-  ["an expired token", "expired", "the token expired"],
-])("ADD with %s fails with code 11 instead of skipping the networks", async (_, kept, problem) => {
-  const api = await apiWithPod("red");
-  api.token = "newer";
-  await keep("", kept === "expired" ? await kubeconfigOf(api, kept) : kept);
-  const msg = expect.stringContaining(problem);
-  expect(await add()).toMatchObject({ exitCode: 1, json: { code: 11, msg } });
-});
+test.each<[string, string | undefined, string, number]>([
+  ["no API credentials", undefined, "has left no access to the API server", 75],
+  ["a kubeconfig that cannot be parsed", "users: [", "kubeconfig: it is not YAML", 1],
+  ["an expired token", "expired", "the token expired", 75],
+])(
+  "ADD with %s fails with code 11, or declines, instead of skipping the networks",
+  async (...row) => {
+    const [, kept, problem, exitCode] = row;
+    const api = await apiWithPod("red");
+    api.token = "newer";
+    await keep("", kept === "expired" ? await kubeconfigOf(api, kept) : kept);
+    const msg = expect.stringContaining(problem);
+    expect(await add()).toMatchObject({ exitCode, json: { code: 11, msg } });
+  },
+);
 
 test("a call fails on an invalid configuration instead of using the defaults", async () => {
   await keep("namespaceIsolatoin: true\n");

@@ -33,7 +33,7 @@ export interface CallCluster
 
 /** Options of {@link serveOneCall}. */
 export interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
-  readonly session: Pick<ShimSession, "request" | "done" | keyof CallHost>;
+  readonly session: Pick<ShimSession, "request" | "done" | "sendAlive" | keyof CallHost>;
   readonly stateDir: string;
   /** What the process has read of records for other calls. */
   readonly known: KnownRecords;
@@ -61,6 +61,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const { session, stateDir, clock, now } = options;
   const { logger } = options.log;
   const call = readCall(await session.request(requestTimeoutMs));
+  if (call.env.PLEXUS_ALIVE !== undefined) session.sendAlive();
   const [opened, bootId, records] = await Promise.all([
     options.openCluster(call),
     readBootId(),
@@ -86,8 +87,6 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
     });
     const { answer, log, afterAnswer } = await engine.handle(call, session);
     log();
-    // Without a daemon, GC is the only call that comes regularly.
-    if (call.command === "GC") await records.sweep();
     const stderr = answer.stderr + printableLines(options.log.take());
     await session.done({ ...answer, stderr }).finally(afterAnswer);
     options.onAnswered?.();

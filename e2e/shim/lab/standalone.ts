@@ -19,6 +19,10 @@ ${script}`;
   return path;
 }
 
+/** A script that declines each call, as if it lacked the credentials that plexusd has. */
+export const declining =
+  'socket.once("data", () => socket.end(encodeFrame(6, [75, "{\\"code\\":11}", ""])));';
+
 /** A script that answers the call of the shim that starts it. */
 export const answering =
   'socket.once("data", () => socket.end(encodeFrame(6, [0, "standalone", ""])));';

@@ -15,7 +15,7 @@ import { waitForExit } from "../../support/processes.ts";
 import { waitUntil } from "../../support/wait.ts";
 import { cniError, eachBuild, noSense } from "../lab/harness.ts";
 import { earlier } from "../lab/plan-file.ts";
-import { answering, standalone } from "../lab/standalone.ts";
+import { answering, declining, standalone } from "../lab/standalone.ts";
 
 function makeDirectory(path: string): void {
   rmSync(path);
@@ -139,6 +139,24 @@ eachBuild("plexus-standalone", (bench) => {
     plan.write([{}]);
     expect(await plan.del(env)).toMatchObject({ code: 0 });
     expect(plan.names.at(-1)).toBe("a");
+  });
+
+  test.each([
+    ["declines it", declining],
+    ["cannot serve it", "process.exit(1)"],
+  ])("leaves an ADD to a plexusd that restarts meanwhile if it %s", async (_, script) => {
+    const env = { PLEXUS_STANDALONE: standalone(bench(), script), PLEXUS_WAIT_MS: "10000" };
+    const call = bench().start({ env });
+    setTimeout(() => void bench().engine((engine) => engine.done(0, "plexusd")), 1000);
+    expect(await call.ended).toMatchObject({ code: 0, stdout: "plexusd" });
+  });
+
+  test("that declines an ADD has its error printed when the wait is over; a DEL replays the plan", async () => {
+    const env = { PLEXUS_STANDALONE: standalone(bench(), declining), PLEXUS_WAIT_MS: "700" };
+    expect(await bench().run({ env })).toMatchObject({ code: 1, stdout: '{"code":11}' });
+    const plan = earlier(bench());
+    expect(await plan.del(env)).toMatchObject({ code: 0 });
+    expect(plan.names).toEqual(["a"]);
   });
 
   test.each([

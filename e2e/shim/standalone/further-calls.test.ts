@@ -29,6 +29,14 @@ const staying = (bench: Bench): string => `
   const has = (name) => fs.existsSync(${JSON.stringify(bench.dir)} + "/" + name);
   const answer = (shim, text) => shim.on("error", () => {}).once("data", () => {
     if (has("hang")) return;
+    if (has("busy")) {
+      const alive = setInterval(() => shim.write(encodeFrame(17, [])), 1000);
+      fs.rmSync(${JSON.stringify(bench.dir)} + "/busy");
+      return setTimeout(() => {
+        clearInterval(alive);
+        shim.end(encodeFrame(6, [0, text + " " + process.pid, ""]));
+      }, 4500);
+    }
     if (!has("die")) return shim.end(encodeFrame(6, [0, text + " " + process.pid, ""]));
     shim.write(encodeFrame(2, ["0", "p", process.env.CNI_PATH, 5000, "", "CNI_COMMAND=ADD"]));
     shim.once("data", () => process.kill(process.pid, 9));
@@ -145,6 +153,24 @@ eachBuild("a plexus-standalone that stays after its call", (bench) => {
     expect(next.stdout).toBe(`further ${[...successors][0]}`);
     expect(next.ms).toBeLessThan(3000);
     signal(pid, "SIGKILL");
+  });
+
+  test("is ended by the first shim that hears nothing of it for five seconds", async () => {
+    const env = install();
+    const [, pid] = await say({ env });
+    signal(pid, "SIGSTOP");
+    const late = await bench().run({ env });
+    expect(late.stdout).toMatch(/^first /);
+    expect(late.ms).toBeGreaterThan(4900);
+    expect(late.ms).toBeLessThan(15_000);
+    await waitForExit(pid);
+  });
+
+  test("is not replaced while it says that it lives", async () => {
+    const env = { ...install(), PLEXUS_SILENCE_MS: "3000" };
+    const [, pid] = await say({ env });
+    writeFileSync(join(bench().dir, "busy"), "");
+    expect(await say({ env })).toEqual(["further", pid]);
   });
 
   test("that hangs in the call of the shim that starts it is killed", async () => {

@@ -313,6 +313,7 @@ export function startStandalone({
         netlink: (netns, messages) => session.netlink(netns, messages),
         occupants: (netns) => session.occupants(netns),
         done: (answer) => session.done(answer),
+        sendAlive: () => undefined,
         gone: session.gone,
       },
       stateDir,

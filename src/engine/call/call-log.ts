@@ -2,7 +2,7 @@ import { type CniError, defectIn } from "#cni/error.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { shortened } from "#lib/one-line.ts";
-import type { Call, CallAnswer, CallOutcome } from "./call.ts";
+import { type Call, type CallAnswer, type CallOutcome, declinedExitCode } from "./call.ts";
 import type { CallTools } from "./call-context.ts";
 
 /** A call that has ended. */
@@ -46,8 +46,9 @@ function failureText({ text }: CniError, notRolledBack: readonly CniError[]): st
 /** What the shim prints; with PLEXUS_TRACE=1 the phases follow on stderr. */
 export function answerOf({ call, outcome, delegates, trace }: FinishedCall): CallAnswer {
   trace.add("answer", 0);
+  const isDeclined = outcome.status === "failed" && outcome.error.reason === "DaemonUnavailable";
   return {
-    exitCode: outcome.status === "succeeded" ? 0 : 1,
+    exitCode: isDeclined ? declinedExitCode : outcome.status === "succeeded" ? 0 : 1,
     stdout: outcome.stdout,
     stderr: delegates.stderr + (call.isTraced ? trace.format(call.startedUs) : ""),
   };

@@ -60,6 +60,9 @@ export function namesIn(links: string): ReadonlySet<string> {
   return new Set(links.split("/").filter((name) => name !== ""));
 }
 
+/** The exit code of a failure after which another engine may serve the call (shim/protocol.h). */
+export const declinedExitCode = 75;
+
 /** What the shim prints, and its exit status. */
 export interface CallAnswer {
   readonly exitCode: number;
