@@ -68,9 +68,10 @@ describe("the chart renders the same objects as kustomize", () => {
     const expected = made.filter(({ kind }) => kind !== "Namespace");
     expectSame(await renderChart({ values, namespace }), expected);
 
-    const uninstall = await renderChart({ values: { ...values, uninstall: true }, namespace });
-    const daemonSets = uninstall.filter(({ kind }) => kind === "DaemonSet");
-    expectSame(daemonSets, await kustomize(`overlays/${platform}/uninstall`));
+    const hooks = (await renderChart({ values, namespace, hooks: true })).filter(isUninstallHook);
+    const uninstall = await kustomize(`overlays/${platform}/uninstall`);
+    expect(Object.keys(byName(hooks))).toEqual(Object.keys(byName(uninstall)));
+    expectSame(hooks.filter(isDaemonSet).map(withoutHooks), uninstall.filter(isDaemonSet));
   });
 
   test.each(distributions)("for the agent of overlay %s", async (platform) => {
@@ -326,11 +327,11 @@ describe("the chart's values", () => {
     const names = kinds.map((kind) => `${kind}/plexus-uninstall`);
     expect(hooks.map(({ kind, metadata }) => `${kind}/${metadata.name}`)).toEqual(names);
     const checks = byKind("DaemonSet", hooks).spec.template.spec;
-    // The Job removes the first argument.
-    expect(checks.initContainers[0].args).toEqual(["--check", "--primary-dir=/srv/primary"]);
+    // The Job removes it.
+    expect(checks.initContainers[0].command[3]).toBe("--check");
+    expect(checks.initContainers[0].args).toEqual(["--primary-dir=/srv/primary"]);
     const { spec } = byKind("Job", hooks).spec.template;
     expect(spec).toMatchObject({ hostNetwork: true, nodeSelector });
-    expect(spec.containers[0].args).toContain("--namespace=networking");
     expect(spec.containers[0].args).toContain("--seconds=1510");
     expect(byKind("Job", hooks).spec).toHaveProperty("activeDeadlineSeconds", 1520);
     expect(spec.containers[0].env).toContainEqual({
@@ -389,6 +390,12 @@ function leavesOf(values: object, prefix = ""): string[] {
     const isSection = typeof value === "object" && value !== null && Object.keys(value).length > 0;
     return isSection ? leavesOf(value, `${prefix}${name}.`) : [prefix + name];
   });
+}
+
+const isDaemonSet = ({ kind }: Manifest): boolean => kind === "DaemonSet";
+
+function withoutHooks({ metadata: { annotations: _, ...metadata }, ...rest }: Manifest): Manifest {
+  return { ...rest, metadata };
 }
 
 function isUninstallHook({ metadata: { annotations } }: Manifest): boolean {

@@ -18,7 +18,6 @@ import { eventually, isCrio, ownCluster, skipGiven, type Target } from "./target
 
 const system = "--namespace=kube-system";
 const ignoreMissing = ["--ignore-not-found", "--timeout=120s"];
-const uninstallPods = "--selector=app.kubernetes.io/component=uninstall";
 
 /** A pod with only the default network may stay. CRI-O would call Plexus to detach it later. */
 const defaultOnly = "default-only";
@@ -27,21 +26,21 @@ const [leaving, staying] = isCrio ? [["attached", defaultOnly], []] : [["attache
 /** Returns to the cluster's primary CNI, and then to Plexus again. */
 export function uninstallScenarios(scene: () => Scene): void {
   describe("uninstalling", () => {
-    test("waits until pods with secondary networks are deleted, restores the node, and allows a new installation", async (context) => {
+    test("changes nothing while pods have secondary networks, restores the node after them, and allows a new installation", async (context) => {
       const { target } = scene();
       await skipWithForeignPods(context, target);
       await scene().startAttached("attached");
       await scene().startPod(defaultOnly);
-      await target.kubectl(system, "delete", "daemonset", "plexus", "--timeout=120s");
-      await target.apply(await kustomize(target, folders.uninstaller));
+      await startUninstallation(target, folders.uninstaller);
       const log = await waitForLog(target, /delete these pods.*nothing was changed/s);
       for (const name of leaving) expect(log).toContain(`${home}/${name}`);
       for (const name of staying) expect(log).not.toContain(`${home}/${name}`);
       expect(await filesOfPlexus(target)).toEqual(["00-plexus.conflist", "plexus"]);
       expect(await recordsOf(target)).toHaveLength(2);
+      await scene().startAttached("meanwhile");
 
-      // plexusd is gone; the shim detaches these pods alone.
-      await scene().deletePods(...leaving);
+      await scene().deletePods("meanwhile", ...leaving);
+      await startUninstallation(target, folders.uninstaller);
       await waitForUninstallation(target);
       expect(await filesOfPlexus(target)).toEqual([]);
       expect((await nodeState(target))["attachment records"]).toEqual([]);
@@ -151,8 +150,7 @@ async function skipWithForeignPods(context: TestContext, target: Target): Promis
 
 /** Uninstalls Plexus from a cluster without pods of the tests. */
 export async function uninstallPlexus(target: Target, from = folders): Promise<void> {
-  await target.kubectl(system, "delete", "daemonset", "plexus", "--ignore-not-found");
-  await target.apply(await kustomize(target, from.uninstaller));
+  await startUninstallation(target, from.uninstaller);
   await waitForUninstallation(target);
   await deleteManifests(target, from);
 }
@@ -187,16 +185,23 @@ async function leaveLeftover(scene: Scene): Promise<void> {
   await scene.kubectl("delete", "pod", "leftover", "--wait=false");
 }
 
-/** Waits until every node is restored. */
-async function waitForUninstallation(target: Target): Promise<void> {
-  const daemonset = "daemonset/plexus-uninstall";
-  await target.kubectl(system, "rollout", "status", daemonset, "--timeout=400s");
+/** Starts the Job that checks every node, and then restores them; again if it has failed: `kubectl replace --force`. */
+async function startUninstallation(target: Target, folder: string): Promise<void> {
+  const former = ["job/plexus-uninstall", "daemonset/plexus-uninstall"];
+  await target.kubectl(system, "delete", ...former, ...ignoreMissing);
+  await target.apply(await kustomize(target, folder));
 }
 
-/** Returns the log once it has this. */
+/** Waits until every node is restored. */
+async function waitForUninstallation(target: Target): Promise<void> {
+  const complete = ["wait", "--for=condition=Complete", "job/plexus-uninstall", "--timeout=290s"];
+  await target.kubectl(system, ...complete);
+}
+
+/** Returns the Job's log once it has this. */
 async function waitForLog(target: Target, expected: RegExp): Promise<string> {
-  const read = ["logs", uninstallPods, "--container=uninstall"];
-  return eventually(`the uninstalling pod logs ${expected}`, async () => {
+  const read = ["logs", "job/plexus-uninstall"];
+  return eventually(`the Job logs ${expected}`, async () => {
     const { stdout } = await target.tryKubectl(system, ...read);
     return expected.test(stdout) && stdout;
   });

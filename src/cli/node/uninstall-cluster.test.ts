@@ -76,7 +76,7 @@ test("uninstall-cluster deletes plexusd when every node can be handed back, wait
     expect(api.objects("pods").has("default/node-a")).toBe(false);
     expect(request.body).toContainEqual({
       op: "remove",
-      path: "/spec/template/spec/initContainers/0/args/0",
+      path: "/spec/template/spec/initContainers/0/command/3",
     });
     putUninstaller(api, 2, 1);
     setTimeout(() => putUninstaller(api, 2, 2), 100);

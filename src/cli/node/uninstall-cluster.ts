@@ -15,10 +15,10 @@ const lineMs = 10_000;
  */
 const nodeMs = { check: 100, uninstall: 200 } as const;
 
-/** `plexusctl uninstall-cluster`: what the chart's pre-delete hook runs once. */
+/** `plexusctl uninstall-cluster`: what deploy/uninstall and the chart's pre-delete hook run once. */
 export const uninstallClusterCommand = command({
   name: "uninstall-cluster",
-  summary: "hand all nodes back: what the chart's pre-delete hook runs",
+  summary: "hand all nodes back: what deploy/uninstall and the chart's pre-delete hook run",
   description: `Expects the DaemonSet plexus-uninstall, whose pods check their nodes. If all nodes can be handed
 back, deletes the DaemonSet plexus and lets the pods of plexus-uninstall uninstall. Otherwise changes
 nothing.`,

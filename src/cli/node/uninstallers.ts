@@ -76,7 +76,7 @@ export class Uninstallers {
 
   /** Replaces the checks by uninstallations. @throws ApiError */
   async startUninstalling(): Promise<void> {
-    const path = "/spec/template/spec/initContainers/0/args/0";
+    const path = "/spec/template/spec/initContainers/0/command/3";
     const body = [
       { op: "test", path, value: checkFlag },
       { op: "remove", path },
