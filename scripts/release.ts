@@ -71,7 +71,15 @@ async function setProgramVersion(path: string): Promise<void> {
 /** What `kubectl apply -k` needs of this repository, with the release's image, and links to its repository. */
 async function packManifests(): Promise<void> {
   await using work = await mkdtempDisposable(temporary);
-  const folders = ["base", "components", "image", "monitoring", "overlays", "uninstall"];
+  const folders = [
+    "base",
+    "components",
+    "image",
+    "migration",
+    "monitoring",
+    "overlays",
+    "uninstall",
+  ];
   for (const folder of ["crds", ...folders.map((name) => `deploy/${name}`)])
     await cp(folder, join(work.path, folder), { recursive: true });
   await writeFile(join(work.path, "deploy/image/kustomization.yaml"), kustomization);

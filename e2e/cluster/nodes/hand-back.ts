@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { parse } from "yaml";
 import { both, home, networkStatus } from "../scenarios/target/objects.ts";
 import { kustomize } from "../scenarios/target/plexus.ts";
 import { filesOfPlexus } from "../scenarios/uninstall.ts";
@@ -7,19 +6,12 @@ import type { Lab } from "./lab.ts";
 
 const uninstaller = ["--namespace=kube-system", "daemonset/plexus-uninstall"];
 
-/** The part of a DaemonSet that is changed before it is applied. */
-interface DaemonSet {
-  readonly spec: { readonly template: { readonly spec: { nodeSelector: Record<string, string> } } };
-}
-
 /** A node returns to its primary CNI, as in docs/user/migration.md, while Plexus stays on the other. */
 export function handBackScenarios(lab: () => Lab): void {
   test("one node is handed back to its primary CNI, and Plexus attaches pods on the other", async () => {
     const { one, two } = lab();
-    await lab().unlabel(two);
-    const daemonSet = parse(await kustomize(two.target, "deploy/uninstall")) as DaemonSet;
-    daemonSet.spec.template.spec.nodeSelector["kubernetes.io/hostname"] = two.target.nodeName;
-    await two.target.apply(daemonSet);
+    await lab().leave(two);
+    await two.target.apply(await kustomize(two.target, "deploy/migration/back"));
     await two.target.kubectl("rollout", "status", ...uninstaller, "--timeout=240s");
     expect(await filesOfPlexus(two.target)).toEqual([]);
     expect(networkStatus(await two.startPod("primary-only", both))).toEqual([]);

@@ -92,10 +92,10 @@ export class Lab implements AsyncDisposable {
     });
   }
 
-  /** Removes a node's label, and waits until plexusd is gone from there. */
-  async unlabel({ target }: Scene): Promise<void> {
+  /** Gives a node the label with which neither runs there, and waits until plexusd is gone. */
+  async leave({ target }: Scene): Promise<void> {
     const { name } = (await plexusPod(target)).metadata;
-    await target.kubectl("label", "node", target.nodeName, `${label}-`);
+    await target.kubectl("label", "node", target.nodeName, `${label}=leaving`, "--overwrite");
     const gone = ["--for=delete", `pod/${name}`, "--timeout=240s"];
     await target.kubectl("wait", ...system, ...gone);
   }
@@ -111,8 +111,10 @@ export function readyTime({ status }: PodObject): number | undefined {
 async function startMultus(cluster: Cluster): Promise<void> {
   await loadMultusImages(cluster);
   await installMultus(cluster, "thin");
-  await cluster.kubectl("label", "nodes", "--all", `${label}=multus`);
-  const template = { spec: { nodeSelector: { [label]: "multus" } } };
+  const matchExpressions = [{ key: label, operator: "NotIn", values: ["plexus", "leaving"] }];
+  const required = { nodeSelectorTerms: [{ matchExpressions }] };
+  const nodeAffinity = { requiredDuringSchedulingIgnoredDuringExecution: required };
+  const template = { spec: { affinity: { nodeAffinity } } };
   const updateStrategy = { type: "OnDelete", rollingUpdate: null };
   const patch = JSON.stringify({ spec: { updateStrategy, template } });
   const daemonSet = ["daemonset", "kube-multus-ds", "--type=merge", `--patch=${patch}`];

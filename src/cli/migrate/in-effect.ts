@@ -1,5 +1,5 @@
 import { basename } from "node:path/posix";
-import type { JsonObject } from "#lib/json.ts";
+import { type JsonObject, quoteValue } from "#lib/json.ts";
 import { hostMountPath, type MultusContainer } from "./multus-container.ts";
 import type { MultusConfiguration, MultusParts } from "./multus-files.ts";
 import { flagDefaults, flagTranslations } from "./multus-flags.ts";
@@ -31,7 +31,11 @@ export function inEffect(parts: MultusParts): {
   const unused = entries.filter(({ source }) => !effective.some((each) => each.source === source));
   return {
     effective,
-    notes: [...unused.map(unusedNote), ...parts.dynamicNetworks.map(hotPlugNote)],
+    notes: [
+      ...unused.map(unusedNote),
+      ...containers.flatMap(placementNotes),
+      ...parts.dynamicNetworks.map(hotPlugNote),
+    ],
   };
 }
 
@@ -146,6 +150,13 @@ function fileOnNode({ flags, onHost }: MultusContainer): string {
 
 function unusedNote({ source }: MultusConfiguration): MigrationNote {
   return { source, key: "all keys", note: "left out: Multus does not use this entry" };
+}
+
+function placementNotes({ source, placement }: MultusContainer): MigrationNote[] {
+  return Object.entries(placement).map(([key, value]) => {
+    const note = `give Plexus's DaemonSets the same, or they run on other nodes than Multus: ${quoteValue(value, 500)}`;
+    return { source, key, note };
+  });
 }
 
 function hotPlugNote(source: string): MigrationNote {

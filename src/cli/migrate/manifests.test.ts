@@ -119,6 +119,15 @@ test("the controller may be in another file", () => {
   expect(configuration).toEqual({ ...migrate({ multus }).configuration, hotPlug: true });
 });
 
+test("nodes that Multus does not run on are a line with what to do", () => {
+  const text = manifest("upstream-thin");
+  const placed = text.replace(/^( *)containers:/m, "$1nodeSelector: {a: b}\n$&");
+  const [note] = migrate({ placed }).notes.filter(({ key }) => key === "nodeSelector");
+  expect(note?.note).toMatch(/^give Plexus's DaemonSets the same, .*: \{"a":"b"\}$/);
+  const linux = placed.replace("a: b", "kubernetes.io/os: linux");
+  expect(migrate({ linux })).toEqual(migrate({ linux: text }));
+});
+
 const isolation = "--namespace-isolation=true";
 
 /** A DaemonSet of thin Multus with these arguments, and the ConfigMap of the manifest. */

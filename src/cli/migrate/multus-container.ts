@@ -15,6 +15,8 @@ export interface MultusContainer {
   readonly kind: "thin" | "thick";
   /** Without dashes. Absent if a shell script has them. */
   readonly flags?: JsonObject;
+  /** What limits it to some nodes: `nodeSelector`, and `affinity`. */
+  readonly placement: JsonObject;
   /** The text of that script. */
   readonly script?: string;
   /** The host's path of a path in the container. */
@@ -36,13 +38,19 @@ export function multusContainers(daemonSet: JsonObject, file: string): MultusCon
     const mounts = mountsOf(objectsOf(container.volumeMounts), volumes);
     return [
       {
-        ...{ source, kind },
+        ...{ source, kind, placement: placementOf(podSpec) },
         ...(isScript(words) ? { script: words.join(" ") } : { flags: parseFlags(words) }),
         onHost: (path) => onHost(mounts, path),
         entryAt: (path) => entryAt(mounts, path),
       },
     ];
   });
+}
+
+function placementOf({ nodeSelector, affinity }: JsonObject): JsonObject {
+  const { "kubernetes.io/os": _, ...selector } = objectOf(nodeSelector);
+  const hasSelector = Object.keys(selector).length > 0;
+  return { ...(hasSelector && { nodeSelector: selector }), ...(affinity && { affinity }) };
 }
 
 /** Images start the thin entry point without a command; the thick ones have it in their tag. */

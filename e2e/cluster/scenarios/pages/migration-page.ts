@@ -12,6 +12,17 @@ import { type Step, stepsOf } from "./steps.ts";
 /** With what Plexus is installed. */
 export type Installer = "kubectl" | "helm";
 
+const uninstallations: Record<Installer, readonly string[]> = {
+  kubectl: [
+    "kubectl replace --force -k deploy/uninstall",
+    "kubectl -n kube-system wait --for=condition=Complete job/plexus-uninstall --timeout=290s",
+    "kubectl delete -k deploy/uninstall",
+    "kubectl delete -k deploy/base --ignore-not-found",
+    "kubectl -n kube-system delete configmap plexus-config",
+  ],
+  helm: ["helm -n kube-system uninstall plexus"],
+};
+
 /** A part of the page: to Plexus, back to Multus, or the removal of Multus. */
 type Part = "there" | "back" | "at-the-end";
 
@@ -30,14 +41,19 @@ export async function openMigrationPage(cluster: Cluster, installer: Installer) 
   for (const [name, script] of Object.entries({ plexusctl, "on-node": onNode })) {
     await writeFile(join(directory, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   }
+  const inShell = async (commands: readonly string[]): Promise<void> => {
+    const helm = dirname(await releaseTool("helm"));
+    const path = `export PATH=${directory}:${directory}/deploy:${helm}:$PATH`;
+    const shell = ["bash", "-euxo", "pipefail", "-c", [path, ...commands].join("\n")] as const;
+    await run(cluster.administratorCommand(...shell), { cwd: directory });
+  };
   return {
     async follow(part: Part): Promise<void> {
-      const own = steps.filter((step) => isStepOf(step, part, installer));
-      const helm = dirname(await releaseTool("helm"));
-      const path = `export PATH=${directory}:${directory}/deploy:${helm}:$PATH\n`;
-      const script = path + own.map(scriptOf).join("\n");
-      const shell = ["bash", "-euxo", "pipefail", "-c", script] as const;
-      await run(cluster.administratorCommand(...shell), { cwd: directory });
+      await inShell(steps.filter((step) => isStepOf(step, part, installer)).map(scriptOf));
+    },
+    /** Removes Plexus, as docs/user/quickstart.md and docs/operations/helm.md do. */
+    async uninstall(): Promise<void> {
+      await inShell(uninstallations[installer]);
     },
     [Symbol.asyncDispose]: () => temporary.remove(),
   };
@@ -46,6 +62,7 @@ export async function openMigrationPage(cluster: Cluster, installer: Installer) 
 /** Whether a step is of this part, and not for the other installer or runtime. */
 function isStepOf({ info }: Step, part: Part, installer: Installer): boolean {
   const words = info.split(" ");
+  if (words.includes("always")) return true;
   const of = words.find((word) => word === "back" || word === "at-the-end") ?? "there";
   const isForAll = !words.includes("kubectl") && !words.includes("helm");
   const isForRuntime = isCrio || !words.includes("crio");

@@ -92,7 +92,9 @@ describe.skipIf(isGiven)("docs/user/migration.md", () => {
         await expectWorking(cluster, name);
         await deletePod(cluster, name);
       }
+      await page.follow("there");
       await page.follow("at-the-end");
+      await page.uninstall();
       await cluster.kubectl("delete", "network-attachment-definition", "store");
       await eventually("the node has what it had before", async () => {
         expect(await stateOf(cluster, form)).toEqual(before);

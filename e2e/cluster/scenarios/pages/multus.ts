@@ -13,8 +13,8 @@ const manifests = {
 
 export type MultusForm = keyof typeof manifests;
 
-/** Makes the nodes know Multus's images by the names in its manifests, with the programs that they have. */
-export async function loadMultusImages(cluster: Cluster): Promise<void> {
+/** Makes nodes know Multus's images by the names in its manifests, with the programs that they have. */
+export async function loadMultusImages(cluster: Cluster, nodes = cluster.nodes): Promise<void> {
   const multus = await findMultus();
   if (multus === undefined) throw new Error("Multus cannot be built: see the message above");
   const installers = await buildMultusInstallers();
@@ -39,7 +39,7 @@ export async function loadMultusImages(cluster: Cluster): Promise<void> {
     await symlink("/run", join(root, "var/run"));
     return writeImage({ ...names, root, archive });
   });
-  for (const node of cluster.nodes) await node.loadImage(archive);
+  for (const node of nodes) await node.loadImage(archive);
 }
 
 /** Applies Multus's own manifest, and waits until Multus attaches the nodes' pods. */
