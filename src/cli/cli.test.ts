@@ -143,7 +143,7 @@ test.each([
 
 test.each([
   [["recrods", "--leftovers"], '"recrods"; did you mean records?'],
-  [["config"], '"config"; did you mean config check?'],
+  [["config"], '"config"; did you mean config show?'],
   [["conifg", "check"], '"conifg"; did you mean config check?'],
   [["help", "doctr"], '"doctr"; did you mean doctor?'],
   [["frobnicate"], '"frobnicate"; plexusctl --help lists the commands'],

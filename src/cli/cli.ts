@@ -1,4 +1,5 @@
 import { configCheckCommand } from "#cli/inspect/config-check.ts";
+import { configShowCommand } from "#cli/inspect/config-show.ts";
 import { devicesCommand } from "#cli/inspect/devices.ts";
 import { doctorCommand } from "#cli/inspect/doctor/doctor.ts";
 import { explainCommand } from "#cli/inspect/explain/explain.ts";
@@ -30,6 +31,7 @@ const commands: readonly Command[] = [
   devicesCommand,
   refreshCommand,
   gcCommand,
+  configShowCommand,
   configCheckCommand,
   installCommand,
   uninstallCommand,

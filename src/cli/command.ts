@@ -8,6 +8,8 @@ export const ExitCode = {
   /** The command failed, or what it checks is not in order; stderr says why. */
   Failed: 1,
   WrongUsage: 2,
+  /** plexusd does not answer, so it is not known whether something is wrong. */
+  Unknown: 3,
 } as const;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 

@@ -136,6 +136,7 @@ const conditions = {
   ],
   warning: [
     ...["AgentRefusesPlugins", "ConfNotWritten", "DirectoryWritable", "LeftByMultus", "Leftovers"],
+    ...["ConfigNotInEffect"],
     ...["ListCollected", "NotUnplugged", "PluginsLeftOut", "ShimOutdated", "TokenNotRenewed"],
   ],
   problem: [

@@ -5,11 +5,11 @@ import { lookUpPlugin, type PluginSearch } from "#daemon/cni-conf/plugin-lookup.
 import { reasonOf } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
+import type { Setting } from "#daemon/config/settings.ts";
 import type { DaemonFlags } from "#daemon/flags.ts";
 import type { Node } from "#daemon/node.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
-import { configForCall } from "#engine/config.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
@@ -21,7 +21,6 @@ import { buildInfo } from "#lib/build-info.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { RequestRules } from "#npwg/runtime-config.ts";
 import { agentPlugins } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { serveController } from "./controller-request.ts";
@@ -77,7 +76,8 @@ export class AdminAnswers {
       callsInFlight: await this.#options.callsInFlight(),
       failedAdds: engine.failedAdds(isOpen),
       overcomeAdds: engine.overcomeAdds(isOpen),
-      requestRules: await this.#requestRules(),
+      settings: await this.#settings(),
+      configFile: flags.config,
       damagedRecords: listed.damaged.map(({ reason }) => reason),
       ofMultus: await this.#leftByMultus(),
       agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
@@ -154,17 +154,11 @@ export class AdminAnswers {
     this.#options.engine.noteFailedAdd(pod, parseFailedAdd(body));
   }
 
-  /** The rules that calls apply; a runtime configuration that cannot be used is ignored. */
-  async #requestRules(): Promise<RequestRules> {
+  /** A runtime configuration that cannot be read says nothing. */
+  async #settings(): Promise<Setting[]> {
     const { config, confFiles } = this.#options;
-    const { engine, nodeConf } = config.current();
-    const { undeclaredRequests, ignoredRequests } = await readPlexusConf(
-      nodeConf.cniConfDir,
-      confFiles,
-    )
-      .then((conf) => configForCall(engine, conf))
-      .catch(() => configForCall(engine, {}));
-    return { undeclaredRequests, ignoredRequests };
+    const conf = readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
+    return config.settings(await conf.catch(() => ({})));
   }
 
   /** Plugins that plexusd cannot see from its container count as installed. */

@@ -1,7 +1,7 @@
 import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
+import type { Setting } from "#daemon/config/settings.ts";
 import type { FailedAdds } from "#engine/explain/call-history.ts";
 import type { Condition } from "#lib/reasons.ts";
-import type { RequestRules } from "#npwg/runtime-config.ts";
 import type { LifeState } from "#serving/life.ts";
 import type { AgentPlugins } from "./agent-plugins.ts";
 
@@ -36,7 +36,9 @@ export interface NodeStatus {
   readonly failedAdds: readonly FailedAdds[];
   /** Pods, as `namespace/name`, whose ADD failed lately, and which are attached or gone now. */
   readonly overcomeAdds: readonly string[];
-  readonly requestRules: RequestRules;
+  readonly settings: readonly Setting[];
+  /** The file with the operator's keys; absent without one. */
+  readonly configFile?: string;
   /** Records that cannot be used: why, a sentence each. */
   readonly damagedRecords: readonly string[];
   /** Containers that Multus attached, and whose pods are gone. */

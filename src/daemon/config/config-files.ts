@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import type { DaemonConfig } from "./config.ts";
-import { parseConfig, parseFile } from "./parse.ts";
+import { parseFile } from "./parse.ts";
+import { type Layer, strictnessLayer } from "./settings.ts";
 
 /**
  * The texts of an operator's configuration file, and of the installation's in the same directory.
@@ -19,12 +20,18 @@ export async function readConfigFiles(
 /** The operator's keys override the installation's. `text` has the keys of both. @throws ConfigError */
 export function mergeConfigFiles(
   path: string,
-  { own, platform }: Awaited<ReturnType<typeof readConfigFiles>>,
-): { config: DaemonConfig; text: string } {
-  if (platform === undefined) return { config: parseConfig(own, path), text: own };
+  texts: Awaited<ReturnType<typeof readConfigFiles>>,
+): { config: DaemonConfig; text: string; layers: readonly Layer[] } {
+  const { platform = "", own: ownText } = texts;
   const below = parseFile(platform, { source: platformFile(path) });
-  const { config, values } = parseFile(own, { source: path, below: below.values });
-  return { config, text: JSON.stringify(values) };
+  const { config, values, own } = parseFile(ownText, { source: path, below: below.values });
+  const layers: readonly Layer[] = [
+    [path, { ...own }],
+    [platformFile(path), { ...below.values }],
+    strictnessLayer(values),
+  ];
+  const text = texts.platform === undefined ? ownText : JSON.stringify(values);
+  return { config, text, layers };
 }
 
 /** An upgrade replaces it, so it is another object than the operator's. */

@@ -52,6 +52,30 @@ test("the configuration follows a ConfigMap's symlink swap, and flags override i
   expect([reloads, levels]).toEqual([[true], ["warn", "debug"]]);
 });
 
+test("settings() has each key's value in effect and its source; some are read at the start only", async () => {
+  await using map = await configMap("logLevel: warn\nstrictness: multus\napiTimeoutMs: 1000");
+  await writeFile(join(dirname(map.path), "platform.yaml"), "logLevel: debug\nbinDir: /opt/x");
+  const { effective } = await open(map.path);
+  await map.update("logLevel: error\nmissingDevice: fail\napiTimeoutMs: 2000");
+  await eventually(() => expect(effective.current().logLevel).toBe("error"));
+  const found = effective.settings({ namespaceIsolation: true, binDir: "/else", type: "plexus" });
+  const sources = new Map(found.map(({ key, value, source }) => [key, [value, source]]));
+  expect(Object.fromEntries(sources)).toMatchObject({
+    logLevel: ["error", map.path],
+    missingDevice: ["fail", map.path],
+    apiTimeoutMs: [1000, map.path],
+    binDir: ["/opt/x", join(dirname(map.path), "platform.yaml")],
+    http: ["false", "command line"],
+    namespaceIsolation: [true, "the CNI configuration"],
+    ignoredRequests: ["fail", "default"],
+  });
+  await map.update("strictness: multus");
+  await eventually(() => expect(effective.current().logLevel).toBe("debug"));
+  expect(effective.settings({})).toContainEqual({
+    ...{ key: "ignoredRequests", value: "warn", source: "strictness" },
+  });
+});
+
 test("an invalid configuration is reported once, and the previous one stays in effect", async () => {
   await using map = await configMap("logLevel: warn");
   const { effective, reloads } = await open(map.path);

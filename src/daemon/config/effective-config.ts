@@ -5,16 +5,20 @@ import type { Metrics } from "#daemon/http/metrics.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { watchDirectory } from "#lib/files/watch-directory.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type DaemonConfig, defaultConfig } from "./config.ts";
 import { mergeConfigFiles, readConfigFiles } from "./config-files.ts";
 import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
+import { type Layer, type Setting, settingsOf } from "./settings.ts";
 
 /** The configuration in effect: the file or the default, overridden by the command line. */
 export interface EffectiveConfig {
   current(): DaemonConfig;
   /** One text with the keys of the files in effect; empty without a file. */
   text(): string;
+  /** Every key with its value in effect. The container runtime's configuration may give some. */
+  settings(conf: JsonObject): Setting[];
   onChange(listener: () => void): unknown;
   /** Calls the listener when a changed file cannot be used; the previous one stays in effect. */
   onInvalid(listener: (message: string) => void): unknown;
@@ -45,7 +49,9 @@ async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<Eff
   const http = flags.source.kind === "api" ? defaultConfig.http : undefined;
   const config = withFlags({ ...defaultConfig, http }, flags);
   const never = (): undefined => undefined;
-  const fixed = { current: () => config, text: () => "" };
+  const layers = [flagLayer(http === undefined ? { http: "false", ...flags } : flags)];
+  const settings = (conf: JsonObject) => settingsOf({ now: layers, atStart: layers }, conf);
+  const fixed = { current: () => config, text: () => "", settings };
   return { ...fixed, onChange: never, onInvalid: never, problem: never, close: never };
 }
 
@@ -54,6 +60,7 @@ async function followFile(path: string, options: EffectiveConfigOptions): Promis
   const { flags, settleMs = 200, pollMs = 30_000 } = options;
   const file = new FollowedFile(path, options);
   await file.read();
+  const atStart = file.layers;
   options.setLogLevel(file.config.logLevel);
   let pending: NodeJS.Timeout | undefined;
   const watched = await watchDirectory(dirname(path), () => {
@@ -70,6 +77,14 @@ async function followFile(path: string, options: EffectiveConfigOptions): Promis
   return {
     current: () => withFlags(file.config, flags),
     text: () => file.text,
+    settings: (conf) =>
+      settingsOf(
+        {
+          now: [flagLayer(flags), ...file.layers],
+          atStart: [flagLayer(flags), ...atStart],
+        },
+        conf,
+      ),
     onChange: (listener) => file.events.on("change", listener),
     onInvalid: (listener) => file.events.on("invalid", listener),
     problem: () => file.problem,
@@ -89,6 +104,7 @@ class FollowedFile {
   /** In effect, with {@link text}. */
   config: DaemonConfig = defaultConfig;
   text = "";
+  layers: readonly Layer[] = [];
   /** Why the file was not used when it was last read. */
   problem: string | undefined;
 
@@ -107,7 +123,7 @@ class FollowedFile {
     const read = JSON.stringify(texts);
     if (read === this.#lastRead) return false;
     this.#lastRead = read;
-    ({ config: this.config, text: this.text } = mergeConfigFiles(this.#path, texts));
+    Object.assign(this, mergeConfigFiles(this.#path, texts));
     this.problem = undefined;
     return true;
   }
@@ -144,6 +160,10 @@ function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
     ...(metrics !== undefined && { metricsAddress: metricsAddress(metrics) }),
     nodeConf: { ...nodeConf, ...omitUndefined({ cniConfDir, primaryDir }) },
   };
+}
+
+function flagLayer({ http, metrics, cniConfDir }: Partial<DaemonFlags>): Layer {
+  return ["command line", { http, metricsAddress: metrics, cniConfDir }];
 }
 
 function httpAddress(flag: string): DaemonConfig["http"] {

@@ -48,11 +48,11 @@ export function parseConfig(text: string, source: string): DaemonConfig {
   return parseFile(text, { source }).config;
 }
 
-/** As {@link parseConfig}, over the values of another file, and with the values of both. */
+/** As {@link parseConfig}, over the values of another file; also its own values, and those of both. */
 export function parseFile(
   text: string,
   { source, below = {} }: { readonly source: string; readonly below?: object },
-): { config: DaemonConfig; values: object } {
+): { config: DaemonConfig; values: object; own: object } {
   const lines = new LineCounter();
   const options = { ...yamlOptions, lineCounter: lines, strict: true, stringKeys: true };
   const document = parseDocument(text, options);
@@ -67,7 +67,7 @@ export function parseFile(
   const own = toValue(document, source) ?? {};
   const value = isJsonObject(own) ? { ...below, ...own } : own;
   const parsed = configSchema.safeParse(value);
-  if (parsed.success) return { config: configFromFile(parsed.data), values: value };
+  if (parsed.success) return { config: configFromFile(parsed.data), values: value, own };
   const problems = problemsOf(parsed.error, value).map(({ path, reason }): ConfigProblem => {
     const { line } = lines.linePos(offsetOf(path, document));
     const key = fieldPath(path);

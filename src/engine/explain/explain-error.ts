@@ -57,10 +57,8 @@ export const pluginErrors: readonly PluginError[] = [
     // The kernel's words for ERANGE, and those of plugins for a VLAN and an MTU.
     finding: "ValueOutOfRange",
     words: [
-      "numerical result out of range",
-      "VLAN … out of range",
-      "VLAN … must be between",
-      "invalid MTU",
+      ...["numerical result out of range", "invalid MTU"],
+      ...["VLAN … out of range", "VLAN … must be between"],
     ],
     step: "correct the definition: the name of an interface has at most 15 characters, a VLAN ID is at most 4094, an MTU at most its master's",
   },
@@ -78,13 +76,8 @@ export const pluginErrors: readonly PluginError[] = [
   {
     finding: "InvalidNetworkConfig",
     words: [
-      "no IP ranges specified",
-      "not in network",
-      "cannot unmarshal",
-      "field is required",
-      "invalid CIDR address",
-      "CIDR notation",
-      "unknown … mode",
+      ...["no IP ranges specified", "not in network", "invalid CIDR address", "CIDR notation"],
+      ...["cannot unmarshal", "field is required", "unknown … mode"],
     ],
     step: reasonRow("InvalidNetworkConfig").step,
   },

@@ -1,5 +1,6 @@
 import { adminFlags, askAdmin, PlexusdUnavailable } from "#cli/admin.ts";
-import { command, ExitCode } from "#cli/command.ts";
+import { command, ExitCode, readInput } from "#cli/command.ts";
+import { switchFlag } from "#cli/flags.ts";
 import { columns, print } from "#cli/output-format.ts";
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -17,20 +18,26 @@ export const doctorCommand = command({
   summary: "check this node: directories, configuration, versions, API, leftovers",
   description:
     "Asks plexusd and checks the node's directories, in plexusd's container or on the node.",
-  flags: adminFlags,
+  flags: {
+    ...adminFlags,
+    "expected-config": switchFlag(
+      "compare the configuration with the one on stdin, which the ConfigMap has",
+    ),
+  },
   failsWhen: "there is a problem; warnings alone are 0",
   async run({ flags }, output) {
-    const findings = worstFirst(await examine(flags.socket));
+    const expected = flags["expected-config"] ? await readInput(output) : undefined;
+    const findings = worstFirst(await examine(flags.socket, expected));
     print(output, flags.output, { value: findings, text: () => textOf(findings) });
     return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
   },
 });
 
-async function examine(socket: string): Promise<Finding[]> {
+async function examine(socket: string, expected?: string): Promise<Finding[]> {
   try {
     const report = await askAdmin<NodeStatus>(socket, "/node");
     return [
-      ...reportFindings(report),
+      ...reportFindings(report, expected),
       await shimFinding(report),
       ...(await tokenFindings(report.dirs.stateDir)),
       ...(await directoryFindings(report.dirs)),

@@ -1,16 +1,20 @@
 import type { NodeStatus } from "#daemon/admin/node-status.ts";
 import { reasonOf } from "#daemon/cni-conf/status.ts";
+import { parseFile } from "#daemon/config/parse.ts";
+import { confSteps } from "#engine/explain/advice/advice.ts";
 import { failedAddMs } from "#engine/explain/call-history.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { oneLine, shortened } from "#lib/one-line.ts";
 import { reasonRow } from "#lib/reasons.ts";
 import { type Finding, found } from "./finding.ts";
 
 /** What plexusd's own report says, check by check: pods that run without their networks come first. */
-export function reportFindings(report: NodeStatus): Finding[] {
+export function reportFindings(report: NodeStatus, expectedConfig?: string): Finding[] {
   return [
     ...runningPods(report),
     plexusd(report),
-    configuration(report),
+    configuration(report, expectedConfig),
     nodeConfiguration(report),
     ...chainedPlugins(report),
     source(report),
@@ -35,20 +39,39 @@ function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeStatus)
     : found("NotReady", "plexusd", `${text}not ready: ${notReady.join("; ")}`);
 }
 
-function configuration({ configProblem }: NodeStatus): Finding {
+/** The kubelet brings a changed ConfigMap to the node only later. */
+function configuration(report: NodeStatus, expected: string | undefined): Finding {
   const check = "configuration";
-  if (configProblem === undefined) return found("ConfigInEffect", check, "in effect");
-  const step =
-    "plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config, or the chart's config";
-  return found("ConfigInvalid", check, `${oneLine(configProblem)}; ${step}`);
+  const { configProblem } = report;
+  if (configProblem !== undefined) return invalid(configProblem);
+  try {
+    const keys = expected === undefined ? [] : keysToCome(report, expected);
+    if (keys.length === 0) return found("ConfigInEffect", check, "in effect");
+    const step =
+      "the kubelet brings a changed ConfigMap within two minutes; a key that plexusd reads when it starts needs a restart of the DaemonSet";
+    const text = `the ConfigMap plexus-config has other values of ${keys.join(", ")} than kubectl plexus config shows; ${step}`;
+    return found("ConfigNotInEffect", check, text);
+  } catch (error) {
+    return invalid(errorMessage(error));
+  }
 }
 
-const steps: Readonly<Record<string, string>> = {
-  shadowed:
-    ": remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute until plexusd takes the next file",
-  missing: ": find out what removes the file",
-  "foreign-rename": ": find out what renames the file, most likely another meta-plugin",
-};
+function invalid(configProblem: string): Finding {
+  const step =
+    "plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config, or the chart's config";
+  return found("ConfigInvalid", "configuration", `${oneLine(configProblem)}; ${step}`);
+}
+
+/** The operator's keys that have another value in effect. @throws ConfigError */
+function keysToCome({ settings, configFile }: NodeStatus, expected: string): string[] {
+  const wanted = { ...parseFile(expected, { source: "plexus-config" }).own } as JsonObject;
+  const given = settings.filter(({ source }) => source === configFile);
+  const inEffect = Object.fromEntries(given.map(({ key, value }) => [key, value]));
+  const byFlag = settings.filter(({ source }) => source === "command line");
+  const keys = new Set([...Object.keys(wanted), ...Object.keys(inEffect)]);
+  for (const { key } of byFlag) keys.delete(key);
+  return [...keys].filter((key) => JSON.stringify(wanted[key]) !== JSON.stringify(inEffect[key]));
+}
 
 function nodeConfiguration({ conf, dirs }: NodeStatus): Finding {
   const check = "node configuration";
@@ -57,7 +80,8 @@ function nodeConfiguration({ conf, dirs }: NodeStatus): Finding {
   const primary = conf.primary === undefined ? "" : `; the default network is ${conf.primary}`;
   const text = `${conf.state} in ${dirs.cniConfDir}: ${reasonOf(conf)}${primary}`;
   if (conf.state === "active") return found("ConfActive", check, text);
-  return found("ConfInactive", check, `${text}${steps[conf.state] ?? ""}`);
+  const step = confSteps[conf.state];
+  return found("ConfInactive", check, step === undefined ? text : `${text}: ${step}`);
 }
 
 /** What agents of service meshes append to Plexus's file. */
@@ -129,9 +153,11 @@ const eventsStep =
 
 function additions(report: NodeStatus): Finding[] {
   const check = "attaching pods";
-  const { node, failedAdds, requestRules } = report;
+  const { node, failedAdds, settings } = report;
   if (failedAdds.length === 0) {
-    const rules = Object.entries(requestRules).map(([key, value]) => `${key}: ${value}`);
+    const rules = settings
+      .filter(({ key }) => key === "undeclaredRequests" || key === "ignoredRequests")
+      .map(({ key, value }) => `${key}: ${value}`);
     return [found("NoFailedAdds", check, `${withoutFailure(report)} (${rules.join(", ")})`)];
   }
   return failedAdds.map(({ finding: reason, verdict, step, network, message, pods }) => {

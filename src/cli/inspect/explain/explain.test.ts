@@ -1,12 +1,14 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import type { NodeStatus, PodProblem } from "#daemon/admin/node-status.ts";
 import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import type { Condition } from "#lib/reasons.ts";
 
@@ -42,7 +44,13 @@ const report: NodeStatus = {
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [], ofMultus: [] },
   podProblems: [],
   ...{ failedAdds: [], overcomeAdds: [] },
-  ...{ requestRules: { undeclaredRequests: "fail", ignoredRequests: "warn" } },
+  settings: [
+    { key: "logLevel", value: "debug", source: "/etc/plexus/config.yaml" },
+    { key: "undeclaredRequests", value: "fail", source: "default" },
+    { key: "ignoredRequests", value: "warn", source: "strictness" },
+    { key: "http", value: "false", source: "command line" },
+  ],
+  configFile: "/etc/plexus/config.yaml",
 };
 
 /** A fake plexusd that gives these answers to plexusctl. */
@@ -217,10 +225,26 @@ test("explain reports that plexusd does not answer, in text and JSON", async () 
   const { code, out } = await run("explain", "--socket", socket, "shop/web");
   const json = await run("explain", "-o", "json", "--socket", socket, "shop/web");
 
-  expect([code, json.code]).toEqual([1, 1]);
+  expect([code, json.code]).toEqual([3, 3]);
   expect(out).toContain("plexusd does not answer at");
   expect(out).toContain("the logs of its containers install and plexusd");
   expect(JSON.parse(json.out).advice.finding).toBe("DaemonUnavailable");
+});
+
+test("without plexusd, explain says for how long plexus-standalone serves pods", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "plexus-explain-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  const { kubeconfig } = standalonePaths(dir);
+  await mkdir(dirname(kubeconfig), { recursive: true });
+  const explained = async (exp: number): Promise<string> => {
+    const claims = Buffer.from(JSON.stringify({ iat: 0, exp: Date.now() / 1000 + exp }));
+    const user = { token: `h.${claims.toString("base64url")}.s` };
+    await writeFile(kubeconfig, JSON.stringify({ users: [{ user }] }));
+    return (await run("explain", "--socket", "/nowhere/x", "--state-dir", dir, "shop/web")).out;
+  };
+  const serves = "plexus-standalone serves pods that start here, for 29 min at least";
+  expect(await explained(1799)).toContain(serves);
+  expect(await explained(-1)).toContain("pods that start here wait for it");
 });
 
 test("explain and doctor reject output formats other than text, json and yaml", async () => {
@@ -437,6 +461,33 @@ test.each([
 
   const reason = expect.any(String);
   expect(findings).toContainEqual({ check, reason, verdict, text: expect.stringContaining(text) });
+});
+
+test("config show has the settings in effect, and their sources", async () => {
+  const { socket } = await plexusd({ report });
+  const { code, out } = await run("config", "show", "--socket", socket);
+  expect(code).toBe(0);
+  expect(out.split("\n").slice(0, 2)).toEqual([
+    "KEY                 VALUE    FROM",
+    'logLevel            "debug"  /etc/plexus/config.yaml',
+  ]);
+});
+
+test.each([
+  ["logLevel: debug\n", "ok", "in effect"],
+  ["http: false\nlogLevel: debug\n", "ok", "in effect"],
+  ["logLevel: warn\nhotPlug: true\n", "warning", "other values of logLevel, hotPlug than"],
+  ["", "warning", "other values of logLevel than"],
+  ["logLevle: debug\n", "problem", "plexus-config:1: logLevle: unknown key"],
+])("doctor compares what is in effect with the ConfigMap %j", async (configMap, verdict, text) => {
+  const { socket } = await plexusd({ report });
+  const out: string[] = [];
+  const output = { out: (line: string) => void out.push(line), err: () => undefined };
+  const args = ["doctor", "-o", "json", "--expected-config", "--socket", socket];
+  await runCli(args, { ...output, input: Readable.from([Buffer.from(configMap)]) });
+  const findings = JSON.parse(out.join("\n")) as readonly { check: string }[];
+  const found = findings.filter(({ check }) => check === "configuration");
+  expect(found).toMatchObject([{ verdict, text: expect.stringContaining(text) }]);
 });
 
 test("doctor tells pods that run without their networks first, then the worst", async () => {

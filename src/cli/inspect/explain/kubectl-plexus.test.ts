@@ -29,9 +29,13 @@ interface Kubectl {
   readonly getPod?: string;
   /** Records that end with \036: a pod, and a container that does not run, or the pod's phase. */
   readonly podsOfNode?: string;
+  /** Words: running pods of a node without their networks. */
+  readonly lacking?: string;
   readonly nodes?: string;
   /** How many nodes the DaemonSet selects. */
   readonly selected?: string;
+  /** The DaemonSet, and the command that installs its programs. */
+  readonly install?: string;
   /** The nodes of plexusd's pods. */
   readonly served?: string;
   readonly exec?: string;
@@ -49,8 +53,17 @@ interface Kubectl {
 
 const pods = (...lines: string[]): string => `printf '${lines.join("\\036")}\\036'`;
 
+type Answers = readonly (readonly [pattern: string, answer: string])[];
+
+function daemonSet({ selected, install = selected ?? "echo plexus" }: Kubectl): Answers {
+  return [
+    ['*"get daemonset plexus -o jsonpath={.metadata.name}"*', install],
+    ['*"get daemonset "*', selected ?? "echo 1"],
+  ];
+}
+
 async function run(args: readonly string[], kubectl: Kubectl = {}) {
-  const answers: readonly (readonly [pattern: string, answer: string])[] = [
+  const answers: Answers = [
     ['*" auth can-i create pods --subresource=exec"*', `echo ${kubectl.mayExec ?? "yes"}`],
     ['*"get pod "*status.phase*', `echo ${kubectl.phase ?? "Running"}`],
     ['*"get pod "*network-status*', `cat <<'END'\n${kubectl.networkStatus ?? ""}\nEND\n`],
@@ -59,17 +72,19 @@ async function run(args: readonly string[], kubectl: Kubectl = {}) {
     ['*"get network-attachment-definitions.k8s.cni.cncf.io -o jsonpath"*', "printf ' blue green'"],
     ['*"get nodes "*', kubectl.nodes ?? "echo node-1"],
     ['*"get node "*', kubectl.getNode ?? "echo node/node-1"],
-    ['*"get daemonset "*', kubectl.selected ?? "echo 1"],
+    ...daemonSet(kubectl),
     [
       '*"get pods -l app.kubernetes.io/name=plexus --field-selector"*',
       kubectl.logs ?? "echo ' plexus-x plexusd/'",
     ],
+    ['*"get pods -A --field-selector"*', kubectl.lacking ?? "true"],
     ['*"get pods -l"*field-selector*', kubectl.podsOfNode ?? pods("plexus-x Running")],
     ['*"get pods -l"*', kubectl.served ?? "echo node-1"],
     ['*"-n other get pod "*', "echo other/web node-1"],
     ['*"get pod "*', kubectl.getPod ?? "echo shop/web node-1"],
     ['*" exec "*', kubectl.exec ?? 'printf "%s\\n" "$*"'],
     ['*"get events "*', kubectl.getEvents ?? "false"],
+    ['*"get pods -A -o go-template"* | *"get clusterroles"*', "echo text"],
     ['*" logs "* | *"get configmap "* | *"get network-attachment-definitions"*', 'echo "$*"'],
     ['*"get daemonsets,pods "*', "echo text"],
   ];
@@ -119,7 +134,8 @@ test.each([
     "explain web --output=json --context x --as=it's",
     `--context=x --as=it's -n kube-system exec -i ${plexusctl} explain -o json --events shop/web`,
   ],
-  ["doctor node-1 -n network", `-n network exec ${plexusctl} doctor -o text`],
+  ["doctor node-1 -n network", `-n network exec -i ${plexusctl} doctor -o text --expected-config`],
+  ["config node-1 -o yaml", `-n kube-system exec ${plexusctl} config show -o json`],
   ["records node-1 --leftovers", `-n kube-system exec ${plexusctl} records -o text --leftovers`],
   ["records node-1 -o wide", `-n kube-system exec ${plexusctl} records -o wide`],
   ["refresh web net1", `-n kube-system exec ${plexusctl} refresh shop/web net1`],
@@ -145,7 +161,10 @@ test.each([
 ] as const)("names the missing permission: %o", async (kubectl, message) => {
   const { exitCode, stderr } = await run(["explain", "shop/web"], kubectl);
   expect(exitCode).toBe(2);
-  expect(stderr).toMatch(new RegExp(`^kubectl plexus: ${message}: ask for that right .*$`));
+  const advice = message.includes("exec")
+    ? ", which is for administrators"
+    : ": ask for that right";
+  expect(stderr).toMatch(new RegExp(`^kubectl plexus: ${message}${advice} .*$`));
 });
 
 test.each([
@@ -177,10 +196,46 @@ test.each([
   expect(stderr).toMatch(new RegExp(`^kubectl plexus: plexusd .*${reason}$`));
   const doctor = await run(["doctor", "-o", "json"], { podsOfNode });
   const text = expect.stringMatching(new RegExp(`${reason}$`));
-  const findings = [{ check: "plexusd", verdict: "problem", text }];
+  const findings = [{ ...unavailable, text }];
   expect(JSON.parse(doctor.stdout)).toEqual([{ node: "node-1", findings }]);
   expect(doctor).toMatchObject({ exitCode: 1, stderr: "" });
 });
+
+test.each([
+  ["thick", { podsOfNode: pods("plexus-x plexusd Error", "plexus-x Running") }, "wait for it"],
+  [
+    "thin",
+    { podsOfNode: pods("plexus-x plexusd Error", "plexus-x Running --standalone") },
+    "start if plexus-standalone is installed there and its token is valid",
+  ],
+  [
+    "thin, without a pod",
+    { podsOfNode: "true", install: `echo 'plexus["plexusctl","install","--standalone"]'` },
+    "start if plexus-standalone is installed there",
+  ],
+  ["thick, without a pod", { podsOfNode: "true" }, "wait for it"],
+])("says what happens to new pods without plexusd: %s", async (_, kubectl, effect) => {
+  const doctor = await run(["doctor", "-o", "json"], kubectl);
+  expect(JSON.parse(doctor.stdout)[0].findings[0].text).toContain(`new pods there ${effect}`);
+});
+
+test("without plexusd, explain gives an administrator what a tenant gets, and why not more", async () => {
+  const podsOfNode = pods("plexus-x plexusd Error", "plexus-x Running");
+  const alone = { podsOfNode, networks: "red", phase: "Pending", plexusEvents: events(warned) };
+  const { exitCode, stdout, stderr } = await run(["explain", "web"], alone);
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining("plexusd does not run on node")]);
+  expect(stdout.split("\n")).toEqual([
+    "pod shop/web on node-1: Pending",
+    "asks for: red",
+    "has: no network-status",
+    "- NoNetworkFound: there is no red",
+    "definitions in namespace shop: blue green",
+  ]);
+  const json = await run(["explain", "web", "-o", "json"], alone);
+  expect(json).toMatchObject({ exitCode: 2, stdout: "", stderr });
+});
+
+const unavailable = { check: "plexusd", reason: "DaemonUnavailable", verdict: "problem" };
 
 const ofTenant = {
   mayExec: "'no - no policy matched'",
@@ -238,7 +293,7 @@ test.each<[what: string, kubectl: Kubectl, exitCode: number, lines: readonly str
       "has: no network-status",
       "- NoNetworkFound: there is no red",
       "definitions in namespace shop: blue green",
-      "For more, ask for the right to create pods/exec in kube-system, or an administrator to run this command.",
+      "For more, ask an administrator to run: kubectl plexus explain shop/web",
     ],
   ],
   [
@@ -249,7 +304,7 @@ test.each<[what: string, kubectl: Kubectl, exitCode: number, lines: readonly str
       "pod shop/web on node-1: Running",
       "asks for: red, blue",
       "has: eth0 net1",
-      "- you may not list events in namespace shop",
+      "- you may not list events in namespace shop: ask for that right",
       "definitions in namespace shop: blue green",
       expect.stringMatching("^For more"),
     ],
@@ -288,7 +343,7 @@ test("explain says in one line why those who may not run plexusctl get no answer
   const { exitCode, stderr } = await run(["explain", "shop/web", "-o", "json"], ofTenant);
   expect([exitCode, stderr]).toEqual([
     2,
-    "kubectl plexus: -o json needs the right to create pods/exec in kube-system",
+    "kubectl plexus: only administrators get -o json: those who may create pods/exec in kube-system",
   ]);
   const getPod =
     "printf 'E1127 memcache.go:1] no list\\nE1127 memcache.go:1] no list\\nrefused\\nsee it\\n' >&2; exit 1";
@@ -329,14 +384,14 @@ test("doctor checks all nodes and fails at the end", async () => {
   });
 });
 
-test("doctor examines twenty nodes at a time, and prints of many only what is not ok", async () => {
+test("doctor examines 16 nodes at a time, and prints of many only what is not ok", async () => {
   const names = Array.from({ length: 45 }, (_, i) => `node-${i}`);
   const list = names.map((name) => `echo ${name}`).join("; ");
   const podsOfNode = `case "$*" in *=node-7|*=node-44) ${pods("plexus-ill Running")} ;; *) ${pods("plexus-x Running")} ;; esac`;
   // Waits until so many are asked.
   const exec = `
     : >"$TMPDIR/asked-$$"
-    until [ "$(ls "$TMPDIR" | grep -c asked)" -ge 20 ]; do sleep 0.05; done
+    until [ "$(ls "$TMPDIR" | grep -c asked)" -ge 16 ]; do sleep 0.05; done
     echo "ok       shim  is there"
     case "$*" in *plexus-ill*) echo "PROBLEM  api  is unavailable"; exit 1 ;; esac`;
   const nodes = { nodes: list, served: list, selected: "echo 45", podsOfNode };
@@ -362,7 +417,18 @@ test("version prints the program's and the image of each node", async () => {
 });
 
 const commands = [
-  ...["explain", "refresh", "doctor", "records", "test", "version", "sysdump", "forget", "help"],
+  ...[
+    "explain",
+    "refresh",
+    "doctor",
+    "config",
+    "records",
+    "test",
+    "version",
+    "sysdump",
+    "forget",
+    "help",
+  ],
 ];
 
 test.each([
@@ -437,6 +503,8 @@ async function archive(name: string): Promise<Map<string, string>> {
 
 const clusterFiles = [
   ...["configuration.json", "definitions.json", "events.json", "nodes.json", "plexus.json"],
+  ...["FailedCreatePodSandBox", "FailedKillPod", "NetworkNotReady"].map((e) => `events-${e}.json`),
+  ...["pods.txt", "roles.json"],
 ];
 const ofNode = (node: string, ...files: string[]) => files.map((file) => `${node}/${file}`);
 
@@ -449,7 +517,7 @@ test("sysdump archives what says something of the nodes, with every log of Plexu
   const files = await archive(stdout);
   const nodeFiles = [
     ...["doctor.json", "plexus-agent-x.agent.log", "plexus-x.install.log", "plexus-x.plexusd.log"],
-    ...["plexus-x.plexusd.previous.log", "records.txt", "status.json"],
+    ...["plexus-x.plexusd.previous.log", "records.txt", "status.json", "cni-net.d.txt"],
   ];
   expect([...files.keys()].toSorted()).toEqual(
     [
@@ -472,14 +540,18 @@ test("sysdump says what it could not collect, in the archive too", async () => {
   expect(exitCode).toBe(1);
   const says = (line: string) => expect.stringMatching(new RegExp(`^${line}$`));
   const lacking = [
-    says("not collected: events.json: exit code 1: Error .*Forbidden.* "),
+    ...["", "-FailedCreatePodSandBox", "-FailedKillPod", "-NetworkNotReady"].map((reason) =>
+      says(`not collected: events${reason}.json: exit code 1: Error .*Forbidden.* `),
+    ),
     says("not collected: node-1/records.txt: exit code 1: broken "),
     says("not collected: node-2: plexusd has no pod on node node-2: .*"),
   ];
   const lines = stderr.split("\n");
-  expect(lines).toEqual([lacking[0], "node-1 (1 of 2)", lacking[1], "node-2 (2 of 2)", lacking[2]]);
+  const [ofNode1, ofNode2] = lacking.splice(4);
+  expect(lines).toEqual([...lacking, "node-1 (1 of 2)", ofNode1, "node-2 (2 of 2)", ofNode2]);
   const files = await archive(stdout);
-  expect(files.get("not-collected.txt")?.trimEnd().split("\n")).toEqual(lacking);
+  const inArchive = files.get("not-collected.txt")?.split("\n");
+  expect(inArchive).toEqual(expect.arrayContaining([...lacking, ofNode1, ofNode2]));
   expect([...files.keys()]).toContain("node-2/plexus-x.plexusd.log");
 });
 
@@ -596,6 +668,41 @@ test.each([
 });
 
 test.each([
+  [{ lacking: "printf ' shop/a shop/b'" }, ": shop/a shop/b; have it select the node"],
+  [{ lacking: refused("list") }, " (you may not list them); have it select the node"],
+])("a node that the DaemonSet does not select is a problem for its pods: %o", async (row, text) => {
+  const nodes = { nodes: "echo node-1; echo node-2", selected: "echo 1" };
+  const { exitCode, stdout } = await run(["doctor", "-o", "json"], {
+    ...nodes,
+    ...row,
+    exec: "echo []",
+  });
+  const [, { findings }] = JSON.parse(stdout);
+  expect([exitCode, findings]).toMatchObject([
+    1,
+    [{ reason: "NodeNotSelected", verdict: "problem", text: expect.stringContaining(text) }],
+  ]);
+});
+
+test("config shows the same settings of several nodes once", async () => {
+  const names = ["node-1", "node-2", "node-3"].map((name) => `echo ${name}`).join("; ");
+  const podsOfNode = `case "$*" in *=node-2*) ${pods("plexus-2 Running")} ;; *) ${pods("plexus-x Running")} ;; esac`;
+  const exec = `case "$*" in *plexus-2*) echo '["b"]' ;; *) echo '["a"]' ;; esac`;
+  const kubectl = { nodes: names, served: names, selected: "echo 3", podsOfNode, exec };
+  const text = await run(["config"], kubectl);
+  expect([text.exitCode, text.stdout.split("\n== ").length]).toEqual([0, 2]);
+  expect(text.stdout).toContain('== node-1 node-3\n["a"]');
+  const json = await run(["config", "-o", "json"], kubectl);
+  const one = [
+    { nodes: ["node-1", "node-3"], settings: ["a"] },
+    { nodes: ["node-2"], settings: ["b"] },
+  ];
+  expect(JSON.parse(json.stdout)).toEqual(expect.arrayContaining(one));
+  const ill = await run(["config", "node-1"], { ...kubectl, podsOfNode: "true" });
+  expect(ill).toMatchObject({ exitCode: 2, stdout: "", stderr: expect.stringContaining("no pod") });
+});
+
+test.each([
   ["explain shop/web", "1s"],
   ["records node-1", "1"],
   ["forget node-1", "1s"],
@@ -627,7 +734,7 @@ test("doctor has one problem for a node that does not answer in time, and examin
   const json = await run([...flags, "-ojson"], { ...twoNodes, podsOfNode, exec: "sleep 100" });
   expect(JSON.parse(json.stdout)[1]).toEqual({
     node: "node-2",
-    findings: [{ check: "plexusd", verdict: "problem", text: problem }],
+    findings: [{ ...unavailable, text: problem }],
   });
 });
 
@@ -647,7 +754,9 @@ test.each(linesWithoutRight)("%s says only that a right is missing: %s", async (
   const words = { explain: " web", refresh: " web net1", records: " node-1", forget: " node-1" };
   const args = `${line.replace("/", " ")}${words[line as keyof typeof words] ?? ""}`.split(" ");
   const { exitCode, stdout, stderr } = await run(args, { [right]: refused("use") });
-  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+  // What the API server says of the pod needs no plexusd.
+  const rest = `${line}/${right}` === "explain/exec" ? expect.stringMatching(/^pod shop/) : "";
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: rest });
   expect(stderr).toMatch(/^kubectl plexus: you may not .*$/);
 });
 
@@ -755,10 +864,10 @@ test("prints the pod's last five events by their time if the user may list them"
     exec: plexusctlHere,
     getEvents,
   });
-  expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: "" });
+  expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: "" });
   const [sentence, ...rest] = stdout.split("\n");
   expect(sentence).toContain("plexusd does not answer");
-  expect(rest).toEqual([
+  expect(rest.slice(0, 7)).toEqual([
     "",
     "LAST EVENT           REASON                  MESSAGE",
     ...["2 2", "3 3", "4 4", "6 5", "7 1"]
@@ -766,7 +875,8 @@ test("prints the pod's last five events by their time if the user may list them"
       .map(([time, n]) => `2026-01-02T00:00:0${time}Z Failed                  two lines ${n}`),
   ]);
   const without = await run(["explain", "web"], { exec: plexusctlHere });
-  expect(without).toMatchObject({ exitCode: 1, stdout: sentence, stderr: "" });
+  const alone = "pod shop/web on node-1: Running\nhas: no network-status";
+  expect(without).toMatchObject({ exitCode: 2, stdout: `${sentence}\n${alone}`, stderr: "" });
   const json = await run(["explain", "-o", "json", "web"], { exec: plexusctlHere, getEvents });
   expect(JSON.parse(json.stdout)).toMatchObject({ pod: { namespace: "shop", name: "web" } });
 });

@@ -140,8 +140,10 @@ function ended({ pod, record, calls }: Facts): Advice | undefined {
   return fine("PodEnded", `The pod ${how}, so that it has no networks any more.`);
 }
 
-const confSteps: Readonly<Record<string, string>> = {
-  shadowed: "remove that file, or give it a name that sorts after ours",
+/** What to do about a state of the node's CNI configuration. */
+export const confSteps: Readonly<Record<string, string>> = {
+  shadowed:
+    "remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute until plexusd takes the next file",
   missing: "find out what removes the file; plexusd writes it again",
   "foreign-rename":
     "find out what renames the file, most likely another meta-plugin; plexusd writes it again",
