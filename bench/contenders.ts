@@ -31,7 +31,7 @@ export type ContenderId =
   | "direct"
   | FloorId
   | "plexus"
-  | "plexus-before"
+  | "plexus-after"
   | "plexus-other"
   | StandaloneId
   | "multus"
@@ -43,7 +43,7 @@ export const ownContenders: readonly ContenderId[] = [
   "floor",
   "floor-duties",
   "plexus",
-  "plexus-before",
+  "plexus-after",
   "plexus-other",
 ];
 

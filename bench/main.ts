@@ -13,7 +13,7 @@ import { runBenchmark } from "./run.ts";
  * - BENCH_ROUNDS: rounds with one pod at a time: 200, with QUICK 8; other cases in proportion
  * - BENCH_PEERS: none: without Multus
  * - BENCH_ONLY: the contenders, with commas: direct, floor, floor-duties, floor-standalone,
- *   plexus, plexus-before, plexus-other, plexus-standalone, plexus-standalone-further,
+ *   plexus, plexus-after, plexus-other, plexus-standalone, plexus-standalone-further,
  *   plexus-standalone-other, multus, multus-thick
  * - BENCH_CASES: the parts of the run, with commas: the cases noop, real, real-pause, none,
  *   five, crowd, real-20, real-50, real-100, and start, counts, phases, profile,

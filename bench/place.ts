@@ -12,7 +12,7 @@ import { nodeName } from "./objects.ts";
 
 /** A build of Plexus with its configuration, and a separate daemon, socket and state directory. */
 export interface Build {
-  readonly id: "plexus" | "plexus-before" | "plexus-other";
+  readonly id: "plexus" | "plexus-after" | "plexus-other";
   readonly name: string;
   /** Keys of plexusd's configuration. @default none */
   readonly config?: object;
@@ -45,7 +45,7 @@ export interface Place {
 const tokens = [
   "floor-duties",
   "plexus",
-  "plexus-before",
+  "plexus-after",
   "plexus-other",
   "floor-standalone",
   "plexus-standalone",
@@ -92,12 +92,12 @@ export async function preparePlace(): Promise<Place> {
 function buildsIn(dir: string, other: string | undefined): [Build, ...Build[]] {
   const [shim, plexusd] = [distPath("plexus"), distPath("plexusd.js")];
   const own = placed(dir, { id: "plexus", name: "Plexus", shim, plexusd });
-  const config = { publishStatus: "beforeReply" };
-  const name = "Plexus, status first";
-  const before = placed(dir, { id: "plexus-before", name, shim, plexusd, config });
-  if (other === undefined) return [own, before];
+  const config = { publishStatus: "afterReply" };
+  const name = "Plexus, status after";
+  const after = placed(dir, { id: "plexus-after", name, shim, plexusd, config });
+  if (other === undefined) return [own, after];
   const files = { shim: join(other, "plexus"), plexusd: join(other, "plexusd.js") };
-  return [own, before, placed(dir, { id: "plexus-other", name: "Plexus (other)", ...files })];
+  return [own, after, placed(dir, { id: "plexus-other", name: "Plexus (other)", ...files })];
 }
 
 function placed(dir: string, build: Omit<Build, "socket" | "state">): Build {

@@ -196,14 +196,6 @@ test("no files import each other in a cycle, not even for types", async () => {
   expect(cycles(await sources(...roots))).toEqual([]);
 });
 
-test("only status-writer.ts writes and withdraws a pod's status", async () => {
-  const users = await sources("src/engine", "src/serving", "src/daemon", "src/docker");
-  const callers = users.filter(
-    ({ path, text }) => !isTest(path) && /\bpublisher\.(?:publish|withdraw)\(/.test(text),
-  );
-  expect(callers.map(({ path }) => path)).toEqual(["src/engine/network-status/status-writer.ts"]);
-});
-
 test("no folder of src/engine imports one above it, except for the records in the ports' types", async () => {
   const upward = (await sources("src/engine")).flatMap(({ path, text }) => {
     const level = engineFolders.indexOf(path.split("/")[2] ?? "");

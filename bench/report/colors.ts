@@ -3,7 +3,7 @@ const colors: Readonly<Record<string, string>> = {
   floor: "#bdc1c6",
   "floor with duties": "#9aa0a6",
   Plexus: "#1a73e8",
-  "Plexus, status first": "#8ab4f8",
+  "Plexus, status after": "#8ab4f8",
   "floor of standalone": "#80cbc4",
   "Plexus standalone": "#129eaf",
   "Plexus standalone, further calls": "#4ecde6",

@@ -72,8 +72,7 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "an ADD succeeds only when its record is on disk",
     file: "src/engine/add/finish-add.ts",
-    find: "Promise.allSettled([updated, paid, durable])",
-    replace: "Promise.allSettled([updated, paid])",
+    find: 'if (synced.status === "rejected") throw synced.reason;',
     properties: ["durable", "unexpected"],
     isSlow: true,
   },
@@ -87,10 +86,9 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "a status is recorded before it is written",
     file: "src/engine/add/finish-add.ts",
-    find: "const owed = isFirst ? {} : owedByItsCall(deps, await owing);",
-    replace: "const owed = {};",
+    find: "record.update(status)",
+    replace: "record.update()",
     properties: ["status eventually"],
-    isSlow: true,
   },
   {
     name: "the default network leaves out what the runtime runs",

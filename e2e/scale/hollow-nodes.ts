@@ -1,12 +1,12 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { defaultCallConfig } from "#daemon/config/call-config.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import { type KubeAdapter, startKube } from "#kube/adapter.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { requestNodeToken } from "#kube/node/node.ts";
-import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { waitUntil } from "../support/wait.ts";
 
 /** Nodes without a kubelet, but with the API adapter of plexusd. An answer to an order is what has happened. */
@@ -14,6 +14,7 @@ export type Order = "start" | "attach" | "serial" | "count";
 
 type Pod = Readonly<{ metadata: ObjectName & { uid: string }; spec: { nodeName: string } }>;
 
+const { apiTimeoutMs, statusWaitMs } = defaultCallConfig;
 const account = { namespace: "kube-system", name: "plexusd" };
 const timeoutMs = 300_000;
 const [, , kubeconfig = "", directory = ""] = process.argv;
@@ -23,8 +24,10 @@ const admin = new ApiClient(await kubeconfigCredentials(kubeconfig));
 const writes = { attempts: 0, written: 0 };
 /** When each LIST was complete, and how long each cache waited after its version had expired. */
 const lists = { listedAt: [] as number[], delaysMs: [] as number[] };
+/** How long each ADD would have waited for its status; -1: for as long as it may. */
+const waits = { waitedMs: [] as number[] };
 /** What has happened. */
-export type Counts = typeof writes & typeof lists;
+export type Counts = typeof writes & typeof lists & typeof waits;
 const adapters = new Map<string, KubeAdapter>();
 let pods: readonly Pod[] = [];
 let round = 0;
@@ -37,7 +40,7 @@ const orders: Readonly<Record<Order, () => unknown>> = {
 };
 process.on("message", async (order: Order) => {
   await orders[order]();
-  process.send?.({ ...writes, ...lists });
+  process.send?.({ ...writes, ...lists, ...waits });
 });
 process.on("disconnect", () => process.exit());
 
@@ -59,16 +62,23 @@ async function listed(caches: number): Promise<void> {
   await waitUntil("caches are LISTed", () => lists.listedAt.length >= caches, { timeoutMs });
 }
 
-/** All pods get a status and an event at once. Resolves when all are written. */
+/** All pods get a status, for which their ADDs wait, and an event at once. Resolves when all are written. */
 async function attach(): Promise<void> {
   const address = `10.0.0.${++round}`;
   const status = [{ name: "pods", interface: "eth0", ips: [address], default: true }];
-  const annotations = { [networkStatusAnnotation]: JSON.stringify(status) };
+  for (const { publisher } of adapters.values())
+    publisher.follow(async () => JSON.stringify(status));
+  const { signal } = new AbortController();
+  waits.waitedMs.length = 0;
   const attached = { type: "Normal", reason: "AddedInterface", message: `Add ${address}` } as const;
   const attachPod = async ({ metadata, spec }: Pod): Promise<void> => {
     const { events, publisher } = adapters.get(spec.nodeName) as KubeAdapter;
+    const pod = { ...metadata, annotations: {}, isStatic: false };
+    const startedAt = performance.now();
     events.record(metadata, attached);
-    await publisher.publish(metadata, annotations, { waitsForEnd: true });
+    const isShown = async () => (await publisher.shown(pod, signal)) === undefined;
+    waits.waitedMs.push((await isShown()) ? performance.now() - startedAt : -1);
+    await waitUntil("its status is written", isShown, { timeoutMs });
   };
   await Promise.all(pods.map(attachPod));
 }
@@ -96,7 +106,7 @@ async function startNode({ metadata, spec: { nodeName } }: Pod): Promise<void> {
   };
   const kube = await startKube({
     ...{ kubeconfig: kubeconfigOf(nodeName), nodeName, ownPod: metadata },
-    ...{ apiTimeoutMs: 5000, statusWaitMs: 2000 },
+    ...{ apiTimeoutMs, statusWaitMs },
     ...{ logger: { ...noLogger, info }, metrics: { statusWrite } },
   });
   adapters.set(nodeName, kube);

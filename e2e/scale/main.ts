@@ -134,6 +134,12 @@ async function attach(story: string, during: Around, isSlow = false): Promise<vo
   const failures = `${refused} refused, ${late} answered too late`;
   const queued = `${waited} of ${others} requests of controllers wait for 0.1 s or longer`;
   fact(`${story}: ${written} statuses, ${attempts} PATCHes, ${failures}, ${seconds} s; ${queued}.`);
+  const waited10s = after.waitedMs.filter((ms) => ms < 0).length;
+  const longest = Math.max(...after.waitedMs) / 1000;
+  fact(
+    `Meanwhile an ADD waits at most ${longest.toFixed(1)} s for its status; ${waited10s} give up.`,
+  );
+  expect(isSlow || waited10s === 0, `${story}: ${waited10s} ADDs wait for ten seconds`);
   expect(written === nodes.length * podsPerNode && attempts <= 1.05 * written, story);
   expect(late === 0 && (isSlow || (refused === 0 && waited <= others / 100)), story);
 }

@@ -20,7 +20,8 @@ export const properties = {
   "status eventually":
     "Once the API server answers, a pod's network-status lists exactly what is attached.",
   patient: "A status is not written again before the API server's delay is over.",
-  sparing: "A busy API server gets one write of each status, and at most two more in all.",
+  sparing:
+    "A busy API server gets one write of each status, and at most two more in all. No process writes a status for a fourth time unless others change it.",
   "as requested": "A running pod has exactly the networks of its annotation, after each edit.",
   "default routes":
     "A running pod has the default routes of the network that requests them, or else of its primary network.",
@@ -89,8 +90,6 @@ export class Properties implements Observer {
   violation: Violation | undefined;
   /** Since when nothing fails any more, and everything has been tried again. */
   calmSinceUs = Number.POSITIVE_INFINITY;
-  /** Whether a process has ended that alone knew a network-status, which may then stay unwritten. */
-  hasLostStatus = false;
   readonly #times: CallTimes;
   #lastAddUs = Number.NEGATIVE_INFINITY;
 
@@ -171,12 +170,6 @@ export class Properties implements Observer {
 
   assertionBroken(details: string): void {
     this.violate("asserted", details);
-  }
-
-  statusNotRecorded(process: Process): void {
-    process.onEnd(() => {
-      this.hasLostStatus = true;
-    });
   }
 
   callStarted(command: string, sandbox: Sandbox | undefined): void {

@@ -24,7 +24,13 @@ export interface Cluster {
   /** This node's pods, its Node and its tokens; absent without an API. */
   readonly node?: Pick<
     KubeAdapter,
-    "nodePods" | "onDefinition" | "removeTaint" | "ownDaemonSet" | "requestToken" | "isRejected"
+    | "nodePods"
+    | "compareStatuses"
+    | "onDefinition"
+    | "removeTaint"
+    | "ownDaemonSet"
+    | "requestToken"
+    | "isRejected"
   >;
   readonly resourceApi?: ResourceApi;
   /** Records an event on the Node; without an API, nothing does. */

@@ -1,22 +1,20 @@
-import { mkdir, mkdtemp, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import { sandboxLockName } from "#lib/files/state-files.ts";
 import { defaultConfig } from "./config/config.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { standaloneCredentials } from "./standalone-credentials.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
 
-test("the tasks save credentials for plexus-standalone and publish statuses of unlocked sandboxes", async () => {
+test("the tasks save credentials for plexus-standalone", async () => {
   const root = await mkdtemp(join(tmpdir(), "plexus-tasks-"));
   onTestFinished(() => rm(root, { recursive: true }));
   const stateDir = join(root, "state");
   await mkdir(stateDir);
   const lab = new EngineLab();
-  lab.source.addPod({ name: "web" });
   const nodeConf = { ...defaultConfig.nodeConf, binDirs: [root] };
   const source = { kind: "api" as const };
   const flags = { source, socket: join(root, "plexus.sock"), stateDir };
@@ -39,21 +37,12 @@ test("the tasks save credentials for plexus-standalone and publish statuses of u
   const runAll = async (): Promise<void> => {
     for (const task of tasks) await task.run();
   };
-  lab.publisher.outcome = "pending";
-  await lab.add({ pod: "default/web" });
-  lab.publisher.outcome = "settled";
-  const lock = join(stateDir, sandboxLockName("c1"));
-  await writeFile(lock, "");
   await runAll();
   const { kubeconfig } = standalonePaths(stateDir);
   await expect(stat(kubeconfig)).rejects.toThrow("ENOENT");
-  expect(lab.publisher.published.size).toBe(0);
 
   const files = { "plexus-standalone": "", "ca.crt": "the authority", token: "mine" };
   for (const [name, text] of Object.entries(files)) await writeFile(join(root, name), text);
-  const longAgo = Date.now() / 1000 - 700;
-  await utimes(lock, longAgo, longAgo);
   await runAll();
   expect((await stat(kubeconfig)).mode & 0o777).toBe(0o600);
-  expect([...lab.publisher.published.keys()]).toEqual(["default/web"]);
 });

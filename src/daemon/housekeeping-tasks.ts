@@ -1,16 +1,11 @@
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
-import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { FileRecordStore } from "#records/file-store.ts";
-import { isSandboxInUse } from "#records/sandbox-in-use.ts";
 import { type HousekeepingTask, socketsTask } from "#serving/housekeeping.ts";
 import type { DaemonFlags } from "./flags.ts";
 import type { Node } from "./node.ts";
 import type { StandaloneFiles } from "./standalone-files.ts";
-
-/** How long the task for pending statuses waits for the API server. */
-const foregroundMs = 1000;
 
 /** The tasks that plexusd runs on timers. */
 export function housekeepingTasks(
@@ -33,20 +28,6 @@ export function housekeepingTasks(
     // With --local, plexus-standalone finds the same as plexusd, and must not prefer a copy.
     ...(flags.local ? [] : [credentials]),
     socketsTask(...options.sockets),
-    {
-      name: "the statuses that could not be written in time",
-      everyMs: 60_000,
-      run: async () => {
-        // The API server may accept one after hours only: in the background.
-        using limit = deadline(foregroundMs);
-        const publishing = engine.publishPendingStatuses((id) =>
-          isSandboxInUse(flags.stateDir, id),
-        );
-        await untilAborted(publishing, limit.signal).catch((error: unknown) => {
-          if (!limit.signal.aborted) throw error;
-        });
-      },
-    },
     {
       name: "the plan of the default network's DEL",
       everyMs: 10_000,

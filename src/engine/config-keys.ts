@@ -206,10 +206,10 @@ export const engineKeys = {
       "Grace period for an attachment that a DEL cannot detach although its interface is gone. Until it ends, the DEL fails and the runtime retries. If a plugin is missing, which may have rules or addresses to remove, the period starts with the sandbox's first DEL that finds one missing, and after it the attachment counts as detached. If the ADD failed and the plugin fails in DEL too, the period starts with the sandbox's first failed DEL. After it, or at once if the plugin rejects its configuration with the error of its ADD, Plexus runs the IPAM plugin, forgets the attachment, and records the event `AttachmentForgotten`.",
   },
   publishStatus: {
-    schema: () => z.enum(["afterReply", "beforeReply"]),
-    default: "afterReply",
+    schema: () => z.enum(["beforeReply", "required", "afterReply"]),
+    default: "beforeReply",
     description:
-      "When plexusd writes `network-status`. `afterReply`: once the runtime has the ADD's answer, so no pod waits for the API server. `beforeReply`, as in Multus: the ADD waits for the write, at most `statusWaitMs`. A failed write is retried and never fails the ADD.",
+      "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most `statusWaitMs`, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes.",
   },
   statusOf: {
     schema: () => z.enum(["all", "requested"]),

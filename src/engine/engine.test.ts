@@ -156,8 +156,8 @@ test("handle() prints each phase on stderr with PLEXUS_TRACE=1", async () => {
     "order ptp (default-net)",
     "delegate ptp (default-net)",
     "route",
-    "sync",
     "record",
+    "sync",
     "answer",
   ]);
 });

@@ -17,7 +17,6 @@ import {
 import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
 import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { check } from "#engine/check/check.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
@@ -28,12 +27,11 @@ import type { Explanation } from "#engine/explain/explanation.ts";
 import { gc } from "#engine/gc/gc.ts";
 import { HotPlug } from "#engine/hotplug/hot-plug.ts";
 import type { Inspection } from "#engine/hotplug/inspection/heal.ts";
-import { inspect, restoreStatus } from "#engine/hotplug/inspection/inspector.ts";
+import { inspect } from "#engine/hotplug/inspection/inspector.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { type HotPlugOptions, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
-import { adoptMirror } from "#engine/network-status/adopt-mirror.ts";
-import { PendingPayments } from "#engine/network-status/pending-payments.ts";
+import { desiredStatus } from "#engine/network-status/desired-status.ts";
 import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-pod.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
@@ -59,7 +57,6 @@ export class Engine {
   readonly #sandboxes: RunningSandboxes;
   readonly #hotPlug: HotPlug;
   readonly #history = new CallHistory();
-  readonly #payments: PendingPayments;
   /** What the last ADD of a pod said about the runtime. */
   #lastAdd: PodDescription | undefined;
   /** The conf of the last call that needed its default network. */
@@ -69,9 +66,9 @@ export class Engine {
     this.#deps = deps;
     this.#locks = new SandboxLocks(deps);
     this.#leftovers = new Leftovers(deps, this.#locks);
-    this.#payments = new PendingPayments(deps, this.#locks);
     this.#sandboxes = new RunningSandboxes(deps, this.#locks);
     this.#hotPlug = new HotPlug(this.#sandboxes);
+    deps.publisher.follow((...of) => desiredStatus(deps, ...of));
   }
 
   /** Serves one call; failures become answers. @throws HostGoneError when the shim has gone */
@@ -149,7 +146,7 @@ export class Engine {
     using _lock = await ctx.trace.phase("lock", () => this.#locks.acquire(containerId));
     if (request.command === "ADD") {
       this.#lastAdd = podDescription(request) ?? this.#lastAdd;
-      return await add(ctx, request, this.#locks);
+      return await add(ctx, request);
     }
     if (request.command === "CHECK") return void (await check(ctx, request));
     if ((await del(ctx, request)) !== "late") await this.#expectNoRecord(ctx, request);
@@ -226,21 +223,6 @@ export class Engine {
     return inspect(this.#sandboxes, pod, options);
   }
 
-  /** As {@link restoreStatus} of the node's sandboxes. */
-  restoreStatus(pod: PodState, options: Pick<HotPlugOptions, "conf">): Promise<void> {
-    return restoreStatus(this.#sandboxes, pod, options);
-  }
-
-  /**
-   * Gives the sandbox of a static pod its present mirror, if the kubelet has made it anew.
-   * @param conf the conf with which the container runtime calls Plexus
-   * @returns false while another process works on the sandbox
-   * @throws CniError when the record or the configuration cannot be read
-   */
-  adoptMirror(mirror: Pod, conf: JsonObject): Promise<boolean> {
-    return adoptMirror(contextWithoutCall(this.#deps, conf), mirror, this.#locks);
-  }
-
   /**
    * Counts the attachments whose definition has changed since they were made.
    * @param conf the conf with which the container runtime calls Plexus
@@ -280,10 +262,6 @@ export class Engine {
   overcomeAdds(isOpen: IsOpen): string[] {
     return this.#history.overcomeAdds(this.#deps.now(), isOpen);
   }
-
-  /** Publishes the statuses that calls could not publish in time: {@link PendingPayments.payAll}. */
-  readonly publishPendingStatuses: PendingPayments["payAll"] = (...of) =>
-    this.#payments.payAll(...of);
 }
 
 /** Traces the time since the shim's start, by the shim's own clock. */

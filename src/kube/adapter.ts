@@ -1,4 +1,4 @@
-import type { ClusterSource, EventRecorder, Pod, StatusPublisher } from "#engine/ports/cluster.ts";
+import type { ClusterSource, EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
 import type { ResourceApi } from "#engine/ports/devices.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
@@ -18,7 +18,7 @@ import { type AccessReview, accessReview, isRejected } from "./access-review.ts"
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import type { KubeMetrics } from "./metric-labels.ts";
-import { metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
+import { metadataListOnly, metadataOnly, nadOf, type WatchedPod, watchedPodOf } from "./objects.ts";
 import { resourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 import { WritePace } from "./write-pace.ts";
@@ -48,6 +48,8 @@ export interface KubeAdapter {
   readonly events: EventRecorder;
   readonly resourceApi: ResourceApi;
   readonly nodePods: NodePods;
+  /** Call it regularly: plexus-standalone attaches pods, too. */
+  compareStatuses(): Promise<void>;
   /** Calls the listener for every definition (`namespace/name`) that the watch delivers from now on. */
   onDefinition(listener: (name: string) => void): void;
   readonly accessReview: AccessReview;
@@ -79,7 +81,8 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   const { nodeName, ownPod, logger, apiTimeoutMs, statusWaitMs: waitMs, metrics = {} } = options;
   const live = new LiveGetter(client, apiTimeoutMs);
   const common = { client, logger, metrics, pace: new WritePace() };
-  const publisher = new ApiStatusPublisher({ ...common, waitMs });
+  const publisher = new ApiStatusPublisher({ ...common, waitMs, pods });
+  pods.listen((key, pod) => publisher.podDelivered(key, pod));
   const events = new ApiEventRecorder({ ...common, nodeName });
   const onNodes = (count: number): void => {
     for (const cache of [pods, nads]) cache.spreadOver(count);
@@ -92,6 +95,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     events,
     resourceApi: resourceApi(live),
     nodePods: nodePods(pods, live),
+    compareStatuses: () => publisher.compareAll(),
     onDefinition: (listener) => nads.listen((key) => listener(key)),
     accessReview: accessReview(client, apiTimeoutMs),
     ownDaemonSet,
@@ -122,13 +126,13 @@ function watchCaches(client: ApiClient, options: KubeOptions) {
   const { nodeName, logger, metrics, timings } = options;
   const common = { client, logger, ...omitUndefined({ metrics, timings }) };
   return {
-    pods: new WatchCache<Pod>({
+    pods: new WatchCache<WatchedPod>({
       ...common,
       resource: "pods",
       path: apiPaths.pods,
       query: { fieldSelector: `spec.nodeName=${nodeName}` },
       accept: { list: metadataListOnly, watch: metadataOnly },
-      decode: podOf,
+      decode: watchedPodOf,
     }),
     nads: new WatchCache<NetworkAttachmentDefinition>({
       ...common,

@@ -9,7 +9,7 @@ export const restartReasons = [
 ] as const;
 export type RestartReason = (typeof restartReasons)[number];
 
-export const statusWriteResults = ["written", "retried", "gone", "invalid", "dropped"] as const;
+export const statusWriteResults = ["written", "retried", "rejected"] as const;
 export type StatusWriteResult = (typeof statusWriteResults)[number];
 
 export const eventDropReasons = ["rate", "queue", "failed"] as const;

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { readDocument } from "#cni/document.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
@@ -47,6 +48,37 @@ export function podOf(object: unknown): Pod {
     const isStatic = isStaticPod(annotations);
     return { namespace, name, uid, annotations: usedAnnotations(annotations), isStatic };
   });
+}
+
+/** What a pod shows, and in which version. */
+export interface ShownStatus {
+  /** Of its text; undefined if it has none. */
+  readonly digest: string | undefined;
+  /** Versions of one resource type can be compared. */
+  readonly version: number;
+}
+
+/** A pod of the watch, which keeps no status. */
+export interface WatchedPod extends Pod {
+  readonly shown: ShownStatus;
+}
+
+/** As {@link podOf}, with what it shows. @throws CniError 6 */
+export function watchedPodOf(object: unknown): WatchedPod {
+  return { ...podOf(object), shown: shownStatus(object) };
+}
+
+/** The network-status of a Pod or its PartialObjectMetadata. */
+export function shownStatus(object: unknown): ShownStatus {
+  const { annotations, resourceVersion } = objectOf(objectOf(object).metadata);
+  const text = objectOf(annotations)[networkStatusAnnotation];
+  const digest = typeof text === "string" ? statusDigest(text) : undefined;
+  return { digest, version: Number(resourceVersion) };
+}
+
+/** Tells one status from another. */
+export function statusDigest(text: string): string {
+  return createHash("sha256").update(text).digest("base64");
 }
 
 /**

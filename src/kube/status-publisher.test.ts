@@ -1,54 +1,76 @@
-import { expect, vi } from "vitest";
-import type { Pod } from "#engine/ports/cluster.ts";
+import { expect } from "vitest";
+import type { Pod, StatusFailure, StatusPublisher } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
-import type { BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
+import { networkStatusAnnotation as key } from "#npwg/selection/selection.ts";
 import type { StatusWriteResult } from "./metric-labels.ts";
+import { type WatchedPod, watchedPodOf } from "./objects.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 import type { FakeApiServer } from "./testing/fake-api-server.ts";
 import { kubeTest as test } from "./testing/kube-test.ts";
 import { podObject } from "./testing/objects.ts";
-import { isGet, isStatusPatch } from "./testing/requests.ts";
+import { isStatusPatch } from "./testing/requests.ts";
+import type { WriteDelays } from "./write-times.ts";
 
-const key = "k8s.v1.cni.cncf.io/network-status";
 const pod: Pod = {
-  namespace: "default",
-  name: "web",
-  uid: "uid-of-web",
-  annotations: {},
-  isStatic: false,
+  ...{ namespace: "default", name: "web", uid: "uid-of-web" },
+  ...{ annotations: {}, isStatic: false },
+};
+const podOf = (name: string, namespace = "default"): Pod => ({
+  ...{ ...pod, namespace, name, uid: `uid-of-${name}` },
+});
+const { signal } = new AbortController();
+const quick: WriteDelays = {
+  written: { initialMs: 10, maxMs: 20 },
+  retried: { initialMs: 10, maxMs: 20 },
+  rejected: { initialMs: 60_000, maxMs: 60_000 },
 };
 
-function start(
-  client: ApiClient,
-  options: {
-    waitMs?: number;
-    requestTimeoutMs?: number;
-    rejectedMs?: number;
-    lateMs?: number;
-    backoff?: BackoffOptions;
-  } = {},
-) {
-  const results: StatusWriteResult[] = [];
-  const publisher = new ApiStatusPublisher({
-    client,
-    logger: new FakeLogger(),
-    waitMs: options.waitMs ?? 2000,
-    requestTimeoutMs: options.requestTimeoutMs ?? 1000,
-    backoff: options.backoff ?? { initialMs: 10, maxMs: 20 },
-    ...(options.lateMs !== undefined && { lateMs: options.lateMs }),
-    rejections: { initialMs: options.rejectedMs ?? 10, maxMs: 60_000 },
-    metrics: { statusWrite: (result) => results.push(result) },
-  });
-  return {
-    publisher,
-    results,
-    [Symbol.asyncDispose]: async (): Promise<void> => {
-      await publisher.stop(50);
-    },
-  };
+/** A publisher for pods whose records want `text`. */
+class Lab implements AsyncDisposable {
+  readonly results: StatusWriteResult[] = [];
+  readonly publisher: ApiStatusPublisher;
+  /** What the watch has delivered. */
+  readonly watched = new Map<string, WatchedPod>();
+  readonly #api: FakeApiServer;
+  text: string | undefined = "[]";
+
+  constructor(
+    api: FakeApiServer,
+    client: ApiClient,
+    options: {
+      readonly waitMs?: number;
+      readonly requestTimeoutMs?: number;
+      readonly delays?: Partial<WriteDelays>;
+      readonly isWatched?: boolean;
+    } = {},
+  ) {
+    const { waitMs = 2000, requestTimeoutMs = 1000, delays = {}, isWatched } = options;
+    this.#api = api;
+    this.publisher = new ApiStatusPublisher({
+      ...{ client, logger: new FakeLogger(), waitMs, requestTimeoutMs },
+      delays: { ...quick, ...delays },
+      metrics: { statusWrite: (result) => this.results.push(result) },
+      ...(isWatched === true && { pods: this.watched }),
+    });
+    this.publisher.follow(async () => this.text);
+  }
+
+  /** The watch delivers the pod as the API server has it now. */
+  deliver(name = "default/web"): void {
+    const object = this.#api.objects("pods").get(name);
+    const found = object && watchedPodOf(object);
+    if (found === undefined) this.watched.delete(name);
+    else this.watched.set(name, found);
+    this.publisher.podDelivered(name, found);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.publisher.stop(50);
+  }
 }
 
 function annotationsOf(api: FakeApiServer, name = "default/web"): unknown {
@@ -56,15 +78,18 @@ function annotationsOf(api: FakeApiServer, name = "default/web"): unknown {
   return isJsonObject(metadata) ? metadata.annotations : undefined;
 }
 
-const patches = (api: FakeApiServer) => api.seen.filter(isStatusPatch);
+function annotate(api: FakeApiServer, text: string, uid?: string): void {
+  api.put("pods", podObject("web", { annotations: { [key]: text }, ...(uid && { uid }) }));
+}
 
-test("publish() sends one merge PATCH with the UID, and no read [D-34]", async ({
-  api,
-  client,
-}) => {
+const patches = (api: FakeApiServer) => api.seen.filter(isStatusPatch);
+const shown = (lab: Lab, of = pod): ReturnType<StatusPublisher["shown"]> =>
+  lab.publisher.shown(of, signal);
+
+test("shown() sends one merge PATCH with the UID, and no read [D-34]", async ({ api, client }) => {
   api.put("pods", podObject("web", { annotations: { theirs: "kept" } }));
-  await using started = start(client);
-  expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("settled");
+  await using lab = new Lab(api, client);
+  expect(await shown(lab)).toBeUndefined();
   expect(api.seen).toHaveLength(1);
   expect(api.seen[0]).toMatchObject({
     method: "PATCH",
@@ -73,252 +98,257 @@ test("publish() sends one merge PATCH with the UID, and no read [D-34]", async (
   });
   expect(api.seen[0]?.headers["content-type"]).toBe("application/merge-patch+json");
   expect(annotationsOf(api)).toEqual({ theirs: "kept", [key]: "[]" });
-  await started.publisher.publish(pod, { theirs: null });
-  expect(annotationsOf(api)).toEqual({ [key]: "[]" });
-  expect(started.results).toEqual(["written", "written"]);
+  expect(await shown(lab)).toBeUndefined();
+  expect(lab.results).toEqual(["written"]);
 });
 
-test("publish() waits up to its limit, then retries in background", async ({ api, client }) => {
+test("shown() waits up to its limit, and says why; the write is retried", async ({
+  api,
+  client,
+}) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang" });
-  await using started = start(client, { waitMs: 40, requestTimeoutMs: 300 });
-  expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("pending");
-  expect([started.publisher.pending, started.results]).toEqual([1, []]);
+  await using lab = new Lab(api, client, { waitMs: 400, requestTimeoutMs: 600 });
+  const late: StatusFailure = { message: "no answer within 400 ms", isRejected: false };
+  expect(await shown(lab)).toEqual(late);
+  // No ADD waits again before a write succeeds.
+  expect(await shown(lab, podOf("other"))).toEqual({ ...late, message: expect.any(String) });
   await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
-  await eventually(() => expect(started.publisher.pending).toBe(0));
-  expect(started.results).toEqual(["retried", "written"]);
+  api.put("pods", podObject("db"));
+  expect(await shown(lab, podOf("db"))).toBeUndefined();
 });
 
-test.for([500, 503, 429, 403, "reset"] as const)(
-  "publish() retries after %s",
+test.for([500, 503, 429, 401, 409, "reset"] as const)(
+  "a write is retried after %s",
   async (answer, { api, client }) => {
     api.put("pods", podObject("web"));
-    api.script({ when: isStatusPatch, answer, times: 2 });
-    await using started = start(client);
-    await started.publisher.publish(pod, { [key]: "[]" });
+    api.script({ when: isStatusPatch, answer });
+    await using lab = new Lab(api, client);
+    expect(await shown(lab)).toBeUndefined();
     expect(annotationsOf(api)).toEqual({ [key]: "[]" });
-    expect(started.results).toEqual(["retried", "retried", "written"]);
+    expect(lab.results.filter((result) => result === "written")).toHaveLength(1);
+    expect(lab.publisher.failures().size).toBe(0);
   },
 );
 
-test("publish() retries after a proxy's own 404, which says nothing about the pod", async ({
+test("after a second failure in a row, no ADD waits for writes of the namespace", async ({
+  api,
+  client,
+}) => {
+  const names = ["web", "db"];
+  for (const name of names) api.put("pods", podObject(name));
+  api.put("pods", podObject("there", { namespace: "others" }));
+  const isOfDefault = (path: string): boolean => path.includes("/namespaces/default/");
+  const when: Parameters<FakeApiServer["script"]>[0]["when"] = (request) =>
+    isStatusPatch(request) && isOfDefault(request.path);
+  api.script({ when, answer: 500, times: 4 });
+  await using lab = new Lab(api, client, { waitMs: 20_000 });
+  expect(await shown(lab)).toMatchObject({ isRejected: false });
+  expect(await shown(lab, podOf("db"))).toMatchObject({ isRejected: false });
+  expect(await shown(lab, podOf("there", "others"))).toBeUndefined();
+  await eventually(() => expect(annotationsOf(api, "default/db")).toEqual({ [key]: "[]" }));
+});
+
+test.for([400, 403, 413, 422] as const)(
+  "a write that is rejected with %i is repeated seldom, and no ADD waits for it",
+  async (answer, { api, client }) => {
+    api.put("pods", podObject("web"));
+    api.script({ when: isStatusPatch, answer });
+    await using lab = new Lab(api, client, { waitMs: 20_000 });
+    const rejected = await shown(lab);
+    expect(rejected).toMatchObject({ isRejected: true });
+    expect(rejected?.message).toContain(`HTTP ${answer} Scripted: fake failure`);
+    expect(lab.publisher.failures()).toEqual(new Map([["default/web", rejected]]));
+    expect(await shown(lab)).toEqual(rejected);
+    expect(lab.results).toEqual(["rejected"]);
+    lab.text = "[1]";
+    expect(await shown(lab)).toBeUndefined();
+    expect(lab.publisher.failures().size).toBe(0);
+  },
+);
+
+test("a status survives the 404 of a proxy", async ({ api, client }) => {
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 404, body: "<html>no such page</html>", times: 3 });
+  await using lab = new Lab(api, client, { isWatched: true });
+  lab.deliver();
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
+});
+
+test("a pod that the watch takes away is not written again, nor one that it has not delivered", async ({
+  api,
+  client,
+}) => {
+  await using lab = new Lab(api, client, { isWatched: true });
+  lab.publisher.changed(pod);
+  await eventually(() => expect(lab.results).toEqual(["retried"]));
+  await eventually(() => expect(lab.publisher.pending).toBe(0));
+  api.put("pods", podObject("web"));
+  lab.deliver();
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
+  api.script({ when: isStatusPatch, answer: 503, times: 1000 });
+  lab.text = "[1]";
+  lab.publisher.changed(pod);
+  await eventually(() => expect(lab.results).toContain("retried"));
+  api.objects("pods").delete("default/web");
+  lab.deliver();
+  expect(lab.publisher.pending).toBe(0);
+});
+
+test("what another component writes is replaced, and its last word is waited for", async ({
+  api,
+  client,
+}) => {
+  annotate(api, "[]");
+  await using lab = new Lab(api, client, { isWatched: true });
+  lab.deliver();
+  await lab.publisher.compareAll();
+  expect(patches(api)).toHaveLength(0);
+  for (const text of ["[1]", "[2]", "[3]"]) {
+    annotate(api, text);
+    lab.deliver();
+  }
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
+  expect(patches(api)).toHaveLength(1);
+});
+
+test("a watch that is behind the answer of a write shows nothing", async ({ api, client }) => {
+  annotate(api, "[0]");
+  await using lab = new Lab(api, client, { isWatched: true });
+  lab.deliver();
+  expect(await shown(lab)).toBeUndefined();
+  await lab.publisher.compareAll();
+  expect(patches(api)).toHaveLength(1);
+  lab.deliver();
+  await lab.publisher.compareAll();
+  expect(patches(api)).toHaveLength(1);
+});
+
+test("what a webhook makes of a status counts as the status", async ({ api, client }) => {
+  api.put("pods", podObject("web"));
+  await using lab = new Lab(api, client, { isWatched: true });
+  const { metadata } = podObject("web", { annotations: { [key]: "[ ]" } });
+  const changed = { metadata: { ...(metadata as object), resourceVersion: "1000" } };
+  api.script({ when: isStatusPatch, answer: 200, body: changed });
+  expect(await shown(lab)).toBeUndefined();
+  annotate(api, "[ ]");
+  lab.deliver();
+  await lab.publisher.compareAll();
+  expect(patches(api)).toHaveLength(1);
+});
+
+test("two writers that insist write ever more seldom", async ({ api, client }) => {
+  annotate(api, "[0]");
+  const written = { initialMs: 60_000, maxMs: 60_000, jitter: 0 };
+  await using lab = new Lab(api, client, { isWatched: true, delays: { written } });
+  lab.deliver();
+  for (let n = 1; n < 4; n++) {
+    await lab.publisher.compareAll();
+    annotate(api, `[${n}]`);
+    lab.deliver();
+  }
+  expect(patches(api)).toHaveLength(1);
+  lab.text = "[new]";
+  await lab.publisher.compareAll();
+  expect(annotationsOf(api)).toEqual({ [key]: "[new]" });
+});
+
+test("a pod's requests follow each other, and the last one has what is wanted then", async ({
   api,
   client,
 }) => {
   api.put("pods", podObject("web"));
-  api.script({ when: isStatusPatch, answer: 404, body: "<html>no such site</html>" });
-  await using started = start(client);
-  await started.publisher.publish(pod, { [key]: "[]" });
-  expect(annotationsOf(api)).toEqual({ [key]: "[]" });
-  expect(started.results).toEqual(["retried", "written"]);
-});
-
-test.for([
-  ["gives up when the pod is gone", undefined, undefined, ["gone"]],
-  ["never writes on another pod of the same name", "its-successor", undefined, ["gone"]],
-  ["retries after a conflict that is not about the UID", pod.uid, 409, ["retried", "written"]],
-] as const)("publish() %s", async ([, uid, answer, results], { api, client }) => {
-  if (uid !== undefined) api.put("pods", podObject("web", { uid }));
-  if (answer !== undefined) api.script({ when: isStatusPatch, answer });
-  await using started = start(client);
-  await started.publisher.publish(pod, { [key]: "[]" });
-  expect(started.results).toEqual(results);
-  // A conflict is clarified by one read.
-  expect(api.seen.filter(isGet("web"))).toHaveLength(uid === undefined ? 0 : 1);
-  const isWritten = started.results.includes("written");
-  expect(annotationsOf(api)).toEqual(uid && (isWritten ? { [key]: "[]" } : {}));
-});
-
-test("publish() does not send again what is being sent, and the caller waits for that", async ({
-  api,
-  client,
-}) => {
-  api.put("pods", podObject("web"));
-  await using started = start(client);
   const slow = Promise.withResolvers<void>();
   api.script({ when: isStatusPatch, answer: slow.promise });
-  const first = started.publisher.publish(pod, { [key]: "[]" });
+  await using lab = new Lab(api, client);
+  const first = shown(lab);
   await eventually(() => expect(patches(api)).toHaveLength(1));
-  const again = started.publisher.publish(pod, { [key]: "[]" }, { waitsForEnd: true });
+  lab.text = "[1]";
+  lab.publisher.changed(pod);
+  lab.text = "[2]";
+  const last = shown(lab);
   slow.resolve();
-  expect(await Promise.all([first, again])).toEqual(["settled", "settled"]);
-  expect(patches(api)).toHaveLength(1);
+  expect(await Promise.all([first, last])).toEqual([undefined, undefined]);
+  expect(annotationsOf(api)).toEqual({ [key]: "[2]" });
+  expect(patches(api)).toHaveLength(2);
 });
 
-test("publish() replaces an older value that is being retried", async ({ api, client }) => {
-  api.put("pods", podObject("web"));
-  api.script({ when: isStatusPatch, answer: 503, times: 3 });
-  await using started = start(client, { waitMs: 5 });
-  await started.publisher.publish(pod, { [key]: "old", "plexus.dev/other": "stays" });
-  await started.publisher.publish(pod, { [key]: "new" });
-  await eventually(() =>
-    expect(annotationsOf(api)).toEqual({ [key]: "new", "plexus.dev/other": "stays" }),
-  );
-});
-
-test("publish() sends one request at a time per pod, and serves other namespaces meanwhile", async ({
+test("an older write that arrives late is replaced as soon as the watch shows it", async ({
   api,
   client,
 }) => {
   api.put("pods", podObject("web"));
-  api.put("pods", podObject("db", { namespace: "others" }));
-  api.script({ when: (r) => isStatusPatch(r) && r.path.includes("web"), answer: "hang" });
-  await using started = start(client, { waitMs: 300, requestTimeoutMs: 400 });
-  const waiting = [1, 2, 3].map((n) => started.publisher.publish(pod, { [key]: `${n}` }));
-  const db = { ...pod, namespace: "others", name: "db", uid: "uid-of-db" };
-  await started.publisher.publish(db, { [key]: "db" });
-  expect(annotationsOf(api, "others/db")).toEqual({ [key]: "db" });
-  expect(patches(api).filter((each) => each.path.includes("web"))).toHaveLength(1);
-  await Promise.all(waiting);
-  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "3" }));
+  const late = Promise.withResolvers<void>();
+  api.script({ when: isStatusPatch, answer: late.promise });
+  await using lab = new Lab(api, client, { isWatched: true, waitMs: 20, requestTimeoutMs: 50 });
+  lab.deliver();
+  await shown(lab);
+  lab.text = "[newer]";
+  lab.publisher.changed(pod);
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[newer]" }));
+  late.resolve();
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
+  lab.deliver();
+  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[newer]" }));
 });
 
-test("writes that hang leave connections for reads; withdraw() ends one that waits", async ({
+test("the status of a static pod goes to its mirror, as soon as there is one", async ({
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
+  await using lab = new Lab(api, client, { isWatched: true });
+  const described = { ...pod, uid: "file-hash", isStatic: true };
+  expect(await shown(lab, described)).toBeUndefined();
+  expect(patches(api)).toHaveLength(0);
+  api.put("pods", podObject("web", { annotations: { [mirrorAnnotation]: "file-hash" } }));
+  lab.deliver();
+  expect(await shown(lab, described)).toBeUndefined();
+  expect(annotationsOf(api)).toMatchObject({ [key]: "[]" });
+});
+
+test("nothing is written for a detached pod, or one of the same name", async ({ api, client }) => {
+  api.put("pods", podObject("web", { uid: "its-successor" }));
+  await using lab = new Lab(api, client, { isWatched: true });
+  lab.deliver();
+  lab.publisher.changed(pod);
+  await eventually(() => expect(lab.results).toEqual(["retried"]));
+  lab.text = undefined;
+  await lab.publisher.detached(pod);
+  await eventually(() => expect(lab.publisher.pending).toBe(0));
+  expect(annotationsOf(api)).toEqual({});
+});
+
+test("ADDs that wait come before what waits in the background, and leave connections for reads", async ({
+  api,
+  client,
+}) => {
   const names = Array.from({ length: 40 }, (_, i) => `pod-${i}`);
-  for (const name of names) api.put("pods", podObject(name));
+  for (const name of ["web", ...names]) api.put("pods", podObject(name));
   api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, answer: "hang" });
-  await using started = start(client, { waitMs: 50, requestTimeoutMs: 60_000 });
-  const podOf = (name: string): Pod => ({ ...pod, name, uid: `uid-of-${name}` });
-  await Promise.all(names.map((name) => started.publisher.publish(podOf(name), { [key]: "[]" })));
+  await using lab = new Lab(api, client, { waitMs: 100, requestTimeoutMs: 60_000 });
+  for (const name of names) lab.publisher.changed(podOf(name));
+  await eventually(() => expect(patches(api)).not.toHaveLength(0));
+  const inBackground = patches(api).length;
+  void shown(lab);
+  await eventually(() => expect(patches(api).at(-1)?.path).toContain("web"));
+  await Promise.all(names.map((name) => shown(lab, podOf(name))));
   const path = "/api/v1/namespaces/default/pods/web";
   expect(await client.json({ path, timeoutMs: 2000 })).toHaveProperty("spec");
-  const sent = patches(api).map((request) => request.path);
-  expect(sent.length).toBeLessThan(16);
-  const { pending } = started.publisher;
-  await started.publisher.withdraw(podOf("pod-39"));
-  await eventually(() => expect(started.publisher.pending).toBe(pending - 1));
+  expect(patches(api).length).toBeGreaterThan(inBackground + 1);
+  expect(patches(api).length).toBeLessThan(16);
 });
 
-test("a status replaces that of an earlier sandbox even if the API server applies that one late", async ({
+test("a write of the background that becomes awaited does not wait for its turn there", async ({
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
-  const late = Promise.withResolvers<void>();
-  api.script({ when: isStatusPatch, answer: late.promise });
-  await using started = start(client);
-  const older = started.publisher.publish(pod, { [key]: "older" }, { waitsForEnd: true });
+  for (const name of ["web", "other"]) api.put("pods", podObject(name));
+  api.script({ when: (r) => isStatusPatch(r) && r.path.includes("other"), answer: "hang" });
+  await using lab = new Lab(api, client, { requestTimeoutMs: 60_000 });
+  lab.publisher.changed(podOf("other"));
   await eventually(() => expect(patches(api)).toHaveLength(1));
-  await started.publisher.withdraw(pod);
-  const newer = started.publisher.publish(pod, { [key]: "newer" }, { waitsForEnd: true });
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  expect(patches(api)).toHaveLength(1);
-  late.resolve();
-  expect(await Promise.all([older, newer])).toEqual(["settled", "settled"]);
-  expect(annotationsOf(api)).toEqual({ [key]: "newer" });
-});
-
-test("a status is written once more when an earlier write, which had no answer, may have come after it", async ({
-  api,
-  client,
-}) => {
-  api.put("pods", podObject("web"));
-  const late = Promise.withResolvers<void>();
-  api.script({ when: isStatusPatch, answer: late.promise });
-  await using started = start(client, { waitMs: 20, requestTimeoutMs: 50, lateMs: 300 });
-  await started.publisher.publish(pod, { [key]: "older" });
-  expect(await started.publisher.publish(pod, { [key]: "newer" })).toBe("pending");
-  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "newer" }));
-  late.resolve();
-  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "older" }));
-  await eventually(() => expect(started.publisher.pending).toBe(0));
-  expect(annotationsOf(api)).toEqual({ [key]: "newer" });
-  expect(started.results).toEqual(["retried", "written", "written"]);
-});
-
-test("a status that is withdrawn before it is sent is not sent", async ({ api, client }) => {
-  api.put("pods", podObject("web"));
-  api.put("pods", podObject("db"));
-  await using started = start(client, { waitMs: 1 });
-  const db = { ...pod, name: "db", uid: "uid-of-db" };
-  const web = started.publisher.publish(pod, { [key]: "[]" }, { waitsForEnd: true });
-  const withdrawn = started.publisher.publish(db, { [key]: "[]" }, { waitsForEnd: true });
-  await started.publisher.withdraw(db);
-  expect(await Promise.all([web, withdrawn])).toEqual(["settled", "pending"]);
-  expect([annotationsOf(api), annotationsOf(api, "default/db")]).toEqual([{ [key]: "[]" }, {}]);
-});
-
-test("withdraw() drops the pending write of a pod", async ({ api, client }) => {
-  api.put("pods", podObject("web"));
-  api.script({ when: isStatusPatch, answer: 503, times: 1000 });
-  await using started = start(client, { waitMs: 5 });
-  await started.publisher.publish(pod, { [key]: "[]" });
-  await started.publisher.withdraw(pod, { unless: async () => true });
-  expect(started.publisher.pending).toBe(1);
-  await started.publisher.withdraw(pod, { unless: async () => false });
-  await eventually(() => expect(started.publisher.pending).toBe(0));
-  expect(started.results.at(-1)).toBe("dropped");
-  const unless = vi.fn(async () => false);
-  await started.publisher.withdraw(pod, { unless });
-  expect(unless).not.toHaveBeenCalled();
-});
-
-test.for([400, 413, 422] as const)(
-  "publish() keeps a value that the API server rejects with %i, and retries it",
-  async (answer, { api, client }) => {
-    api.put("pods", podObject("web"));
-    api.script({ when: isStatusPatch, answer, times: 2 });
-    await using started = start(client, { waitMs: 5 });
-    expect(await started.publisher.publish(pod, { [key]: "[]" })).toBe("pending");
-    await eventually(() => expect(started.results).toEqual(["invalid", "invalid", "written"]));
-    expect(annotationsOf(api)).toEqual({ [key]: "[]" });
-  },
-);
-
-test("publish() does not wait for the retry of a rejected value, which another value replaces at once", async ({
-  api,
-  client,
-}) => {
-  api.put("pods", podObject("web"));
-  api.script({ when: isStatusPatch, answer: 422 });
-  await using started = start(client, { waitMs: 20_000, rejectedMs: 60_000 });
-  const { publisher } = started;
-  expect(await publisher.publish(pod, { [key]: "[0]" })).toBe("pending");
-  expect(await publisher.publish(pod, { [key]: "[0]" })).toBe("pending");
-  expect(patches(api)).toHaveLength(1);
-  expect(await publisher.publish(pod, { [key]: "[]" }, { waitsForEnd: true })).toBe("settled");
-  expect(annotationsOf(api)).toEqual({ [key]: "[]" });
-});
-
-test("of three sandboxes of a pod the last one's status stays, even if the second one's is withdrawn while the first one's is on its way", async ({
-  api,
-  client,
-}) => {
-  api.put("pods", podObject("web"));
-  const late = Promise.withResolvers<void>();
-  api.script({ when: isStatusPatch, answer: late.promise });
-  await using started = start(client);
-  const publish = (value: string) =>
-    started.publisher.publish(pod, { [key]: value }, { waitsForEnd: true });
-  const first = publish("first");
-  await eventually(() => expect(patches(api)).toHaveLength(1));
-  await started.publisher.withdraw(pod);
-  const second = publish("second");
-  await started.publisher.withdraw(pod);
-  expect(await second).toBe("pending");
-  const third = publish("third");
-  // The API server would answer a second request at once.
-  await client.json({ path: "/api/v1/namespaces/default/pods/web", timeoutMs: 2000 });
-  expect(patches(api)).toHaveLength(1);
-  late.resolve();
-  expect(await Promise.all([first, third])).toEqual(["settled", "settled"]);
-  expect(annotationsOf(api)).toEqual({ [key]: "third" });
-});
-
-test("publish() asks before each attempt whether the status is still current", async ({
-  api,
-  client,
-}) => {
-  api.put("pods", podObject("web"));
-  api.script({ when: isStatusPatch, answer: 503, times: 100 });
-  await using started = start(client);
-  const isCurrent = async (): Promise<boolean> => patches(api).length < 2;
-  expect(await started.publisher.publish(pod, { [key]: "[]" }, { isCurrent })).toBe("pending");
-  expect(started.results).toEqual(["retried", "retried", "dropped"]);
+  lab.publisher.changed(pod);
+  expect(await shown(lab)).toBeUndefined();
 });
 
 test("stop() sends pending writes without waiting for the backoff, a few times", async ({
@@ -327,10 +357,11 @@ test("stop() sends pending writes without waiting for the backoff, a few times",
 }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503, times: 1000 });
-  await using started = start(client, { waitMs: 5, backoff: { initialMs: 60_000, maxMs: 60_000 } });
-  await started.publisher.publish(pod, { [key]: "[]" });
-  await eventually(() => expect(started.results).toEqual(["retried"]));
-  await started.publisher.stop(1000);
+  const retried = { initialMs: 60_000, maxMs: 60_000 };
+  await using lab = new Lab(api, client, { delays: { retried } });
+  lab.publisher.changed(pod);
+  await eventually(() => expect(lab.results).toEqual(["retried"]));
+  await lab.publisher.stop(1000);
   expect(patches(api).length).toBeGreaterThan(1);
   expect(patches(api).length).toBeLessThan(9);
 });
@@ -341,23 +372,22 @@ test.for([
 ] as const)("stop() %s", async ([, seconds, results], { api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 429, headers: { "retry-after": seconds } });
-  await using started = start(client, { waitMs: 5 });
+  await using lab = new Lab(api, client);
   const startedAt = performance.now();
-  const write = started.publisher.publish(pod, { [key]: "[]" }, { waitsForEnd: true });
-  await eventually(() => expect(started.results).toEqual(["retried"]));
-  await started.publisher.stop(30_000);
-  expect(await write).toBe(results.length === 2 ? "settled" : "pending");
-  expect(started.results).toEqual(results);
+  lab.publisher.changed(pod);
+  await eventually(() => expect(lab.results).toEqual(["retried"]));
+  await lab.publisher.stop(30_000);
+  expect(lab.results).toEqual(results);
   expect(performance.now() - startedAt).toBeLessThan(10_000);
 });
 
 test("stop() drops writes that do not finish in its grace period", async ({ api, client }) => {
   api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang", times: 100 });
-  await using started = start(client, { waitMs: 10, requestTimeoutMs: 60_000 });
-  await started.publisher.publish(pod, { [key]: "[]" });
-  const unlimited = started.publisher.publish(pod, { [key]: "[1]" }, { waitsForEnd: true });
-  await started.publisher.stop(50);
-  expect(await unlimited).toBe("pending");
-  expect(started.publisher.pending).toBe(0);
+  await using lab = new Lab(api, client, { requestTimeoutMs: 60_000 });
+  const unfinished = shown(lab);
+  await eventually(() => expect(patches(api)).toHaveLength(1));
+  await lab.publisher.stop(50);
+  expect(lab.publisher.pending).toBe(0);
+  expect(await unfinished).toMatchObject({ isRejected: false });
 });

@@ -1,310 +1,357 @@
-import { isDeepStrictEqual } from "node:util";
 import type {
-  PodIdentity,
-  PodName,
-  PublishOptions,
-  PublishOutcome,
+  ComparedPod,
+  Pod,
+  StatusFailure,
   StatusPublisher,
+  WantedStatus,
 } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { type ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
-import { Backoff, type BackoffOptions } from "#lib/concurrency/backoff.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { nextTurn } from "#lib/concurrency/next-turn.ts";
+import { mirrorAnnotation, runtimeUid } from "#npwg/object-meta.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import type { KubeMetrics, StatusWriteResult } from "./metric-labels.ts";
-import { keyOf, metadataOnly } from "./objects.ts";
-import { UnansweredWrites } from "./unanswered-writes.ts";
+import {
+  keyOf,
+  metadataOnly,
+  type ShownStatus,
+  shownStatus,
+  statusDigest,
+  type WatchedPod,
+} from "./objects.ts";
+import { Unavailable } from "./unavailable.ts";
+import type { WatchCache } from "./watch/watch-cache.ts";
 import { WritePace, writeTimeoutMs } from "./write-pace.ts";
+import { defaultDelays, type WriteDelays, WriteTimes } from "./write-times.ts";
 
-/** Between the last attempts of a process that ends. */
-const lastAttempts: BackoffOptions = { initialMs: 200, maxMs: 1000 };
-/** After a write that may succeed later. */
-const retries: BackoffOptions = { initialMs: 500, maxMs: 60_000 };
-/** After a status that the API server rejects: the policy that rejects it may be out of order. */
-const rejections: BackoffOptions = { initialMs: 120_000, maxMs: 3_600_000 };
-const readTimeoutMs = 10_000;
-
-/** Values of annotations; null removes one. */
-type Annotations = Readonly<Record<string, string | null>>;
+/** Others may write several times, and their last word may be the record's. */
+const settleMs = 1000;
+/** Pods that are compared at a time: each comparison reads their records. */
+const comparedAtOnce = 16;
 
 interface StatusPublisherOptions {
   readonly client: JsonApi;
   readonly logger: Logger;
   /** How long a caller waits for its write. */
   readonly waitMs: number;
+  /** The node's pods by the watch. @default nothing is watched: nothing shows others' changes */
+  readonly pods?: Pick<WatchCache<WatchedPod>, "get" | "values">;
   /** For one PATCH. @default 30000 */
   readonly requestTimeoutMs?: number;
-  /** @default 500 ms to 60 s */
-  readonly backoff?: BackoffOptions;
-  /** After a status that the API server rejects. @default two minutes to one hour */
-  readonly rejections?: BackoffOptions;
-  /** How long the API server may work on a write whose answer did not come. @default 60000 */
-  readonly lateMs?: number;
+  readonly delays?: Partial<WriteDelays>;
   readonly metrics?: Partial<KubeMetrics>;
   /** Shared with other writers to the same API server. @default one for statuses alone */
   readonly pace?: WritePace;
 }
 
-interface Pending {
-  /** Of the pod in {@link ApiStatusPublisher}'s maps. */
-  readonly key: string;
-  readonly pod: PodIdentity;
-  /** The latest values; an attempt takes them, and returns them when it fails. */
-  annotations: Annotations;
-  /** What an attempt has taken. */
-  taken: Annotations;
-  /** The last caller's. */
-  options: Pick<PublishOptions, "isCurrent" | "onPause">;
-  /** `pending` when it was given up. */
-  readonly done: Promise<PublishOutcome>;
-  /** When neither this write nor an earlier one of the pod can reach the API server any more. */
-  readonly ended: Promise<unknown>;
-  /** Aborted when nothing more should be sent. What was sent may be written in any case. */
-  readonly cancel: AbortController;
-  /** Ends a pause that concerns the values: there are others. */
-  changed: AbortController;
-  /** Resolves when the next attempt is later than callers wait. */
-  readonly deferred: PromiseWithResolvers<PublishOutcome>;
-  /** The pauses of a process that ends. */
-  readonly lastAttempts: Backoff;
-  /** The first failure is logged as a warning, repetitions are not. */
-  hasWarned: boolean;
+/** What is known of one pod's status. */
+interface Comparison {
+  pod: Pod;
+  readonly times: WriteTimes;
+  /** What the API server made of the last text that it got. */
+  answer?: ShownStatus & { readonly text: string };
+  /** This process attaches the pod, which the watch need not have delivered yet. */
+  isOwn: boolean;
+  /** The comparison that runs, and whether something has changed since it began. */
+  running?: Promise<void> | undefined;
+  isChanged: boolean;
+  timer?: NodeJS.Timeout | undefined;
+  /** Ends the wait for a turn in the background. */
+  turn: AbortController;
+  readonly waiters: Set<Waiter>;
 }
 
-/** The pause before the next attempt of a write. */
-interface Pause {
-  readonly delayMs: number;
-  /** Another value need not wait. */
-  readonly isOfValue: boolean;
-  /** Whether an earlier attempt would be in vain. */
-  readonly isNeeded: boolean;
+type Waiter = (failure: StatusFailure | undefined) => void;
+
+function tell(waiters: Iterable<Waiter>, failure: StatusFailure | undefined): void {
+  for (const resolve of waiters) resolve(failure);
 }
 
 /**
- * Sets annotations by a JSON merge PATCH of `pods/status` with the UID as precondition, without
- * reads or conflicts. Retries until it succeeds, the pod is gone, or the status is withdrawn or not
- * current any more; newer values are merged in. A value that the API server rejects is retried, too,
- * at most once a minute, and after some hours about once an hour. A value is written once more
- * when an earlier write, which had no answer, may have come after it.
+ * Sets the annotation by a JSON merge PATCH of `pods/status` with the UID as precondition, without
+ * reads or conflicts, whenever the text that the records want and what the pod shows are different.
+ * The pod shows the newer one of what the watch has delivered and what the last PATCH answered. The
+ * text is read again when the write's turn comes. Whether the pod still exists, the watch says.
  */
 export class ApiStatusPublisher implements StatusPublisher {
-  readonly #options: Required<Omit<StatusPublisherOptions, "lateMs">>;
-  readonly #pending = new Map<string, Pending>();
-  readonly #unanswered: UnansweredWrites;
-  readonly #shutdown = new AbortController();
-  /** Aborted when the process waits no longer for requests that were sent. */
+  readonly #options: StatusPublisherOptions;
+  readonly #delays: WriteDelays;
+  readonly #pace: WritePace;
+  readonly #unavailable = new Unavailable();
+  /** By UID. */
+  readonly #comparisons = new Map<string, Comparison>();
+  /** What the watch has delivered last, by `namespace/name`. */
+  readonly #seen = new Map<string, Pick<ShownStatus, "digest"> & { readonly uid: string }>();
+  /** Aborted when nothing more is sent, and nothing waited for. */
   readonly #ended = new AbortController();
-  /** Until when a process that ends waits, by performance.now(). */
+  /** Until when a process that ends sends, by performance.now(). */
   #endsAt = Infinity;
+  #wanted: WantedStatus = async () => undefined;
 
-  constructor({ lateMs, ...options }: StatusPublisherOptions) {
-    this.#unanswered = new UnansweredWrites(lateMs);
-    const times = { requestTimeoutMs: writeTimeoutMs, backoff: retries, rejections };
-    this.#options = { ...times, metrics: {}, pace: new WritePace(), ...options };
+  constructor(options: StatusPublisherOptions) {
+    this.#options = options;
+    this.#delays = { ...defaultDelays, ...options.delays };
+    this.#pace = options.pace ?? new WritePace();
   }
 
+  /** How many pods are about to get a status. */
   get pending(): number {
-    return this.#pending.size;
+    return this.#waiting.length;
   }
 
-  async publish(
-    pod: PodIdentity,
-    annotations: Annotations,
-    options: PublishOptions = {},
-  ): Promise<PublishOutcome> {
-    const { done, deferred } = this.#enqueue(pod, annotations, options);
-    if (options.waitsForEnd === true) return done;
-    using limit = deadline(this.#options.waitMs);
+  get #waiting(): readonly Comparison[] {
+    return [...this.#comparisons.values()].filter(({ timer, running }) => timer ?? running);
+  }
+
+  follow(wanted: WantedStatus): void {
+    this.#wanted = wanted;
+  }
+
+  changed(pod: Pod): void {
+    const target = this.#target(pod);
+    if (target !== undefined) void this.#compare(this.#of(target, true));
+  }
+
+  async shown(pod: Pod, signal: AbortSignal): Promise<StatusFailure | undefined> {
+    const { waitMs } = this.#options;
+    const target = this.#target(pod);
+    if (target === undefined) return undefined;
+    const { namespace } = target;
+    const comparison = this.#of(target, true);
+    const { times, waiters, turn } = comparison;
+    const failed = { message: "the API server does not answer", isRejected: false };
+    if (this.#unavailable.has(namespace) || waitMs === 0) {
+      void this.#compare(comparison);
+      return times.failure ?? failed;
+    }
+    const { promise, resolve } = Promise.withResolvers<StatusFailure | undefined>();
+    waiters.add(resolve);
+    turn.abort();
+    void this.#compare(comparison);
+    using limit = deadline(waitMs, signal);
     try {
-      return await untilAborted(Promise.race([done, deferred.promise]), limit.signal);
+      return await untilAborted(promise, limit.signal);
     } catch {
-      this.#options.logger.warn(
-        { podNamespace: pod.namespace, podName: pod.name },
-        "status annotation not written in time; it is retried in the background",
-      );
-      return "pending";
+      if (!signal.aborted) this.#unavailable.noteWait(namespace);
+      return times.failure ?? { ...failed, message: `no answer within ${waitMs} ms` };
+    } finally {
+      waiters.delete(resolve);
     }
   }
 
-  async withdraw(
-    pod: PodName,
-    { unless }: { readonly unless?: () => Promise<boolean> } = {},
-  ): Promise<void> {
-    const ofPod = [...this.#pending.values()].filter((each) => keyOf(each.pod) === keyOf(pod));
-    if (ofPod.length === 0 || (await unless?.()) === true) return;
-    for (const { cancel } of ofPod) cancel.abort();
+  async detached(pod: ComparedPod): Promise<void> {
+    for (const [uid, { pod: each, waiters }] of this.#comparisons) {
+      if (keyOf(each) !== keyOf(pod) || waiters.size > 0) continue;
+      if ((await this.#wanted(each)) === undefined) this.#forget(uid);
+    }
+  }
+
+  failures(): ReadonlyMap<string, StatusFailure> {
+    const all = [...this.#comparisons.values()].flatMap(({ pod, times: { failure } }) =>
+      failure === undefined ? [] : [[keyOf(pod), failure] as const],
+    );
+    return new Map(all);
+  }
+
+  /** Takes a pod as the watch delivers it; undefined when it is gone. */
+  podDelivered(key: string, pod: WatchedPod | undefined): void {
+    const before = this.#seen.get(key);
+    if (before !== undefined && before.uid !== pod?.uid) this.#forget(before.uid);
+    this.#seen.delete(key);
+    if (pod === undefined) return;
+    const { uid, shown } = pod;
+    this.#seen.set(key, { uid, digest: shown.digest });
+    if (before?.uid === uid && before.digest === shown.digest) return;
+    const comparison = this.#of(pod, false);
+    if (comparison.running !== undefined) comparison.isChanged = true;
+    else if (shown.digest === undefined || shown.digest !== comparison.answer?.digest)
+      this.#later(comparison, settleMs * (1 + Math.random()));
+  }
+
+  /** Call this regularly: other processes attach pods, too. */
+  async compareAll(): Promise<void> {
+    const pods = [...(this.#options.pods?.values() ?? [])];
+    const known = new Set(pods.map(({ uid }) => uid));
+    for (const [uid, { timer, running }] of this.#comparisons)
+      if (!known.has(uid) && timer === undefined && running === undefined) this.#forget(uid);
+    for (let i = 0; i < pods.length; i += comparedAtOnce) {
+      const some = pods.slice(i, i + comparedAtOnce);
+      await Promise.all(some.map((pod) => this.#compare(this.#of(pod, false))));
+      await nextTurn();
+    }
   }
 
   /** Waits at most `graceMs` for pending writes. Nothing may be published after it. */
   async stop(graceMs: number): Promise<void> {
     this.#endsAt = performance.now() + graceMs;
-    this.#shutdown.abort();
-    using limit = deadline(graceMs);
-    const pending = [...this.#pending.values()];
-    const all = Promise.allSettled(pending.map((each) => each.ended));
-    await untilAborted(all, limit.signal).catch(() => undefined);
-    for (const each of pending) each.cancel.abort();
+    for (const each of this.#waiting) {
+      each.times.hurry();
+      void this.#compare(each);
+    }
+    while (this.pending > 0 && performance.now() < this.#endsAt) await pause(10);
     this.#ended.abort();
-    await all;
+    for (const each of this.#comparisons.values()) clearTimeout(each.timer);
+    await Promise.all(this.#waiting.map(({ running }) => running));
   }
 
-  #enqueue(
-    pod: PodIdentity,
-    annotations: Annotations,
-    options: PublishOptions,
-  ): Pick<Pending, "done" | "deferred"> {
-    const key = `${keyOf(pod)}/${pod.uid}`;
-    const running = this.#pending.get(key);
-    if (running !== undefined && !running.cancel.signal.aborted) {
-      const wanted = { ...running.taken, ...running.annotations };
-      // What is being sent is not sent again.
-      if (!isDeepStrictEqual({ ...wanted, ...annotations }, wanted)) {
-        running.annotations = { ...running.annotations, ...annotations };
-        running.changed.abort();
-      }
-      running.options = options;
-      return running;
+  /** Of a static pod, the mirror. While the watch has none, there is nothing that could show a status. */
+  #target(pod: Pod): Pod | undefined {
+    if (!pod.isStatic || mirrorAnnotation in pod.annotations) return pod;
+    const watched = this.#options.pods?.get(keyOf(pod));
+    return watched && runtimeUid(watched) === pod.uid ? watched : undefined;
+  }
+
+  #of(pod: Pod, isOwn: boolean): Comparison {
+    let comparison = this.#comparisons.get(pod.uid);
+    if (comparison === undefined) {
+      const times = new WriteTimes(this.#delays);
+      const turn = new AbortController();
+      comparison = { pod, times, isOwn, isChanged: false, turn, waiters: new Set() };
+      this.#comparisons.set(pod.uid, comparison);
     }
-    const { promise: done, resolve } = Promise.withResolvers<PublishOutcome>();
-    // The API server might apply the older request last.
-    const ended = Promise.all([running?.ended, done]).finally(() => {
-      if (this.#pending.get(key) === pending) this.#pending.delete(key);
+    comparison.pod = pod;
+    comparison.isOwn ||= isOwn;
+    return comparison;
+  }
+
+  #forget(uid: string): void {
+    const { timer, turn, waiters } = this.#comparisons.get(uid) ?? {};
+    clearTimeout(timer);
+    turn?.abort();
+    this.#comparisons.delete(uid);
+    tell(waiters ?? [], undefined);
+  }
+
+  #later(comparison: Comparison, ms: number): void {
+    if (performance.now() + ms >= this.#endsAt) return;
+    clearTimeout(comparison.timer);
+    comparison.timer = setTimeout(() => void this.#compare(comparison), ms);
+  }
+
+  /** One comparison of a pod at a time; each begins with what is true then. Never rejects. */
+  #compare(comparison: Comparison): Promise<void> {
+    clearTimeout(comparison.timer);
+    comparison.timer = undefined;
+    comparison.isChanged = true;
+    comparison.running ??= this.#compareNow(comparison).finally(() => {
+      comparison.running = undefined;
     });
-    const pending: Pending = {
-      ...{ key, pod, annotations, taken: {}, options, done, ended },
-      ...{ cancel: new AbortController(), changed: new AbortController() },
-      ...{ deferred: Promise.withResolvers<PublishOutcome>(), hasWarned: false },
-      lastAttempts: new Backoff(lastAttempts),
-    };
-    this.#pending.set(key, pending);
-    const turn = Promise.resolve(running?.ended);
-    const began = untilAborted(turn, pending.cancel.signal).catch(() => undefined);
-    void began.then(() => this.#write(pending)).then(resolve);
-    return pending;
+    return comparison.running;
   }
 
-  async #write(pending: Pending): Promise<PublishOutcome> {
-    const retried = new Backoff(this.#options.backoff);
-    const rejected = new Backoff(this.#options.rejections);
-    try {
-      while (Object.keys(pending.annotations).length > 0) {
-        const taken = pending.annotations;
-        pending.taken = taken;
-        pending.annotations = {};
-        const { result, retryAfterMs } = await this.#attempt(pending, taken);
-        pending.taken = {};
-        if (result === "dropped") return "pending";
-        if (result === "gone") return "settled";
-        const lateMs = this.#unanswered.mayReplaceMs(pending.key, taken);
-        if (result === "written" && lateMs === 0) continue;
-        pending.annotations = { ...taken, ...pending.annotations };
-        const delays = {
-          retried: () => Math.max(retryAfterMs, retried.next()),
-          invalid: () => rejected.next(),
-          written: () => lateMs,
-        };
-        const isOfValue = result !== "retried";
-        const isNeeded = isOfValue || retryAfterMs > 0;
-        const next = { delayMs: delays[result](), isOfValue, isNeeded };
-        if (!(await this.#pauseBefore(pending, next))) return "pending";
+  async #compareNow(comparison: Comparison): Promise<void> {
+    while (comparison.isChanged && !this.#ended.signal.aborted) {
+      comparison.isChanged = false;
+      try {
+        await this.#step(comparison);
+      } catch (err) {
+        const { namespace: podNamespace, name: podName } = comparison.pod;
+        const fields = { podNamespace, podName, err };
+        this.#options.logger.warn(fields, "cannot compare the status of a pod with its record");
       }
-      return "settled";
-    } finally {
-      // In the same turn as the last look at the annotations: a later publish() starts a new write.
-      pending.cancel.abort();
     }
   }
 
-  /** @returns whether there is a next attempt: a process that ends makes none in vain */
-  async #pauseBefore(pending: Pending, { delayMs, isOfValue, isNeeded }: Pause): Promise<boolean> {
-    const { cancel, deferred, lastAttempts } = pending;
-    const { signal } = this.#shutdown;
-    const until = performance.now() + delayMs;
-    pending.changed = new AbortController();
-    const { changed: another } = pending;
-    if (isNeeded) await pending.options.onPause?.({ milliseconds: delayMs, isForAll: !isOfValue });
-    if (delayMs > this.#options.waitMs) deferred.resolve("pending");
-    if (!signal.aborted) {
-      const changed = isOfValue ? [another.signal] : [];
-      await pause(delayMs, AbortSignal.any([cancel.signal, signal, ...changed]));
-      if (!signal.aborted || !isNeeded) return true;
+  async #step(comparison: Comparison): Promise<void> {
+    const { pod, times, waiters } = comparison;
+    const text = await this.#difference(comparison);
+    if (text === undefined) {
+      times.failure = undefined;
+      return tell(waiters, undefined);
     }
-    const next = isNeeded ? until : performance.now() + lastAttempts.next();
-    if (next >= this.#endsAt) return false;
-    await pause(Math.max(0, next - performance.now()), cancel.signal);
-    return true;
+    const waitMs = times.waitMs(text);
+    if (waitMs > 0) {
+      if (times.failure?.isRejected) tell(waiters, times.failure);
+      return this.#later(comparison, waitMs);
+    }
+    comparison.turn = new AbortController();
+    const isAwaited = waiters.size > 0;
+    const signal = AbortSignal.any([this.#ended.signal, comparison.turn.signal]);
+    const send = () => this.#write(comparison);
+    await this.#pace.run(pod.namespace, send, { signal, isAwaited }).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
   }
 
-  async #attempt(
-    pending: Pending,
-    annotations: Annotations,
-  ): Promise<{ result: StatusWriteResult; retryAfterMs: number }> {
-    const { pod, cancel } = pending;
+  /** The text that the pod should show and does not; undefined if nothing is to be written. */
+  async #difference({ pod, answer, isOwn, waiters }: Comparison): Promise<string | undefined> {
+    const { pods } = this.#options;
+    const watched = pods?.get(keyOf(pod));
+    const isAdding = waiters.size > 0;
+    const isThere = pods === undefined || isOwn || isAdding || watched?.uid === pod.uid;
+    const text = isThere ? await this.#wanted(pod, isAdding) : undefined;
+    if (text === undefined) return undefined;
+    const seen = watched?.uid === pod.uid ? watched.shown : undefined;
+    const shown = answer && (!seen || seen.version <= answer.version) ? answer : seen;
+    // What the API server makes of a text, such as a webhook, counts as the text.
+    const isAnswer = answer?.text === text && answer.digest === shown?.digest;
+    return isAnswer || shown?.digest === statusDigest(text) ? undefined : text;
+  }
+
+  /** @returns whether it has sent something */
+  async #write(comparison: Comparison): Promise<boolean> {
+    const { pod, times } = comparison;
+    const text = await this.#difference(comparison);
+    if (text === undefined || times.waitMs(text) > 0) {
+      comparison.isChanged = true;
+      return false;
+    }
     try {
-      const send = async (): Promise<void> => {
-        if ((await pending.options.isCurrent?.()) === false) cancel.abort();
-        cancel.signal.throwIfAborted();
-        await this.#patch(pending, annotations);
-      };
-      await this.#options.pace.run(pod.namespace, send, cancel.signal);
-      this.#options.metrics.statusWrite?.("written");
-      return { result: "written", retryAfterMs: 0 };
+      const answer = await this.#options.client.json({
+        method: "PATCH",
+        path: `${apiPaths.pod(pod)}/status`,
+        query: { fieldManager: "plexus" },
+        contentType: "application/merge-patch+json",
+        accept: metadataOnly,
+        body: { metadata: { uid: pod.uid, annotations: { [networkStatusAnnotation]: text } } },
+        timeoutMs: this.#options.requestTimeoutMs ?? writeTimeoutMs,
+        signal: this.#ended.signal,
+      });
+      comparison.answer = { ...shownStatus(answer), text };
+      this.#written(comparison, text);
+      return true;
     } catch (thrown) {
       const error = asApiError(thrown);
-      const result = cancel.signal.aborted ? "dropped" : await this.#classify(pod, error);
-      this.#options.metrics.statusWrite?.(result);
-      this.#logFailure(pending, { result, error });
-      return { result, retryAfterMs: error.retryAfterMs };
-    }
-  }
-
-  async #patch({ key, pod }: Pending, annotations: Annotations): Promise<void> {
-    const request = {
-      method: "PATCH",
-      path: `${apiPaths.pod(pod)}/status`,
-      query: { fieldManager: "plexus" },
-      contentType: "application/merge-patch+json",
-      accept: metadataOnly,
-      body: { metadata: { uid: pod.uid, annotations } },
-      timeoutMs: this.#options.requestTimeoutMs,
-      signal: this.#ended.signal,
-    } as const;
-    try {
-      await this.#options.client.write(request);
-    } catch (error) {
-      this.#unanswered.note(key, annotations, asApiError(error));
+      this.#failed(comparison, { text, error });
       throw error;
+    } finally {
+      comparison.isOwn = false;
+      comparison.isChanged = true;
     }
   }
 
-  /** A conflict may be about the UID or anything else: the pod tells. */
-  async #classify(pod: PodIdentity, { status, isNotFound }: ApiError): Promise<StatusWriteResult> {
-    if (isNotFound) return "gone";
-    if ((status === 409 || status === 422) && (await this.#isReplaced(pod))) return "gone";
-    return [400, 413, 422].includes(status) ? "invalid" : "retried";
-  }
-
-  async #isReplaced(pod: PodIdentity): Promise<boolean> {
-    try {
-      const { metadata } = await this.#options.client.json({
-        path: apiPaths.pod(pod),
-        accept: metadataOnly,
-        timeoutMs: readTimeoutMs,
-      });
-      return isJsonObject(metadata) && metadata.uid !== pod.uid;
-    } catch (error) {
-      return asApiError(error).isNotFound;
+  #written({ pod, times }: Comparison, text: string): void {
+    times.note(text, "written");
+    this.#options.metrics?.statusWrite?.("written");
+    if (!this.#unavailable.noteSuccess(pod.namespace)) return;
+    for (const each of this.#comparisons.values()) {
+      if (!each.times.isRetried) continue;
+      each.times.hasten();
+      void this.#compare(each);
     }
   }
 
-  #logFailure(pending: Pending, outcome: { result: StatusWriteResult; error: ApiError }): void {
-    const { result, error } = outcome;
-    const { namespace: podNamespace, name: podName } = pending.pod;
+  #failed({ pod, times, waiters }: Comparison, of: { text: string; error: ApiError }): void {
+    if (this.#ended.signal.aborted) return;
+    const { text, error } = of;
+    const result = resultOf(error);
+    const isNew = times.failure === undefined || result === "rejected";
+    times.note(text, result, error);
+    if (performance.now() + times.waitMs(text) >= this.#endsAt) times.hurry();
+    this.#options.metrics?.statusWrite?.(result);
+    this.#unavailable.noteFailure(pod.namespace, error);
+    if (result === "rejected" || this.#unavailable.has(pod.namespace)) tell(waiters, times.failure);
+    const { namespace: podNamespace, name: podName } = pod;
     const fields = { podNamespace, podName, result, error: error.message };
-    const isNew = result === "invalid" || (result === "retried" && !pending.hasWarned);
     this.#options.logger[isNew ? "warn" : "debug"](fields, "status annotation not written");
-    pending.hasWarned = true;
   }
+}
+
+/** A pod that is gone, or replaced, the watch takes away: 404 and 409 need not be understood. */
+function resultOf({ status }: ApiError): StatusWriteResult {
+  const isRejected = status >= 400 && status < 500 && ![401, 404, 408, 409, 429].includes(status);
+  return isRejected ? "rejected" : "retried";
 }

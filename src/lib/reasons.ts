@@ -54,6 +54,8 @@ const table = {
     ],
     AgentUnavailable:
       "install `plexus agent --attach` on this node: docs/user/hot-plug.md says how",
+    StatusNotWritten:
+      "check what the message names: the connection to the API server, or what refuses the write of pods/status; the kubelet retries",
     PodReplaced: "do nothing: the kubelet removes this sandbox",
     PrimaryNotReady: "check the primary CNI's pod on this node",
     RepeatedFailures:
@@ -142,7 +144,7 @@ const conditions = {
   problem: [
     ...["AnnotationIgnored", "ChainProblem", "ConfInactive", "ConfigInvalid", "DirectoryUnusable"],
     ...["InterfaceLost", "NotAttached", "NotPlugged", "NotReady", "PathNotMounted"],
-    ...["PluginDirRefused", "RecordDamaged", "ShimMissing", "TokenExpired"],
+    ...["PluginDirRefused", "RecordDamaged", "ShimMissing", "StatusRejected", "TokenExpired"],
   ],
 } as const satisfies Readonly<Record<Verdict, readonly string[]>>;
 

@@ -1,11 +1,12 @@
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type {
-  PodIdentity,
+  ComparedPod,
+  Pod,
   PodName,
-  PublishOptions,
-  PublishOutcome,
+  StatusFailure,
   StatusPublisher,
+  WantedStatus,
 } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
@@ -13,52 +14,48 @@ import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
-import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Writes the network-status value of each pod to `<dir>/.status/<namespace>/<pod>.json`. */
 export class StatusFiles implements StatusPublisher {
   readonly #dir: string;
   readonly #logger: Logger;
-  /** One write at a time for a pod, and the value that its last caller wants. */
+  /** One write at a time for a pod. */
   readonly #turns = new KeyedMutex();
-  readonly #wanted = new Map<string, symbol>();
+  #wanted: WantedStatus = async () => undefined;
 
   constructor(manifestsDir: string, logger: Logger) {
     this.#dir = join(manifestsDir, ".status");
     this.#logger = logger;
   }
 
-  async publish(
-    pod: PodIdentity,
-    annotations: Readonly<Record<string, string | null>>,
-    options: PublishOptions = {},
-  ): Promise<PublishOutcome> {
-    const value = annotations[networkStatusAnnotation] ?? undefined;
-    return (await this.#set(pod, { value, ...options })) ? "settled" : "pending";
+  follow(wanted: WantedStatus): void {
+    this.#wanted = wanted;
   }
 
-  async withdraw(
-    pod: PodName,
-    { unless }: { readonly unless?: () => Promise<boolean> } = {},
-  ): Promise<void> {
-    if ((await unless?.()) === true) return;
-    await this.#set(pod, { value: undefined });
+  changed(pod: Pod): void {
+    void this.#compare(pod, false);
   }
 
-  /** Sets the value unless a later call for the pod decides. @returns whether it succeeded */
-  async #set(
-    pod: PodName,
-    { value, isCurrent }: PublishOptions & { readonly value: string | undefined },
-  ): Promise<boolean> {
+  async shown(pod: Pod): Promise<StatusFailure | undefined> {
+    return this.#compare(pod, true);
+  }
+
+  async detached(pod: ComparedPod): Promise<void> {
+    await this.#compare(pod, false);
+  }
+
+  failures(): ReadonlyMap<string, StatusFailure> {
+    return new Map();
+  }
+
+  /** Writes what the records want at its turn, or removes it. */
+  async #compare(pod: ComparedPod, isAdding: boolean): Promise<StatusFailure | undefined> {
     const path = this.#path(pod);
-    if (path === undefined) return true;
-    const turn = Symbol();
-    this.#wanted.set(path, turn);
+    if (path === undefined) return undefined;
     using _turn = await this.#turns.acquire(path);
-    if (this.#wanted.get(path) !== turn) return true;
-    this.#wanted.delete(path);
-    if ((await isCurrent?.()) === false) return false;
-    return await this.#write(path, value);
+    const value = await this.#wanted(pod, isAdding);
+    const isDone = await this.#write(path, value);
+    return isDone ? undefined : { message: `${path} cannot be written`, isRejected: false };
   }
 
   /** Not synced: after a crash of the machine the pod is a new one. */

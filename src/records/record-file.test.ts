@@ -71,7 +71,6 @@ const full: AttachmentRecord = {
   addEnded: true,
   hasLostUpdate: true,
   pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
-  statusPause: { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false },
   teardown: {
     firstFailedAt: "2026-01-01T00:00:00Z",
     since: { bootId: "b1", clockMs: 1234 },
@@ -87,6 +86,12 @@ test("formatRecord(), parseRecord() and parsePlan() keep every field of a record
   const file = formatRecord(full, plan);
   expect(parseRecord(file, where)).toEqual({ record: full, plan });
   expect(parsePlan(file, where)).toEqual(plan);
+});
+
+test("parseRecord() reads a record in which an earlier release has a pause of its status", () => {
+  const statusPause = { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false };
+  const { pendingStatus } = parseRecord(fileOf("2", { ...full, statusPause }), where).record;
+  expect(pendingStatus).toEqual(full.pendingStatus);
 });
 
 test("parseRecord() reads the marks of hot-plug that earlier releases wrote as states", () => {

@@ -31,6 +31,7 @@ function withoutMarks(record: AttachmentRecord): AttachmentRecord {
 function checkRecord(record: FieldReader): void {
   const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
   const marks = ["addEnded", "hasLostUpdate"];
+  // The second one is of earlier releases, and says nothing any more.
   const ofStatus = ["pendingStatus", "statusPause"];
   const optional = ["listName", "netnsProcess", "pod", ...marks, ...ofStatus, "teardown"];
   checkKeys(record, { required: [...required, "clockMs", "attachments"], optional });
@@ -44,8 +45,6 @@ function checkRecord(record: FieldReader): void {
     if (record.has(key) && record.value(key) !== true) record.mismatch(key, "true, or absent");
   }
   record.stringMap("pendingStatus");
-  const pause = record.object("statusPause");
-  if (pause !== undefined) checkStatusPause(pause);
   const teardown = record.object("teardown");
   if (teardown !== undefined) checkTeardown(teardown);
 }
@@ -93,14 +92,6 @@ function checkYieldedRoute(route: FieldReader): void {
   for (const key of ["dev", "gw", "metrics"]) route.string(key);
   route.integer("metric");
   if (typeof route.value("onlink") !== "boolean") route.mismatch("onlink", "a boolean");
-}
-
-function checkStatusPause(pause: FieldReader): void {
-  const integers = ["clockMs", "milliseconds"];
-  checkKeys(pause, { required: ["bootId", ...integers, "isForAll"] });
-  pause.string("bootId");
-  for (const key of integers) pause.integer(key);
-  if (typeof pause.value("isForAll") !== "boolean") pause.mismatch("isForAll", "a boolean");
 }
 
 function checkTeardown(teardown: FieldReader): void {

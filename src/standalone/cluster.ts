@@ -105,8 +105,11 @@ const tokenRefused =
   "plexusd is unavailable, and the API server rejects the token that it keeps for such calls: the token " +
   "expired, or plexusd's pod was deleted; start plexusd to attach the pod";
 
-/** The status stays pending in the record, for plexusd. */
-const noPublisher: StatusPublisher = { ...emptyPorts.publisher, publish: async () => "pending" };
+/** The record keeps the status, for plexusd. */
+const noPublisher: StatusPublisher = {
+  ...emptyPorts.publisher,
+  shown: async () => ({ message: "there is no access to the API server", isRejected: false }),
+};
 
 function warningsOnly(logger: Logger): EventRecorder {
   return {

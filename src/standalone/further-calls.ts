@@ -34,11 +34,6 @@ export class FurtherCalls {
     this.#lastEnd = performance.now();
   }
 
-  /** Whether several run. */
-  isBusy(): boolean {
-    return this.#calls.size > 1;
-  }
-
   /** Resolves when none runs, and no call has come for that time or no further one can come. */
   async whenOver(lingerMs: () => number): Promise<void> {
     const leftMs = (): number => this.#lastEnd + lingerMs() - performance.now();

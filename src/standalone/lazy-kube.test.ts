@@ -2,7 +2,10 @@ import { expect, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { lazyKube } from "./lazy-kube.ts";
 
-const pod = { namespace: "default", name: "web", uid: "u1" };
+const pod = {
+  ...{ namespace: "default", name: "web", uid: "u1" },
+  ...{ annotations: {}, isStatic: false },
+};
 
 function unusable(): {
   logger: FakeLogger;
@@ -20,7 +23,7 @@ function unusable(): {
 
 test("lazyKube() opens no API client for a call that does not need one", async () => {
   const { kube, opened } = unusable();
-  await kube.publisher.withdraw(pod);
+  await kube.publisher.detached(pod);
   await kube.close();
   expect(opened()).toBe(0);
 });
@@ -31,9 +34,11 @@ test("lazyKube() without API access fails to read pods and leaves a status pendi
     code: 11,
     message: "kubeconfig k: it is not YAML",
   });
-  expect(await kube.publisher.publish(pod, { a: "b" })).toBe("pending");
+  const failure = { message: "kubeconfig k: it is not YAML", isRejected: false };
+  expect(await kube.publisher.shown(pod, new AbortController().signal)).toEqual(failure);
+  kube.publisher.changed(pod);
   kube.events.record(pod, { type: "Warning", reason: "AttachFailed", message: "why" });
-  await kube.publisher.withdraw(pod);
+  await kube.publisher.detached(pod);
   await kube.close();
   expect(opened()).toBe(1);
   expect(JSON.stringify(logger.lines)).toContain("why");

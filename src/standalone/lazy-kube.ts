@@ -1,6 +1,7 @@
 import { CniError } from "#cni/error.ts";
-import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
+import type { CalledPod, Pod, WantedStatus } from "#engine/ports/cluster.ts";
 import type { ResourceApi } from "#engine/ports/devices.ts";
+import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { OneShotKube } from "#kube/one-shot.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
@@ -19,11 +20,18 @@ export function lazyKube(options: {
 } {
   const { logger, closeGraceMs } = options;
   let opened: Promise<OneShotKube> | undefined;
+  let wanted: WantedStatus = async () => undefined;
   let early: { readonly key: string; readonly reading: Promise<Pod | undefined> } | undefined;
   const kube = (): Promise<OneShotKube> => {
-    opened ??= options.open().catch((cause: unknown) => {
-      throw new CniError("ApiUnavailable", errorMessage(cause), { cause });
-    });
+    opened ??= options.open().then(
+      (opening) => {
+        opening.publisher.follow(wanted);
+        return opening;
+      },
+      (cause: unknown) => {
+        throw new CniError("ApiUnavailable", errorMessage(cause), { cause });
+      },
+    );
     return opened;
   };
   return {
@@ -46,19 +54,24 @@ export function lazyKube(options: {
       notReadyReason: () => undefined,
     },
     publisher: {
-      async publish(pod, annotations, options) {
+      ...emptyPorts.publisher,
+      follow(how) {
+        wanted = how;
+      },
+      changed(pod) {
+        kube().then(
+          ({ publisher }) => publisher.changed(pod),
+          (err: unknown) =>
+            logger.warn({ err }, "the status cannot be written without access to the API server"),
+        );
+      },
+      async shown(pod, signal) {
         try {
-          return await (await kube()).publisher.publish(pod, annotations, options);
+          return await (await kube()).publisher.shown(pod, signal);
         } catch (error) {
-          logger.warn(
-            { err: error },
-            "the status cannot be written without access to the API server",
-          );
-          return "pending";
+          return { message: errorMessage(error), isRejected: false };
         }
       },
-      withdraw: async (...withdrawn) =>
-        (await opened?.catch(() => undefined))?.publisher.withdraw(...withdrawn),
     },
     events: {
       record(pod, event) {

@@ -52,11 +52,10 @@ async function main(): Promise<void> {
   const { PLEXUS_FURTHER_CALLS: socket = "", PLEXUS_CLOCK_US } = process.env;
   const clock = openBootClock(PLEXUS_CLOCK_US);
   const calls = new FurtherCalls(socket);
-  const isBusy = (): boolean => calls.isBusy();
-  const first = calls.during(serveFirst(clock, isBusy));
+  const first = calls.during(serveFirst(clock));
   const accept = (stream: DescriptorStream): void => {
     // Without an answer, the shim starts another process, or replays the plan.
-    const ended = serve(stream, { clock, isBusy, log: new CallLog() }).catch(() => undefined);
+    const ended = serve(stream, { clock, log: new CallLog() }).catch(() => undefined);
     void calls.during(ended.finally(() => stream.destroy()));
   };
   await (socket !== "" && listen(accept) ? calls.whenOver(() => lingerMs) : first);
@@ -74,10 +73,10 @@ function listen(accept: (stream: DescriptorStream) => void): boolean {
   }
 }
 
-async function serveFirst(clock: () => number, isBusy: () => boolean): Promise<void> {
+async function serveFirst(clock: () => number): Promise<void> {
   const log = new CallLog();
   try {
-    const options = { clock, isBusy, log, onAnswered: closeOutput };
+    const options = { clock, log, onAnswered: closeOutput };
     await serve(DescriptorStream.connect(shimDescriptor), options);
   } catch (error) {
     writeToStderr(`${log.take()}plexus-standalone: ${flattenCauses(error)}\n`);
@@ -89,7 +88,7 @@ async function serveFirst(clock: () => number, isBusy: () => boolean): Promise<v
 
 async function serve(
   stream: DescriptorStream,
-  options: Pick<StandaloneOptions, "clock" | "isBusy" | "onAnswered"> & { readonly log: CallLog },
+  options: Pick<StandaloneOptions, "clock" | "onAnswered"> & { readonly log: CallLog },
 ): Promise<void> {
   const session = new ShimSession(stream);
   const { logger } = options.log;

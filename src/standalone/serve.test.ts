@@ -14,11 +14,8 @@ import { readBootId } from "#host/boot-id.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
-import { isStatusPatch } from "#kube/testing/requests.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
-import { eventually } from "#lib/testing/eventually.ts";
-import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -116,27 +113,6 @@ async function call(
 
 const add = (): ReturnType<typeof call> => call("ADD");
 
-/** A record whose status an earlier call could not publish. */
-async function leavePending(containerId: string, name = "web"): Promise<void> {
-  const store = await FileRecordStore.open(stateDir);
-  const pod = { namespace: "default", name, uid: `uid-of-${name}` };
-  const status = { [networkStatusAnnotation]: "[]" };
-  const record: AttachmentRecord = {
-    ...{ ...sandbox, containerId, bootId: await readBootId(), pod, pendingStatus: status },
-    attachments: [{ ...attachment, state: "attached" }],
-  };
-  await store.create(record, teardownPlan(record, 1000));
-  await store.flush();
-}
-
-async function pendingOf(containerId: string): Promise<unknown> {
-  const store = await FileRecordStore.open(stateDir);
-  return (await store.load({ containerId, ifName: "eth0" }))?.record.pendingStatus;
-}
-
-/** A conf with which calls execute no plugin. */
-const noNetwork = { cniVersion: "1.1.0", delegates: [] };
-
 /** What a runtime passes that describes its pods. */
 function described(networks: string): object {
   const annotations = { "k8s.v1.cni.cncf.io/networks": networks };
@@ -195,67 +171,6 @@ test("without an API, manifests in the default directory count, if only root can
   await expect(add()).rejects.toThrow("web.json must belong to root");
 });
 
-test.each(["ADD", "CHECK", "STATUS", "GC", "DEL"])(
-  "%s publishes a status that an earlier call could not publish",
-  async (command) => {
-    const api = await apiWithPod("");
-    await keep("", await kubeconfigOf(api, "mine"));
-    await leavePending("earlier");
-    // With a tombstone, DEL executes no plugin.
-    await (await FileRecordStore.open(stateDir)).finish({ containerId: "c1", ifName: "eth0" });
-    await call(command, { conf: noNetwork });
-    expect(annotationsOf(api)).toHaveProperty([networkStatusAnnotation], "[]");
-    expect(await pendingOf("earlier")).toBeUndefined();
-  },
-);
-
-test("a call publishes its own sandbox's status once its shim has ended, and skips sandboxes that have a call's lock", async () => {
-  const api = await apiWithPod("");
-  await keep("", await kubeconfigOf(api, "mine"));
-  for (const id of ["own", "other"]) await leavePending(id);
-  await writeFile(join(stateDir, "other.lock"), "");
-  await call("ADD", { containerId: "own" });
-  expect([await pendingOf("own"), await pendingOf("other")]).toEqual([
-    undefined,
-    { [networkStatusAnnotation]: "[]" },
-  ]);
-});
-
-test("a call stops waiting for an API server that hangs, and leaves the status to the next call", async () => {
-  const api = await apiWithPod("");
-  await keep("", await kubeconfigOf(api, "mine"));
-  api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, answer: "hang" });
-  for (const id of ["a", "b", "c"]) await leavePending(id);
-  await call("STATUS", { conf: noNetwork });
-  expect(api.seen.filter(isStatusPatch)).toHaveLength(1);
-  expect(await pendingOf("a")).toBeDefined();
-});
-
-test("a call sends nothing more to an API server that has asked it to wait", async () => {
-  const api = await apiWithPod("");
-  await keep("", await kubeconfigOf(api, "mine"));
-  const headers = { "retry-after": "5" };
-  api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, answer: 429, headers });
-  await leavePending("a");
-  await call("STATUS", { conf: noNetwork });
-  expect(api.seen.filter(isStatusPatch)).toHaveLength(1);
-  expect(await pendingOf("a")).toBeDefined();
-});
-
-test.each([
-  ["asks for a pause, send none before", { answer: 429, headers: { "retry-after": "60" } }, 1],
-  ["rejects each, send each once", { answer: 400, headers: {} }, 3],
-])("calls with three pending statuses, if the API server %s", async (_, response, sent) => {
-  const api = await apiWithPod("");
-  await keep("", await kubeconfigOf(api, "mine"));
-  api.script({ when: isStatusPatch, times: Number.POSITIVE_INFINITY, ...response });
-  const pods = ["web", "db", "cache"];
-  for (const pod of pods) await leavePending(pod, pod);
-  for (let i = 0; i < 5; i++) await call("STATUS", { conf: noNetwork });
-  expect(api.seen.filter(isStatusPatch)).toHaveLength(sent);
-  for (const pod of pods) expect(await pendingOf(pod)).toBeDefined();
-});
-
 test("a DEL opens as many records on a node with many pods as on one with few", async () => {
   const api = await apiWithPod("");
   await keep("", await kubeconfigOf(api, "mine"));
@@ -306,33 +221,6 @@ function observeOpenedRecords(): string[] {
   return opened;
 }
 
-test("a status that reaches the API server after that of the pod's next sandbox, which another call attached, is replaced", async () => {
-  const api = await apiWithPod("");
-  await keep("", await kubeconfigOf(api, "mine"));
-  const late = Promise.withResolvers<void>();
-  api.script({ when: isStatusPatch, answer: late.promise });
-  await leavePending("a");
-  const calling = call("STATUS", { conf: noNetwork });
-  await eventually(() => expect(api.seen.filter(isStatusPatch)).toHaveLength(1));
-  const store = await FileRecordStore.open(stateDir);
-  const { record } = (await store.load({ containerId: "a", ifName: "eth0" }))!;
-  await store.finish(record);
-  const { pendingStatus: _, ...rest } = record;
-  const result = {
-    cniVersion: "1.0.0",
-    interfaces: [{ name: "eth0", sandbox: record.netns }],
-    ips: [{ address: "10.9.9.9/24", interface: 0 }],
-  };
-  const attachments = [{ ...attachment, state: "attached" as const, result }];
-  const next = { ...rest, attachments, containerId: "b", clockMs: record.clockMs + 1 };
-  await store.create(next, teardownPlan(next, 1000));
-  late.resolve();
-  await calling;
-  await call("STATUS", { conf: noNetwork });
-  expect(JSON.stringify(annotationsOf(api))).toContain("10.9.9.9");
-  expect(await pendingOf("b")).toBeUndefined();
-});
-
 test("events name the node of the pod if the call does not know its node's name", async () => {
   const api = await apiWithPod("missing");
   await keep("", await kubeconfigOf(api, "mine"));
@@ -352,11 +240,6 @@ test.each([
   expect(await readNodeName(path)).toBe(name);
   expect(await readNodeName(`${path}-none`)).toBeUndefined();
 });
-
-function annotationsOf(api: FakeApiServer): unknown {
-  const metadata = api.objects("pods").get("default/web")?.metadata;
-  return isJsonObject(metadata) ? metadata.annotations : undefined;
-}
 
 async function apiWithPod(networks: string): Promise<FakeApiServer> {
   const api = await FakeApiServer.start();

@@ -8,7 +8,8 @@ import {
   type StoreRequest,
   tooOld,
 } from "#kube/testing/object-store.ts";
-import type { JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectOf } from "#lib/json.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ground } from "../world/ground.ts";
 import { WatchStream } from "./watch-stream.ts";
@@ -46,6 +47,8 @@ export class ApiServer extends ObjectStore {
   events = 0;
   /** Changes with each restart: connections from before are broken. */
   epoch = 0;
+  /** Whether a webhook changes the statuses that are written. */
+  changesStatuses = false;
   /** Of a server that is busy. */
   writes: WriteQueue | undefined;
   #isDown = false;
@@ -83,6 +86,13 @@ export class ApiServer extends ObjectStore {
 
   removeNad(key: string): void {
     this.#remove(this.#nads, key);
+  }
+
+  /** The pod that the kubelet runs as `uid`, or its mirror; undefined if another one has the name. */
+  podOf(key: string, uid: string): KubeObject | undefined {
+    const pod = this.pod(key);
+    const isOwn = [pod?.metadata.uid, pod?.metadata.annotations[mirrorAnnotation]].includes(uid);
+    return isOwn ? pod : undefined;
   }
 
   pod(key: string): KubeObject | undefined {
@@ -134,7 +144,8 @@ export class ApiServer extends ObjectStore {
       return { status: request.method === "POST" ? 201 : 200, body: {} };
     }
     if (resource === "nodes") return { status: 200, body: { metadata: { name }, spec: {} } };
-    return this.#serves(resource) ? super.answer(request) : notServed;
+    if (!this.#serves(resource)) return notServed;
+    return super.answer(this.changesStatuses ? withChangedStatus(request) : request);
   }
 
   /** Begins a watch, for the client to open; or says why not. */
@@ -180,4 +191,14 @@ export class ApiServer extends ObjectStore {
     this.#removedUids.add(removed.metadata.uid);
     ground().note(() => `api: ${collection.resource} ${key} (${removed.metadata.uid}) deleted`);
   }
+}
+
+/** As a webhook that formats JSON would. */
+function withChangedStatus(request: StoreRequest): StoreRequest {
+  const { metadata } = objectOf(request.body);
+  const { annotations, ...others } = objectOf(metadata);
+  const text = objectOf(annotations)[networkStatusAnnotation];
+  if (typeof text !== "string") return request;
+  const changed = { ...objectOf(annotations), [networkStatusAnnotation]: ` ${text.trimStart()}` };
+  return { ...request, body: { metadata: { ...others, annotations: changed } } };
 }

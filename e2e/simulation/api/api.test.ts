@@ -248,8 +248,9 @@ test("serves the product's watch cache and status publisher", async () => {
   schedule.at(4 * second, () => server.removePod("default/web"));
   await run(() => pods.run(), second);
   expect(pods.get("default/web")).toMatchObject({ uid: "u1" });
-  const status = { [networkStatusAnnotation]: "[]" };
-  expect(await run(() => publisher.publish({ ...web, uid: "u1" }, status))).toBe("settled");
+  publisher.follow(async () => "[]");
+  const pod = { ...web, uid: "u1", annotations: {}, isStatic: false };
+  expect(await run(() => publisher.shown(pod, new AbortController().signal))).toBeUndefined();
   expect(server.networkStatus("default/web")).toBe("[]");
   await run(() => new Promise(() => undefined), 5 * second);
   expect([...pods.values()].map(({ name }) => name)).toEqual(["b"]);

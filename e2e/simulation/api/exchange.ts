@@ -49,6 +49,8 @@ export function exchange<T>(request: ApiRequest, processing: Processing<T>): Pro
   heedRetryAfter(request, owner);
   const answer = (result: T | Answer | Error): void => {
     const { epoch } = api;
+    if (request.method === "PATCH" && (result as Partial<Answer>).status === 200)
+      noteWritten(request, owner);
     world().note(() => `api: ${owner.name}: ${nameOf(request)}: ${outcome}, ${describe(result)}`);
     if (!isAnswered) return;
     const settle = (): void => {
@@ -83,6 +85,25 @@ function enter(
 
 /** What the server has asked of processes with HTTP 429, last. */
 const notBefore = new WeakMap<Process, { readonly of: string; readonly atUs: number }>();
+
+/** How often each process has written each status since another component wrote one. */
+let writtenBy = new WeakMap<Process, Map<string, number>>();
+
+/** Another component has changed a status. */
+export function statusChanged(): void {
+  writtenBy = new WeakMap();
+}
+
+/** A status may come back with the networks that it had, and one answer may be lost. */
+const writtenMax = 3;
+
+function noteWritten(request: ApiRequest, owner: Process): void {
+  const counts = writtenBy.get(owner) ?? new Map<string, number>();
+  const count = (counts.get(contentOf(request)) ?? 0) + 1;
+  writtenBy.set(owner, counts.set(contentOf(request), count));
+  if (count <= writtenMax) return;
+  world().observer.writtenTooOften(`${owner.name}: ${nameOf(request)}, ${count} times`);
+}
 
 function heedRetryAfter(request: ApiRequest, owner: Process): void {
   const asked = notBefore.get(owner);

@@ -20,5 +20,6 @@ export function drawCrowd(random: Random) {
   };
   // A process for one call does not know what others write.
   const others = { hasStandalone: false, hotPlug: false, others: alone } as const;
-  return { ...others, pods, isSwept: false, mischief: [busy] };
+  const statuses = { isStatic: false, changesStatuses: false };
+  return { ...others, ...statuses, pods, isSwept: false, mischief: [busy] };
 }

@@ -53,7 +53,11 @@ export type Mischief =
   /** The namespace of a pod's sandbox disappears before its DEL. */
   | { readonly kind: "namespace gone"; readonly atMs: number }
   /** The runtime forgets a sandbox. Its pod is deleted, or the sandbox's namespace stays. */
-  | { readonly kind: "sandbox forgotten"; readonly atMs: number; readonly keepsPod: boolean };
+  | { readonly kind: "sandbox forgotten"; readonly atMs: number; readonly keepsPod: boolean }
+  /** Another component writes the status of a pod, or removes it. */
+  | { readonly kind: "foreign status"; readonly atMs: number; readonly text: string | null }
+  /** The kubelet makes the mirror of a static pod anew. */
+  | { readonly kind: "new mirror"; readonly atMs: number };
 
 type RuntimeCommand = "GC" | "STATUS" | "CHECK";
 
@@ -109,7 +113,7 @@ const outcomes: Readonly<Record<Exclude<RequestOutcome, OutageOutcome>, number>>
   old: 1,
 };
 
-/** Others are drawn by others.ts, draw-edit-mischief.ts and crowd.ts. */
+/** Others are drawn by others.ts, draw-edit-mischief.ts, draw-statuses.ts and crowd.ts. */
 type Kinds = Readonly<Record<Exclude<Mischief["kind"], OthersKind>, number>>;
 type OthersKind =
   | "definition mistyped"
@@ -118,6 +122,8 @@ type OthersKind =
   | "plexusd away"
   | "suspend"
   | "second call"
+  | "foreign status"
+  | "new mirror"
   | "API busy";
 
 const kinds: Kinds = {
@@ -282,6 +288,8 @@ const harmless: ReadonlySet<Mischief["kind"]> = new Set([
     "API restart",
     "API busy",
     "PATCHes",
+    "foreign status",
+    "new mirror",
     "call",
     "suspend",
     "clock step",

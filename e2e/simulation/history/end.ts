@@ -22,8 +22,6 @@ const mayStayFile =
   /\.detached$|^default\.plan$|^primary-conf$|\.record$|\.damaged$|\.engine-only$/;
 /** A status write waits at most this long before it is tried again. */
 const statusUs = 150e6;
-/** The same if a process that a plugin has left keeps the sandbox's lock file (sandbox-in-use.ts). */
-const statusOfLockedUs = statusUs + 600e6;
 /** One that the API server has rejected is repeated within an hour. */
 const rejectedUs = 3700e6;
 /** A failed hot-plug is tried again after at most five minutes, and then a plugin may take long. */
@@ -53,18 +51,15 @@ export async function checkRunning(stage: Stage): Promise<void> {
   if (!isOk) properties.violate("never what runs", "a CHECK fails");
   const unseen = await lastProblem(stage, () => watchProblem(stage));
   if (unseen !== undefined) properties.violate("watched", unseen);
-  const isLocked = stateFiles(stage.world.disk).some((name) => name.endsWith(".lock"));
   // A removal whose link has gone is shown until its plugins have succeeded.
   const repeatUs = stage.scenario.hotPlug ? hotPlugUs : 0;
   const mayBeRejected = stage.scenario.mischief.some(({ kind }) => kind === "PATCHes");
-  const waitUs =
-    repeatUs + (isLocked ? statusOfLockedUs : statusUs) + (mayBeRejected ? rejectedUs : 0);
+  const waitUs = repeatUs + statusUs + (mayBeRejected ? rejectedUs : 0);
   const statuses = (): string | undefined =>
     runningSandboxes(stage)
       .map((sandbox) => statusProblem(stage, sandbox))
       .find((each) => each !== undefined);
-  const isLost = (): boolean => properties.hasLostStatus;
-  const problem = await lastProblem(stage, () => (isLost() ? undefined : statuses()), waitUs);
+  const problem = await lastProblem(stage, statuses, waitUs);
   if (problem !== undefined) properties.violate("status eventually", problem);
 }
 
@@ -155,7 +150,7 @@ function runningSandboxes({ api, runtime, kubelet, world }: Stage): Sandbox[] {
   return [...runtime.sandboxes.values()].filter(
     (sandbox) =>
       wanted.has(sandbox.pod) &&
-      api.pod(`default/${sandbox.pod.name}`)?.metadata.uid === sandbox.pod.uid &&
+      api.podOf(`default/${sandbox.pod.name}`, sandbox.pod.uid) !== undefined &&
       sandbox.state === "ready" &&
       world.kernel.hasNamespaceOf(sandbox),
   );

@@ -17,6 +17,7 @@ import { putDefinitions, restoreDefinitions } from "./definitions.ts";
 import type { Mischief } from "./draw-mischief.ts";
 import { checkEnd, checkRunning, recordNames } from "./end.ts";
 import { losePower, startMachine, writeList } from "./machine.ts";
+import { mirrorOf } from "./mirror.ts";
 import { makeMischief } from "./mischief.ts";
 import { PlannedFaults } from "./planned-faults.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
@@ -111,6 +112,7 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
       properties.violate("beside others", `plexusd has removed ${types.join()} from its file`);
     });
   const { api } = world;
+  api.changesStatuses = scenario.changesStatuses;
   const onCall: ConstructorParameters<typeof Runtime>[0]["onCall"] = {
     started: (command, sandbox) => properties.callStarted(command, sandbox),
     ended: (end) => properties.callEnded(end),
@@ -125,7 +127,7 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
     ended: ({ namespace, name, uid }) => {
       const key = `${namespace}/${name}`;
       // The next pod may have the name already.
-      if (api.pod(key)?.metadata.uid === uid) api.removePod(key);
+      if (api.podOf(key, uid) !== undefined) api.removePod(key);
     },
   });
   const second = secondSide(scenario, onCall);
@@ -248,7 +250,7 @@ function startPod(stage: Stage, plan: PodScenario, index: number): void {
     needsDevice: plan.networks.includes("vf"),
   };
   world.note(() => `pod ${name} is created, networks ${plan.networks.join(",")}`);
-  api.putPod(pod);
+  api.putPod(scenario.isStatic ? mirrorOf(pod, 1) : pod);
   kubelet.create(pod);
   scheduleEdits(stage, pod, plan);
   if (plan.lifeMs === undefined) return;

@@ -1,4 +1,6 @@
 import { defaultEngineConfig } from "#engine/config.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import { statusChanged } from "../api/exchange.ts";
 import { WriteQueue } from "../api/write-queue.ts";
 import type { Runtime } from "../node/runtime.ts";
 import { inProcess } from "../world/remote.ts";
@@ -6,6 +8,7 @@ import type { Process } from "../world/schedule.ts";
 import { putDefinition } from "./definitions.ts";
 import type { Mischief } from "./draw-mischief.ts";
 import { startPlexusd, upgradePlexusd } from "./machine.ts";
+import { mirrorOf } from "./mirror.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
 const { delGraceMs } = defaultEngineConfig;
@@ -169,6 +172,12 @@ function happenOnNode(stage: Stage, mischief: Mischief): void {
     case "second call":
       if (stage.second !== undefined) call(stage.second.runtime, "CRI-O", mischief.command);
       break;
+    case "foreign status":
+      writeStatus(stage, mischief.text);
+      break;
+    case "new mirror":
+      makeMirror(stage, 2);
+      break;
     case "pod removed":
       removePod(stage, mischief.forMs);
       break;
@@ -207,9 +216,44 @@ function removePod({ api, kubelet, world }: Stage, forMs: number): void {
   if (pod === undefined) return;
   const key = `${pod.namespace}/${pod.name}`;
   // The next pod may have the name already.
-  if (api.pod(key)?.metadata.uid === pod.uid) api.removePod(key);
+  if (api.podOf(key, pod.uid) !== undefined) api.removePod(key);
   const { schedule } = world;
   schedule.at(forMs * 1000, () => kubelet.delete(pod), schedule.outside);
+}
+
+/** Another component writes, as soon as the API server runs. */
+function writeStatus(stage: Stage, text: string | null): void {
+  const { api, kubelet, world } = stage;
+  const [pod] = kubelet.pods;
+  if (pod === undefined) return;
+  const key = `${pod.namespace}/${pod.name}`;
+  if (api.isDown) world.schedule.at(1e6, () => writeStatus(stage, text), world.schedule.outside);
+  else if (api.podOf(key, pod.uid) !== undefined)
+    api.annotatePod(key, { [networkStatusAnnotation]: text });
+  statusChanged();
+}
+
+/** The kubelet makes the deleted mirror of a static pod anew. */
+function makeMirror(stage: Stage, nth: number): void {
+  const { api, kubelet, world } = stage;
+  const [pod] = kubelet.pods;
+  if (pod === undefined || api.isDown) return;
+  const key = `${pod.namespace}/${pod.name}`;
+  const mirror = mirrorOf(pod, nth);
+  const present = api.podOf(key, pod.uid);
+  if (present === undefined) return;
+  if (present.metadata.uid === mirror.uid) {
+    makeMirror(stage, nth + 1);
+    return;
+  }
+  api.removePod(key);
+  const { schedule, random } = world;
+  const create = (): void => {
+    if (api.isDown) schedule.at(1e6, create, schedule.outside);
+    // Another pod may have the name by then.
+    else if (kubelet.pods.includes(pod) && api.pod(key) === undefined) api.putPod(mirror);
+  };
+  schedule.at(random.duration(1000, 2e6), create, schedule.outside);
 }
 
 /** Who starts plexusd and the agent starts them again. */

@@ -4,10 +4,11 @@ import { Random } from "../world/random.ts";
 import { drawCrowd } from "./crowd.ts";
 import { drawEditMischief } from "./draw-edit-mischief.ts";
 import { drawKinds, drawMischief, type Mischief } from "./draw-mischief.ts";
+import { drawStatuses, type StatusScenario } from "./draw-statuses.ts";
 import { drawOthers, type Others } from "./others.ts";
 
 /** What one history is about. The seed decides it, and all delays and orders. */
-export interface Scenario {
+export interface Scenario extends Pick<StatusScenario, "isStatic" | "changesStatuses"> {
   readonly seed: number;
   readonly runtime: "containerd" | "CRI-O";
   readonly cniVersion: string;
@@ -100,13 +101,17 @@ export function drawScenario(seed: number): Scenario {
     return withFirst(pod, first, ofEdits);
   });
   const ofEdit = hotPlug ? drawEditMischief(ofEdits, pods) : [];
+  const mayBeStatic = !hotPlug && !node.passesAnnotations && others.second === undefined;
+  const ofStatuses = new Random(seed + 0.375 * 2 ** 32);
+  const statuses = drawStatuses(ofStatuses, node, mayBeStatic && !others.hasDevices);
   const scenario = {
+    ...statuses,
     ...{ seed, ...node, pods, hotPlug, publishStatus, others },
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
     lingers: ofOthers.chance(0.7),
     hasAgent: node.hasAgent || others.isAgentBlind,
     hasList: node.hasList || others.second?.isListed === true,
-    mischief: [...mischief, ...others.mischief, ...ofEdit],
+    mischief: [...mischief, ...others.mischief, ...ofEdit, ...statuses.mischief],
   };
   return { ...scenario, ...drawCrowd(new Random(seed + 0.625 * 2 ** 32)) };
 }

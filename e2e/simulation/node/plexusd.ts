@@ -87,14 +87,10 @@ function withPrimary(defaultNetwork: NetworkName): string {
 const leftOut =
   /^(the sockets|the configuration and credentials|the sweep of device|the search for definitions|the removal of the start-up)/;
 
-/** What src/engine/add/finish-add.ts logs. */
-const unrecordedStatus = "cannot record the network-status that is still to be published";
-
 const logger: Logger = {
   ...noLogger,
   warn: (fields, message) => {
     world().note(() => `log: ${message} ${shown(fields)}`);
-    if (message === unrecordedStatus) world().observer.statusNotRecorded(world().schedule.current);
   },
   error: (fields, message) => {
     world().note(() => `log: ${message} ${shown(fields)}`);

@@ -74,7 +74,6 @@ export class ShimLab {
       delegateStarted: () => undefined,
       delegateEnded: () => undefined,
       assertionBroken: () => undefined,
-      statusNotRecorded: () => undefined,
       requestedTooEarly: () => undefined,
       writtenTooOften: () => undefined,
     };

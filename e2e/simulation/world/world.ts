@@ -51,8 +51,6 @@ export interface Observer {
   writtenTooOften(details: string): void;
   /** Plexus has found that one of its assertions does not hold. */
   assertionBroken(details: string): void;
-  /** A network-status was neither written nor recorded: only the process knows it. */
-  statusNotRecorded(process: Process): void;
 }
 
 /** The machine and all around it, during one history. */

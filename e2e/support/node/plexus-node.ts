@@ -1,7 +1,9 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { execa, type Result } from "execa";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { differences, type HostState, type HostStateKind, readHostState } from "../host-state.ts";
 import { cniPluginDir, distPath } from "../paths.ts";
@@ -81,12 +83,19 @@ export class PlexusNode implements AsyncDisposable {
     return existsSync(path) ? JSON.parse(await readFile(path, "utf8")) : undefined;
   }
 
-  /** Waits until the records say that the statuses of all pods are published. */
+  /** Waits until all pods have the status of their records. */
   async statusesPublished(): Promise<void> {
     const records = await FileRecordStore.open(this.stateDir);
     await waitUntil("the statuses are published", async () => {
       const { records: all } = await records.list();
-      return all.every(({ pendingStatus }) => pendingStatus === undefined);
+      const statuses = all.map(
+        async ({ pod, pendingStatus: { [networkStatusAnnotation]: text } = {} }) => {
+          if (pod === undefined || text === undefined) return true;
+          const shown = await this.networkStatus(`${pod.namespace}/${pod.name}`);
+          return isDeepStrictEqual(shown, JSON.parse(text));
+        },
+      );
+      return (await Promise.all(statuses)).every(Boolean);
     });
   }
 

@@ -72,7 +72,7 @@ export class AdminAnswers {
       dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
-      podProblems: podProblems(duties),
+      podProblems: [...podProblems(duties), ...statusProblems(cluster.publisher)],
       callsInFlight: await this.#options.callsInFlight(),
       failedAdds: engine.failedAdds(isOpen),
       overcomeAdds: engine.overcomeAdds(isOpen),
@@ -179,6 +179,13 @@ function podProblems(duties: AdminAnswersOptions["duties"]): PodProblem[] {
   const found = [...duties.hotPlug.problems(), ...duties.lostInterfaces.problems()];
   const pods = new Set(found.map(({ pod }) => pod));
   return [...found, ...duties.unattachedPods.problems().filter(({ pod }) => !pods.has(pod))];
+}
+
+/** What is retried is not named: the state of the API server is. */
+function statusProblems(publisher: Pick<Cluster["publisher"], "failures">): PodProblem[] {
+  return [...publisher.failures()].flatMap(([pod, { message, isRejected }]) =>
+    isRejected ? { pod, reason: "StatusRejected", problem: `network-status: ${message}` } : [],
+  );
 }
 
 function asState(

@@ -30,7 +30,7 @@ export interface NodeStatus {
   };
   readonly attachments: number;
   readonly leftovers: number;
-  /** Running pods whose networks are not those of their annotation. */
+  /** Running pods whose networks are not those of their annotation, or whose status is rejected. */
   readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
   readonly failedAdds: readonly FailedAdds[];
@@ -47,7 +47,7 @@ export interface NodeStatus {
   readonly agent?: AgentPlugins;
 }
 
-/** Why a running pod has not the networks of its annotation. */
+/** Why a running pod has not the networks of its annotation, or does not show them. */
 export interface PodProblem {
   /** `namespace/name`. */
   readonly pod: string;

@@ -21,10 +21,10 @@ export const callKeys = {
   },
   statusWaitMs: {
     schema: () => pause().max(...apiWaitMax),
-    default: 2000,
+    default: 10_000,
     restart: true,
     description:
-      "How long an ADD with `publishStatus: beforeReply` waits until `network-status` is written, at most 20000. Then the ADD succeeds, and the write is repeated in the background.",
+      "How long an ADD waits until `network-status` is written (`publishStatus`), at most 20000.",
   },
   standaloneLingerMs: {
     schema: () => pause().max(600_000),

@@ -63,8 +63,7 @@ test("exports counters of rare events as 0 before the first event", async () => 
   const { text } = await metrics.render();
   expect(text.split("\n")).toEqual(
     expect.arrayContaining([
-      'plexus_status_writes_total{result="dropped"} 0',
-      'plexus_status_writes_total{result="invalid"} 0',
+      'plexus_status_writes_total{result="rejected"} 0',
       'plexus_events_dropped_total{reason="queue"} 0',
       'plexus_apiserver_watch_restarts_total{resource="pods",reason="expired"} 0',
     ]),

@@ -12,9 +12,7 @@ import type { HousekeepingTask } from "#serving/housekeeping.ts";
 import { AgentTasks } from "./agent-tasks.ts";
 import { type HotPlugMetrics, HotPlugQueue } from "./hot-plug.ts";
 import { LostInterfaces } from "./lost-interfaces.ts";
-import { MirrorPods } from "./mirror-pods.ts";
 import { startupTaint } from "./startup-taint.ts";
-import { StatusGuard } from "./status-guard.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
 /** What plexusd does for its node in a cluster, besides serving calls. */
@@ -48,10 +46,8 @@ export function nodeDuties(options: {
   const engineConfig = () => ({ ...defaultEngineConfig, ...config.current().engine });
   const isOn = (namespace: string): boolean => mayHotPlug(engineConfig(), namespace);
   const common = { engine, conf, tasks: new AgentTasks(hosts), nodePods, logger, clock };
-  const guard = new StatusGuard(common);
   const changed = (pod: Pod): void => lostInterfaces.lookAgain(pod);
-  const hotPlug = new HotPlugQueue({ ...common, metrics, guard, isOn, changed });
-  const mirrorPods = new MirrorPods(common);
+  const hotPlug = new HotPlugQueue({ ...common, metrics, isOn, changed });
   const plexusNamespace = (): string => engineConfig().plexusNamespace;
   const unattachedPods = new UnattachedPods({ ...common, records, events, plexusNamespace });
   const lostInterfaces = new LostInterfaces({ ...common, hotPlug });
@@ -78,9 +74,9 @@ export function nodeDuties(options: {
         run: () => unattachedPods.check(),
       },
       {
-        name: "the search for mirrors of static pods that were made anew",
-        everyMs: 15_000,
-        run: () => mirrorPods.check(),
+        name: "the comparison of pods with their statuses",
+        everyMs: 60_000,
+        run: () => node.compareStatuses(),
       },
       {
         name: "the comparison of running pods with their annotations",
@@ -100,11 +96,7 @@ export function nodeDuties(options: {
       { name: "the removal of the start-up taint", everyMs: 2000, run: removeStartupTaint },
     ],
     watch() {
-      nodePods.listen((key, pod) => {
-        hotPlug.podChanged(key, pod);
-        void guard.podChanged(key, pod);
-        void mirrorPods.podChanged(pod);
-      });
+      nodePods.listen((key, pod) => hotPlug.podChanged(key, pod));
       node.onDefinition((name) => hotPlug.definitionChanged(name));
       hosts.onAvailable(() => hotPlug.agentConnected());
     },

@@ -17,7 +17,7 @@ const added = { op: "add", result: "success", network: "default/a", ifName: "net
 /** An attempt that plugged a network. */
 const plugged: HotPlugOutcome = {
   state: "settled",
-  operations: [{ ...added, published: Promise.resolve() }],
+  operations: [{ ...added, published: Promise.resolve(true) }],
 };
 
 const runningPod: Omit<PodState, keyof Pod> = {
@@ -80,7 +80,6 @@ function makeQueue() {
       },
     },
     conf: async () => ({}),
-    guard: { note: () => undefined },
     changed: ({ name }) => void changed.push(name),
     isOn: (namespace) => state.isOn && namespace !== "off",
     metrics: {
@@ -503,10 +502,16 @@ test("stop() leaves plugins that hang to the agent, within the pod's grace perio
 test("operations are counted, and timed from the delivery to the written status [H-36]", async () => {
   const { deliver, answers, measured, changed } = makeQueue();
   const net1 = { network: "default/a", ifName: "net1" };
-  const published = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+  const published = (ms: number) =>
+    new Promise<boolean>((resolve) => setTimeout(() => resolve(true), ms));
   await deliver("web", "a");
   const slow = { ...added, published: published(120) };
-  const failed = { op: "remove", result: "error", ...net1, published: Promise.resolve() } as const;
+  const failed = {
+    op: "remove",
+    result: "error",
+    ...net1,
+    published: Promise.resolve(true),
+  } as const;
   answers.push({ state: "failed", operations: [slow, failed] });
   await deliver("web", "b");
   await vi.advanceTimersByTimeAsync(200);
@@ -523,7 +528,7 @@ test("lastAttempt() says how the last attempt ended and when the next one is due
   const remove = { op: "remove", result: "error", network: "default/b", ifName: "net2" } as const;
   answers.push({
     state: "failed",
-    operations: [{ ...remove, error: busy!, published: Promise.resolve() }],
+    operations: [{ ...remove, error: busy!, published: Promise.resolve(true) }],
     problems: [{ error: noVlan!, network: "default/a", ifName: "net1" }],
   });
   expect(queue.lastAttempt(web)).toBeUndefined();

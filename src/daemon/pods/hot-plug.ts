@@ -16,7 +16,6 @@ import type { NodePods } from "#kube/node/node.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { type Claim, Slots } from "#lib/concurrency/slots.ts";
 import type { AgentTasks } from "./agent-tasks.ts";
-import type { StatusGuard } from "./status-guard.ts";
 import { busyBackoff, WatchedPod } from "./watched-pod.ts";
 
 /** As long as a plugin may take. */
@@ -36,8 +35,6 @@ interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
   readonly engine: Pick<Engine, "hotPlug" | "countOutdated">;
   readonly tasks: AgentTasks;
   readonly nodePods: Pick<NodePods, "list" | "read">;
-  /** Gets the pods whose networks may have changed. */
-  readonly guard: Pick<StatusGuard, "note">;
   /** Called when an attempt has changed a pod's networks. */
   readonly changed: (pod: Pod) => void;
   readonly isOn: (namespace: string) => boolean;
@@ -162,18 +159,14 @@ export class HotPlugQueue {
    * @throws Error when hot-plug is off for the pod, or the pod is not on this node; as {@link Engine.hotPlug}
    */
   async settle(name: PodName): Promise<SettledPod> {
-    const { guard, isOn, clock, tasks } = this.#options;
+    const { isOn, clock, tasks } = this.#options;
     if (!isOn(name.namespace)) throw new Error(`hotPlug is off for namespace ${name.namespace}`);
     const watched = this.#watchedPod(name);
     const until = clock() + settleMs;
     for (;;) {
       const pod = (await this.#read(watched.pod)) ?? watched.pod;
       const outcome = await this.#request(watched, { pod, isEdit: true });
-      if (outcome.state !== "busy" || clock() >= until) {
-        // The caller writes the status, too.
-        guard.note(name);
-        return { ...outcome, pod };
-      }
+      if (outcome.state !== "busy" || clock() >= until) return { ...outcome, pod };
       await sleep(busyBackoff.initialMs, undefined, { signal: tasks.stopping });
     }
   }
@@ -223,7 +216,7 @@ export class HotPlugQueue {
 
   /** @throws as {@link Engine.hotPlug}, and the reason for which plexusd stops */
   async #attempt(watched: WatchedPod, attempt: Attempt): Promise<HotPlugOutcome> {
-    const { metrics, guard, changed, tasks } = this.#options;
+    const { metrics, changed, tasks } = this.#options;
     watched.begin();
     const running = this.#hotPlug(claimsOf(watched), attempt);
     this.#attempts.add(running);
@@ -231,10 +224,7 @@ export class HotPlugQueue {
     try {
       outcome = await running;
       for (const operation of outcome.operations) metrics.operationEnded(operation);
-      if (outcome.operations.length > 0) {
-        guard.note(watched.pod);
-        changed(watched.pod);
-      }
+      if (outcome.operations.length > 0) changed(watched.pod);
       return outcome;
     } catch (error) {
       outcome = { ...failed, problems: [{ error: asCniError(error) }] };
@@ -266,7 +256,7 @@ export class HotPlugQueue {
     const { metrics, clock } = this.#options;
     for (const { result, published } of operations) {
       if (result === "error") continue;
-      void published.then(() => metrics.statusWritten(clock() - seenAt));
+      void published.then((isShown) => isShown && metrics.statusWritten(clock() - seenAt));
     }
   }
 }

@@ -19,7 +19,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
 import { type KernelInterfaces, missingInterfaces } from "./kernel-interfaces.ts";
 
-type RecordChanges = Pick<AttachmentRecord, "teardown" | "pendingStatus" | "statusPause">;
+type RecordChanges = Pick<AttachmentRecord, "teardown" | "pendingStatus">;
 
 /** The sandbox of an ADD. */
 export function sandboxToAdd(

@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { plexusdsListMark } from "#engine/config.ts";
+import { type EngineConfig, plexusdsListMark } from "#engine/config.ts";
 import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { missing, podLab, web } from "#engine/testing/pod-lab.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 test("add() attaches the default network first, then the requested ones in order; status and event list all [N-6.2] [N-4a] [N-6a] [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
   const lab = podLab("b,a");
@@ -32,7 +33,7 @@ test("add() has the first plugin require all others, and writes one record per n
     ["bridge", undefined],
     ["tuning", undefined],
   ]);
-  expect(lab.journal.slice(0, -2)).toEqual([
+  expect(lab.journal.slice(0, -1)).toEqual([
     "create c1@eth0",
     "ptp ADD eth0",
     "portmap ADD eth0",
@@ -46,7 +47,7 @@ test("add() has the first plugin require all others, and writes one record per n
 test("add() also writes a record while a plugin runs whose DEL may need the result so far, or an earlier one's", async () => {
   const lab = podLab("a", { a: ["bridge", "tuning", "firewall", "portmap"] });
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  expect(lab.journal.slice(0, -2)).toEqual([
+  expect(lab.journal.slice(0, -1)).toEqual([
     "create c1@eth0",
     "ptp ADD eth0",
     "bridge ADD net1",
@@ -90,11 +91,9 @@ test("add() returns only the default network's result, in the CNI version of the
 const attached = ["create c1@eth0", "ptp ADD eth0", "bridge ADD net1", "update c1@eth0"];
 
 test.each([
-  { publishStatus: "beforeReply", last: ["publish default/web", "update c1@eth0", "answer"] },
-  {
-    publishStatus: "afterReply",
-    last: ["update c1@eth0", "answer", "publish default/web", "update c1@eth0"],
-  },
+  { publishStatus: "beforeReply", last: ["update c1@eth0", "publish default/web", "answer"] },
+  { publishStatus: "required", last: ["update c1@eth0", "publish default/web", "answer"] },
+  { publishStatus: "afterReply", last: ["update c1@eth0", "answer", "publish default/web"] },
 ] as const)(
   "add() records before the first delegate runs, one network ahead, and then the progress, and publishes $publishStatus",
   async ({ publishStatus, last }) => {
@@ -145,9 +144,49 @@ test.each([
     expect(json).toMatchObject({ msg: "input/output error" });
     expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
     expect([lab.records.keys, lab.publisher.published.size]).toEqual([[], 0]);
-    expect(lab.publisher.withdrawn).toEqual(publishStatus === "beforeReply" ? ["default/web"] : []);
+    expect(lab.publisher.withdrawn).toEqual(["default/web"]);
   },
 );
+
+/** A pod that requests networks (or none), whose status cannot be written. */
+async function addUnpublished(
+  networks: string,
+  publishStatus: EngineConfig["publishStatus"],
+): Promise<{ lab: EngineLab; answer: Awaited<ReturnType<EngineLab["add"]>> }> {
+  const lab = podLab(networks, undefined, { config: { publishStatus } });
+  lab.publisher.failure = { message: "no answer within 10000 ms", isRejected: false };
+  const answer = await lab.add(web);
+  await new Promise(setImmediate);
+  return { lab, answer };
+}
+
+test("add() starts a pod whose status is late, and says so in an event", async () => {
+  const { lab, answer } = await addUnpublished("a", "beforeReply");
+  expect(answer).toMatchObject({ exitCode: 0 });
+  expect(lab.events.recorded.find(({ reason }) => reason === "StatusLate")).toMatchObject({
+    type: "Warning",
+    message: expect.stringContaining("no answer within 10000 ms"),
+  });
+  const { record } = (await lab.records.load(sandbox)) ?? {};
+  expect(Object.keys(record?.pendingStatus ?? {})).toEqual([networkStatusAnnotation]);
+});
+
+test("add() fails and detaches the pod if its status is required, and late", async () => {
+  const { lab, answer } = await addUnpublished("a", "required");
+  expect(answer).toMatchObject({ exitCode: 1, json: { code: 11 } });
+  expect(answer.json.msg).toContain("no answer within 10000 ms");
+  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(lab.events.reasons).toEqual(["StatusNotWritten"]);
+});
+
+test.each([
+  ["that requests no networks", "", "required"],
+  ["that requests some, with afterReply", "a", "afterReply"],
+] as const)("add() of a pod %s does not wait for its status", async (_, networks, when) => {
+  const { lab, answer } = await addUnpublished(networks, when);
+  expect(answer).toMatchObject({ exitCode: 0 });
+  expect(lab.events.reasons).toEqual(["AddedInterface"]);
+});
 
 test("add() of a sandbox without a pod returns the error of a record that cannot be synced", async () => {
   const lab = podLab("", undefined, { config: { publishStatus: "beforeReply" } });

@@ -2,7 +2,6 @@ import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { linksOfCall } from "#engine/call/sandbox.ts";
-import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
@@ -20,15 +19,10 @@ import { rollBack } from "./roll-back.ts";
 /**
  * ADD: attaches the default network, then each requested one; after a failure, detaches what was
  * attempted. The record is visible before the first delegate runs, and durable before the answer.
- * @param locks for work after the answer; the caller holds the sandbox's lock
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError with the failing delegate's code, naming its network
  */
-export async function add(
-  ctx: CallContext,
-  request: AddRequest,
-  locks: SandboxLocks,
-): Promise<JsonObject> {
+export async function add(ctx: CallContext, request: AddRequest): Promise<JsonObject> {
   if (request.prevResult !== undefined) throw notFirstPlugin();
   await checkReadinessFile(ctx);
   await detachEarlier(ctx, request);
@@ -43,10 +37,12 @@ export async function add(
   try {
     const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });
     const sandbox = { record, durable, pod, attached, kernel, annotationError };
-    return await finishAdd(ctx, sandbox, locks);
+    return await finishAdd(ctx, sandbox);
   } catch (error) {
     emitAttachFailed(ctx, pod, error);
-    if (!(error instanceof HostGoneError)) ctx.notes.notRolledBack = await rollBack(ctx, record);
+    if (error instanceof HostGoneError) throw error;
+    ctx.notes.notRolledBack = await rollBack(ctx, record);
+    if (pod !== undefined) await ctx.deps.publisher.detached(pod);
     throw error;
   }
 }

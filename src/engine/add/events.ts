@@ -2,7 +2,7 @@ import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { wantsStatus } from "#engine/network-status/wanted-status.ts";
 import { type Attached, isVisible } from "#engine/plan/planned-attachment.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
+import type { Pod, StatusFailure } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { ignoredText } from "#npwg/served-requests.ts";
 
@@ -33,6 +33,12 @@ export function emitAttached(
   });
   const message = sentences.join("; ").slice(0, messageMax);
   ctx.deps.events.record(pod, { type: "Warning", reason: "IgnoredRequest", message });
+}
+
+/** Emits that a pod starts without its status. */
+export function emitStatusLate(ctx: CallContext, pod: Pod, { message }: StatusFailure): void {
+  const text = `network-status was not written before the pod's containers start (${message}): what reads it only then, such as an enforcer of network policies, has to read it again, or create the pod again`;
+  ctx.deps.events.record(pod, { type: "Warning", reason: "StatusLate", message: text });
 }
 
 /** Emits the one event saying why a pod could not be attached; none when only the shim has gone. */

@@ -1,21 +1,14 @@
+import { CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { owedByItsCall } from "#engine/network-status/status-pause.ts";
-import {
-  type OwedStatus,
-  owe,
-  pay,
-  payAfterAnswer,
-  withdrawStatus,
-} from "#engine/network-status/status-writer.ts";
+import { asksForNetworks } from "#engine/check/not-attached.ts";
+import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
-import { nextTurn } from "#lib/concurrency/next-turn.ts";
+import type { Pod, StatusFailure } from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { AddRecord } from "./add-record.ts";
-import { emitAttached } from "./events.ts";
+import { emitAttached, emitStatusLate } from "./events.ts";
 import type { KernelInterfaces } from "./kernel-interfaces.ts";
 
 interface SandboxToFinish {
@@ -29,80 +22,52 @@ interface SandboxToFinish {
 }
 
 /**
- * Sets the default route, records the results and publishes network-status of attached networks,
- * before or after the answer (`publishStatus`).
+ * Sets the default route, records the results and shows the pod its status (`publishStatus`).
  * @returns the default network's result in the version of the runtime's conf
  * @throws CniError when one of these steps fails; nothing is published then
  */
-export async function finishAdd(
-  ctx: CallContext,
-  sandbox: SandboxToFinish,
-  locks: SandboxLocks,
-): Promise<JsonObject> {
+export async function finishAdd(ctx: CallContext, sandbox: SandboxToFinish): Promise<JsonObject> {
   const { netns, cniVersion } = sandbox.record.sandbox;
   const attached = await ctx.trace.phase("route", () =>
     applyDefaultRoutes(ctx, netns, sandbox.attached),
   );
   // The default network is always the first.
   const result = formatResult((attached[0] as Attached).result, cniVersion);
-  await recordAndPublish(ctx, { ...sandbox, attached }, locks);
+  await recordAndShow(ctx, { ...sandbox, attached });
   void ctx.answered.then(() => emitAttached(ctx, sandbox.pod, attached));
   return result;
 }
 
-/** Runs the steps concurrently, the API request first. All have ended before a rollback starts. */
-async function recordAndPublish(
-  ctx: CallContext,
-  sandbox: SandboxToFinish,
-  locks: SandboxLocks,
-): Promise<void> {
+/**
+ * Records the results. Then the last sync runs beside the write of the status, for which a pod that
+ * requests networks waits: who reads the status, such as an enforcer of network policies, may do so
+ * when its containers start. All have ended before a rollback starts.
+ */
+async function recordAndShow(ctx: CallContext, sandbox: SandboxToFinish): Promise<void> {
   const { record, pod, attached } = sandbox;
   const { trace, deps, config, signal } = ctx;
-  const isFirst = config.publishStatus === "beforeReply";
-  record.noteAttached(attached);
-  const owing = owe(ctx, record.current, sandbox);
-  const pays = async (): Promise<OwedStatus> => {
-    const unrecorded = await owing;
-    // Without its shim the ADD has failed, and the pod may have a newer sandbox by now. A process
-    // that was stopped learns that from the record first.
-    signal.throwIfAborted();
-    return pod === undefined ? {} : await pay(ctx, record.sandbox, { locks, unrecorded });
-  };
-  const paid = isFirst ? trace.phase("status", pays) : undefined;
-  const updated = trace.phase("record", async () => {
-    if (isFirst) await nextTurn();
-    const owed = isFirst ? {} : owedByItsCall(deps, await owing);
-    record.noteAttached(attached, await sandbox.kernel);
-    await record.update(owed);
+  record.noteAttached(attached, await sandbox.kernel);
+  const status = await statusOfRecord(ctx, record.current, sandbox);
+  // Without its shim the ADD has failed. A process that was stopped learns that first.
+  signal.throwIfAborted();
+  await trace.phase("record", () => record.update(status));
+  const isShown = pod !== undefined && status.pendingStatus !== undefined;
+  const waits = isShown && config.publishStatus !== "afterReply" && asksForNetworks(pod);
+  const [synced, shown] = await Promise.allSettled([
+    trace.phase("sync", () => sandbox.durable),
+    waits ? trace.phase("status", () => deps.publisher.shown(pod, signal)) : undefined,
+  ]);
+  if (synced.status === "rejected") throw synced.reason;
+  signal.throwIfAborted();
+  const failure = shown.status === "fulfilled" ? shown.value : undefined;
+  if (failure !== undefined && config.publishStatus === "required") throw notShown(failure);
+  void ctx.answered.then(() => {
+    if (isShown && !waits) deps.publisher.changed(pod);
+    if (isShown && failure !== undefined) emitStatusLate(ctx, pod, failure);
   });
-  const durable = trace.phase("sync", () => sandbox.durable);
-  const ended = await Promise.allSettled([updated, paid, durable]);
-  const failed = ended.find((each) => each.status === "rejected");
-  if (failed !== undefined) {
-    if (isFirst) await withdrawStatus(deps, pod, { isAddFailed: true });
-    throw failed.reason;
-  }
-  if (!isFirst) signal.throwIfAborted();
-  else if (!(await recordUnpaid(ctx, record, await paid))) return;
-  // plexus-standalone pays what records owe after each call.
-  if (deps.leftoverDuty === "oneCall") return;
-  void payAfterAnswer(ctx, record.sandbox, { locks });
 }
 
-/**
- * Records an unpublished status. Never rejects: the pod is attached, and may still get it.
- * @returns whether there is one
- */
-async function recordUnpaid(
-  ctx: CallContext,
-  record: AddRecord,
-  owed?: OwedStatus,
-): Promise<boolean> {
-  if (owed?.pendingStatus === undefined) return false;
-  await record
-    .update(owed)
-    .catch((err: unknown) =>
-      ctx.logger.warn({ err }, "cannot record the network-status that is still to be published"),
-    );
-  return true;
+function notShown({ message }: StatusFailure): CniError {
+  const text = `network-status could not be written, and publishStatus is "required": ${message}`;
+  return new CniError("StatusNotWritten", text);
 }

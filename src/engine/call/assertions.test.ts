@@ -40,7 +40,7 @@ test("a status that names what the record lacks is published, and is reported", 
   if (record === undefined || plan === undefined) throw new Error("there is no record");
   const pendingStatus = { [networkStatusAnnotation]: '[{"name":"default/other"}]' };
   await lab.records.update({ ...record, pendingStatus }, plan);
-  await lab.engine.publishPendingStatuses(async () => false);
+  await lab.publisher.compare({ namespace: "default", name: "web" });
   expectReported(lab, "status_of_record", { networks: ["default/other"] });
 });
 

@@ -2,7 +2,6 @@ import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
 import { netnsForDel } from "#engine/del/chain/netns.ts";
-import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import { detachRecord } from "./detach-record.ts";
 import { isLate } from "./late.ts";
 import { detachUnrecorded } from "./recovery/recover.ts";
@@ -15,7 +14,7 @@ import { loadStored } from "./stored.ts";
  */
 export async function del(ctx: CallContext, request: DelRequest): Promise<"detached" | "late"> {
   const { path, conf, cniArgs } = request;
-  const { source } = ctx.deps;
+  const { source, publisher } = ctx.deps;
   const stored = await ctx.trace.phase("record", () =>
     loadStored(() => ctx.deps.records.load(request)),
   );
@@ -28,12 +27,14 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<"detac
   const netns = await netnsForDel(ctx, request, record);
   if (stored.state === "usable") {
     await detachRecord(ctx, stored.value, { netns, path });
-    await withdrawStatus(ctx.deps, stored.value.record.pod ?? podIdentity(cniArgs, source));
+    const pod = stored.value.record.pod ?? podIdentity(cniArgs, source);
+    if (pod !== undefined) await publisher.detached(pod);
     return "detached";
   }
   const { name: listName, cniVersion, runtimeConfig } = conf;
   const sandbox = { ...request, netns, listName, cniVersion, runtimeConfig };
   ctx.notes.hadNothing = !(await detachUnrecorded(ctx, sandbox, stored));
-  await withdrawStatus(ctx.deps, podIdentity(cniArgs, source));
+  const pod = podIdentity(cniArgs, source);
+  if (pod !== undefined) await publisher.detached(pod);
   return "detached";
 }

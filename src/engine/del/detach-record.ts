@@ -2,7 +2,6 @@ import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { combineErrors } from "#engine/call/failures.ts";
 import { netnsOfRecord } from "#engine/del/chain/netns.ts";
-import { withdrawStatus } from "#engine/network-status/status-writer.ts";
 import { attachmentsToDetach } from "#engine/record/record.ts";
 import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
@@ -55,7 +54,8 @@ export async function detachRecordOfOthers(
 ): Promise<void> {
   const netns = await netnsOfRecord(ctx, stored.record);
   await detachRecord(ctx, stored, { ...options, netns, isOfOthers: true });
-  await withdrawStatus(ctx.deps, stored.record.pod);
+  const { pod } = stored.record;
+  if (pod !== undefined) await ctx.deps.publisher.detached(pod);
 }
 
 /** The error of a DEL for which networks could not be detached. */

@@ -314,10 +314,10 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     {
       ...running,
       before: (lab) => {
-        lab.publisher.outcome = "pending";
+        lab.publisher.failure = { message: "PATCH: HTTP 403 Forbidden", isRejected: true };
       },
     },
-    "network-status",
+    "the API server rejects the network-status annotation: PATCH: HTTP 403 Forbidden",
   ],
   [
     "a pod that cannot be detached",
@@ -663,7 +663,7 @@ test("explain shows networks with interface, addresses and plugins, and the publ
     { ...first, network: "default-net", addresses: ["10.0.0.1/24"], plugins: ["ptp"] },
     { ...second, network: "default/net-a", addresses: ["10.0.0.2/24"], plugins: ["macvlan"] },
   ]);
-  expect(record).toMatchObject({ containerId: "c1", pendingStatus: false });
+  expect(record).toMatchObject({ containerId: "c1" });
   expect(calls.map(({ command }) => command)).toEqual(["ADD"]);
   expect(published).toEqual(["eth0", "net1"]);
 });

@@ -139,11 +139,11 @@ async function explainedRecord(
   deps: EngineDeps,
   record: AttachmentRecord,
 ): Promise<ExplainedRecord> {
-  const { createdAt, containerId, pendingStatus, teardown } = record;
+  const { createdAt, containerId, pod, teardown } = record;
   return omitUndefined({
     createdAt,
     containerId,
-    pendingStatus: pendingStatus !== undefined,
+    statusFailure: pod && deps.publisher.failures().get(`${pod.namespace}/${pod.name}`),
     add: await addState(deps, record),
     teardownError: teardown?.lastError,
     teardownReason: teardown?.reason,

@@ -2,7 +2,7 @@ import type { CniArgs } from "#cni/args.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
+import type { PodName, StatusFailure } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -115,7 +115,8 @@ export interface NodeFacts {
 export interface ExplainedRecord {
   readonly createdAt: string;
   readonly containerId: string;
-  readonly pendingStatus: boolean;
+  /** Why the pod does not show its network-status; absent if the last write succeeded. */
+  readonly statusFailure?: StatusFailure;
   /** Absent when the ADD has ended. */
   readonly add?: "running" | "interrupted";
   readonly teardownError?: string;

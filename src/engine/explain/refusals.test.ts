@@ -29,6 +29,7 @@ type CallReason =
   | "PluginOutput"
   | "PluginTimeout"
   | "PodReplaced"
+  | "StatusNotWritten"
   | "StateUnwritable"
   | "TeardownIncomplete"
   | "TryAgainLater"

@@ -605,31 +605,6 @@ test("gc() lets other pods start while it detaches a stale sandbox, but not whil
   expect(lab.records.keys.sort()).toEqual(["c2@eth0", "c3@eth0", "kept@eth0"]);
 });
 
-test("gc() detaches a stale sandbox whose network-status is published while plugins run GC", async () => {
-  const lab = await pods("kept");
-  const published = Promise.withResolvers<void>();
-  lab.publisher.gate = published.promise;
-  lab.kernel.addNamespace("/run/netns/c1");
-  lab.source.addPod({ name: "c1", annotations: { [networksAnnotation]: "a" } });
-  await lab.add({ pod: "default/c1" });
-  const turns = async (): Promise<void> => {
-    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
-  };
-  const update = lab.records.update.bind(lab.records);
-  lab.records.update = async (...written) => {
-    await turns();
-    await update(...written);
-  };
-  lab.plugins.script("bridge GC", async () => {
-    published.resolve();
-    await turns();
-    return undefined;
-  });
-  expect(await lab.gc(["kept"])).toMatchObject({ exitCode: 0 });
-  expect(lab.records.keys).toEqual(["kept@eth0"]);
-  expect([...lab.publisher.published.keys()]).toEqual(["default/kept"]);
-});
-
 test("gc() leaves a stale sandbox to another GC that is still running, as after the end of its shim", async () => {
   const lab = await pods("c1", "c2", "kept");
   lab.records.damage(eth0("c2"), "record");

@@ -42,9 +42,9 @@ const defects: readonly Defect[] = [
     scenario: async (pod) => {
       await pod.edit("b,c");
       expect(pod.shown()).toEqual(["eth0 default-net", "net2 default/b", "net1 default/c"]);
-      pod.lab.publisher.outcome = "pending";
+      pod.lab.publisher.failure = { message: "no answer", isRejected: false };
       await pod.edit("c");
-      pod.lab.publisher.outcome = "settled";
+      pod.lab.publisher.failure = undefined;
       await pod.edit("c,a");
       expect(pod.shown()).toEqual(["eth0 default-net", "net1 default/c", "net2 default/a"]);
     },

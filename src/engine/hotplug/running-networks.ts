@@ -11,7 +11,7 @@ import { emitAttached } from "#engine/add/events.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
 import { detachRunning } from "#engine/del/detach.ts";
 import { isLatest } from "#engine/network-status/latest-sandbox.ts";
-import { owe } from "#engine/network-status/status-writer.ts";
+import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { recordedAttached } from "#engine/plan/recorded-network.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
@@ -85,7 +85,7 @@ export async function detachFrom(
   const recorded = record.current.attachments.filter((each) => each.state !== "detached");
   const attached = recordedAttached(recorded, ctx.config);
   record.noteAttached(await giveBackRoutes(ctx, netns, { attached, recorded }));
-  await record.update(await owe(ctx, record.current, { isShown: true }));
+  await record.update(await statusOfRecord(ctx, record.current, { isShown: true }));
   if (isDone) return;
   log.succeeded("remove", removed);
   const message = `Remove ${ifName} from ${displayName}`;
@@ -124,7 +124,7 @@ export async function attachTo(
     const routed = await routePlugged(ctx, netns, { before, earlier, added, replaced });
     record.noteAttached(routed.earlier);
     record.noteAttached([routed.added], await kernel);
-    await record.update(await owe(ctx, record.current));
+    await record.update(await statusOfRecord(ctx, record.current));
     emitAttached(ctx, pod, [routed.added]);
   } catch (error) {
     if (error instanceof HostGoneError) throw error;

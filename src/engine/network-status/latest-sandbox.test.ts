@@ -91,14 +91,6 @@ test.each<[string, (records: FakeRecords) => void]>([
   expect(await latestSandbox(deps, pod)).toEqual(record);
 });
 
-test("while an ADD has no answer, this process knows which sandbox is the latest", async () => {
-  const record = recordOf({ clockMs: 99 });
-  const deps = depsWith(recordOf({ containerId: "c2" }), record);
-  expect([await isLatest(deps, record, true), await isLatest(deps, record)]).toEqual([true, false]);
-  const deleted = { ...record, teardown: begunTeardown(later) };
-  expect(await isLatest(deps, deleted, true)).toBe(false);
-});
-
 test("a pod without a sandbox has no latest one, and a sandbox without a pod is its own", async () => {
   expect(await latestSandbox(depsWith(), pod)).toBeUndefined();
   const { pod: _, ...record } = recordOf();

@@ -1,7 +1,7 @@
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
-import type { PodIdentity } from "#engine/ports/cluster.ts";
+import type { ComparedPod, PodIdentity } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { type AttachmentRecord, byAge, isSame } from "#engine/record/record.ts";
+import { type AttachmentRecord, byAge, isOfPod, isSame } from "#engine/record/record.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 
 type LatestDeps = Pick<EngineDeps, "records" | "bootId" | "clock" | "now">;
@@ -9,16 +9,11 @@ type LatestDeps = Pick<EngineDeps, "records" | "bootId" | "clock" | "now">;
 /**
  * Whether the sandbox is the pod's latest one, and its DEL has not begun. Other processes may have
  * attached or detached sandboxes of the pod while this one was stopped, so the records decide.
- * @param isAdding whether its ADD has no answer: then this process knows the order. @default false
  */
-export async function isLatest(
-  deps: LatestDeps,
-  record: AttachmentRecord,
-  isAdding = false,
-): Promise<boolean> {
+export async function isLatest(deps: LatestDeps, record: AttachmentRecord): Promise<boolean> {
   const { pod, teardown } = record;
   if (teardown !== undefined) return false;
-  if (pod === undefined || (isAdding && isSame(deps.records.latestOf(pod), record))) return true;
+  if (pod === undefined) return true;
   if (!mayBeOfThisBoot(deps, record)) return false;
   const others = await sandboxesOf(deps, pod, (key) => !isSame(key, record));
   const compare = byAgeAndCreation(deps, pod);
@@ -28,7 +23,7 @@ export async function isLatest(
 /** The record of the pod's latest sandbox; undefined when none is attached. */
 export async function latestSandbox(
   deps: LatestDeps,
-  pod: PodIdentity,
+  pod: ComparedPod,
 ): Promise<AttachmentRecord | undefined> {
   return (await sandboxesOf(deps, pod)).toSorted(byAgeAndCreation(deps, pod)).at(-1);
 }
@@ -36,14 +31,14 @@ export async function latestSandbox(
 /** The usable records of a pod's sandboxes that may be of this boot, among those keys. */
 async function sandboxesOf(
   deps: LatestDeps,
-  pod: PodIdentity,
+  pod: ComparedPod,
   isAmong: (key: RecordKey) => boolean = () => true,
 ): Promise<AttachmentRecord[]> {
   const keys = (await deps.records.keysOf(pod)).filter(isAmong);
   const loaded = keys.map((key) => deps.records.load(key).catch(() => undefined));
   return (await Promise.all(loaded))
     .flatMap((stored) => stored?.record ?? [])
-    .filter((each) => each.pod?.uid === pod.uid && mayBeOfThisBoot(deps, each));
+    .filter((each) => isOfPod(each, pod) && mayBeOfThisBoot(deps, each));
 }
 
 /**
@@ -57,9 +52,9 @@ function mayBeOfThisBoot(deps: LatestDeps, record: AttachmentRecord): boolean {
 /** By age; of two with the same age, the one that this process has created last is the younger one. */
 function byAgeAndCreation(
   { records, bootId }: LatestDeps,
-  pod: PodIdentity,
+  pod: ComparedPod,
 ): (a: AttachmentRecord, b: AttachmentRecord) => number {
-  const last = records.latestOf(pod);
+  const last = records.latestOf(pod as PodIdentity);
   const compare = byAge(bootId());
   return (a, b) => compare(a, b) || Number(isSame(a, last)) - Number(isSame(b, last));
 }

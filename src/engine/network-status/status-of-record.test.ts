@@ -18,8 +18,10 @@ function attachment(changes: Partial<RecordedAttachment>): RecordedAttachment {
 }
 
 async function statusOf(...attachments: RecordedAttachment[]): Promise<object[]> {
-  const annotations = await statusOfRecord(ctx, { containerId: "c1", attachments });
-  return JSON.parse(annotations[networkStatusAnnotation] ?? "");
+  const pod = { namespace: "default", name: "web", uid: "u1" };
+  const record = { containerId: "c1", pod, attachments };
+  const { pendingStatus } = await statusOfRecord(ctx, record, { isShown: true });
+  return JSON.parse(pendingStatus?.[networkStatusAnnotation] ?? "");
 }
 
 test("a network that is not attached has no entry in the status", async () => {

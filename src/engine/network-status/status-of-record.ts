@@ -14,6 +14,7 @@ import {
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";
+import { wantsStatus } from "./wanted-status.ts";
 
 /** What a caller knows beside the record. */
 export interface KnownBeside {
@@ -28,14 +29,23 @@ export interface KnownBeside {
 }
 
 /**
- * The annotations that show a pod what its record says is attached (multi-network v1.1 §5).
+ * The annotations that show a pod what its record says is attached (multi-network v1.1 §5): write
+ * them with the attachments, so that no crash loses them. None without a pod, or if it gets no status.
  * @throws CniError 6 when a recorded result cannot be read
  */
 export async function statusOfRecord(
   ctx: CallContext,
-  { containerId, attachments }: Pick<AttachmentRecord, "containerId" | "attachments">,
-  { attached = [], annotationError }: KnownBeside = {},
-): Promise<Readonly<Record<string, string>>> {
+  record: Pick<AttachmentRecord, "containerId" | "pod" | "attachments">,
+  known: KnownBeside = {},
+): Promise<Pick<AttachmentRecord, "pendingStatus">> {
+  const { containerId, attachments } = record;
+  const {
+    pod,
+    isShown = wantsStatus(ctx, pod, attachments),
+    attached = [],
+    annotationError,
+  } = known;
+  if (record.pod === undefined || !isShown) return {};
   const networks = await Array.fromAsync(attachments, (recorded, position) =>
     entriesOf(ctx, containerId, { recorded, result: attached[position]?.result }),
   );
@@ -43,7 +53,7 @@ export async function statusOfRecord(
     const error = status.default ? annotationError : undefined;
     return omitUndefined({ ...status, [annotationErrorAnnotation]: error });
   });
-  return { [networkStatusAnnotation]: formatNetworkStatus(statuses) };
+  return { pendingStatus: { [networkStatusAnnotation]: formatNetworkStatus(statuses) } };
 }
 
 async function entriesOf(

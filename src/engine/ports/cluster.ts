@@ -66,45 +66,38 @@ export interface ClusterSource extends DefinitionSource {
   lookUpProblem?(): Promise<string | undefined>;
 }
 
-/** `settled` = written or impossible to write; `pending` = not yet, so the caller records it. */
-export type PublishOutcome = "settled" | "pending";
+/** A pod whose status is compared: of a detached one, only the name and perhaps the UID are known. */
+export type ComparedPod = CalledPod & Partial<Pick<Pod, "annotations">>;
 
-/** How a status is written. */
-export interface PublishOptions {
-  /** Whether the caller waits until the write has ended, which may take hours. @default false */
-  readonly waitsForEnd?: boolean;
-  /** Whether the status is still the pod's: asked before each request. @default always */
-  readonly isCurrent?: () => Promise<boolean>;
-  /** Called when a request before a time would be in vain. The write waits for it. Never rejects. */
-  readonly onPause?: (pause: PublishPause) => Promise<void>;
+/**
+ * What network-status a pod should show, as the records have it at this moment; undefined while
+ * nothing is written.
+ * @param isAdding whether the pod's ADD waits: then its record is the latest one. @default false
+ */
+export type WantedStatus = (pod: ComparedPod, isAdding?: boolean) => Promise<string | undefined>;
+
+/** Why a pod does not show its status. */
+export interface StatusFailure {
+  readonly message: string;
+  /** Whether the API server refuses the write: neither time nor another try will help. */
+  readonly isRejected: boolean;
 }
 
-/** For how long a status need not be sent again. */
-export interface PublishPause {
-  readonly milliseconds: number;
-  /** Whether the API server has asked for it, for all requests. Else it rejects this status. */
-  readonly isForAll: boolean;
-}
-
-/** Publishes annotations on pods. */
+/**
+ * Makes pods show what their records say: it compares, and writes the difference until there is
+ * none. Nothing that it does rejects: an attached pod must not fail because of its annotation.
+ */
 export interface StatusPublisher {
-  /**
-   * Sets annotations on the pod (null removes one). Resolves when they are written; without
-   * `waitsForEnd` also after a timeout, or when the next attempt is later than that, while the
-   * write continues in the background. Never rejects: an attached pod must not fail because of its
-   * annotation. Of several calls for a pod, the last one decides.
-   */
-  publish(
-    pod: PodIdentity,
-    annotations: Readonly<Record<string, string | null>>,
-    options?: PublishOptions,
-  ): Promise<PublishOutcome>;
-  /**
-   * Drops the writes of a pod whose sandbox is gone, unless they are being sent.
-   * @param options.unless whether the pod keeps them: asked only if there may be one, because the
-   *   answer can take long. What it throws, withdraw() throws
-   */
-  withdraw(pod: PodName, options?: { readonly unless?: () => Promise<boolean> }): Promise<void>;
+  /** How to find out what pods should show. Called before all others. */
+  follow(wanted: WantedStatus): void;
+  /** The record of the pod has changed. */
+  changed(pod: Pod): void;
+  /** Resolves when the pod shows its status, or with the reason when the wait is over. */
+  shown(pod: Pod, signal: AbortSignal): Promise<StatusFailure | undefined>;
+  /** A sandbox of the pod is detached. */
+  detached(pod: ComparedPod): Promise<void>;
+  /** The pods whose last write failed, by `namespace/name`. */
+  failures(): ReadonlyMap<string, StatusFailure>;
 }
 
 /** The reasons of the events that are recorded for pods; a failed ADD has its error's. */
@@ -122,7 +115,8 @@ export type EventReason =
   | "FailedRemovingInterface"
   | "InterfaceAddRejected"
   | "InterfaceLost"
-  | "AttachFailed";
+  | "AttachFailed"
+  | "StatusLate";
 
 /** Records Kubernetes events for pods. Never waits, never throws. */
 export interface EventRecorder {

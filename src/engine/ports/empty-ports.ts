@@ -5,7 +5,13 @@ import { noAgentError, type SandboxHosts } from "./sandbox-hosts.ts";
 
 /** What an engine gets for the things that its process does not have. */
 export const emptyPorts = {
-  publisher: { publish: async () => "settled", withdraw: async () => undefined },
+  publisher: {
+    follow: () => undefined,
+    changed: () => undefined,
+    shown: async () => undefined,
+    detached: async () => undefined,
+    failures: () => new Map(),
+  },
   events: { record: () => undefined },
   confFiles: {
     list: async () => [],

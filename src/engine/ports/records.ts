@@ -1,9 +1,14 @@
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { type AttachmentRecord, isSame, type RecordedSandbox } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  isOfPod,
+  isSame,
+  type RecordedSandbox,
+} from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import type { PodIdentity, PodName } from "./cluster.ts";
+import type { ComparedPod, PodIdentity, PodName } from "./cluster.ts";
 
 /** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
 export interface DamagedRecord extends RecordKey {
@@ -121,11 +126,10 @@ export interface ShimFiles {
 /** The records of a pod's sandboxes, also of those whose DEL has begun. @throws CniError 5, 6 */
 export async function recordsOf(
   records: RecordReader,
-  pod: PodIdentity,
+  pod: ComparedPod,
 ): Promise<AttachmentRecord[]> {
   const stored = await Promise.all((await records.keysOf(pod)).map((key) => records.load(key)));
-  const all = stored.flatMap((each) => each?.record ?? []);
-  return all.filter((record) => record.pod?.uid === pod.uid);
+  return stored.flatMap((each) => each?.record ?? []).filter((record) => isOfPod(record, pod));
 }
 
 /** How many records a DEL reads in a process for one call, however many pods the node has. */

@@ -1,8 +1,9 @@
-import type { PodIdentity } from "#engine/ports/cluster.ts";
+import type { ComparedPod, PodIdentity } from "#engine/ports/cluster.ts";
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 
 /** Whether two keys are those of one sandbox interface. */
@@ -46,10 +47,11 @@ export interface RecordedSandbox extends RecordKey {
    * the ADD has not ended, it may have. Absent otherwise.
    */
   readonly hasLostUpdate?: true;
-  /** Annotations by name that are still to be written. */
+  /**
+   * The annotations that the pod should show, by name; absent where it gets none, and in records of
+   * earlier releases. Plexus compares them with the pod for as long as the record exists.
+   */
   readonly pendingStatus?: Readonly<Record<string, string>>;
-  /** Until when that would be in vain; absent when it is not known to be. */
-  readonly statusPause?: StatusPause;
   /** The last DEL that did not detach everything; absent until one has begun. */
   readonly teardown?: FailedTeardown;
 }
@@ -64,14 +66,6 @@ export interface AttachmentRecord extends RecordedSandbox {
 export interface BootTime {
   readonly bootId: string;
   readonly clockMs: number;
-}
-
-/** Until when the API server is not asked to write a status again. */
-export interface StatusPause extends BootTime {
-  /** How long it is in all. */
-  readonly milliseconds: number;
-  /** Whether it has asked for that, for all requests. Else it has rejected this status. */
-  readonly isForAll: boolean;
 }
 
 /** Why a record remains although its sandbox should be detached. */
@@ -167,6 +161,17 @@ export interface RecordedAttachment {
   readonly yieldedRoutes?: readonly YieldedRoute[];
   /** The last DEL of an `owed` attachment. */
   readonly teardown?: FailedTeardown;
+}
+
+/**
+ * Whether a record is of this pod. The kubelet makes a static pod's mirror anew with another UID
+ * while the sandbox stays: the runtime knows the pod by the UID that the mirror names.
+ */
+export function isOfPod(record: AttachmentRecord, { uid, annotations }: ComparedPod): boolean {
+  if (uid === undefined || record.pod?.uid === uid) return true;
+  const mirrored = annotations?.[mirrorAnnotation];
+  const ofCall = record.attachments[0]?.cniArgs.find(([key]) => key === "K8S_POD_UID")?.[1];
+  return mirrored !== undefined && mirrored === ofCall;
 }
 
 /** Whether the ADD of a record's sandbox has ended. */

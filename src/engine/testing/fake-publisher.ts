@@ -1,63 +1,71 @@
 import type {
+  ComparedPod,
   EventReason,
   EventRecorder,
+  Pod,
   PodIdentity,
-  PodName,
-  PublishOptions,
-  PublishOutcome,
-  PublishPause,
+  StatusFailure,
   StatusPublisher,
+  WantedStatus,
 } from "#engine/ports/cluster.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
-/** Keeps what is published, by `namespace/name`. */
+/** Keeps what pods show, by `namespace/name`. */
 export class FakePublisher implements StatusPublisher {
   readonly #journal: string[];
-  readonly published = new Map<string, Readonly<Record<string, string | null>>>();
+  #wanted: WantedStatus = async () => undefined;
+  readonly published = new Map<string, Readonly<Record<string, string>>>();
+  /** Pods whose sandbox was detached. */
   readonly withdrawn: string[] = [];
-  /** Pods to which a status was sent, with any outcome. */
-  readonly requests: string[] = [];
-  readonly #latest = new Map<string, object>();
   /** What publishing waits for. */
   gate: Promise<void> = Promise.resolve();
-  /** What a request that is sent waits for until the API server applies it. */
-  applied: Promise<void> = Promise.resolve();
-  /** What the API server says of each request. */
-  pause: PublishPause | undefined;
-  /** How publishing ends; nothing is published while it is `pending`. */
-  outcome: PublishOutcome = "settled";
+  /** Why nothing is published. */
+  failure: StatusFailure | undefined;
 
   constructor(journal: string[]) {
     this.#journal = journal;
   }
 
-  async publish(
-    pod: PodIdentity,
-    annotations: Readonly<Record<string, string | null>>,
-    { isCurrent, onPause }: PublishOptions = {},
-  ): Promise<PublishOutcome> {
-    const key = `${pod.namespace}/${pod.name}`;
-    this.#latest.set(key, annotations);
-    await this.gate;
-    if ((await isCurrent?.()) === false) return "pending";
-    await this.applied;
-    if (this.#latest.get(key) !== annotations) return "settled";
-    this.requests.push(key);
-    if (this.pause !== undefined) await onPause?.(this.pause);
-    if (this.outcome === "pending") return "pending";
-    this.#journal.push(`publish ${key}`);
-    this.published.set(key, annotations);
-    return "settled";
+  follow(wanted: WantedStatus): void {
+    this.#wanted = wanted;
   }
 
-  async withdraw(
-    pod: PodName,
-    { unless }: { readonly unless?: () => Promise<boolean> } = {},
-  ): Promise<void> {
-    if ((await unless?.()) === true) return;
+  changed(pod: Pod): void {
+    void this.compare(pod);
+  }
+
+  async shown(pod: Pod): Promise<StatusFailure | undefined> {
+    await this.compare(pod, true);
+    return this.failure;
+  }
+
+  async detached(pod: ComparedPod): Promise<void> {
+    if ((await this.#wanted(pod)) !== undefined) return;
     this.withdrawn.push(`${pod.namespace}/${pod.name}`);
-    this.#latest.delete(`${pod.namespace}/${pod.name}`);
     this.published.delete(`${pod.namespace}/${pod.name}`);
+  }
+
+  failures(): ReadonlyMap<string, StatusFailure> {
+    const pods = this.failure === undefined ? [] : this.failed;
+    return new Map(pods.map((pod) => [pod, this.failure as StatusFailure]));
+  }
+
+  /** Pods whose status was not published. */
+  readonly failed: string[] = [];
+
+  /** Publishes what the records want for a pod. */
+  async compare(pod: ComparedPod, isAdding = false): Promise<void> {
+    const key = `${pod.namespace}/${pod.name}`;
+    await this.gate;
+    const text = await this.#wanted(pod, isAdding);
+    if (text === undefined) return;
+    if (this.failure !== undefined) {
+      this.failed.push(key);
+      return;
+    }
+    if (text === this.published.get(key)?.[networkStatusAnnotation]) return;
+    this.#journal.push(`publish ${key}`);
+    this.published.set(key, { [networkStatusAnnotation]: text });
   }
 
   /** The network-status of a pod, decoded. */

@@ -57,7 +57,7 @@ test("events and statuses share a pace: together a node begins with two writes",
   const pace = new WritePace();
   const status = Promise.withResolvers<void>();
   const { signal } = new AbortController();
-  const sent = ["a", "b"].map((namespace) => pace.run(namespace, () => status.promise, signal));
+  const sent = ["a", "b"].map((namespace) => pace.run(namespace, () => status.promise, { signal }));
   await using started = start(client, { pace });
   started.recorder.record(pod, added);
   await new Promise(setImmediate);

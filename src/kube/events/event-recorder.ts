@@ -154,7 +154,7 @@ export class ApiEventRecorder implements EventRecorder {
     const { logger, pace, retryMs } = this.#options;
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       try {
-        await pace.run(ofEvents, () => this.#sendOnce(series), this.#stop.signal);
+        await pace.run(ofEvents, () => this.#sendOnce(series), this.#stop);
         return true;
       } catch (thrown) {
         const error = asApiError(thrown);

@@ -54,7 +54,7 @@ export class WatchCache<T> {
   /** Expired versions in a row, without an event in between. */
   #expiries = 0;
   #nodes = defaultNodes;
-  #listener: WatchListener<T> = () => undefined;
+  readonly #listeners: WatchListener<T>[] = [];
 
   constructor(options: WatchCacheOptions<T>) {
     this.#options = options;
@@ -76,7 +76,7 @@ export class WatchCache<T> {
 
   /** Calls the listener for every change from now on, and for every object of a LIST. */
   listen(listener: WatchListener<T>): void {
-    this.#listener = listener;
+    this.#listeners.push(listener);
   }
 
   /** Sets how many nodes LIST when a version has expired: the more, the later at random. */
@@ -174,7 +174,7 @@ export class WatchCache<T> {
   }
 
   #notify(key: string): void {
-    this.#listener(key, this.#objects.get(key));
+    for (const listener of this.#listeners) listener(key, this.#objects.get(key));
   }
 
   /** An invalid object is removed, so that a call that needs it reads it live and reports it. */

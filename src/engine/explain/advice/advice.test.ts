@@ -9,7 +9,7 @@ import type { Facts } from "./facts.ts";
 import { couldNot } from "./sentence.ts";
 
 const at = "2026-01-01T00:00:00Z";
-const record = { createdAt: at, containerId: "c1", pendingStatus: false };
+const record = { createdAt: at, containerId: "c1" };
 const ownPod = { namespace: "default", name: "web", uid: "uid-1", node: "n1" };
 const running = { ...ownPod, hostNetwork: false, phase: "Running", isTerminating: false };
 const pending = { ...running, phase: "Pending" };

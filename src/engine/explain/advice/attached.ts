@@ -15,11 +15,12 @@ export function networkAdded({ networks }: Facts): Advice | undefined {
 }
 
 export function statusPending({ record }: Facts): Advice | undefined {
-  if (record?.pendingStatus !== true) return undefined;
-  return problem(
-    "StatusPending",
-    "All networks are attached, but the network-status annotation could not be written yet: see whether this node reaches the API server; it is written as soon as that answers.",
-  );
+  if (record?.statusFailure === undefined) return undefined;
+  const { isRejected, message } = record.statusFailure;
+  const cause = isRejected
+    ? `the API server rejects the network-status annotation: ${message}. Change the role or the admission policy that rejects it; plexusd retries within an hour, or when it is restarted`
+    : `the network-status annotation could not be written yet: ${message}. plexusd retries until the API server accepts it`;
+  return problem("StatusPending", `All networks are attached, but ${cause}.`);
 }
 
 export function requestIgnored({ networks }: Facts): Advice | undefined {

@@ -3,7 +3,7 @@ import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
-import { owe } from "#engine/network-status/status-writer.ts";
+import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { listAddresses } from "#netlink/links.ts";
@@ -16,7 +16,7 @@ const maxAddresses = 16;
  * Records the addresses that interfaces of a running sandbox have now, if they are not those of
  * the results: by SLAAC, or from a DHCP server. An interface without any keeps those of its result,
  * because a virtual machine may use them.
- * @returns the record if something has changed: it then owes the status that the pod has
+ * @returns the record if something has changed, with the new status
  * @throws CniError 5 for kernel errors, or when the record cannot be written, 6 or 7 when it cannot
  *   be read; HostGoneError when the agent has gone
  */
@@ -27,8 +27,9 @@ export async function updateAddresses(
   const present = await presentAddresses(ctx, record.netns);
   const attachments = record.attachments.map((each) => withAddresses(each, present));
   if (isDeepStrictEqual(attachments, record.attachments)) return undefined;
-  const owed = await owe(ctx, { ...record, attachments }, { pod });
-  const changed = { ...record, attachments, ...owed };
+  const known = record.pendingStatus === undefined ? { pod } : { isShown: true };
+  const status = await statusOfRecord(ctx, { ...record, attachments }, known);
+  const changed = { ...record, attachments, ...status };
   await ctx.deps.records.update(changed, plan);
   return { record: changed, plan };
 }

@@ -1,6 +1,5 @@
 import { type CniError, defectIn } from "#cni/error.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
-import { payAfterAnswer } from "#engine/network-status/status-writer.ts";
 import type { EventReason } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { HotPlugOperation } from "./outcome.ts";
@@ -46,9 +45,10 @@ export class OperationLog {
     ctx.deps.events.record(pod, { type: "Warning", reason: failureReasons[op], message });
   }
 
-  /** Publishes what the record owes, if anything. */
-  async #publish(): Promise<void> {
-    const { ctx, key, locks, isStopping } = this.#sandbox;
-    if (isStopping?.() !== true) await payAfterAnswer(ctx, key, { locks });
+  /** @returns whether the pod shows its status */
+  async #publish(): Promise<boolean> {
+    const { ctx, pod, isStopping } = this.#sandbox;
+    if (isStopping?.() === true) return false;
+    return (await ctx.deps.publisher.shown(pod, ctx.signal)) === undefined;
   }
 }

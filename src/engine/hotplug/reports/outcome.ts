@@ -9,7 +9,7 @@ export interface HotPlugOperation {
   readonly ifName: string;
   readonly error?: CniError;
   /** Resolves when the pod's status shows it, or the status is left to a later attempt. */
-  readonly published: Promise<void>;
+  readonly published: Promise<boolean>;
 }
 
 /** How an attempt ended to give a pod the networks of its annotation. */

@@ -1,0 +1,44 @@
+import { reportBroken } from "#engine/call/assertions.ts";
+import { statusEntries } from "#engine/check/not-attached.ts";
+import type { ComparedPod, PodIdentity } from "#engine/ports/cluster.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
+import { latestSandbox } from "./latest-sandbox.ts";
+
+/*
+ * How network-status is written.
+ *
+ * What changes the networks of a sandbox writes the status into its record with the change
+ * (`status-of-record.ts`): an ADD, hot-plug, and the search for changed addresses. The record keeps it.
+ * `desiredStatus` is what the pod's latest record says at that moment. The publisher
+ * (`src/kube/status-publisher.ts`; with a directory of manifests `src/manifests/status-files.ts`)
+ * compares it with what the pod shows, and writes the difference.
+ */
+
+/**
+ * What a pod should show: the status of its latest sandbox. Nothing while that is being attached or
+ * detached, so nothing is written because of a DEL.
+ * @param isAdding whether its ADD waits: then this process knows which sandbox is the latest one
+ */
+export async function desiredStatus(
+  deps: EngineDeps,
+  pod: ComparedPod,
+  isAdding = false,
+): Promise<string | undefined> {
+  const own = isAdding ? deps.records.latestOf(pod as PodIdentity) : undefined;
+  const record =
+    own === undefined ? await latestSandbox(deps, pod) : (await deps.records.load(own))?.record;
+  if (record === undefined || !usableRecord(record)) return undefined;
+  const text = record.pendingStatus?.[networkStatusAnnotation];
+  if (text !== undefined) expectRecorded(deps, record, text);
+  return text;
+}
+
+/** Asserts that a status names nothing that the record does not have. */
+function expectRecorded(deps: EngineDeps, { attachments }: AttachmentRecord, text: string): void {
+  const recorded = attachments.map(({ displayName }) => displayName);
+  const named = statusEntries(text).map(({ name }) => String(name));
+  const networks = named.filter((name) => !recorded.includes(name));
+  if (networks.length > 0) reportBroken(deps, "status_of_record", { networks, recorded });
+}
