@@ -138,11 +138,12 @@ export async function isNetnsOf(
   if (isMadeOnce(netns)) return true;
   const links = await inSandbox(netns, () => sandboxLinks(ctx, netns));
   const left = attachmentsToDetach(record, ctx.deps.bootId());
-  if (!left.some((each) => isPresent(each, links))) {
-    onWrongMac?.();
-    if (onWrongMac === undefined || !(await hasAddresses(ctx, netns, left))) return false;
+  let isThere = left.some((each) => isPresent(each, links));
+  if (!isThere && onWrongMac !== undefined) {
+    onWrongMac();
+    isThere = await hasAddresses(ctx, netns, left);
   }
-  return !(await isOfAnother(ctx, record, record));
+  return isThere && !(await isOfAnother(ctx, record, record));
 }
 
 /** Whether an attachment's addresses are in the namespace, all of them. */
