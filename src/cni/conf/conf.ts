@@ -78,35 +78,26 @@ export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
 }
 
-/** Keys that Plexus reads, of a list and of its plugins. */
-const listKeys = [
-  "cniVersion",
-  "cniVersions",
-  "disableCheck",
-  "disableGC",
-  "loadOnlyInlinedPlugins",
+/** Keys that Plexus reads, of a list or of its plugins. */
+const knownKeys = [
+  ...["cniVersion", "cniVersions", "disableCheck", "disableGC", "loadOnlyInlinedPlugins"],
+  ...["type", "capabilities", "ipam", "dns", "args"],
 ];
-const pluginKeys = ["cniVersion", "type", "capabilities", "ipam", "dns", "args"];
 
 /**
  * What in a list means something else than its author thinks, and what to do, if there is such a
- * thing: a key in another case, or a version that only a plugin has.
+ * thing: a version that only a plugin has, or a key in another case. Go's plugins read keys in any
+ * case, CNI and Plexus do not.
  */
 export function misreadKey(list: NetConfList): string | undefined {
-  const misspelt =
-    otherCase(list.raw, listKeys) ??
-    list.plugins.map(({ raw }, i) => otherCase(raw, pluginKeys, `plugins[${i}].`)).find(Boolean);
-  return misspelt ?? misplacedVersion(list);
-}
-
-/** Go's plugins read keys in any case, CNI and Plexus do not. */
-function otherCase(object: JsonObject, known: readonly string[], path = ""): string | undefined {
-  for (const key of Object.keys(object)) {
-    const meant = known.find((each) => each.toLowerCase() === key.toLowerCase());
-    if (meant !== undefined && meant !== key)
-      return `${path}${key} is ignored, although some plugins read it; write ${meant}`;
+  for (const [i, object] of [list.raw, ...list.plugins.map(({ raw }) => raw)].entries()) {
+    for (const key of Object.keys(object)) {
+      const meant = knownKeys.find((each) => each.toLowerCase() === key.toLowerCase()) ?? key;
+      const path = i === 0 ? key : `plugins[${i - 1}].${key}`;
+      if (meant !== key) return `${path} is ignored, although some plugins read it; write ${meant}`;
+    }
   }
-  return undefined;
+  return misplacedVersion(list);
 }
 
 function misplacedVersion({ cniVersion, plugins }: NetConfList): string | undefined {

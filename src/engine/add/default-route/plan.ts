@@ -66,13 +66,14 @@ export function planDefaultRoute(
     const own = indexesOf([selected], state).difference(indexesOf(named, state));
     const losing = indexesOf(others, state).difference(own);
     const context = { state, family, link, ifName, own, losing };
-    const isOfFamily = (ip: string): boolean => ipFamily(ip) === family;
-    const ofFamily = (ips: readonly string[]) => [...new Set(ips.map(parseIp))].filter(isOfFamily);
-    const edits =
-      requested.length > 0
-        ? useGateways(context, ofFamily(requested))
-        : (keepOwn(context) ?? useReported(context, ofFamily(gateways)));
-    return edits === undefined ? [] : [{ family, edits }];
+    const isNamed = requested.length > 0;
+    const ips = new Set((isNamed ? requested : gateways).map(parseIp));
+    const ways = [...ips].filter((ip) => ipFamily(ip) === family);
+    const kept = isNamed ? undefined : keepOwn(context);
+    // A user-space driver's interface has no routes.
+    const isVain = !isNamed && (link === undefined || ways.length === 0);
+    if (kept === undefined && isVain) return [];
+    return [{ family, edits: kept ?? useGateways(context, ways) }];
   });
   const edits = plans.flatMap((plan) => plan.edits);
   return {
@@ -86,12 +87,6 @@ function keepOwn({ state, family, own, losing }: FamilyContext): RouteEdit[] | u
   const hasOwn = defaults.some(({ hops }) => hops.some(({ ifIndex }) => own.has(ifIndex)));
   if (!hasOwn) return undefined;
   return withoutHops(defaults, losing);
-}
-
-/** A user-space driver's interface has no routes. */
-function useReported(context: FamilyContext, gateways: readonly string[]): RouteEdit[] | undefined {
-  if (context.link === undefined || gateways.length === 0) return undefined;
-  return useGateways(context, gateways);
 }
 
 function useGateways(context: FamilyContext, gateways: readonly string[]): RouteEdit[] {
