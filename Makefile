@@ -159,6 +159,7 @@ else ifeq ($(SUITE),release)
 # The chart against kustomize, the files of a release and their publication in a registry on loopback, the site, the
 # workflows of .github, the alerts, the systemd unit.
 e2e: image release
+	@scripts/system-deps.sh release
 	vitest run --project release
 else ifeq ($(SUITE),scale)
 # NODES (250) with plexusd's API adapter and PODS (8) each, without kubelets, at a real API server: requests, also those
@@ -254,12 +255,12 @@ docker: build ## pack the network driver for Docker with its systemd unit (docs/
 	node scripts/docker.ts $(if $(PLUGIN),--plugin)
 
 chart: ## write the Helm chart with copies in place of its links into dist/chart, for `helm install plexus dist/chart`
-	@rm -rf dist/chart && mkdir -p dist && cp -rL deploy/chart dist/chart
+	@rm -rf dist/chart && mkdir -p dist && cp -rL deploy/chart dist/chart && cp LICENSE NOTICE dist/chart
 
-release: deps ## build the files of a release into dist/release (IMAGE=…: for that image; REPOSITORY=URL; needs Go, for Helm)
-	@scripts/system-deps.sh release
+# DIGESTS: those of the images whose tags have a suffix, such as -standalone=sha256:…
+release: build dist/plugins ## build the files of a release into dist/release (IMAGE=…: for that image; REPOSITORY=URL; needs Go)
 	node scripts/release.ts --version $(VERSION) $(if $(IMAGE),--image "$(IMAGE)") \
-		$(if $(REPOSITORY),--repository "$(REPOSITORY)")
+		$(foreach digest,$(DIGESTS),--digest="$(digest)") $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
 clean: ## remove what was built
 	rm -rf dist

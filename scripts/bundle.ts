@@ -1,8 +1,10 @@
-import { chmod, rm } from "node:fs/promises";
+import { chmod, rm, writeFile } from "node:fs/promises";
 import { isBuiltin } from "node:module";
+import { basename, dirname, join } from "node:path";
 import { parseArgs } from "node:util";
-import { type BuildOptions, build, type Plugin } from "esbuild";
+import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { execa } from "execa";
+import { packagesOf } from "./components/npm.ts";
 
 /**
  * Builds dist/plexusd.js and dist/plexusctl.js (for the pinned Node), or with --standalone the
@@ -11,6 +13,7 @@ import { execa } from "execa";
  * plexus-standalone that writes one to DIR/profiles when it ends.
  * With --bun FILE, the executable contains this Bun, which may be of another architecture; --out is its path, and
  * --entry another program for it.
+ * Beside each, FILE.packages.json lists the npm packages that it contains.
  */
 const { values } = parseArgs({
   options: {
@@ -132,8 +135,9 @@ if (values.standalone) await buildStandalone();
 else {
   const outdir = values.readable ?? "dist";
   await rm(`${outdir}/chunks`, { recursive: true, force: true });
-  await build({
+  const { metafile } = await build({
     ...common,
+    metafile: true,
     minify: values.readable === undefined,
     plugins: [...plugins, builtinsAsObjects],
     entryPoints: { plexusd: "src/daemon/main.ts", plexusctl: "src/cli/main.ts" },
@@ -142,6 +146,12 @@ else {
     splitting: true,
     chunkNames: "chunks/[name]-[hash]",
   });
+  await writePackages(outdir, "plexusd", metafile);
+}
+
+async function writePackages(dir: string, name: string, metafile: Metafile): Promise<void> {
+  const list = JSON.stringify(packagesOf(metafile), undefined, 2);
+  await writeFile(join(dir, `${name}.packages.json`), `${list}\n`);
 }
 
 /** The exports of a module; those of a CommonJS module are all members of its default export. */
@@ -160,13 +170,16 @@ async function buildStandalone(): Promise<void> {
   const { readable } = values;
   const bundle = readable === undefined ? `${values.out}.cjs` : `${readable}/standalone.cjs`;
   const profiler = `--cpu-prof --cpu-prof-interval=100 --cpu-prof-dir=${readable}/profiles`;
-  await build({
+  const { metafile } = await build({
     ...common,
+    metafile: true,
     minify: readable === undefined,
     plugins: [...plugins, loadedWhenUsed],
     format: "cjs",
     // The names of all functions and classes would be set at start.
     keepNames: false,
+    // Bun would write the path of the checkout in its place, so that each build differs. A library names a file by it.
+    define: { ...common.define, __dirname: '"/"', __filename: '"/plexus-standalone"' },
     entryPoints: [values.entry],
     outfile: bundle,
   });
@@ -186,5 +199,6 @@ async function buildStandalone(): Promise<void> {
     values.out,
   ]);
   await chmod(values.out, 0o755);
+  await writePackages(dirname(values.out), basename(values.out), metafile);
   if (readable === undefined) await rm(bundle);
 }

@@ -3,7 +3,10 @@ import { cp, mkdir, readdir, realpath, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
+import { writeLicences } from "./components/licences.ts";
+import { shipped } from "./components/shipped.ts";
 import {
+  caBundlePath,
   install,
   installCaBundle,
   installProgram,
@@ -33,6 +36,8 @@ else await buildArchive("dist/docker-root", "dist/plexus-docker.tar.gz");
 async function buildArchive(root: string, archive: string): Promise<void> {
   await rm(root, { recursive: true, force: true });
   await installDriver(join(root, "usr/lib/plexus"));
+  const { components } = await shipped({ bundles: ["plexusd"], copied: [] });
+  await writeLicences(join(root, "usr/lib/plexus"), components);
   const unit = "plexus-docker.service";
   await install(join("deploy/docker", unit), join(root, "etc/systemd/system", unit), 0o644);
   await mkdir(join(root, "etc/plexus/networks"), { recursive: true });
@@ -48,10 +53,10 @@ async function buildPlugin(dir: string): Promise<void> {
   const root = join(dir, "rootfs");
   await install("deploy/docker/config.json", join(dir, "config.json"), 0o644);
   await installDriver(join(root, "usr/lib/plexus"));
-  await installProgram(root, "node_modules/.bin/node", "usr/lib/plexus/node");
+  const copied = await installProgram(root, "node_modules/.bin/node", "usr/lib/plexus/node");
   const pluginDir = cniPluginDir();
   for (const name of await readdir(pluginDir)) {
-    await installProgram(root, join(pluginDir, name), join("opt/cni/bin", name));
+    copied.push(...(await installProgram(root, join(pluginDir, name), join("opt/cni/bin", name))));
   }
   for (const name of programs) {
     const { stdout } = await execa("sh", ["-c", 'command -v "$0"', name], {
@@ -59,10 +64,13 @@ async function buildPlugin(dir: string): Promise<void> {
     });
     // `true` as a shell builtin has no path.
     const path = stdout.startsWith("/") ? stdout : "/bin/true";
-    await installProgram(root, path, join("usr/bin", name));
+    copied.push(...(await installProgram(root, path, join("usr/bin", name))));
   }
   await installModules(root);
   await installCaBundle(root);
+  const caBundle = caBundlePath() !== undefined;
+  const { components } = await shipped({ bundles: ["plexusd"], copied, caBundle });
+  await writeLicences(join(root, "licenses"), components);
   for (const dir of emptyDirectories) await mkdir(join(root, dir), { recursive: true });
   process.stdout.write(`${dir}\n`);
 }

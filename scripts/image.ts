@@ -10,9 +10,13 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { execa } from "execa";
+import { writeLicences } from "./components/licences.ts";
+import { sbomOf } from "./components/sbom.ts";
+import { type Contents, shipped } from "./components/shipped.ts";
+import { contentsOf, namesOf } from "./image/flavours.ts";
 import { install, installCaBundle, installProgram, reproducible } from "./image/root-files.ts";
 import { deployImage } from "./release/image.ts";
 
@@ -38,9 +42,7 @@ const payload: Readonly<Record<string, string>> = {
   "dist/plexusctl.js": "plexusctl.js",
   "dist/chunks": "chunks",
   "dist/plexus": "plexus",
-  // 120 MB, for nodes that serve calls without plexusd: only on request.
   ...(values.standalone ? { "dist/plexus-standalone": "plexus-standalone" } : {}),
-  // For nodes that lack the reference plugins: deploy/components/reference-plugins.
   ...(values.plugins ? { "dist/plugins": "plugins" } : {}),
 };
 
@@ -85,6 +87,23 @@ async function fillRoot(root: string): Promise<void> {
   await installCaBundle(root);
   await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/:/sbin/nologin\n");
   await writeFile(join(root, "etc/group"), "root:x:0:\n");
+  await describe(root, await contentsOf(values));
+}
+
+/** Adds what says which software the image contains: licences, an SBOM, and for scanners the packages of Debian. */
+async function describe(root: string, contents: Contents): Promise<void> {
+  const { components, packages } = await shipped(contents);
+  const text = async (path: string, content: string): Promise<void> => {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), content);
+  };
+  await writeLicences(join(root, "licenses"), components);
+  const { version } = values;
+  await text("var/lib/db/sbom/plexus.cdx.json", sbomOf({ version, components }));
+  if (packages.length === 0) return;
+  for (const { name, status } of packages) await text(`var/lib/dpkg/status.d/${name}`, status);
+  for (const file of ["etc/os-release", "etc/debian_version"])
+    await install(join("/", file), join(root, file), 0o644);
 }
 
 async function writeArchive(work: string, layerDigest: string): Promise<void> {
@@ -105,6 +124,8 @@ async function writeArchive(work: string, layerDigest: string): Promise<void> {
     rootfs: { type: "layers", diff_ids: [`sha256:${layerDigest}`] },
   };
   await writeFile(join(work, "config.json"), JSON.stringify(config));
-  const manifest = [{ Config: "config.json", RepoTags: [values.name], Layers: ["layer.tar"] }];
+  const manifest = [
+    { Config: "config.json", RepoTags: namesOf(values.name, values), Layers: ["layer.tar"] },
+  ];
   await writeFile(join(work, "manifest.json"), JSON.stringify(manifest));
 }

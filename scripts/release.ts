@@ -15,21 +15,27 @@ import { parseArgs } from "node:util";
 import { execa } from "execa";
 import { parse, stringify } from "yaml";
 import { releaseTool } from "../e2e/release/tools.ts";
+import { writeLicences } from "./components/licences.ts";
+import { sbomOf } from "./components/sbom.ts";
+import { shipped } from "./components/shipped.ts";
+import { contentsOf, flavours, suffixOf } from "./image/flavours.ts";
 import { reproducible } from "./image/root-files.ts";
 import { deployImage, imageKustomization, plainReference } from "./release/image.ts";
 import { packKrewPlugin } from "./release/krew.ts";
 import { plainManifest } from "./release/manifest.ts";
 import { linkToRelease, repository } from "./release/repository.ts";
-import { makeSbom } from "./release/sbom.ts";
 
 /**
- * Writes the files of a release: manifests, overlays and chart for its image, the CRD, alerts and dashboard, the
- * kubectl plugin, also for krew, the SBOM, and their checksums.
+ * Writes the files of a release: manifests, overlays and chart for its images, the CRD, alerts and dashboard, the
+ * kubectl plugin, also for krew, an SBOM of each image, and their checksums. It has the packages that `make build` and
+ * `make image PLUGINS=1` put into dist/.
+ * --digest SUFFIX=DIGEST: that of the image whose tag has this suffix.
  */
 const { values } = parseArgs({
   options: {
     version: { type: "string", default: "0.0.0" },
     image: { type: "string", default: deployImage() },
+    digest: { type: "string", multiple: true, default: [] },
     repository: { type: "string", default: repository },
     out: { type: "string", default: "dist/release" },
   },
@@ -59,7 +65,11 @@ await setProgramVersion(join(out, "kubectl-plexus"));
 await writeFile(join(out, "krew.yaml"), await packKrewPlugin(out, values));
 await packManifests();
 await packChart();
-await writeFile(join(out, "sbom.cdx.json"), await makeSbom(version));
+for (const flavour of flavours) {
+  const { components } = await shipped(await contentsOf(flavour));
+  const name = `sbom${suffixOf(flavour)}.cdx.json`;
+  await writeFile(join(out, name), sbomOf({ version, components }));
+}
 await writeFile(join(out, "SHA256SUMS"), await checksums());
 process.stdout.write(`${out}: Plexus ${version} with ${image}\n`);
 
@@ -84,8 +94,8 @@ async function packManifests(): Promise<void> {
     await cp(folder, join(work.path, folder), { recursive: true });
   await writeFile(join(work.path, "deploy/image/kustomization.yaml"), kustomization);
   await setLinks(work.path, ["deploy/monitoring/rules.yaml"]);
-  const archive = join(out, "manifests.tar.gz");
-  await execa("tar", [...reproducible, "-C", work.path, "-czf", archive, "crds", "deploy"]);
+  await writeLicences(work.path);
+  await pack(join(out, "manifests.tar.gz"), work.path);
 }
 
 /** The chart with copies in place of its links, the release's image, and links to its repository. */
@@ -99,8 +109,37 @@ async function packChart(): Promise<void> {
   metadata.annotations["artifacthub.io/images"] = stringify([{ name: "plexus", image }]);
   metadata.annotations["artifacthub.io/prerelease"] = String(version.includes("-"));
   await writeFile(join(chart, "Chart.yaml"), stringify(metadata));
+  await writeFile(join(chart, "files/digests.yaml"), stringify(digests()));
+  await writeLicences(chart);
   const versions = ["--version", version, "--app-version", version];
-  await execa(await releaseTool("helm"), ["package", chart, "--destination", out, ...versions]);
+  const packed = join(work.path, "packed");
+  await execa(await releaseTool("helm"), ["package", chart, "--destination", packed, ...versions]);
+  // Helm's archive has the time at which it was made.
+  const name = `plexus-${version}.tgz`;
+  const unpacked = join(work.path, "unpacked");
+  await mkdir(unpacked);
+  await execa("tar", ["-C", unpacked, "-xzf", join(packed, name)]);
+  await pack(join(out, name), unpacked);
+}
+
+/** Packs the content of a directory. The same files give the same archive. */
+async function pack(archive: string, directory: string): Promise<void> {
+  const names = (await readdir(directory)).toSorted();
+  await execa("tar", [
+    ...reproducible,
+    "--mode=u=rwX,go=rX",
+    "-C",
+    directory,
+    "-czf",
+    archive,
+    ...names,
+  ]);
+}
+
+/** The digests of the images by the suffix of their tag, as far as they are given. */
+function digests(): Record<string, string> {
+  const pairs = values.digest.map((pair) => pair.split("="));
+  return Object.fromEntries(pairs.map(([suffix = "", digest = ""]) => [suffix, digest]));
 }
 
 async function setLinks(root: string, files: readonly string[]): Promise<void> {

@@ -67,7 +67,6 @@ docker)
   ;;
 release)
   need chromium browser
-  need golang command -v go
   need systemd command -v systemd-analyze
   need util-linux command -v flock
   ;;

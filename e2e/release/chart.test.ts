@@ -17,6 +17,7 @@ import {
   root,
 } from "#daemon/config/testing/manifests.ts";
 import { viewOf } from "#host/host-view.ts";
+import { flavours, suffixOf } from "../../scripts/image/flavours.ts";
 import { startKeys, valuesSchema } from "../../scripts/release/values-schema.ts";
 import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
 import { chartDir, copyChart, renderChart } from "./chart.ts";
@@ -130,6 +131,22 @@ describe("the chart's values", () => {
     expect(await imagesOf({})).toEqual(["localhost/plexus:dev"]);
     expect(await imagesOf({ repository, tag: "v1" })).toEqual([`${repository}:v1`]);
     expect(await imagesOf({ repository, tag: "v1", digest })).toEqual([`${repository}@${digest}`]);
+  });
+
+  test.each(flavours)("choose the image with $standalone and $plugins", async (flavour) => {
+    const choice = {
+      flavour: flavour.standalone ? "thin" : "thick",
+      referencePlugins: { enabled: flavour.plugins },
+    };
+    const imageOf = async (image: object): Promise<string | undefined> => {
+      const text = JSON.stringify(await renderChart({ values: { ...choice, image } }));
+      return /"image":"([^"]*)"/.exec(text)?.[1];
+    };
+    const repository = "registry.example.org/plexus";
+    const suffix = suffixOf(flavour);
+    expect(await imageOf({})).toBe(`localhost/plexus:dev${suffix}`);
+    expect(await imageOf({ repository })).toBe(`${repository}:dev${suffix}`);
+    expect(await imageOf({ tag: "mine" })).toBe("localhost/plexus:mine");
   });
 
   test("install the reference plugins into the directory of the platform", async () => {
@@ -423,8 +440,13 @@ function expectSame(made: readonly Manifest[], expected: readonly Manifest[]): v
   expect(byName(made.map(comparable))).toEqual(byName(expected.map(comparable)));
 }
 
-/** Normalizes the order of volumes and mounts, and the formatting of YAML. The checksum is the chart's own. */
-function comparable(each: Manifest): Manifest {
+/**
+ * Normalizes the order of volumes and mounts, and the formatting of YAML. The checksum and the suffix of the image are
+ * the chart's own.
+ */
+function comparable(manifest: Manifest): Manifest {
+  const plain = JSON.stringify(manifest).replaceAll(/("localhost\/plexus:dev)[a-z-]+"/g, '$1"');
+  const each = JSON.parse(plain) as Manifest;
   const text = each.data?.["platform.yaml"];
   if (text !== undefined) return { ...each, data: parse(text) };
   if (each.kind !== "DaemonSet") return each;

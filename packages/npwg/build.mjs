@@ -4,12 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
+import { writeBundleLicences } from "../../scripts/components/licences.ts";
 
 /** Bundles src/npwg/api.ts and its types into the two files that `npm pack` packs, for Node 20 and browsers. */
 const root = join(import.meta.dirname, "../..");
 const source = join(root, "src/npwg/api.ts");
-await build({
+const { metafile } = await build({
   absWorkingDir: root,
+  metafile: true,
   entryPoints: [source],
   outfile: join(import.meta.dirname, "index.js"),
   bundle: true,
@@ -19,6 +21,7 @@ await build({
   target: "es2022",
   banner: { js: "// SPDX-License-Identifier: Apache-2.0" },
 });
+await writeBundleLicences(import.meta.dirname, metafile);
 const outDir = await mkdtemp(join(tmpdir(), "plexus-npwg-"));
 try {
   const project = join(outDir, "tsconfig.json");

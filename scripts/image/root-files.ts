@@ -14,9 +14,14 @@ export const reproducible = [
 
 const caBundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
+/** The certificate bundle of this system, if it has one. */
+export function caBundlePath(): string | undefined {
+  return caBundles.find((path) => existsSync(path));
+}
+
 /** Copies the certificate bundle of this system into a root file system, if it has one. */
 export async function installCaBundle(root: string): Promise<void> {
-  const found = caBundles.find((path) => existsSync(path));
+  const found = caBundlePath();
   if (found !== undefined)
     await install(found, join(root, "etc/ssl/certs/ca-certificates.crt"), 0o644);
 }
@@ -28,14 +33,16 @@ export async function install(from: string, to: string, mode: number): Promise<v
   await chmod(to, mode);
 }
 
-/** Copies a program with its shared libraries into a root file system. */
-export async function installProgram(root: string, program: string, to: string): Promise<void> {
+/** Copies a program with its shared libraries into a root file system. Returns the paths of all on this system. */
+export async function installProgram(root: string, program: string, to: string): Promise<string[]> {
   const file = await realpath(program);
   await install(file, join(root, to), 0o755);
-  for (const library of await sharedLibraries(file)) {
+  const libraries = await sharedLibraries(file);
+  for (const library of libraries) {
     if (!existsSync(join(root, library)))
       await install(await realpath(library), join(root, library), 0o755);
   }
+  return [file, ...libraries];
 }
 
 /** The libraries that the dynamic loader resolves for a program, the loader itself included; none for a static one. */

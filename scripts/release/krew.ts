@@ -17,7 +17,7 @@ export async function packKrewPlugin(out: string, release: KrewRelease): Promise
   const path = `${out}/${archive}`;
   // The same files give the same archive.
   const metadata = ["--owner=0", "--group=0", "--numeric-owner", "--mode=0755", "--mtime=@0"];
-  const files = ["LICENSE", `--directory=${out}`, "kubectl-plexus"];
+  const files = ["LICENSE", "NOTICE", `--directory=${out}`, "kubectl-plexus"];
   await execa("tar", ["--create", "--gzip", ...metadata, `--file=${path}`, ...files]);
   return krewManifest(release, hash("sha256", await readFile(path)));
 }

@@ -296,6 +296,16 @@ test("install installs the standalone engine only with the flag or if it is alre
   ]);
 });
 
+test("install says which image has plexus-standalone, if this one lacks it", async ({ node }) => {
+  await rm(node.at("image/plexus-standalone"));
+  const { code, err } = await node.install("--standalone");
+  expect(code).toBe(1);
+  expect(err).toMatch(
+    /the image has no .*plexus-standalone: use .* -standalone, or .*STANDALONE=1$/,
+  );
+  expect(err).not.toContain("ENOENT");
+});
+
 const listed = async (path: string): Promise<string[]> =>
   (await readFile(path, "utf8")).split("\n").filter((line) => line !== "" && line[0] !== "#");
 
@@ -347,12 +357,6 @@ test.for(["relative/bin", "/a:/b", "/a\n/b"])(
     });
   },
 );
-
-test("install fails in one line when there is nothing to install", async ({ node }) => {
-  const result = await run("install", "--from", node.at("none"), "--bin-dir", node.at("bin"));
-  expect(result.code).toBe(1);
-  expect(result.err).toMatch(/^plexusctl install: ENOENT.*$/);
-});
 
 test("records lists pods and their networks", async ({ node, store }) => {
   await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);

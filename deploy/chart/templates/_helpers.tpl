@@ -1,16 +1,24 @@
-{{/* The image: the values', else the one that deploy/image names. */}}
+{{/* The suffix of the image's tag: what the values need the image to contain. */}}
+{{- define "plexus.imageSuffix" -}}
+{{- if eq .Values.flavour "thin" }}-standalone{{ end -}}
+{{- if .Values.referencePlugins.enabled }}-plugins{{ end -}}
+{{- end -}}
+
+{{/* The image: the values', else the release's with this suffix, by its digest if files/digests.yaml has it. */}}
 {{- define "plexus.image" -}}
 {{- $default := index (.Files.Get "files/image/kustomization.yaml" | fromYaml).images 0 -}}
+{{- $suffix := include "plexus.imageSuffix" . -}}
+{{- $digest := get (.Files.Get "files/digests.yaml" | fromYaml) $suffix | default (ternary $default.digest "" (eq $suffix "")) -}}
 {{- $image := .Values.image -}}
 {{- $name := $image.repository | default $default.newName -}}
 {{- if $image.digest -}}
 {{ $name }}@{{ $image.digest }}
 {{- else if $image.tag -}}
 {{ $name }}:{{ $image.tag }}
-{{- else if $default.digest -}}
-{{ $name }}@{{ $default.digest }}
+{{- else if $digest -}}
+{{ $name }}@{{ $digest }}
 {{- else -}}
-{{ $name }}:{{ $default.newTag }}
+{{ $name }}:{{ $default.newTag | required (printf "image.tag: this chart has no image with the suffix %q" $suffix) }}{{ $suffix }}
 {{- end -}}
 {{- end -}}
 

@@ -54,8 +54,9 @@ the host lists. The command writes that list: binDir of the configuration and ea
     const withStandalone = flags.standalone || existsSync(join(binDir, standalone));
     // The engine first: a new shim may need a new engine, an old shim works with either.
     for (const name of withStandalone ? [standalone, shim] : [shim]) {
-      const target = join(binDir, name);
-      const result = await installFile(join(flags.from, name), target).catch((error) =>
+      const [source, target] = [join(flags.from, name), join(binDir, name)];
+      if (name === standalone && !existsSync(source)) throw missingInImage(source, "standalone");
+      const result = await installFile(source, target).catch((error) =>
         explainRefusal(binDir, error),
       );
       output.out(`${target}: ${result}`);
@@ -68,6 +69,13 @@ the host lists. The command writes that list: binDir of the configuration and ea
     return ExitCode.Done;
   },
 });
+
+/** The error that names the images with what this one lacks. */
+export function missingInImage(path: string, flavour: "standalone" | "plugins"): Error {
+  return new Error(
+    `the image has no ${path}: use a release whose tag has -${flavour}, or build it with ${flavour.toUpperCase()}=1`,
+  );
+}
 
 /** Adds advice: root without capabilities can write only into directories that root owns. */
 async function explainRefusal(dir: string, error: unknown): Promise<never> {

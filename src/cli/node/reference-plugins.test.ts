@@ -119,5 +119,5 @@ test("a plugin that an installation could not finish stays listed with what is o
 
 test("an image without plugins is named as the problem", async ({ node }) => {
   const [problem] = await node.install(node.at("none"));
-  expect(problem).toContain("none: use a release whose tag ends in -plugins");
+  expect(problem).toContain("none: use a release whose tag has -plugins");
 });

@@ -5,7 +5,7 @@ import { commonFlags, textFlag } from "#cli/flags.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
-import { installFile, sha256OfFile } from "./install.ts";
+import { installFile, missingInImage, sha256OfFile } from "./install.ts";
 
 /** The checksums of the plugins that Plexus has installed, beside them, as `sha256sum --check` reads them. */
 const listName = ".plexus-reference-plugins";
@@ -24,10 +24,7 @@ Uninstalling Plexus keeps both.`,
   async run({ flags }, output) {
     const { from, "bin-dir": to } = flags;
     const names = await ifPresent(readdir(from));
-    if (names === undefined)
-      throw new Error(
-        `the image has no plugins in ${from}: use a release whose tag ends in -plugins, or build it with PLUGINS=1`,
-      );
+    if (names === undefined) throw missingInImage(from, "plugins");
     await mkdir(to, { recursive: true, mode: 0o755 });
     const listed = await currentLines(to);
     for (const name of names.toSorted()) {
