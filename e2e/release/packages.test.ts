@@ -78,22 +78,33 @@ test("programs can use what npm packs of @plexus/npwg", async () => {
       "storage [ 'bridge' ]",
     ]);
 
+  const require = `const { parseNetworks } = require("@plexus/npwg");
+console.log(parseNetworks("a", { namespace: "b" }), require("@plexus/npwg/package.json").name);`;
+  const { stdout: required } = await execa(nodeBinary(), ["-e", require], { cwd });
+  expect(required).toBe("[ { namespace: 'b', name: 'a' } ] @plexus/npwg");
+
   const long = `import { parseNetworks } from "@plexus/npwg";
   const annotation = '[{"name": "a", "cni-args": {"id": 9007199254740993}}]';
   try { parseNetworks(annotation, { namespace: "b" }); } catch (e) { console.log(e.message); }`;
   expect(await runAsBrowser(cwd, long)).toContain("number 9007199254740993 of key");
 
-  const code = `import { type NetworkStatusElement, parseNetworkStatus } from "@plexus/npwg";
+  const code = `import { type AddResult, type NetworkStatusElement, parseNetworkStatus } from "@plexus/npwg";
 export const names: string[] = parseNetworkStatus("[]").map((each: NetworkStatusElement) => each.name);
+export const routeOf = ({ routes, interfaces }: AddResult) => [routes[0]?.mtu, interfaces[0]?.pciID];
 // @ts-expect-error the standard has no such key
 export const wrong = parseNetworkStatus("[]").map(({ interfaces }) => interfaces);
 `;
   await writeFile(join(cwd, "program.mts"), code);
+  await writeFile(join(cwd, "program.cts"), code);
   const tsc = join(root, "node_modules/.bin/tsc");
   const flags = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022"];
-  const { stdout, exitCode } = await execa(tsc, [...flags, "program.mts"], { cwd, reject: false });
+  const { stdout, exitCode } = await execa(tsc, [...flags, "program.mts", "program.cts"], {
+    cwd,
+    reject: false,
+  });
   expect([exitCode, stdout]).toEqual([0, ""]);
 
+  expect(await readFile(join(installed, "README.md"), "utf8")).not.toContain("](../");
   const bundle = await readFile(join(installed, "index.js"));
   expect(bundle.toString()).not.toMatch(/from "node:|require\("/);
   expect(gzipSync(bundle).length).toBeLessThan(20_000);

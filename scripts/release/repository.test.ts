@@ -34,7 +34,11 @@ test("every file that names the repository has the name of package.json, where `
 test("the packages for npm name the repository, which npm compares with that of the workflow", () => {
   for (const folder of ["packages/npwg", "e2e/npwg-conformance"]) {
     const manifest = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
-    expect(manifest.repository).toBe(repository);
+    expect(manifest.repository).toEqual({
+      type: "git",
+      url: `git+${repository}.git`,
+      directory: folder,
+    });
   }
 });
 

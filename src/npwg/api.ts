@@ -226,13 +226,17 @@ export interface AddResult {
     readonly mac?: string;
     readonly mtu?: number;
     readonly sandbox?: string;
+    readonly socketPath?: string;
+    readonly pciID?: string;
   }[];
   readonly ips: readonly {
     readonly address: string;
     readonly gateway?: string;
     readonly interface?: number;
   }[];
-  readonly routes: readonly { readonly dst: string; readonly gw?: string }[];
+  readonly routes: readonly ({ readonly dst: string; readonly gw?: string } & {
+    readonly [key in "mtu" | "advmss" | "priority" | "table" | "scope"]?: number;
+  })[];
   readonly dns?: {
     readonly nameservers?: readonly string[];
     readonly domain?: string;
