@@ -207,6 +207,13 @@ describe("the chart's values", () => {
     expect(configOf(all)).toMatchObject({ cniBinDir, hotPlug: true });
   });
 
+  test("label what the Prometheus operator selects", async () => {
+    const metrics = { enabled: true, monitoring: true, labels: { release: "stack" } };
+    const all = await renderChart({ values: { metrics } });
+    for (const kind of ["PodMonitor", "PrometheusRule"])
+      expect(byKind(kind, all).metadata).toMatchObject({ labels: { release: "stack" } });
+  });
+
   test("have Prometheus verify the certificate, by a ServiceMonitor where one is wanted", async () => {
     const tlsConfig = { ca: { secret: { name: "plexus-metrics-tls", key: "ca.crt" } } };
     const serviceAnnotations = { "service.beta.openshift.io/serving-cert-secret-name": "plexus" };
@@ -395,6 +402,10 @@ describe("the chart's values", () => {
       { podLabels: { "app.kubernetes.io/name": "mine" } },
       "podLabels",
     ],
+    ["a resource beside limits and requests", { resources: { memory: "1Gi" } }, "memory"],
+    ["an unknown update strategy", { updateStrategy: { type: "Foo" } }, "updateStrategy"],
+    ["an invalid taint", { startupTaint: { key: "not a key" } }, "startupTaint"],
+    ["an unknown key of a toleration", { tolerations: [{ keys: "a" }] }, "tolerations"],
     ["an invalid image digest", { image: { digest: "latest" } }, "digest"],
   ])("reject %s", async (_name, values, key) => {
     await expect(renderChart({ values })).rejects.toThrow(key);

@@ -12,6 +12,22 @@ const enabled: Schema = { type: "boolean" };
 const object: Schema = { type: "object" };
 const texts: Schema = { type: "object", additionalProperties: text };
 
+/** A key of labels and taints: `[prefix/]name`. */
+const qualifiedName =
+  "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
+
+/** Amounts by resource: `1Gi`. */
+const amounts: Schema = { type: "object", additionalProperties: { type: ["string", "number"] } };
+const resources = closed({ limits: amounts, requests: amounts, claims: { type: "array" } });
+
+const toleration = closed({
+  key: { type: "string", pattern: `^$|${qualifiedName}` },
+  operator: { enum: ["Exists", "Equal"] },
+  value: text,
+  effect: { enum: ["", "NoSchedule", "PreferNoSchedule", "NoExecute"] },
+  tolerationSeconds: { type: "integer" },
+});
+
 /** The DaemonSets select their pods by these, so that no value may change them. */
 const selectorLabels = { "app.kubernetes.io/name": false, "app.kubernetes.io/component": false };
 
@@ -38,22 +54,26 @@ export function valuesSchema(): string {
         enabled,
         port: { type: "integer", minimum: 1, maximum: 65_535 },
         monitoring: enabled,
+        labels: texts,
         tlsConfig: object,
         serviceMonitor: enabled,
         serviceAnnotations: texts,
       }),
       apiPriority: closed({ enabled }),
-      startupTaint: closed({ enabled, key: { type: "string", minLength: 1 } }),
+      startupTaint: closed({ enabled, key: { type: "string", pattern: qualifiedName } }),
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
       sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
       deviceCheckpoint: closed({ enabled }),
       referencePlugins: closed({ enabled }),
-      resources: object,
-      initResources: object,
+      resources,
+      initResources: resources,
       extraEnv: listOf({ ...object, required: ["name"] }),
-      updateStrategy: object,
+      updateStrategy: closed({
+        type: { enum: ["RollingUpdate", "OnDelete"] },
+        rollingUpdate: object,
+      }),
       nodeSelector: texts,
-      tolerations: listOf(object),
+      tolerations: listOf(toleration),
       affinity: object,
       priorityClassName: text,
       podAnnotations: texts,
