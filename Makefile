@@ -174,10 +174,11 @@ e2e:
 	$(error SUITE=$(SUITE): `make help` lists the suites)
 endif
 
-# DEBIAN: only this release (bookworm, trixie). RUN: other targets. The first run builds the root file systems.
+# DEBIAN: only this release (bookworm, trixie). RUN: other targets. WORKFLOW=ci.yml JOB=lint: the steps of this job instead.
+# The first run builds the root file systems.
 fresh: deps ## the README's commands on a fresh Debian: demo, image and chart on 12 and 13, the tests on 13 (DEBIAN=trixie, RUN=demo)
 	@scripts/system-deps.sh fresh
-	node e2e/fresh/main.ts $(if $(DEBIAN),--suite $(DEBIAN)) $(if $(RUN),--run "$(RUN)")
+	node e2e/fresh/main.ts $(if $(DEBIAN),--suite $(DEBIAN)) $(if $(RUN),--run "$(RUN)") $(if $(JOB),--workflow "$(WORKFLOW)" --job "$(JOB)")
 
 # RUNS random runs of SEED, or one SCENARIO. FIXED=1: the fixed runs, and the proofs that they find faults.
 chaos: build deps-test ## inject a fault at every step, then compare the node with its state before (docs/operations/reliability.md)

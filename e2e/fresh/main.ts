@@ -6,16 +6,30 @@ import { cacheRoot } from "../cluster/machine/cache.ts";
 import { Reaper } from "../cluster/machine/reaper.ts";
 import { run } from "../cluster/machine/run.ts";
 import { repositoryRoot } from "../support/paths.ts";
-import { type Release, releases, rootFileSystem } from "./root-fs.ts";
+import { type Contents, type Release, releases, rootFileSystem } from "./root-fs.ts";
 import { environment, writeSettings } from "./settings.ts";
+import { jobScript } from "./workflow.ts";
 
 /**
  * Runs the README's commands on a fresh Debian: clones the commit that is checked out to /root/plexus of a minimal
  * root file system, in namespaces, and runs make there. `--suite trixie` is for this release alone, `--run demo` for
  * other targets. The network is this machine's, as packages come from there.
+ *
+ * `--workflow ci.yml --job lint` instead runs the steps of a workflow's job that has Debian's image as its container, in
+ * a root file system that has only what that image has.
  */
-const { suite, run: chosen } = parseArgs({
-  options: { suite: { type: "string" }, run: { type: "string" } },
+const {
+  suite,
+  run: chosen,
+  workflow,
+  job,
+} = parseArgs({
+  options: {
+    suite: { type: "string" },
+    run: { type: "string" },
+    workflow: { type: "string" },
+    job: { type: "string" },
+  },
 }).values;
 
 /** The tests take minutes, so they run on the newest release only. */
@@ -33,9 +47,9 @@ for target in ${targets}; do make "$target"; done
 /** Ends what hangs. A busy machine stays below this limit, and vitest ends each test that hangs. */
 const timeoutMs = 3_600_000;
 
-/** Runs these targets of make on a fresh system and returns whether all succeeded. */
-async function runOn(release: Release, targets: string): Promise<boolean> {
-  const system = await rootFileSystem(release);
+/** Runs a script on a system, with a bundle of the commit beside it, and returns whether it succeeded. */
+async function runOn(release: Release, has: Contents, script: string): Promise<boolean> {
+  const system = await rootFileSystem(release, has);
   const scratch = await mkdtemp(join(cacheRoot(), "fresh-run-"));
   // The name of control groups that no fresh system makes.
   const reaper = new Reaper({ directory: scratch, cgroup: basename(scratch) });
@@ -45,7 +59,7 @@ async function runOn(release: Release, targets: string): Promise<boolean> {
     cwd: repositoryRoot,
   });
   await writeSettings(share);
-  await writeFile(join(share, "command"), command(targets));
+  await writeFile(join(share, "command"), script);
   const succeeded = await enter(system, scratch);
   await collectReports(join(share, "reports"), release);
   await reaper.reap();
@@ -85,16 +99,26 @@ const isRelease = (name: string): name is Release => Object.hasOwn(releases, nam
 const names = suite === undefined ? Object.keys(releases) : [suite];
 if ((await run(["git", "status", "--porcelain"], { cwd: repositoryRoot })) !== "")
   process.stdout.write("fresh: uncommitted changes are left out\n");
-for (const name of names) {
+if (workflow !== undefined && job !== undefined)
+  await report(`fresh: job ${job} of ${workflow}`, () =>
+    runOn("trixie", "bare", jobScript(workflow, job)),
+  );
+else for (const name of names) await runTargets(name);
+
+async function runTargets(name: string): Promise<void> {
   if (!isRelease(name)) {
     process.stderr.write(`fresh: DEBIAN=${name}: choose ${Object.keys(releases).join(" or ")}\n`);
     process.exit(2);
   }
   const targets = chosen ?? defaultTargets[name];
-  const title = `fresh ${releases[name]}: make ${targets}`;
+  const run = () => runOn(name, "fresh", command(targets));
+  await report(`fresh ${releases[name]}: make ${targets}`, run);
+}
+
+async function report(title: string, run: () => Promise<boolean>): Promise<void> {
   const started = performance.now();
   process.stdout.write(`== ${title}\n`);
-  const succeeded = await runOn(name, targets);
+  const succeeded = await run();
   const seconds = Math.round((performance.now() - started) / 1000);
   process.stdout.write(`== ${title}: ${succeeded ? "ok" : "FAILED"} (${seconds} s)\n`);
   if (!succeeded) process.exitCode = 1;

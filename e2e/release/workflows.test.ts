@@ -5,6 +5,7 @@ import { execa } from "execa";
 import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { root } from "#daemon/config/testing/manifests.ts";
+import { jobScript } from "../fresh/workflow.ts";
 import { nodeBinary } from "../support/paths.ts";
 import { releaseTool, shellcheck } from "./tools.ts";
 
@@ -12,6 +13,7 @@ interface Job {
   readonly permissions?: object;
   readonly "timeout-minutes"?: number;
   readonly uses?: string;
+  readonly container?: string | { readonly image: string };
   readonly steps: readonly { readonly id?: string; readonly run?: string }[];
 }
 
@@ -89,3 +91,28 @@ test.each(files)(
     }
   },
 );
+
+test("jobs that install packages run in the image that the Dockerfile builds in, as root", async () => {
+  const dockerfile = await readFile(join(root, "Dockerfile"), "utf8");
+  const debian = /^ARG BUILD_IMAGE=(\S+)$/m.exec(dockerfile)?.[1] ?? "no image";
+  for (const name of files) {
+    const { jobs } = parse(await readFile(join(folder, name), "utf8")) as Workflow;
+    for (const [id, { container, steps = [] }] of Object.entries(jobs)) {
+      const text = steps.map(({ run = "" }) => run).join("\n");
+      if (!text.includes("apt-get")) continue;
+      const image = typeof container === "string" ? container : container?.image;
+      expect(image, `${name}: ${id}`).toBe(debian);
+      expect(text).not.toContain("sudo");
+    }
+  }
+});
+
+test.each([
+  ["ci.yml", "lint", "make lint"],
+  ["ci.yml", "test", ".ci/run"],
+  ["release.yml", "artifacts", "make release"],
+])("the steps of %s, job %s, can run in a root file system of Debian", (name, job, command) => {
+  const script = jobScript(name, job);
+  expect(script).toContain(command);
+  expect(script).not.toContain("${{");
+});
