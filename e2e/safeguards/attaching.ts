@@ -70,13 +70,6 @@ export const attachingMutations: readonly Mutation[] = [
     properties: ["recorded"],
   },
   {
-    name: "an ADD succeeds only when its record is on disk",
-    file: "src/engine/add/finish-add.ts",
-    find: 'if (synced.status === "rejected") throw synced.reason;',
-    properties: ["durable", "unexpected"],
-    isSlow: true,
-  },
-  {
     name: "an address that host-device leaves without a namespace is released",
     file: "src/engine/record/ipam.ts",
     find: 'new Set(["accelerated-bridge", "host-device", "ib-sriov"])',

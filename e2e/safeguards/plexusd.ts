@@ -96,14 +96,6 @@ export const plexusdMutations: readonly Mutation[] = [
     isSlow: true,
   },
   {
-    name: "all pods are compared after the start",
-    file: "src/kube/status-publisher.ts",
-    find: "this.#later(comparison, settleMs * (1 + Math.random()));",
-    replace: "return;",
-    properties: ["status eventually", "bounded"],
-    isSlow: true,
-  },
-  {
     name: "a new mirror gets the status of the sandbox",
     file: "src/engine/record/record.ts",
     find: "return mirrored !== undefined && mirrored === ofCall;",

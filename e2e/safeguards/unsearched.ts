@@ -24,6 +24,7 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
     "a pod counts as missing only after ten minutes",
     "a status is written only to the pod with its UID",
     "a status write that fails is retried",
+    "all pods are compared with their records after the start",
     "a DEL marks its record before anything else",
     "GC excludes other operations in the shim",
     "a lock is taken again if its file was removed meanwhile",
@@ -41,6 +42,9 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
   ],
   "No runtime of the model attaches a container that runs": [
     "an ADD that has attached nothing leaves the record of an earlier sandbox",
+  ],
+  "A sync that fails and a loss of power right after it meet too seldom": [
+    "an ADD succeeds only when its record is on disk",
   ],
   "No property counts the attempts": ["a leftover is retried with backoff"],
   "No plugin of the model leaves its link behind and succeeds": [
