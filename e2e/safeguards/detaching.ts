@@ -26,8 +26,8 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "a DEL waits for a missing plugin to return",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "if (missingMs >= delGraceMs) return;",
-    replace: "if (missingMs >= 0) return;",
+    find: "if (noteGivenUp() >= delGraceMs) return;",
+    replace: "if (noteGivenUp() >= 0) return;",
     properties: ["detached at once"],
     isSlow: true,
     scenario: "DEL eth0/portmap:before plugin missing; repaired after DEL",
@@ -35,10 +35,38 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "only an attachment whose ADD failed is forgotten",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "if (call !== this.#chain.calls[this.#endedAdd]) return false;",
-    replace: "if (call.type !== null) return true;",
+    find: "hasAnswered(last) && (call === this.#endedAdd || (await this.#lacksIpam(call)));",
+    replace: "hasAnswered(last);",
     properties: ["detached at once"],
     scenario: "DEL net2/bandwidth:before delegate fail; repaired after DEL; netns removed",
+  },
+  {
+    name: "what a plugin's IPAM plugin holds is released before it is given up",
+    file: "src/engine/del/chain/chain-teardown.ts",
+    find: "const ofIpam = await this.#execute(ipamCall(call));\n    const isEnded",
+    replace: "const ofIpam = await this.#execute(undefined);\n    const isEnded",
+    properties: ["detached at once", "in the end"],
+  },
+  {
+    name: "a plugin that ended the ADD is given up at once only if it keeps only its interface",
+    file: "src/engine/del/chain/chain-teardown.ts",
+    find: "ofIpam === undefined && keepsOnlyInterface(call);",
+    replace: "ofIpam === undefined;",
+    properties: ["detached at once", "in the end"],
+  },
+  {
+    name: "a plugin that could not be executed owes no DEL",
+    file: "src/engine/add/attach-networks.ts",
+    find: "if (last === undefined || wasExecuted(last)) return planned;",
+    replace: "if (last !== null) return planned;",
+    properties: ["detached at once", "in the end"],
+  },
+  {
+    name: "a DEL that fails is repeated with the configuration of now",
+    file: "src/engine/del/chain/chain-teardown.ts",
+    find: 'if (outcome.outcome !== "exited") return false;',
+    replace: "if (outcome !== null) return false;",
+    properties: ["in the end"],
   },
   {
     name: "later calls retry leftovers",
@@ -71,8 +99,8 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "a DEL fails if a plugin fails",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "if (!mayAccept || !(await this.#interfaceIsGone())) throw this.#failure(failed);",
-    replace: "if (!mayAccept) return;",
+    find: "if (!last.isNotExecutable && !(await mayGiveUp())) throw this.#failure(last);",
+    replace: "if (!last.isNotExecutable && !(await mayGiveUp())) return;",
     properties: ["detached at once"],
   },
   {

@@ -82,6 +82,10 @@ export class Properties implements Observer {
   readonly #sandboxes = new Map<string, Watched>();
   /** Types of plugins that have been missing for longer than Plexus waits for them. */
   readonly lostPlugins = new Set<string>();
+  /** Types of plugins whose DEL has failed for as long. */
+  readonly failedPlugins = new Set<string>();
+  /** Sandboxes of which an ADD has succeeded. */
+  readonly #added = new Set<string>();
   /** Sandboxes whose ADD did not end before a power loss, and whose record could not be synced. */
   readonly #lostRecords = new Set<string>();
   /** The sandboxes whose ADD the loss of power has ended: their record may be empty. */
@@ -106,7 +110,13 @@ export class Properties implements Observer {
     if (this.#lostRecords.has(containerId)) return true;
     // An agent that sees no namespace lets links go with the namespace.
     if (kind === "link" && world().isAgentBlind) return true;
-    return kind === "host state" && this.lostPlugins.has(plugin);
+    return kind === "host state" && this.#isLost({ plugin, containerId });
+  }
+
+  /** What an ADD has not attached is given up although the DEL of its plugin fails. */
+  #isLost({ plugin, containerId }: Pick<Attached, "plugin" | "containerId">): boolean {
+    const isFailed = this.failedPlugins.has(plugin) && !this.#added.has(containerId);
+    return isFailed || this.lostPlugins.has(plugin);
   }
 
   violate(property: Property, details: string): void {
@@ -203,6 +213,7 @@ export class Properties implements Observer {
     if (!end.isSuccess) return;
     if (command === "ADD") {
       watched.hasAdd = true;
+      this.#added.add(sandbox.id);
       const { hotPlug } = this.#options;
       const made = world().kernel.attachedOf(sandbox.id);
       watched.made = made.filter(({ ifName }) => !hotPlug || ifName === "eth0");
@@ -284,7 +295,7 @@ export class Properties implements Observer {
     const mayBeOthers = (netns: string): boolean => !isMadeOnce(netns) && hasUnusableRecord();
     const left = world()
       .kernel.attachedOf(sandbox.id)
-      .filter(({ kind, plugin }) => kind === "lease" || !this.lostPlugins.has(plugin))
+      .filter((each) => each.kind === "lease" || !this.#isLost(each))
       .filter(({ kind, netns }) => kind !== "link" || !mayBeOthers(netns));
     if (left.length > 0)
       this.violate("detached at once", `${sandbox.id} still has ${JSON.stringify(left)}`);

@@ -203,7 +203,7 @@ export const engineKeys = {
     schema: () => pause().max(86_400_000),
     default: 300_000,
     description:
-      "Grace period for an attachment that a DEL cannot detach although its interface is gone. Until it ends, the DEL fails and the runtime retries. If a plugin is missing, which may have rules or addresses to remove, the period starts with the sandbox's first DEL that finds one missing, and after it the attachment counts as detached. If the ADD failed and the plugin fails in DEL too, the period starts with the sandbox's first failed DEL. After it, or at once if the plugin rejects its configuration with the error of its ADD, Plexus runs the IPAM plugin, forgets the attachment, and records the event `AttachmentForgotten`.",
+      "Grace period for an attachment whose interface is gone, and of which only plugins are left that cannot be executed, or that ended the ADD with an error and fail in DEL too. It starts with the sandbox's first DEL that finds this. Until it ends, the DEL fails and the runtime retries; then Plexus gives the attachment up, with an event.",
   },
   publishStatus: {
     schema: () => z.enum(["beforeReply", "required", "afterReply"]),

@@ -59,7 +59,7 @@ export class Engine {
   readonly #history = new CallHistory();
   /** What the last ADD of a pod said about the runtime. */
   #lastAdd: PodDescription | undefined;
-  /** The conf of the last call that needed its default network. */
+  /** The node's, or of the last call that needed its default network. */
   #conf: JsonObject = {};
 
   constructor(deps: EngineDeps) {
@@ -117,7 +117,7 @@ export class Engine {
     // An error of CNI's reference skeleton. DEL ignores it: nothing there can be detached.
     if (request.command === "ADD" && netnsState === "own") throw sameNetnsError();
     return callContext(this.#deps, tools, {
-      config: this.#config(request, logger),
+      config: this.#config(request.command, request.conf.raw, logger),
       logger,
       netnsState,
       netnsProcess: call.netnsProcess,
@@ -128,9 +128,9 @@ export class Engine {
   }
 
   /** DEL needs the record only, so it succeeds with any configuration of the runtime. */
-  #config({ command, conf }: PluginRequest, logger: Logger): EngineConfig {
+  #config(command: string, conf: JsonObject, logger: Logger): EngineConfig {
     try {
-      return configForCall(this.#deps.config(), conf.raw);
+      return configForCall(this.#deps.config(), conf);
     } catch (error) {
       if (command !== "DEL") throw error;
       logger.warn({ err: error }, "DEL ignores an invalid network configuration");
@@ -191,7 +191,7 @@ export class Engine {
   async #byAgent<T>(host: CallHost, step: (ctx: CallContext) => Promise<T>): Promise<T> {
     const { logger, metrics } = this.#deps;
     const tools = callTools(this.#deps, host);
-    const config = configForCall(this.#deps.config(), {});
+    const config = this.#config("DEL", this.#conf, logger);
     using _collection = await this.#locks.all.shared();
     try {
       return await step(callContext(this.#deps, tools, { config, logger, netnsState: "none" }));
@@ -210,8 +210,8 @@ export class Engine {
    * @throws CniError when the default network cannot be resolved, or the file cannot be written
    */
   async keepDefaultPlan(conf: JsonObject): Promise<void> {
-    const isKnown = Object.keys(conf).length > 0;
-    const calls = await defaultNetworkDels(this.#deps, isKnown ? conf : this.#conf);
+    if (Object.keys(conf).length > 0) this.#conf = conf;
+    const calls = await defaultNetworkDels(this.#deps, this.#conf);
     if (calls !== undefined) await this.#deps.records.keepDefaultPlan(calls);
   }
 

@@ -73,7 +73,6 @@ const full: AttachmentRecord = {
   pendingStatus: { "k8s.v1.cni.cncf.io/network-status": "[]" },
   teardown: {
     firstFailedAt: "2026-01-01T00:00:00Z",
-    since: { bootId: "b1", clockMs: 1234 },
     missingSince: { bootId: "b1", clockMs: 1235 },
     failedAt: "2026-01-02T00:00:00Z",
     attempts: 2,

@@ -96,7 +96,7 @@ export class AgentSessions implements SandboxHosts {
     try {
       let hasWorked = false;
       while (!hasWorked && !signal.aborted) {
-        hasWorked = await this.#detachLeftover(engine, call, session);
+        hasWorked = await this.#detachLeftovers(engine, call, { session, signal });
         if (!hasWorked && !signal.aborted) hasWorked = await this.#offer(call, session, signal);
       }
       if (hasWorked && !session.gone.aborted) {
@@ -108,14 +108,19 @@ export class AgentSessions implements SandboxHosts {
     }
   }
 
-  async #detachLeftover(engine: Engine, call: Call, session: AgentSession): Promise<boolean> {
+  /** All that are due: the session that waits for a task does not look for leftovers meanwhile. */
+  async #detachLeftovers(
+    engine: Engine,
+    call: Call,
+    { session, signal }: { readonly session: AgentSession; readonly signal: AbortSignal },
+  ): Promise<boolean> {
     if (bootClockMs() < this.#leftoversAt) return false;
     this.#leftoversAt = Number.POSITIVE_INFINITY;
     let hasWorked = false;
     try {
-      hasWorked = await engine.retryLeftover(call, session);
+      while (!signal.aborted && (await engine.retryLeftover(call, session))) hasWorked = true;
     } finally {
-      this.#leftoversAt = hasWorked ? 0 : bootClockMs() + leftoverIntervalMs;
+      this.#leftoversAt = bootClockMs() + leftoverIntervalMs;
     }
     return hasWorked;
   }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { EngineLab } from "#engine/testing/engine-lab.ts";
-import { exited, failed } from "#engine/testing/fake-plugins.ts";
+import { exited, failed, halfway } from "#engine/testing/fake-plugins.ts";
 import { missing, podLab, web } from "#engine/testing/pod-lab.ts";
 import { createLogger } from "./logger.ts";
 
@@ -63,7 +63,7 @@ test.each([
   async (row) => {
     const { plugin = "bridge", add, del, linesOfDel = 0 } = row;
     const lab = podLab("a,b");
-    lab.plugins.script(`${plugin} ADD`, add);
+    lab.plugins.script(`${plugin} ADD`, linesOfDel > 0 ? halfway(lab, add) : add);
     lab.plugins.script(`${plugin} DEL`, del);
     await lab.add(web);
     const lines = linesOf(lab);

@@ -60,8 +60,9 @@ test("a replay keeps the record of a failed attachment, and plexusd drops the re
   await node.stopDaemon("SIGKILL");
   expect(errorOf(await pod.del()).msg).toMatch(/no IP ranges specified/);
   expect(pod.isRecorded).toBe(true);
-  await node.startDaemon();
-  await pod.mustDel();
+  await node.startDaemon("--config", await withGrace(node, { delGraceMs: 1000 }));
+  await waitUntil("the DEL succeeds", async () => (await pod.del()).exitCode === 0);
+  await restart(node, {});
 });
 
 test.for(passing)(
@@ -111,10 +112,15 @@ function plexusctl(node: PlexusNode, ...args: string[]) {
   return node.lab.try(command);
 }
 
-/** Restarts plexusd with this configuration. */
-async function restart(node: PlexusNode, config: object): Promise<void> {
+/** A file with this configuration. */
+async function withGrace(node: PlexusNode, config: object): Promise<string> {
   const path = join(node.lab.dir, "grace.yaml");
   await writeFile(path, JSON.stringify(config));
+  return path;
+}
+
+/** Restarts plexusd with this configuration. */
+async function restart(node: PlexusNode, config: object): Promise<void> {
   await node.stopDaemon();
-  await node.startDaemon("--config", path);
+  await node.startDaemon("--config", await withGrace(node, config));
 }

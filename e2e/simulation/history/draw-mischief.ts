@@ -26,6 +26,17 @@ export type Mischief =
   | ({ readonly kind: "power loss" } & Moment)
   | ({ readonly kind: "plugin missing"; readonly type: string } & Window)
   | ({ readonly kind: "DEL failing"; readonly type: string } & Window)
+  | ({
+      readonly kind: "ADD failing";
+      readonly type: string;
+      readonly how: DelegateBehaviour;
+    } & Window)
+  /** It is there, and cannot be executed. */
+  | ({ readonly kind: "plugin not executable"; readonly type: string } & Window)
+  /** The plugin that the runtime executes after Plexus's fails, and the runtime forgets its sandboxes. */
+  | ({ readonly kind: "next plugin failing" } & Window)
+  /** In place, so that it refuses what it accepted before. */
+  | { readonly kind: "primary upgraded"; readonly atMs: number }
   /** How writes of statuses end meanwhile. */
   | ({ readonly kind: "PATCHes"; readonly outcome: RequestOutcome } & Window)
   /** Where it is installed, plexus-standalone serves all calls. */
@@ -88,6 +99,8 @@ const behaviours: Readonly<Record<Exclude<DelegateBehaviour, "works">, number>> 
   "fails before its work": 3,
   "fails after its work": 3,
   "fails between": 3,
+  "crashes before its work": 0,
+  "crashes after its work": 0,
   "dies before its work": 1,
   "dies after its work": 2,
   "hangs before its work": 1,
@@ -118,6 +131,10 @@ type Kinds = Readonly<Record<Exclude<Mischief["kind"], OthersKind>, number>>;
 type OthersKind =
   | "definition mistyped"
   | "DEL failing"
+  | "ADD failing"
+  | "plugin not executable"
+  | "next plugin failing"
+  | "primary upgraded"
   | "PATCHes"
   | "plexusd away"
   | "suspend"

@@ -97,6 +97,10 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
       devices: new Map(),
       meshAdds: new Map(),
       failingDels: new Set(),
+      failingAdds: new Map(),
+      unexecutable: new Set(),
+      isNextFailing: false,
+      isPrimaryUpgraded: false,
     },
     standalones: new Map(),
     startStandalone: scenario.hasStandalone ? () => startStandalone(scenario) : undefined,
@@ -272,6 +276,9 @@ async function repair(stage: Stage): Promise<void> {
   if (stage.isMeshRevived) removeRevived();
   world.missingPlugins.clear();
   world.failingDels.clear();
+  world.failingAdds.clear();
+  world.unexecutable.clear();
+  world.isNextFailing = false;
   properties.disturb(120e6);
   const endUs = schedule.nowUs + limitUs.repair;
   const isStopped = (): boolean => stage.plexusd?.process.delayed !== undefined;

@@ -2,6 +2,8 @@ import { defaultEngineConfig } from "#engine/config.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { statusChanged } from "../api/exchange.ts";
 import { WriteQueue } from "../api/write-queue.ts";
+import { runtimeConf } from "../node/networks.ts";
+import { upgradeConf } from "../node/plexusd.ts";
 import type { Runtime } from "../node/runtime.ts";
 import { inProcess } from "../world/remote.ts";
 import type { Process } from "../world/schedule.ts";
@@ -74,9 +76,15 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
     case "API busy":
     case "API down":
     case "DEL failing":
+    case "ADD failing":
+    case "plugin not executable":
+    case "next plugin failing":
     case "PATCHes":
     case "plexusd away":
       schedule.at(mischief.forMs * 1000, breakOff(stage, mischief), schedule.outside);
+      break;
+    case "primary upgraded":
+      upgradePrimary(stage);
       break;
     case "API restart":
       api.compact();
@@ -94,7 +102,7 @@ function happen(stage: Stage, mischief: Mischief, owner: Process): void {
 
 /** Begins what lasts for a time. @returns what ends it */
 function breakOff(stage: Stage, mischief: Mischief): () => void {
-  const { world, properties, api, faults } = stage;
+  const { world, api, faults } = stage;
   switch (mischief.kind) {
     case "disk full":
       faults.isDiskFull = true;
@@ -103,10 +111,7 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
       };
     case "plugin missing":
       world.missingPlugins.add(mischief.type);
-      if (mischief.forMs > delGraceMs) {
-        const lose = (): void => void properties.lostPlugins.add(mischief.type);
-        world.schedule.at(delGraceMs * 1000, lose, world.schedule.outside);
-      }
+      loseLater(stage, mischief);
       return () => world.missingPlugins.delete(mischief.type);
     case "PATCHes":
       faults.patches = mischief.outcome;
@@ -115,7 +120,20 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
       };
     case "DEL failing":
       world.failingDels.add(mischief.type);
+      loseLater(stage, mischief);
       return () => world.failingDels.delete(mischief.type);
+    case "ADD failing":
+      world.failingAdds.set(mischief.type, mischief.how);
+      return () => world.failingAdds.delete(mischief.type);
+    case "plugin not executable":
+      world.unexecutable.add(mischief.type);
+      loseLater(stage, mischief);
+      return () => world.unexecutable.delete(mischief.type);
+    case "next plugin failing":
+      world.isNextFailing = true;
+      return () => {
+        world.isNextFailing = false;
+      };
     case "plexusd away":
       stage.isAway = true;
       stage.plexusd?.stop();
@@ -147,6 +165,25 @@ function breakOff(stage: Stage, mischief: Mischief): () => void {
     default:
       throw new Error(`${mischief.kind} has no end`);
   }
+}
+
+/** What Plexus gives up after the grace period. */
+function loseLater(
+  { world, properties }: Stage,
+  { kind, type, forMs }: { readonly kind: string; readonly type: string; readonly forMs: number },
+): void {
+  if (forMs <= delGraceMs) return;
+  const { schedule } = world;
+  const lost = kind === "DEL failing" ? properties.failedPlugins : properties.lostPlugins;
+  schedule.at(delGraceMs * 1000, () => void lost.add(type), schedule.outside);
+}
+
+/** Its agent has written its configuration anew. */
+function upgradePrimary({ world, runtime, scenario }: Stage): void {
+  world.isPrimaryUpgraded = true;
+  const conf = runtimeConf({ ...scenario, isUpgraded: true });
+  runtime.configure(conf);
+  upgradeConf(world.disk, scenario);
 }
 
 function stop({ world }: Stage, process: Process, forMs: number): void {

@@ -50,6 +50,8 @@ export class PlannedFaults implements Faults {
     if (this.isOver) return { behaviour: "works", durationUs };
     if (env.CNI_COMMAND === "DEL" && world().failingDels.has(type))
       return { behaviour: "fails before its work", durationUs };
+    const ofAdd = env.CNI_COMMAND === "ADD" ? world().failingAdds.get(type) : undefined;
+    if (ofAdd !== undefined) return { behaviour: ofAdd, durationUs };
     if (fault === undefined) return { behaviour: "works", durationUs: this.#next(durationUs) };
     if (fault.kind === "delegate") return { behaviour: fault.behaviour, durationUs };
     if (fault.kind === "slow delegate")

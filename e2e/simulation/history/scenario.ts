@@ -4,6 +4,7 @@ import { Random } from "../world/random.ts";
 import { drawCrowd } from "./crowd.ts";
 import { drawEditMischief } from "./draw-edit-mischief.ts";
 import { drawKinds, drawMischief, type Mischief } from "./draw-mischief.ts";
+import { drawPluginMischief } from "./draw-plugins.ts";
 import { drawStatuses, type StatusScenario } from "./draw-statuses.ts";
 import { drawOthers, type Others } from "./others.ts";
 
@@ -104,6 +105,10 @@ export function drawScenario(seed: number): Scenario {
   const mayBeStatic = !hotPlug && !node.passesAnnotations && others.second === undefined;
   const ofStatuses = new Random(seed + 0.375 * 2 ** 32);
   const statuses = drawStatuses(ofStatuses, node, mayBeStatic && !others.hasDevices);
+  const isAlone = others.mesh === undefined && others.second === undefined;
+  const ofPlugins = drawPluginMischief(new Random(seed + 0.875 * 2 ** 32), {
+    ...{ ...node, pods, isAlone },
+  });
   const scenario = {
     ...statuses,
     ...{ seed, ...node, pods, hotPlug, publishStatus, others },
@@ -111,7 +116,10 @@ export function drawScenario(seed: number): Scenario {
     lingers: ofOthers.chance(0.7),
     hasAgent: node.hasAgent || others.isAgentBlind,
     hasList: node.hasList || others.second?.isListed === true,
-    mischief: [...mischief, ...others.mischief, ...ofEdit, ...statuses.mischief],
+    mischief: [
+      ...[...mischief, ...others.mischief, ...ofEdit],
+      ...[...statuses.mischief, ...ofPlugins],
+    ],
   };
   return { ...scenario, ...drawCrowd(new Random(seed + 0.625 * 2 ** 32)) };
 }

@@ -62,6 +62,8 @@ function behave(
       plugin.wait(durationUs, () => end(simulatedFailure(plugin.call))),
     "fails between": () => plugin.workInPart(durationUs, () => end(simulatedFailure(plugin.call))),
     "fails after its work": () => works(() => end(simulatedFailure(plugin.call))),
+    "crashes before its work": () => plugin.wait(durationUs, () => end(exited(2, ""))),
+    "crashes after its work": () => works(() => end(exited(2, ""))),
     "dies before its work": () => plugin.wait(durationUs, () => end(killed)),
     "dies after its work": () => works(() => end(killed)),
     "hangs before its work": () => undefined,

@@ -122,16 +122,21 @@ export function runtimeConf({
   defaultNetwork,
   cniVersion,
   name = "plexus",
+  isUpgraded = false,
 }: {
   readonly defaultNetwork: NetworkName;
   readonly cniVersion: string;
   readonly name?: string;
+  /** Whether the primary CNI has written it since its upgrade. @default false */
+  readonly isUpgraded?: boolean;
 }): JsonObject {
+  const { plugins, ...list } = conflist(defaultNetwork);
+  const [first, ...others] = plugins;
   return {
     cniVersion,
     name,
     type: "plexus",
     capabilities: { portMappings: true, "io.kubernetes.cri.pod-annotations": true },
-    delegates: [conflist(defaultNetwork)],
+    delegates: [{ ...list, plugins: [{ ...first, ...(isUpgraded && { mtu: 9001 }) }, ...others] }],
   };
 }

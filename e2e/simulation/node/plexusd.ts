@@ -68,6 +68,13 @@ export function installConf(disk: Disk, scenario: Scenario): void {
 
 const primaryName = "10-primary.conflist";
 
+/** Puts there what plexusd writes once the primary CNI has been upgraded. */
+export function upgradeConf(disk: Disk, scenario: Scenario): void {
+  const { name, ...plugin } = runtimeConf({ ...scenario, isUpgraded: true });
+  const list = { cniVersion: scenario.cniVersion, name, plugins: [plugin] };
+  disk.install(`${cniConfDir}/${plexusConfName}`, JSON.stringify(list));
+}
+
 /** The primary CNI writes its file again if a full disk or a power loss has emptied it. */
 export function restorePrimary(disk: Disk, { defaultNetwork }: Scenario): void {
   if (listFiles().some(({ path }) => path.endsWith(primaryName))) return;

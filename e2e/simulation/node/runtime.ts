@@ -80,6 +80,8 @@ export class Runtime implements RuntimeSandboxes {
   process = new Process("runtime");
   #count = 0;
   #conf: JsonObject;
+  /** By ID: the pod of each sandbox that was ever started. */
+  readonly podOf = new Map<string, SimulatedPod>();
   #appended: string[] = [];
   /** A GC excludes everything else, as CNI demands of runtimes. */
   #lock = new SharedLock();
@@ -100,6 +102,11 @@ export class Runtime implements RuntimeSandboxes {
     this.#listed = { listedAt: new Date(clockMs()).toISOString(), containerIds };
   }
 
+  /** Uses another configuration from now on. */
+  configure(conf: JsonObject): void {
+    this.#conf = conf;
+  }
+
   /** Starts again after its process ended. CRI-O then checks its pods and collects garbage. */
   restart(): void {
     this.process = new Process("runtime");
@@ -117,6 +124,7 @@ export class Runtime implements RuntimeSandboxes {
     const id = client === "kubelet" ? `c${this.#count}` : `${client}-${pod.name}`;
     const netns = newNetns(this.#options, id);
     const sandbox: Sandbox = { id, pod, netns, result: undefined, state: "starting" };
+    this.podOf.set(id, pod);
     world().kernel.addNamespace(netns, id);
     // CRI-O stores a sandbox first; containerd one that is complete, or whose cleanup failed.
     if (this.#options.kind === "CRI-O") this.sandboxes.set(id, sandbox);
@@ -126,6 +134,7 @@ export class Runtime implements RuntimeSandboxes {
     if (appended.some((type) => !omitted.includes(type))) this.addedEarly.add(id);
     const added =
       (await this.#call("ADD", sandbox, limits.run)) &&
+      !world().isNextFailing &&
       appended.every((type) => runAppended(type, sandbox));
     const isChecked = added && this.#options.kind === "CRI-O";
     if (added && (!isChecked || (await this.#call("CHECK", sandbox, limits.request)))) {
@@ -134,6 +143,8 @@ export class Runtime implements RuntimeSandboxes {
       return;
     }
     this.#endProcess(sandbox);
+    // containerd keeps only the result of a sandbox that is ready.
+    if (world().isNextFailing) sandbox.result = undefined;
     const isClean = await this.#call("DEL", sandbox, limits.cleanup);
     sandbox.state = "stopped";
     if (isClean || this.#mayForget(sandbox)) this.#forget(sandbox);
@@ -246,6 +257,8 @@ export class Runtime implements RuntimeSandboxes {
     const { schedule, note } = world();
     const startedUs = schedule.nowUs;
     const { onCall } = this.#options;
+    // The plugin behind Plexus's gets a DEL first, which ends the call.
+    if (command === "DEL" && world().isNextFailing) return false;
     onCall.started(command, sandbox);
     this.#readConf();
     note(() => `runtime: ${command} ${sandbox?.id ?? ""}`);

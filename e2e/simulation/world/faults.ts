@@ -10,6 +10,9 @@ export type DelegateBehaviour =
   | "fails after its work"
   /** Ends with a CNI error after its first step (an address is allocated, or a link made). */
   | "fails between"
+  /** Exits with an error status and no error object, before or after its work. */
+  | "crashes before its work"
+  | "crashes after its work"
   /** Dies by a signal, before or after its work. */
   | "dies before its work"
   | "dies after its work"

@@ -3,6 +3,7 @@ import type { CallAnswer } from "#engine/call/call.ts";
 import type { CallHost } from "#engine/ports/host.ts";
 import type { ApiServer } from "../api/api-server.ts";
 import type { Disk } from "./disk.ts";
+import type { DelegateBehaviour } from "./faults.ts";
 import { enterGround, type Ground } from "./ground.ts";
 import type { Kernel } from "./kernel.ts";
 import type { Process } from "./schedule.ts";
@@ -76,6 +77,14 @@ export interface World extends Ground {
   readonly meshAdds: Map<string, ("Plexus" | "runtime")[]>;
   /** Types of plugins whose DEL fails. */
   readonly failingDels: Set<string>;
+  /** How ADDs of a type of plugins end. */
+  readonly failingAdds: Map<string, DelegateBehaviour>;
+  /** Types of plugins that are there and cannot be executed. */
+  readonly unexecutable: Set<string>;
+  /** Whether the plugin that the runtime executes after Plexus's fails, in ADD and in DEL. */
+  isNextFailing: boolean;
+  /** Whether the primary CNI has been upgraded: it refuses the configuration of its earlier release. */
+  isPrimaryUpgraded: boolean;
   /** Names of plugins whose executables are missing. */
   readonly missingPlugins: Set<string>;
   readonly observer: Observer;

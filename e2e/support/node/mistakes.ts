@@ -24,9 +24,9 @@ const sysctlText = { type: "tuning", sysctl: "net.core.somaxconn=500" };
 
 /** Ordinary mistakes with a link of the node as master. */
 interface Mistakes {
-  /** Errors that only the definition can cause. Most of them fail DEL as well as ADD. */
+  /** Their plugin keeps only its interface, and its IPAM plugin's DEL succeeds. */
   readonly refused: readonly Mistake[];
-  /** Errors that the node may cause as well, so the grace period applies. */
+  /** Something may be left, so the grace period applies. */
   readonly passing: readonly Mistake[];
 }
 
@@ -38,24 +38,13 @@ export function mistakesOn(master: string): Mistakes {
   });
   const vlan = { type: "vlan", vlanId: 5, ipam: hostLocal(77) };
   const refused: readonly Mistake[] = [
-    mistake("no-subnet", /no IP ranges specified/, bridge({ ipam: unset })),
-    mistake("range-start", /RangeStart 10.78.0.5 not in network/, bridge({ ipam: outside })),
     mistake("vlan-5000", /invalid VLAN ID 5000/, bridge({ vlan: 5000 })),
     mistake("is-gateway-text", /cannot unmarshal string/, bridge({ isGateway: "true" })),
     mistake("no-master", /"master" field is required/, vlan),
-    mistake(
-      "no-mask",
-      /invalid CIDR address/,
-      bridge({ ipam: addresses({ subnet: "10.77.0.0" }) }),
-    ),
     mistake("unknown-mode", /unknown macvlan mode/, macvlan({ mode: "brigde" })),
+    mistake("no-such-master", /Link not found/, macvlan({ master: "eth7" })),
     mistake("misspelt-type", /failed to find plugin/, bridge({ type: "brigde" })),
-    mistake("misspelt-ipam", /failed to find plugin/, bridge({ ipam: { type: "hostlocal" } })),
     mistake("static-no-mask", /CIDR notation/, bridge({ ipam: noMask })),
-    // This one leaves its interface behind when it fails.
-    mistake("macvlan-no-subnet", /no IP ranges specified/, macvlan({ ipam: unset })),
-    // The plugin before it has attached something.
-    mistake("tuning-text", /plugin type="tuning".*cannot unmarshal string/, bridge({}), sysctlText),
     // The plugin after it never runs.
     mistake("both-wrong", /invalid VLAN ID 5000/, bridge({ vlan: 5000 }), sysctlText),
   ];
@@ -65,7 +54,18 @@ export function mistakesOn(master: string): Mistakes {
       /error dialing DHCP daemon/,
       macvlan({ ipam: { type: "dhcp" } }),
     ),
-    mistake("no-such-master", /Link not found/, macvlan({ master: "eth7" })),
+    mistake("no-subnet", /no IP ranges specified/, bridge({ ipam: unset })),
+    mistake("range-start", /RangeStart 10.78.0.5 not in network/, bridge({ ipam: outside })),
+    mistake(
+      "no-mask",
+      /invalid CIDR address/,
+      bridge({ ipam: addresses({ subnet: "10.77.0.0" }) }),
+    ),
+    mistake("misspelt-ipam", /failed to find plugin/, bridge({ ipam: { type: "hostlocal" } })),
+    // This one leaves its interface behind when it fails.
+    mistake("macvlan-no-subnet", /no IP ranges specified/, macvlan({ ipam: unset })),
+    // The plugin before it has attached something.
+    mistake("tuning-text", /plugin type="tuning".*cannot unmarshal string/, bridge({}), sysctlText),
   ];
   return { refused, passing };
 }

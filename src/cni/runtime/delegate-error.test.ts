@@ -3,7 +3,7 @@ import { limits } from "#cni/limits.ts";
 import { ended, exited } from "#cni/testing/fake-delegates.ts";
 import { messageMax } from "#lib/one-line.ts";
 import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
-import { DelegateError, delegateFailure, reportedError } from "./delegate-error.ts";
+import { DelegateError, delegateFailure } from "./delegate-error.ts";
 
 const call: DelegateCall = {
   type: "t",
@@ -131,18 +131,6 @@ test.each([
   ["log lines and more braces", `log {"code":7,"msg":"${"{".repeat(20)}"}`, 6],
 ])("delegateFailure() limits what it decodes: %s", (_what, stdout, code) => {
   expect(failure(exited(1, stdout)).code).toBe(code);
-});
-
-const reported = { code: 7, msg: "m" };
-
-test.each([
-  [exited(1, reported), { code: 7, message: "m" }],
-  [exited(0, reported), undefined],
-  [{ ...exited(9, reported), outcome: "signaled" as const }, undefined],
-  [exited(1, "[]"), undefined],
-  [exited(1, `log\n${JSON.stringify(reported)}`), undefined],
-])("reportedError() is only what a plugin printed that failed: %j", (outcome, error) => {
-  expect(reportedError(outcome)).toEqual(error);
 });
 
 const socket = "dial unix /run/cni/dhcp.sock: connect: ";

@@ -7,7 +7,7 @@ import { joinLines, oneLine } from "#lib/one-line.ts";
 import { Problems } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
 import { type Reason, reasonRow } from "#lib/reasons.ts";
-import type { DelegateCall, DelegateOutcome } from "./delegate.ts";
+import { type DelegateCall, type DelegateOutcome, isNotExecutable } from "./delegate.ts";
 import { withMeantPlugin } from "./meant-plugin.ts";
 
 interface DelegateErrorOptions extends CniErrorOptions {
@@ -104,7 +104,7 @@ function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   if (outcome.outcome === "exited" && outcome.stdout.trim() !== "") {
     return decodeErrorOutput(outcome.stdout);
   }
-  const ofErrno = outcome.outcome === "failed" ? errnoReasons.get(outcome.code) : undefined;
+  const ofErrno = outcome.outcome === "failed" ? reasonOfErrno(outcome) : undefined;
   const reason = ofErrno ?? endings[outcome.outcome];
   const code = ofErrno === undefined ? CniErrorCode.Internal : reasonRow(ofErrno).code;
   const ending = describeEnding(outcome, call);
@@ -123,16 +123,15 @@ const endings: Readonly<Partial<Record<DelegateOutcome["outcome"], Reason>>> = {
   failed: "Internal",
 };
 
+function reasonOfErrno(outcome: DelegateOutcome): Reason | undefined {
+  return isNotExecutable(outcome) ? "PluginNotExecutable" : diskReasons.get(outcome.code);
+}
+
 /**
- * By errno: a plugin without its interpreter or ELF loader, of another architecture, that may not be
- * executed, or whose loader is none. Then a disk on which the shim cannot note the plugin's process:
- * a full one, a quota, one that is read-only, and one that fails.
+ * By the errno of a disk on which the shim cannot note the plugin's process: a full one, a quota, one
+ * that is read-only, and one that fails.
  */
-const errnoReasons: ReadonlyMap<number, Reason> = new Map([
-  [2, "PluginNotExecutable"],
-  [8, "PluginNotExecutable"],
-  [13, "PluginNotExecutable"],
-  [80, "PluginNotExecutable"],
+const diskReasons: ReadonlyMap<number, Reason> = new Map([
   [28, "StateUnwritable"],
   [122, "StateUnwritable"],
   [30, "StateUnwritable"],
@@ -154,16 +153,6 @@ function describeEnding(outcome: DelegateOutcome, call: DelegateCall): string {
     default:
       return outcome.message === "" ? outcome.outcome : outcome.message;
   }
-}
-
-/**
- * The error object that a failed plugin printed. Undefined when it succeeded, was killed, crashed
- * or never ran: how far it came is then unknown.
- */
-export function reportedError(outcome: DelegateOutcome): Diagnosis | undefined {
-  if (outcome.outcome !== "exited" || outcome.code === 0) return undefined;
-  const decoded = errorObject(outcome.stdout);
-  return decoded === undefined ? undefined : readErrorObject(decoded);
 }
 
 /** Reads the error object on stdout: CNI 1.1.0 §5 "Error". */

@@ -30,9 +30,23 @@ export interface DelegateOutcome {
   readonly elapsedUs: number;
 }
 
-/** Whether the delegate ran: not when it, or one that it {@link DelegateCall.requires}, cannot. */
-export function wasExecuted({ outcome }: DelegateOutcome): boolean {
-  return outcome !== "missing" && outcome !== "refused";
+/**
+ * The errno of an executable without its interpreter or ELF loader, of another architecture, that may
+ * not be executed, or whose loader is none.
+ */
+const notExecutable: ReadonlySet<number> = new Set([2, 8, 13, 80]);
+
+/** Whether a delegate, or one that it {@link DelegateCall.requires}, is missing or cannot be executed. */
+export function isNotExecutable({
+  outcome,
+  code,
+}: Pick<DelegateOutcome, "outcome" | "code">): boolean {
+  return outcome === "missing" || (outcome === "failed" && notExecutable.has(code));
+}
+
+/** Whether a delegate ran, or may have: not if it {@link isNotExecutable}, or the shim refused it. */
+export function wasExecuted(outcome: DelegateOutcome): boolean {
+  return outcome.outcome !== "refused" && !isNotExecutable(outcome);
 }
 
 /** Runs a delegate. Resolves with any exit status; rejects only when nothing can be run. */

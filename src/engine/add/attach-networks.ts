@@ -1,12 +1,11 @@
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
-import { CniError } from "#cni/error.ts";
+import { asCniError, CniError } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import type { Result } from "#cni/result/result.ts";
 import { type AddOptions, addNetwork } from "#cni/runtime/chain.ts";
-import { type RunDelegate, wasExecuted } from "#cni/runtime/delegate.ts";
+import { type DelegateOutcome, type RunDelegate, wasExecuted } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { findingByAddress } from "#engine/del/chain/held-address.ts";
-import { failedAddOf } from "#engine/del/failed-add.ts";
+import { removesByAddress } from "#engine/del/chain/held-address.ts";
 import { provideDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
 import {
@@ -78,9 +77,10 @@ export async function attachNetworks(
       attached.push(added);
       record.noteAttached([added]);
     } catch (error) {
-      const { isAttempted, failedAdd } = progress;
+      const { isAttempted } = progress;
       const state = isAttempted ? ("attempted" as const) : ("planned" as const);
-      record.note(planned, { state, failedAdd }, partialResult);
+      const failedAdd = failedAddOf(progress, error);
+      record.note(withoutUnexecuted(planned, progress), { state, failedAdd }, partialResult);
       // The rollback writes the same file.
       await recorded.catch(() => undefined);
       if (!isAttempted) await refuseMissingPlugins(ctx, attachments, planned);
@@ -92,20 +92,20 @@ export async function attachNetworks(
 }
 
 function needResult(plugins: readonly PluginConf[]): boolean {
-  return plugins.some(({ raw }) => findingByAddress(raw).length > 0);
+  return plugins.some(({ raw }) => removesByAddress(raw));
 }
 
 /** The delegates of a chain. `ordered` gets the number that the shim has been sent. */
 function observed(run: RunDelegate, ordered: (started: number) => void): ObservedChain {
   let started = 0;
-  const progress: ObservedChain["progress"] = { isAttempted: false, failedAdd: undefined };
+  const progress: ObservedChain["progress"] = { isAttempted: false, position: 0, last: undefined };
   const observe: RunDelegate = async (call) => {
     const position = started++;
     const running = run(call);
     ordered(started);
     const outcome = await running;
     if (wasExecuted(outcome)) progress.isAttempted = true;
-    progress.failedAdd = failedAddOf(outcome, position);
+    Object.assign(progress, { position, last: outcome });
     return outcome;
   };
   return { run: observe, progress };
@@ -113,8 +113,33 @@ function observed(run: RunDelegate, ordered: (started: number) => void): Observe
 
 interface ObservedChain {
   readonly run: RunDelegate;
-  /** `failedAdd` is the error that the last delegate printed. */
-  readonly progress: { isAttempted: boolean; failedAdd: FailedAdd | undefined };
+  readonly progress: {
+    isAttempted: boolean;
+    /** Of the last delegate in its chain, and how it ended; undefined before that. */
+    position: number;
+    last: DelegateOutcome | undefined;
+  };
+}
+
+type Progress = ObservedChain["progress"];
+
+const messageMax = 1024;
+
+/** How the last delegate ended the ADD, unless it succeeded: then something else did. */
+function failedAddOf({ position, last }: Progress, error: unknown): FailedAdd | undefined {
+  if (last === undefined || (last.outcome === "exited" && last.code === 0)) return undefined;
+  const { code, message } = asCniError(error);
+  return { position, code, message: message.slice(0, messageMax) };
+}
+
+/** The network without a plugin that could not be executed, which owes no DEL. */
+function withoutUnexecuted(
+  planned: PlannedAttachment,
+  { position, last }: Progress,
+): PlannedAttachment {
+  if (last === undefined || wasExecuted(last)) return planned;
+  const plugins = planned.list.plugins.toSpliced(position, 1);
+  return { ...planned, list: { ...planned.list, plugins } };
 }
 
 async function attachNetwork(

@@ -96,8 +96,9 @@ async function detach(
   sandbox: SandboxToDetach & Required<Pick<ChainToDetach, "budget" | "onPluginDone">>,
   toDetach: DetachableAttachment,
 ): Promise<void> {
-  const { displayName: network, ifName, failedAdd } = toDetach.attachment;
-  const { failingMs = 0, noteMissing = () => 0 } = sandbox.failing?.(toDetach) ?? {};
+  const { attachment } = toDetach;
+  const { displayName: network, ifName } = attachment;
+  const { noteGivenUp = () => 0 } = sandbox.failing?.(toDetach) ?? {};
   const { netns, record, path, ownPath, budget, onPluginDone } = sandbox;
   const timeoutMs = ctx.config.delegateTimeoutMs;
   const calls = withoutReleases(toDetach.dels).map((del) => ({
@@ -106,7 +107,7 @@ async function detach(
   }));
   await detachChain(ctx, {
     ...{ network, ifName, netns, record, pod: record.pod, calls, budget, ownPath },
-    ...{ failedAdd, failingMs, noteMissing, onPluginDone },
+    ...{ attachment, noteGivenUp, onPluginDone },
   });
 }
 

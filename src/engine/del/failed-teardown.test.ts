@@ -4,10 +4,16 @@ import { FailingTeardown } from "./failed-teardown.ts";
 
 const failedAt = "2026-01-01T00:00:00Z";
 
-/** A DEL that begins 100 s after the boot of a record whose DELs have failed since second 90. */
+/** A DEL that begins 100 s after the boot of a record that could be given up since second 90. */
 function failing(bootId: string): FailingTeardown {
-  const since = { bootId, clockMs: 90_000 };
-  const teardown = { firstFailedAt: failedAt, failedAt, attempts: 2, lastError: "busy", since };
+  const missingSince = { bootId, clockMs: 90_000 };
+  const teardown = {
+    firstFailedAt: failedAt,
+    failedAt,
+    attempts: 2,
+    lastError: "busy",
+    missingSince,
+  };
   const deps = { clock: () => 100_000, bootId: () => bootId, now: () => failedAt };
   return new FailingTeardown(deps as unknown as EngineDeps, { teardown });
 }
@@ -15,8 +21,8 @@ function failing(bootId: string): FailingTeardown {
 test.each([
   ["b1", 10_000],
   ["", 0],
-])("in the boot %j, DELs have failed for %i ms", (bootId, ms) => {
-  expect(failing(bootId).failingMs).toBe(ms);
+])("in the boot %j, the rest could be given up for %i ms", (bootId, ms) => {
+  expect(failing(bootId).noteGivenUp()).toBe(ms);
 });
 
 test("failed() counts the attempt, and keeps 1024 characters of its error", () => {

@@ -1,7 +1,7 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import type { AttachmentRecord, BootTime, FailedTeardown } from "#engine/record/record.ts";
+import type { AttachmentRecord, FailedTeardown } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 const lastErrorMax = 1024;
@@ -11,29 +11,25 @@ type Failure = Pick<CniError, "message"> & Partial<Pick<CniError, "reason">>;
 /** The error in the record while the other attachments are being detached. */
 const interrupted: Failure = { message: "the last DEL was interrupted", reason: "TryAgainLater" };
 
-/** What a record says after one more failure, with the first one in this boot. */
+/** What a record says after one more failure. */
 export function failedTeardown(
-  { bootId, clock, now }: Pick<EngineDeps, "clock" | "bootId" | "now">,
+  { bootId, now }: Pick<EngineDeps, "bootId" | "now">,
   { teardown }: Pick<AttachmentRecord, "teardown">,
   { message: lastError, reason }: Failure,
-): FailedTeardown & Required<Pick<FailedTeardown, "since">> {
+): FailedTeardown {
   const failedAt = now();
-  const current = { bootId: bootId(), clockMs: Math.floor(clock()) };
-  const { firstFailedAt = failedAt, attempts = 0 } = teardown ?? {};
-  const ofThisBoot = (time: BootTime | undefined): BootTime | undefined =>
-    current.bootId !== "" && time?.bootId === current.bootId ? time : undefined;
+  const { firstFailedAt = failedAt, attempts = 0, missingSince } = teardown ?? {};
+  const isOfThisBoot = bootId() !== "" && missingSince?.bootId === bootId();
   return omitUndefined({
-    firstFailedAt,
-    since: ofThisBoot(teardown?.since) ?? current,
-    missingSince: ofThisBoot(teardown?.missingSince),
+    ...{ firstFailedAt, missingSince: isOfThisBoot ? missingSince : undefined },
     ...{ failedAt, attempts: attempts + 1, lastError, reason },
   });
 }
 
-/** The failing DELs of a sandbox or an attachment, for the grace periods. */
+/** The failing DELs of a sandbox or an attachment, for the grace period. */
 export class FailingTeardown {
   readonly #deps: Pick<EngineDeps, "clock" | "bootId" | "now">;
-  #last: ReturnType<typeof failedTeardown>;
+  #last: FailedTeardown;
 
   /** @param failed as its DELs have left it; the next one begins now */
   constructor(deps: EngineDeps, failed: Pick<AttachmentRecord, "teardown">) {
@@ -41,13 +37,8 @@ export class FailingTeardown {
     this.#last = failedTeardown(deps, failed, interrupted);
   }
 
-  /** For how long they have failed, in milliseconds. */
-  get failingMs(): number {
-    return this.#deps.clock() - this.#last.since.clockMs;
-  }
-
-  /** Notes that a plugin is missing. @returns for how long the DELs have found that, in ms */
-  readonly noteMissing = (): number => {
+  /** Notes that the rest can be given up. @returns for how long DELs have found that, in ms */
+  readonly noteGivenUp = (): number => {
     const { clock, bootId } = this.#deps;
     const { missingSince = { bootId: bootId(), clockMs: Math.floor(clock()) } } = this.#last;
     this.#last = { ...this.#last, missingSince };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, netns } from "#engine/testing/engine-lab.ts";
+import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 
 /** A DEL that the engine gets 10 s after the ADD of the record with its name began. */
@@ -31,12 +31,14 @@ test.each<Scene>([
   { what: "was called before an ADD that did not end", waitedMs: 60_000, isInterrupted: true },
 ])("a DEL that $what is late: $isLate", async (scene) => {
   const { waitedMs, steppedMs = 0, bootId, isInterrupted, isLate = false } = scene;
-  const lab = new EngineLab();
+  const type = isInterrupted ? "host-device" : "ptp";
+  const lab = new EngineLab({ conf: { delegates: [network("default-net", type)] } });
   if (bootId === "") lab.bootId = "";
   if (isInterrupted)
-    for (const call of ["ptp ADD", "ptp DEL"]) lab.plugins.script(call, failed(11, "busy"));
+    for (const call of ["host-device ADD", "host-device DEL"])
+      lab.plugins.script(call, failed(11, "busy"));
   expect(await lab.add()).toMatchObject({ exitCode: isInterrupted ? 1 : 0 });
-  lab.plugins.unscript("ptp DEL");
+  lab.plugins.unscript("host-device DEL");
   lab.plugins.calls.length = 0;
   lab.advance(10_000);
   lab.stepClock(steppedMs);
@@ -44,7 +46,7 @@ test.each<Scene>([
   const startedMs = waitedMs === undefined ? undefined : Date.parse(lab.now()) - waitedMs;
   const env = startedMs && { PLEXUS_STARTED_US: String(startedMs * 1000) };
   expect(await lab.del({ ...(env && { env }) })).toMatchObject({ exitCode: 0, stdout: "" });
-  expect(lab.plugins.log()).toEqual(isLate ? [] : ["ptp DEL eth0"]);
+  expect(lab.plugins.log()).toEqual(isLate ? [] : [`${type} DEL eth0`]);
   expect(lab.records.keys).toEqual(isLate ? ["c1@eth0"] : []);
 });
 

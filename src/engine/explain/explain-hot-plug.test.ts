@@ -5,7 +5,7 @@ import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import { begunTeardown } from "#engine/record/record.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
-import { failed } from "#engine/testing/fake-plugins.ts";
+import { failed, halfway } from "#engine/testing/fake-plugins.ts";
 import { missing } from "#engine/testing/pod-lab.ts";
 import type { Json } from "#lib/json.ts";
 import type { ExplainOptions } from "./explain-pod.ts";
@@ -135,7 +135,7 @@ test.each<[title: string, Scene]>([
     {
       ...{ start: "", edit: "b", finding: "PluginFailed", attempts: 2 },
       prepare: (lab) => {
-        refusesVlan(lab);
+        lab.plugins.script("macvlan ADD", halfway(lab, failed(7, "no such VLAN")));
         lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
       },
       says: /^Could not plug default\/b \(net1\): .*no server answers\. .*; plexusd tries again in 37 s\.$/,
@@ -245,7 +245,7 @@ test.each<[title: string, Scene]>([
     {
       ...{ start: "", edit: "b", finding: "AnnotationChanged" },
       prepare: (lab) => {
-        refusesVlan(lab);
+        lab.plugins.script("macvlan ADD", halfway(lab, failed(7, "no such VLAN")));
         lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
       },
       turnsOff: true,

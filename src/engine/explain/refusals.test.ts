@@ -267,10 +267,10 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
   RepeatedFailures: {
     "four sandboxes that cannot be detached": {
       leftoverDuty: "daemon",
+      net: network("net-a", "vendor"),
       prepare: async (lab) => {
-        for (const command of ["ADD", "DEL"]) {
-          lab.plugins.script(`macvlan ${command}`, failed(999, "connection refused"));
-        }
+        for (const command of ["ADD", "DEL"])
+          lab.plugins.script(`vendor ${command}`, failed(999, "connection refused"));
         for (let n = 1; n <= 4; n++) {
           const env = { CNI_CONTAINERID: `earlier-${n}` };
           await lab.add({ pod: "default/web/uid-1", env });

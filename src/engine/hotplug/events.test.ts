@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { EngineLab } from "#engine/testing/engine-lab.ts";
-import { failed } from "#engine/testing/fake-plugins.ts";
+import { failed, halfway } from "#engine/testing/fake-plugins.ts";
 import { missing } from "#engine/testing/pod-lab.ts";
 import { hotPlugLab } from "./testing/hot-plug-lab.ts";
 
@@ -18,8 +18,11 @@ interface Scene {
 const macvlan =
   (outcome: Record<string, string>) =>
   (lab: EngineLab): void => {
-    for (const [command, message] of Object.entries(outcome))
-      lab.plugins.script(`macvlan ${command}`, failed(7, message));
+    for (const [command, message] of Object.entries(outcome)) {
+      const ending = failed(7, message);
+      const leavesLink = command === "ADD" && "DEL" in outcome;
+      lab.plugins.script(`macvlan ${command}`, leavesLink ? halfway(lab, ending) : ending);
+    }
   };
 
 test.each<Scene>([

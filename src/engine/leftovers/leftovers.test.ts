@@ -753,7 +753,7 @@ test("an ADD in flight does not count as a leftover, but a leftover whose DEL is
 test("a first DEL in flight does not count as a leftover", async () => {
   const lab = await pods(["c1"]);
   const release = Promise.withResolvers<void>();
-  lab.plugins.script("bridge DEL", async () => void (await release.promise));
+  lab.plugins.script("ptp DEL", async () => void (await release.promise));
   const own = lab.del(container("c1"));
   await new Promise(setImmediate);
   expect(await lab.engine.countLeftovers()).toBe(0);
@@ -927,13 +927,13 @@ test.each<[string, (lab: EngineLab) => unknown]>([
 test("a lost record is left to the call of its container that is in flight", async () => {
   const lab = await withLost();
   const release = Promise.withResolvers<void>();
-  lab.plugins.script("bridge DEL", async () => void (await release.promise));
+  lab.plugins.script("ptp DEL", async () => void (await release.promise));
   const own = lab.del(container("c1"));
   await new Promise(setImmediate);
   expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
   release.resolve();
   expect(await own).toMatchObject({ exitCode: 0 });
-  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(forC1(lab)).toEqual(["ptp DEL eth0"]);
 });
 
 test.each([

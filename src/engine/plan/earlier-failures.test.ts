@@ -11,8 +11,8 @@ async function withFailures(
   count: number,
   outcome = failed(999, "connection refused"),
 ): Promise<EngineLab> {
-  const lab = podLab("a", { a: ["bridge"] }, { leftoverDuty: "daemon" });
-  for (const command of ["ADD", "DEL"]) lab.plugins.script(`bridge ${command}`, outcome);
+  const lab = podLab("a", { a: ["vendor"] }, { leftoverDuty: "daemon" });
+  for (const command of ["ADD", "DEL"]) lab.plugins.script(`vendor ${command}`, outcome);
   for (let i = 1; i <= count; i++) {
     const options = { pod: web, env: { CNI_CONTAINERID: `earlier-${i}` } };
     await lab.add(options);
@@ -66,23 +66,11 @@ test.each<[string, (record: AttachmentRecord) => AttachmentRecord]>([
 
 test.each([
   ["its last error", failed(999, "connection refused"), "connection refused"],
-  ["plugins that printed none", ended("timeout"), "its plugins were killed or interrupted"],
+  ["plugins that printed none", ended("timeout"), "timed out after 60000 ms"],
 ])("the refusal names %s", async (_, outcome, reason) => {
   const lab = await withFailures(4, outcome);
   expect((await lab.add({ pod: web })).json).toMatchObject({
     code: 11,
-    msg: expect.stringContaining(`(${reason})`),
-  });
-});
-
-test("the refusal names the last error that there is, whatever killed the plugins since", async () => {
-  const lab = await withFailures(3);
-  for (const command of ["ADD", "DEL"]) lab.plugins.script(`bridge ${command}`, ended("timeout"));
-  const call = { pod: web, env: { CNI_CONTAINERID: "earlier-4" } };
-  await lab.add(call);
-  await lab.del(call);
-  expect((await lab.add({ pod: web })).json).toMatchObject({
-    code: 11,
-    msg: expect.stringContaining("(connection refused)"),
+    msg: expect.stringMatching(new RegExp(`\\(.*${reason}\\)`)),
   });
 });

@@ -44,7 +44,7 @@ function tooManyFailures(
   failed: readonly RecordedAttachment[],
 ): CniError {
   const last = failed.findLast(({ failedAdd }) => failedAdd !== undefined)?.failedAdd;
-  const why = last === undefined ? "its plugins were killed or interrupted" : last.message;
+  const why = last === undefined ? "it was interrupted" : last.message;
   const message =
     `network ${displayName} (${ifName}): not attached, as ${failed.length} earlier sandboxes of the pod failed (${why}) ` +
     "and could not be detached yet; fix the definition, or wait for one of them to be detached";

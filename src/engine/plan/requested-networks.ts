@@ -94,24 +94,6 @@ function annotationWarnings(ctx: PlanContext, pod: Pod) {
   };
 }
 
-/** The same for a DEL without a record, which only warns of networks that it cannot resolve. */
-export async function requestedNetworksForDel(
-  ctx: CallContext,
-  pod: Pod,
-): Promise<ResolvedNetwork[]> {
-  const annotation = pod.annotations[networksAnnotation] ?? "";
-  const selections = parseNetworkSelections(annotation, { podNamespace: pod.namespace });
-  const unlimited = { ...ctx, unlimited: true };
-  const lookUps = selections.map((selection) => selectedNetwork(unlimited, pod, selection));
-  const networks: ResolvedNetwork[] = [];
-  for (const each of await Promise.allSettled(lookUps)) {
-    if (each.status === "fulfilled") networks.push(each.value);
-    else if (!(each.reason instanceof CniError)) throw each.reason;
-    else ctx.logger.warn({ err: each.reason }, "a network of the pod cannot be resolved any more");
-  }
-  return networks;
-}
-
 /** The network of the default-network annotation. @throws CniError as {@link requestedNetworks} */
 async function defaultOverride(ctx: PlanContext, pod: Pod): Promise<ResolvedNetwork | undefined> {
   const annotation = pod.annotations[defaultNetworkAnnotation];

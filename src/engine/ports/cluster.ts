@@ -108,7 +108,6 @@ export type EventReason =
   | "NotManaged"
   | "AttachmentForgotten"
   | "DeviceInUse"
-  | "DetachedByAnnotation"
   | "AddedInterface"
   | "RemovedInterface"
   | "FailedAddingInterface"

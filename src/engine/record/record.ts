@@ -72,9 +72,7 @@ export interface BootTime {
 export interface FailedTeardown {
   /** ISO 8601; for people. */
   readonly firstFailedAt: string;
-  /** The first failure in the boot of the last one. Absent when unknown. */
-  readonly since?: BootTime;
-  /** When a DEL first found a plugin missing, in the same boot. */
+  /** When a DEL first left only what can be given up, in the boot of the last one. */
   readonly missingSince?: BootTime;
   /** ISO 8601: the last failure. */
   readonly failedAt: string;
@@ -111,9 +109,9 @@ export interface YieldedRoute {
   readonly metrics?: string;
 }
 
-/** The error with which a plugin ended the ADD of an attachment. */
+/** How a plugin ended the ADD of an attachment: in any way but with exit status 0. */
 export interface FailedAdd {
-  /** The plugin's position in its chain, from 0: the plugins after it never ran. */
+  /** Its position, from 0, among the plugins that the teardown plan names: those after it never ran. */
   readonly position: number;
   readonly code: number;
   /** The beginning of its message. */
@@ -141,10 +139,7 @@ export interface RecordedAttachment {
   readonly result?: JsonObject;
   /** Requests of the pod that the network ignored; absent when there are none, or no result. */
   readonly ignoredRequests?: readonly IgnoredRequest[];
-  /**
-   * Absent when the ADD succeeded, or its end is unknown: it was interrupted, or a plugin was
-   * killed or printed no error. It may then have attached something.
-   */
+  /** Absent when the ADD succeeded, or its end is unknown because it was interrupted. */
   readonly failedAdd?: FailedAdd;
   /** Interfaces of user-space drivers (DPDK, vhost-user), not in the kernel: CHECK skips them. */
   readonly userSpaceInterfaces?: readonly string[];

@@ -30,6 +30,17 @@ export function failed(code: number, msg: string): DelegateOutcome {
   return exited(1, { cniVersion: "1.0.0", code, msg });
 }
 
+/** A plugin that makes its interface before it fails. */
+export function halfway(
+  { kernel }: { readonly kernel: FakeKernel },
+  outcome: DelegateOutcome,
+): (call: FakePluginCall) => DelegateOutcome {
+  return ({ netns, ifName }) => {
+    kernel.addLink(netns, ifName);
+    return outcome;
+  };
+}
+
 /** An execution that the plugin did not end by itself. */
 export function ended(outcome: DelegateOutcome["outcome"], message = ""): DelegateOutcome {
   return { ...exited(0), outcome, message };

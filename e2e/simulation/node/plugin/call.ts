@@ -28,6 +28,7 @@ interface PluginInput {
   readonly name?: string;
   readonly prevResult?: JsonObject;
   readonly deviceID?: string;
+  readonly mtu?: number;
   readonly runtimeConfig?: {
     readonly mac?: string;
     readonly ips?: readonly string[];

@@ -1,3 +1,4 @@
+import { world } from "../../world/world.ts";
 import { type Plugin, type PluginCall, type PluginWork, pluginError } from "./call.ts";
 import { claimDevice, releaseDevice } from "./device-cache.ts";
 import {
@@ -110,7 +111,23 @@ export const sriov: Plugin = {
   check: checkInterface,
 };
 
-export const ptp: Plugin = { add: addAddressFirst, del: delAddressFirst, check: checkInterface };
+/** Stands for a primary CNI, which refuses the configuration of its earlier release. */
+function requireRelease({ conf }: PluginCall): void {
+  if (world().isPrimaryUpgraded && conf.mtu === undefined)
+    throw pluginError("json: cannot unmarshal string into Go struct field NetConf.mtu of type int");
+}
+
+export const ptp: Plugin = {
+  *add(call) {
+    requireRelease(call);
+    return yield* addAddressFirst(call);
+  },
+  *del(call) {
+    requireRelease(call);
+    return yield* delAddressFirst(call);
+  },
+  check: checkInterface,
+};
 
 export const bridge: Plugin = {
   add: addLinkFirst({ hostLinks: (call) => ["cni0", hostVeth(call)], removesLink: false }),

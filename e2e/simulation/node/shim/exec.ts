@@ -76,6 +76,11 @@ export async function execOrder(
   if (refusal !== undefined) return unstarted("refused", refusal);
   const found = findPlugin(order.type);
   if (found.outcome !== "found") return unstarted(found.outcome, found.message);
+  if (world().unexecutable.has(order.type))
+    return {
+      ...unstarted("failed", `cannot execute ${order.type}`),
+      code: constants.errno.ENOEXEC,
+    };
   const complete = { ...order, env: { ...call.env, ...order.env } };
   return runLocked(call, complete, timeoutMs);
 }

@@ -1,7 +1,7 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { EventReason, PodIdentity } from "#engine/ports/cluster.ts";
-import type { AttachmentRecord, FailedAdd } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** An attachment to detach. */
@@ -15,21 +15,17 @@ export interface ChainToDetach {
   /** The DELs of its chain, last plugin first; their CNI_NETNS is replaced. */
   readonly calls: readonly DelegateCall[];
   readonly budget: TimeBudget;
-  /** The error of a plugin that ended its ADD. */
-  readonly failedAdd?: FailedAdd | undefined;
+  /** As the record keeps it; absent without a record. */
+  readonly attachment?: RecordedAttachment;
   /**
    * The CNI_PATH of the sandbox's own runtime: a plugin that it lacks is missing, even if the shim
    * refuses to look into the recorded directory. Absent in calls of others, which may lack it.
    */
   readonly ownPath?: readonly string[] | undefined;
-  /** How long DELs have failed. Absent: no grace period has ended. */
-  readonly failingMs?: number | undefined;
-  /** Notes that a plugin is missing; returns for how many ms. Absent: no grace period for that. */
-  readonly noteMissing?: (() => number) | undefined;
+  /** Notes that the rest can be given up; returns for how many ms. Absent: no grace period. */
+  readonly noteGivenUp?: (() => number) | undefined;
   /** Called when one more plugin is done, in their order: a repetition need not execute it. */
   readonly onPluginDone?: () => void;
-  /** Whether a tombstone says that all of it was detached before. @default false */
-  readonly wasDetached?: boolean;
   /** Gets the events; absent for a sandbox that is not a pod. */
   readonly pod?: PodIdentity | undefined;
 }

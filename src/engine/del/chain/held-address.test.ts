@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { EngineLab, type LabOptions } from "#engine/testing/engine-lab.ts";
 import { exited, failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -102,14 +102,13 @@ const withLast = (lab: EngineLab, changes: JsonObject) => {
 };
 
 test.each<Other>([
-  { what: "runs with it in another network", second: ["vendor", "firewall"], gets: [own] },
-  { what: "runs with it without that plugin", second: ["bridge", "tuning"], gets: [shared, own] },
   {
-    what: "runs with it and the IPAM plugin alone",
-    types: ["bridge:leases"],
-    second: ["vendor:leases"],
-    gets: [own],
+    what: "runs with it in another network",
+    second: ["vendor", "firewall"],
+    gets: [shared, own],
   },
+  { what: "runs with it without that plugin", second: ["bridge", "tuning"], gets: [shared, own] },
+  { what: "has no plugin known for that", types: ["bridge:leases", "vendor"], gets: [shared, own] },
   {
     what: "is being attached with an unknown one",
     change: (lab) => withLast(lab, { state: "attempted", result: undefined } as never),
@@ -133,6 +132,26 @@ test.each<Other>([
   change?.(lab);
   expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
   expect(addressesFor(lab, lab.plugins.calls[0]?.type ?? "")).toEqual([gets]);
+});
+
+test("a DEL gets all addresses of its result whatever pods of other networks have [R-0.4-12] [R-0.4-30]", async () => {
+  const { lab, attachOther } = await twoSandboxes(["bridge", "firewall"], ["vendor", "firewall"]);
+  await attachOther();
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect([...addressesFor(lab, "firewall"), ...addressesFor(lab, "bridge")]).toEqual([
+    [shared, own],
+    [shared, own],
+  ]);
+});
+
+test("a DEL with thousands of addresses lists the records once, with other plugins never", async () => {
+  const lab = new EngineLab({ conf: chain("bridge", "vendor", "firewall") });
+  const ips = Array.from({ length: 3900 }, (_, i) => ({ address: `10.${i >> 8}.${i & 255}.1/8` }));
+  lab.plugins.script("bridge ADD", exited(0, { cniVersion: "1.0.0", ips }));
+  expect(await lab.add()).toMatchObject({ exitCode: 0 });
+  const listed = vi.spyOn(lab.records, "list");
+  expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  expect(listed).toHaveBeenCalledTimes(1);
 });
 
 test("del() fails while a record cannot be read, which may have the address", async () => {

@@ -2,101 +2,145 @@ import { ipamType } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { checkReadable, type RecordReader } from "#engine/ports/records.ts";
-import { mayRun, type RecordedAttachment, sandboxName } from "#engine/record/record.ts";
-import { type Json, type JsonObject, objectOf } from "#lib/json.ts";
+import { checkReadable, type DamagedRecord } from "#engine/ports/records.ts";
+import {
+  type AttachmentRecord,
+  mayRun,
+  type RecordedAttachment,
+  sandboxName,
+} from "#engine/record/record.ts";
+import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { confsOf } from "./held-device.ts";
 
 /**
- * Plugins whose DEL does not read the addresses of `prevResult`: they find by container and interface
- * what they remove. Others may find it by address, as `firewall` does.
+ * Plugins whose DEL removes rules of the node by the addresses of `prevResult`, which another pod may
+ * have now. Others find by container and interface what they remove.
  */
-const ignoringAddresses: ReadonlySet<string> = new Set([
-  ...["bridge", "dummy", "host-device", "ipvlan", "loopback", "macvlan", "ptp", "sriov", "tap"],
-  ...["bandwidth", "portmap", "sbr", "tuning", "vlan", "vrf"],
-  ...["dhcp", "host-local", "static"],
-]);
+const removingByAddress: ReadonlySet<string> = new Set(["firewall"]);
 
-/** The records with an address, by the beginning of the address as JSON. */
-export type Listed = Map<string, ReturnType<RecordReader["list"]>>;
+/** Whether a plugin, or its IPAM plugin, is one of {@link removingByAddress}. */
+export function removesByAddress(conf: Json): boolean {
+  return [objectOf(conf).type, ipamType(conf)].some(
+    (type) => typeof type === "string" && removingByAddress.has(type),
+  );
+}
 
-/**
- * A DEL without the addresses that another attachment has now: one that is late or
- * repeated would remove its rules. The other one must have the same plugin, whose DEL removes them
- * later. Its network does not matter, because such rules are the node's. `prevResult` may lack
- * addresses (CNI 1.1.0 §4 "DEL").
- * @throws CniError 11 while that is undecided: if the other ADD fails, nothing else removes the rules;
- *   also when a record cannot be read. Error when they cannot be listed
- */
-export async function withoutHeldAddresses(
-  { deps, logger }: CallContext,
-  call: DelegateCall,
-  listed: Listed,
-): Promise<DelegateCall> {
-  const conf = objectOf(parseJsonText(call.stdin));
-  const plugins = findingByAddress(conf);
-  const result = objectOf(conf.prevResult);
-  const { ips } = result;
-  if (plugins.length === 0 || !Array.isArray(ips)) return call;
-  const left: Json[] = [];
-  for (const ip of ips) {
-    const text = beginningOf(ip);
-    const found = listed.get(text) ?? deps.records.list({ containing: text });
-    listed.set(text, found);
-    if (!isHeld(await found, call, { plugins, text })) left.push(ip);
+/** Addresses without prefix length; by each, whether the attachment that has it is attached, and its name. */
+type Holders = ReadonlyMap<string, { readonly holder: string; readonly isAttached: boolean }>;
+
+/** What other attachments of a network have now. Looks it up once, if a plugin needs it. */
+export class AddressesOfOthers {
+  readonly #ctx: CallContext;
+  #holders: Promise<Holders> | undefined;
+
+  constructor(ctx: CallContext) {
+    this.#ctx = ctx;
   }
-  if (left.length === ips.length) return call;
-  logger.info({ plugin: call.type, ips }, "a DEL gets no address that another attachment has now");
-  return { ...call, stdin: JSON.stringify({ ...conf, prevResult: { ...result, ips: left } }) };
+
+  /**
+   * A DEL without the addresses that another attachment of its network has now: one that is late or
+   * repeated would remove its rules. The other one must have such a plugin, whose DEL removes them
+   * later. `prevResult` may lack addresses (CNI 1.1.0 §4 "DEL").
+   * @throws CniError 11 while that is undecided: if the other ADD fails, nothing else removes the rules;
+   *   also when a record cannot be read. Error when they cannot be listed
+   */
+  async without(call: DelegateCall): Promise<DelegateCall> {
+    const conf = objectOf(parseJsonText(call.stdin));
+    const result = objectOf(conf.prevResult);
+    const ips = objectsOf(result.ips);
+    if (ips.length === 0 || !removesByAddress(conf)) return call;
+    this.#holders ??= this.#lookUp(call, { network: conf.name, ips });
+    const holders = await this.#holders;
+    const left = ips.filter((ip) => {
+      const held = holders.get(addressOf(ip));
+      if (held?.isAttached === false) throw undecided(call, addressOf(ip), held.holder);
+      return held === undefined;
+    });
+    if (left.length === ips.length) return call;
+    const fields = { plugin: call.type, ips };
+    this.#ctx.logger.info(fields, "a DEL gets no address that another attachment has now");
+    return { ...call, stdin: JSON.stringify({ ...conf, prevResult: { ...result, ips: left } }) };
+  }
+
+  async #lookUp(
+    { env }: DelegateCall,
+    { network, ips }: { readonly network: Json | undefined; readonly ips: readonly JsonObject[] },
+  ): Promise<Holders> {
+    const containing = JSON.stringify(network);
+    const { records, damaged } = await this.#ctx.deps.records.list({ containing });
+    const found = new Map<string, { holder: string; isAttached: boolean }>();
+    const all = records.filter(mayRun).flatMap(attachmentsOf);
+    const others = all.filter(
+      ({ record, attachment }) =>
+        isOfNetwork(attachment, network) && !isSameAttachment(record, attachment, env),
+    );
+    for (const { record, attachment } of others) {
+      const holder = sandboxName(record);
+      const isAttached = attachment.state === "attached";
+      for (const address of addressesOf(attachment))
+        if (isAttached || !found.has(address)) found.set(address, { holder, isAttached });
+    }
+    const unusable = damaged.filter(({ containerId }) => containerId !== env.CNI_CONTAINERID);
+    checkReadable(unusable);
+    for (const each of unusable)
+      for (const address of await this.#namedBy(each, ips))
+        found.set(address, { holder: each.containerId, isAttached: true });
+    return found;
+  }
+
+  /** What a damaged record is about is unknown: it holds each of the addresses that it names. */
+  async #namedBy(
+    { containerId }: DamagedRecord,
+    ips: readonly JsonObject[],
+  ): Promise<readonly string[]> {
+    const named: string[] = [];
+    for (const address of ips.map(addressOf)) {
+      const containing = `"${address}/`;
+      const { damaged } = await this.#ctx.deps.records.list({ containerId, containing });
+      if (damaged.length > 0) named.push(address);
+    }
+    return named;
+  }
 }
 
-/** Which of a plugin and its IPAM plugin may find by the addresses of the result what a DEL removes. */
-export function findingByAddress(conf: JsonObject): string[] {
-  return pluginsOf(conf).filter((type) => !ignoringAddresses.has(type));
+interface OfRecord {
+  readonly record: AttachmentRecord;
+  readonly attachment: RecordedAttachment;
 }
 
-/** Whether another attachment has an address and one of the plugins. Of a damaged record, that is unknown. */
-function isHeld(
-  { records, damaged }: Awaited<ReturnType<RecordReader["list"]>>,
-  { env, type }: DelegateCall,
-  { plugins, text }: { readonly plugins: readonly string[]; readonly text: string },
+function attachmentsOf(record: AttachmentRecord): OfRecord[] {
+  return record.attachments.map((attachment) => ({ record, attachment }));
+}
+
+/** Whether it is the attachment of a DEL, or another one of its container that is not attached. */
+function isSameAttachment(
+  { containerId }: AttachmentRecord,
+  { ifName, state }: RecordedAttachment,
+  { CNI_CONTAINERID, CNI_IFNAME }: DelegateCall["env"],
 ): boolean {
-  const others = damaged.filter(({ containerId }) => containerId !== env.CNI_CONTAINERID);
-  checkReadable(others);
-  if (others.length > 0) return true;
-  const holders = records.filter(mayRun).flatMap((record) => {
-    const isOwn = record.containerId === env.CNI_CONTAINERID;
-    return record.attachments
-      .filter(({ ifName, state }) => !isOwn || (ifName !== env.CNI_IFNAME && state === "attached"))
-      .filter((each) => mayHave(each, text))
-      .filter((each) =>
-        confsOf(each)
-          .flatMap(pluginsOf)
-          .some((type) => plugins.includes(type)),
-      )
-      .map(({ state }) => ({ holder: sandboxName(record), isAttached: state === "attached" }));
-  });
-  if (holders.some(({ isAttached }) => isAttached)) return true;
-  const [first] = holders;
-  if (first === undefined) return false;
-  const message = `cannot yet execute plugin "${type}" for address ${text.slice(1, -1)}: ${first.holder} is being attached with it`;
-  throw new CniError("TryAgainLater", message);
+  return containerId === CNI_CONTAINERID && (ifName === CNI_IFNAME || state !== "attached");
+}
+
+function isOfNetwork(attachment: RecordedAttachment, network: Json | undefined): boolean {
+  return attachment.conf.name === network && confsOf(attachment).some(removesByAddress);
+}
+
+function undecided({ type }: DelegateCall, address: string, holder: string): CniError {
+  const message = `cannot yet execute plugin "${type}" for address ${address}: ${holder} is being attached with it`;
+  return new CniError("TryAgainLater", message);
 }
 
 /** Before an attachment has a result, its request or its configuration can name its address. */
-function mayHave(attachment: RecordedAttachment, text: string): boolean {
+function addressesOf(attachment: RecordedAttachment): string[] {
   const { state, result } = attachment;
-  if (!["planned", "attempted", "attached"].includes(state)) return false;
-  return JSON.stringify(result === undefined ? attachment : (result.ips ?? [])).includes(text);
+  if (!["planned", "attempted", "attached"].includes(state)) return [];
+  if (result !== undefined) return objectsOf(result.ips).map(addressOf);
+  const named = JSON.stringify(attachment).matchAll(/"([0-9A-Fa-f.:]{2,45})\//g);
+  return Array.from(named, ([, address = ""]) => address);
 }
 
-/** A plugin and its IPAM plugin. */
-function pluginsOf(conf: Json): string[] {
-  return [objectOf(conf).type, ipamType(conf)].filter((type) => typeof type === "string");
-}
-
-/** An address of a result as JSON, up to its prefix length. */
-function beginningOf(ip: Json): string {
-  return `"${String(objectOf(ip).address).split("/")[0]}/`;
+/** An address of a result, without its prefix length. */
+function addressOf({ address }: JsonObject): string {
+  return String(address).split("/")[0] as string;
 }

@@ -23,7 +23,7 @@ test("del() runs the other plugins of a chain if one is missing", async () => {
   expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "tunning DEL eth0", "ptp DEL eth0"]);
   expect(lab.records.keys).toEqual([]);
   expect(lab.logger.at("warn")).toEqual([
-    'network default-net (eth0): plugin "tunning" is missing in [/opt/cni/bin]: the attachment counts as detached, because its interface is gone',
+    'network default-net (eth0): failed to find plugin "tunning" in path [/opt/cni/bin]: the attachment counts as detached, because its interface is gone',
   ]);
 });
 
@@ -57,7 +57,7 @@ test("del() emits an event on the pod that names the missing plugin", async () =
     type: "Warning",
     reason: "PluginMissing",
     message: expect.stringMatching(
-      /default-net \(eth0\): plugin "ptp" is missing in \[\/opt\/cni\/bin\]/,
+      /default-net \(eth0\): failed to find plugin "ptp" in path \[\/opt\/cni\/bin\]/,
     ),
   });
 });
@@ -93,9 +93,9 @@ test("del() succeeds if a plugin fails because its IPAM plugin is missing, and t
   const lab = await attached(withIpam("bridge", "sbr"), "host-local");
   lab.plugins.script("bridge DEL", failed(999, 'failed to find plugin "host-local"'));
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "bridge DEL eth0"]);
+  expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "bridge DEL eth0", "host-local DEL eth0"]);
   expect(lab.logger.at("warn")).toEqual([
-    'network default-net (eth0): IPAM plugin "host-local" of plugin "bridge" is missing in [/opt/cni/bin]: the attachment counts as detached, because its interface is gone',
+    'network default-net (eth0): failed to find plugin "host-local" in path [/opt/cni/bin]: the attachment counts as detached, because its interface is gone',
   ]);
 });
 
@@ -110,7 +110,6 @@ interface StillFailing {
 test.each<StillFailing>([
   { reason: "the IPAM plugin exists", installed: true },
   { reason: "the interface exists", options: {} },
-  { reason: "the plugin was killed", outcome: ended("timeout") },
   { reason: "the plugin has no IPAM plugin", conf: network("default-net", "bridge") },
 ])("del() of a failing plugin remains an error if $reason", async (scene) => {
   const { outcome = failed(5, "busy"), conf = withIpam("bridge"), options = gone } = scene;
@@ -140,7 +139,7 @@ test.each([
       path.includes("/opt/cni/bin") ? refused : missing,
     );
     const moved = { env: { ...gone.env, CNI_PATH: "/new" } };
-    expect((await lab.del(moved)).json.msg).toMatch(/may come back.*60 s/);
+    expect((await lab.del(moved)).json.msg).toMatch(/gives it up 60 s/);
     lab.advance(61_000);
     expect(await lab.del(moved)).toMatchObject({ exitCode: 0 });
     expect(lab.records.keys).toEqual([]);
@@ -158,7 +157,7 @@ test.each([
   const lab = await attached(scene.conf, scene.type);
   lab.config = { delGraceMs: 60_000 };
   lab.plugins.script("bridge DEL", failed(999, "no host-local"));
-  expect((await lab.del(gone)).json.msg).toMatch(/may come back.*60 s/);
+  expect((await lab.del(gone)).json.msg).toMatch(/gives it up 60 s/);
   lab.advance(50_000);
   lab.stepClock(scene.stepMs);
   expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
@@ -176,9 +175,32 @@ test("del() starts the grace period when the plugin is missing, not when another
   lab.plugins.unscript("tuning DEL");
   lab.advance(70_000);
   lab.plugins.setLookup("portmap", missing);
-  expect((await lab.del(gone)).json.msg).toMatch(/may come back.*60 s/);
+  expect((await lab.del(gone)).json.msg).toMatch(/gives it up 60 s/);
   lab.advance(60_000);
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+});
+
+test.each([2, 8, 13, 80])(
+  "del() counts a plugin as missing that cannot be executed: errno %d",
+  async (code) => {
+    const lab = await attached(withIpam("bridge", "tuning"));
+    lab.config = { delGraceMs: 60_000 };
+    lab.plugins.script("bridge DEL", { ...ended("failed"), code });
+    expect((await lab.del(gone)).json).toMatchObject({
+      msg: expect.stringMatching(/gives it up 60 s/),
+      details: expect.stringContaining("PluginNotExecutable"),
+    });
+    lab.advance(60_000);
+    expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log().at(-1)).toBe("host-local DEL eth0");
+  },
+);
+
+test.each([28, 5])("del() waits while the shim cannot note a plugin: errno %d", async (code) => {
+  const lab = await attached(withIpam("bridge"));
+  lab.plugins.script("bridge DEL", { ...ended("failed"), code });
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
 test("del() starts the grace period of a missing plugin again after a reboot", async () => {

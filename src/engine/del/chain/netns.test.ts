@@ -72,7 +72,6 @@ test.each<{
   ran: string;
 }>([
   { what: "a DEL that failed is repeated", before: ["ADD", "failing DEL"], ran: "" },
-  { what: "a DEL that succeeded is repeated", before: ["ADD", "DEL"], ran: "" },
   { what: "the container is unknown", before: [], ran: "" },
   { what: "it names another sandbox's path", before: ["ADD elsewhere"], ran: "" },
   { what: "that is made once", before: ["ADD elsewhere"], at: uuid, ran: "" },

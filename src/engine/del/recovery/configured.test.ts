@@ -124,7 +124,6 @@ test.each<[string, (lab: EngineLab) => Promise<void> | void]>([
       lab.records.cutOff({ ...sandbox, ifName: "eth1" });
     },
   ],
-  ["it was detached before", async (lab) => void (await lab.del())],
 ])("DEL without a record runs only the default network if %s", async (_, change) => {
   const lab = await attached();
   await change(lab);

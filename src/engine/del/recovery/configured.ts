@@ -21,7 +21,7 @@ interface ConfiguredNetwork extends ResolvedNetwork {
 
 /**
  * Detaches a sandbox from the default network and the further `delegates` of the configuration,
- * last first, even if others fail. One that was detached before gets the default network's DEL only.
+ * last first, even if others fail.
  * Without the default network's interface, perhaps nothing was attached, as after a refused ADD in
  * the namespace of a container that runs. Its `net1` may be anybody's, so only leases are released.
  * @throws CniError when something could not be detached; the call can be repeated
@@ -29,11 +29,10 @@ interface ConfiguredNetwork extends ResolvedNetwork {
 export async function detachConfigured(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
-  wasDetached: boolean,
 ): Promise<void> {
   const first = await configuredDefaultNetwork(ctx, sandbox);
   if (first === undefined) return;
-  const further = wasDetached ? [] : await furtherNetworks(ctx, sandbox, first);
+  const further = await furtherNetworks(ctx, sandbox, first);
   const networks = [{ ...first, ifName: sandbox.ifName }, ...further];
   // None if another sandbox may have one of the interfaces there.
   const furtherNames = further.map(({ ifName }) => ifName);
@@ -46,7 +45,7 @@ export async function detachConfigured(
     const { displayName, ifName, isDefault } = network;
     const calls = delCallsOf(ctx, sandbox, network);
     const chain = { network: displayName, ifName, calls, budget: budget.share(left--) };
-    await detachChain(ctx, { ...chain, netns: isDefault || isThere ? netns : "", wasDetached });
+    await detachChain(ctx, { ...chain, netns: isDefault || isThere ? netns : "" });
   });
   if (errors.length === 0) return;
   throw combineErrors(errors, `${errors.length} networks could not be detached`);
@@ -61,17 +60,15 @@ function delCallsOf(ctx: CallContext, sandbox: UnrecordedSandbox, network: Confi
   return delCallsOfStored(network.list, rt, network.isDefault ? sandbox.prevResult : undefined);
 }
 
-/** None for a sandbox that was detached before. @throws CniError when the API is unavailable */
+/** @throws CniError when the API is unavailable */
 async function configuredDefaultNetwork(
   ctx: CallContext,
-  key: UnrecordedSandbox,
+  { runtimeConfig = {} }: UnrecordedSandbox,
 ): Promise<ResolvedNetwork | undefined> {
-  const { runtimeConfig = {} } = key;
   try {
     return await defaultNetwork({ ...ctx, unlimited: true }, runtimeConfig);
   } catch (error) {
-    const isUnknown = !(error instanceof CniError) || error.transient;
-    if (isUnknown && !(await ctx.deps.records.hasTombstone(key))) throw error;
+    if (!(error instanceof CniError) || error.transient) throw error;
     ctx.logger.warn({ err: error }, "no record, and no default network to detach from");
     return undefined;
   }

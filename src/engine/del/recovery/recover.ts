@@ -15,7 +15,6 @@ import {
 } from "#engine/record/teardown-plan.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import { detachByAnnotation } from "./annotation.ts";
 import { detachConfigured } from "./configured.ts";
 import { detachByMultusFiles } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
@@ -23,13 +22,12 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 /**
  * Detaches a sandbox whose record is absent or unusable, by the first of these that exists:
  * 1. its teardown plan, which is complete;
- * 2. the files of Multus, which may have attached it;
- * 3. its pod's annotation, if something indicates additional networks;
+ * 2. its tombstone, which says that it was detached: nothing is executed;
+ * 3. the files of Multus, which may have attached it;
  * 4. the current default network, with what the runtime passes, for a pod that was attached before
  *   Plexus was installed: its address must not leak. Our list has the primary network's name, so
- *   libcni passes the cached result. For a sandbox that was detached before, plugins accept the DEL
- *   (CNI 1.1.0 §4 "DEL"), or refuse their configuration as in the ADD that was rolled back. Others
- *   get the DELs of the further `delegates` first.
+ *   libcni passes the cached result. The further `delegates` get their DELs first. Addresses of
+ *   networks that the pod requested stay allocated if record and plan are lost.
  *
  * Damaged files are renamed, because otherwise the sandbox could never be deleted. Files that
  * cannot be read now are an error, because they may be readable later.
@@ -53,12 +51,10 @@ export async function detachUnrecorded(
   const errors = [record, plan].flatMap((each) => (each.state === "unusable" ? each.error : []));
   const wasDamaged = errors.length > 0;
   if (wasDamaged) await putAside(ctx, sandbox, errors);
-  // With a tombstone everything was detached, even if a plugin left an interface in the namespace.
-  const wasDetached = !wasDamaged && (await ctx.deps.records.hasTombstone(sandbox));
-  if (!wasDetached && (await detachByMultusFiles(ctx, sandbox))) return true;
-  if (!wasDetached && (await detachByAnnotation(ctx, sandbox, { wasDamaged }))) return true;
-  await detachConfigured(ctx, sandbox, wasDetached);
-  return !wasDetached && (wasDamaged || sandbox.prevResult !== undefined);
+  if (!wasDamaged && (await ctx.deps.records.hasTombstone(sandbox))) return false;
+  if (await detachByMultusFiles(ctx, sandbox)) return true;
+  await detachConfigured(ctx, sandbox);
+  return wasDamaged || sandbox.prevResult !== undefined;
 }
 
 /** @throws CniError when a file is not damaged, but cannot be read at the moment */

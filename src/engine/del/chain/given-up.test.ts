@@ -25,14 +25,14 @@ function forgotten(lab: EngineLab): string[] {
     .map(({ message }) => message);
 }
 
-test("add() leaves no record and releases the address if the plugin refuses its configuration at DEL, too", async () => {
+test("add() leaves no record if its plugin fails in DEL, too, which keeps only its interface and an address", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake });
   expect((await lab.add(web)).json).toMatchObject({ code: 999 });
   expect(lab.records.keys).toEqual([]);
   expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
   expect(forgotten(lab)).toEqual([
     expect.stringMatching(
-      /^network default-net \(eth0\): forgot .*plugin "bridge" refuses its configuration \(invalid VLAN ID 5000\); fix the definition, or the node$/,
+      /^network default-net \(eth0\): forgot .* has no interface: plugin type="bridge" failed \(add\): invalid VLAN ID 5000$/,
     ),
   ]);
 });
@@ -41,7 +41,8 @@ test("add() records at most 1024 characters of a plugin's error", async () => {
   const lab = labOf(withIpam("bridge"), { add: failed(999, "x".repeat(5000)), del: mistake });
   await lab.add(web);
   const { failedAdd } = lab.records.writes.at(-1)!.record.attachments[0]!;
-  expect(failedAdd?.message).toBe("x".repeat(1024));
+  expect(failedAdd?.message).toMatch(/^plugin type="bridge" failed .*x{900}/);
+  expect(failedAdd?.message).toHaveLength(1024);
 });
 
 test.each(["at once", "after the grace period"])(
@@ -66,13 +67,6 @@ test.each(["at once", "after the grace period"])(
   },
 );
 
-test("add() leaves no record if it is the IPAM plugin that refuses its configuration", async () => {
-  const lab = labOf(withIpam("bridge"), { add: failed(999, "no IP ranges specified") });
-  lab.plugins.script("host-local DEL", failed(999, "no IP ranges specified"));
-  await lab.add(web);
-  expect(lab.records.keys).toEqual([]);
-});
-
 test("del() does not give up a failed ADD while the shim refuses to execute its plugin", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake, del: ended("refused") });
   lab.config = { delGraceMs: 0 };
@@ -94,61 +88,86 @@ test("del() does not give up a failed ADD while the shim refuses to execute its 
 
 interface Uncertain {
   readonly why: string;
-  readonly add: DelegateOutcome;
+  readonly conf?: JsonObject;
+  readonly add?: DelegateOutcome;
   readonly del?: DelegateOutcome;
   readonly ipam?: DelegateOutcome;
 }
 
 const uncertain: readonly Uncertain[] = [
-  { why: "DEL fails with another message", add: mistake, del: failed(999, "invalid VLAN ID 6000") },
-  { why: "DEL fails with another code", add: mistake, del: failed(7, "invalid VLAN ID 5000") },
-  { why: "DEL times out", add: mistake, del: ended("timeout") },
-  { why: "a server is down", add: failed(999, "dial tcp 10.96.0.1:443: connection refused") },
+  { why: "its IPAM plugin fails", ipam: failed(999, "no store") },
+  { why: "its IPAM plugin hangs", ipam: ended("timeout") },
+  { why: "its IPAM plugin is missing", ipam: ended("missing") },
+  { why: "the plugin is missing", del: ended("missing") },
   {
-    why: "a daemon is missing",
-    add: failed(999, "dial unix dhcp.sock: no such file or directory"),
+    why: "the plugin masquerades",
+    conf: { ...network("default-net"), plugins: [{ type: "bridge", ipMasq: true }] },
   },
-  { why: "an address is taken", add: failed(999, "10.0.0.5: address Already in use") },
-  { why: "a store is busy", add: failed(999, "store is locked") },
-  { why: "the plugin asks to try again later", add: failed(11, "invalid VLAN ID 5000") },
-  { why: "its IPAM plugin fails with another error", add: mistake, ipam: failed(999, "no store") },
+  {
+    why: "the plugin checks MAC addresses",
+    conf: { ...network("default-net"), plugins: [{ type: "bridge", MacSpoofChk: true }] },
+  },
 ];
 
 test.each(uncertain)(
   "del() after a failed ADD waits for the grace period if $why",
-  async ({ add, del, ipam }) => {
-    const lab = labOf(withIpam("bridge"), { add, ...(del === undefined ? {} : { del }) });
+  async ({ conf = withIpam("bridge"), add = mistake, del = add, ipam }) => {
+    const lab = labOf(conf, { add, del });
     if (ipam !== undefined) lab.plugins.script("host-local DEL", ipam);
     lab.config = { delGraceMs: 60_000 };
     expect((await lab.add(web)).exitCode).toBe(1);
     lab.advance(50_000);
     expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
     expect(lab.records.keys).toEqual(["c1@eth0"]);
-    expect(forgotten(lab)).toEqual([]);
     lab.stepClock(-365 * 86_400_000);
-    lab.advance(10_000);
+    lab.advance(59_000);
+    expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 1 });
+    lab.advance(1000);
     expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 0 });
     expect(lab.records.keys).toEqual([]);
-    expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
-    expect(forgotten(lab)).toHaveLength(1);
   },
 );
 
-interface MayBeAttached {
-  readonly how: string;
-  readonly add: DelegateOutcome;
-}
-
-const mayBeAttached: readonly MayBeAttached[] = [
-  { how: "timed out", add: { ...mistake, outcome: "timeout" } },
-  { how: "was killed", add: { ...mistake, outcome: "signaled", code: 9 } },
-  { how: "printed too much", add: { ...mistake, outcome: "overflow" } },
+test.each([
+  { how: "timed out", add: { ...mistake, outcome: "timeout" as const } },
+  { how: "was killed", add: { ...mistake, outcome: "signaled" as const, code: 9 } },
+  { how: "printed too much", add: { ...mistake, outcome: "overflow" as const } },
   { how: "printed no error", add: exited(2, "", "panic: invalid VLAN ID 5000") },
-  { how: "succeeded with an invalid result", add: exited(0, "invalid VLAN ID 5000") },
-];
-
-test.each(mayBeAttached)("del() never gives up an attachment whose ADD $how", async ({ add }) => {
+])("del() gives up an attachment whose ADD $how", async ({ add }) => {
   const lab = labOf(withIpam("bridge"), { add, del: mistake });
+  expect((await lab.add(web)).exitCode).toBe(1);
+  expect(await lab.del({ ...web, ...gone })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL").at(-1)).toBe("host-local DEL eth0");
+  expect(lab.records.keys).toEqual([]);
+});
+
+test.each([2, 8, 13, 80])(
+  "a plugin that could not be executed owes no DEL, others of its chain do: errno %d",
+  async (code) => {
+    const conf = { delegates: [network("default-net", "ptp", "bridge", "tuning")] };
+    const lab = new EngineLab({ conf });
+    lab.source.addPod({ name: "web" });
+    lab.plugins.script("bridge", { ...ended("failed"), code });
+    lab.plugins.script("ptp DEL", failed(5, "busy"));
+    expect((await lab.add(web)).exitCode).toBe(1);
+    expect(lab.plugins.log("DEL")).toEqual(["tuning DEL eth0", "ptp DEL eth0"]);
+    const types = (): unknown => lab.records.writes.at(-1)?.plan.steps.map(({ call }) => call.type);
+    expect(types()).toEqual(["ptp"]);
+    lab.plugins.unscript("ptp DEL");
+    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+    expect(lab.records.keys).toEqual([]);
+  },
+);
+
+test("a network whose first plugin cannot be executed owes nothing", async () => {
+  const lab = labOf(withIpam("bridge"), { add: { ...ended("failed"), code: 8 } });
+  expect((await lab.add(web)).json.details).toContain("PluginNotExecutable");
+  expect(lab.plugins.log("DEL")).toEqual([]);
+  expect(lab.records.keys).toEqual([]);
+});
+
+test("del() never gives up an attachment whose ADD succeeded with an invalid result", async () => {
+  const lab = labOf(withIpam("bridge"), { add: exited(0, "invalid VLAN ID 5000"), del: mistake });
   lab.config = { delGraceMs: 0 };
   expect((await lab.add(web)).exitCode).toBe(1);
   lab.advance(86_400_000);
@@ -173,9 +192,13 @@ test("add() rolls back the earlier plugins of a chain if a later one refuses its
   lab.source.addPod({ name: "web" });
   lab.plugins.script("tuning", failed(999, "sysctl must be an object"));
   lab.plugins.script("sbr DEL", failed(999, "sbr never ran"));
+  lab.config = { delGraceMs: 60_000 };
   await lab.add(web);
   expect(lab.plugins.log("DEL")).toEqual(["sbr DEL eth0", "tuning DEL eth0", "ptp DEL eth0"]);
   expect(lab.kernel.linkNames(netns)).toEqual([]);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
+  lab.advance(60_000);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toEqual([]);
 });
 
@@ -187,13 +210,17 @@ test("add() records a plugin's error before the rollback, so that it survives a 
     return mistake;
   });
   await lab.add(web);
-  expect(atDel[0]).toEqual({ position: 0, code: 999, message: "invalid VLAN ID 5000" });
+  expect(atDel[0]).toEqual({
+    ...{ position: 0, code: 999 },
+    message: 'plugin type="bridge" failed (add): invalid VLAN ID 5000',
+  });
 });
 
 test("add() refuses a pod that has four records which cannot be detached, until a DEL detaches one", async () => {
   const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, leftoverDuty: "daemon" });
   lab.source.addPod({ name: "web" });
-  lab.plugins.script("bridge", failed(999, "connection refused"));
+  for (const type of ["bridge", "host-local"])
+    lab.plugins.script(type, failed(999, "connection refused"));
   const inSandbox = (n: number) => ({ ...web, env: { CNI_CONTAINERID: `c${n}` } });
   for (let n = 1; n <= 6; n++) {
     expect(await lab.add(inSandbox(n))).toMatchObject({ exitCode: 1 });
@@ -213,7 +240,7 @@ test("add() refuses a pod that has four records which cannot be detached, until 
   lab.plugins.script("bridge ADD", mistake);
   expect((await lab.add({ ...inSandbox(8), conf: corrected })).json).toMatchObject({ code: 999 });
 
-  for (const which of ["bridge", "bridge ADD"]) lab.plugins.unscript(which);
+  for (const which of ["bridge", "bridge ADD", "host-local"]) lab.plugins.unscript(which);
   const before = lab.records.keys.length;
   expect(await lab.del(inSandbox(7))).toMatchObject({ exitCode: 0 });
   expect(lab.records.keys).toHaveLength(before - 1);
@@ -232,7 +259,9 @@ test("del() fails while an earlier plugin of a chain fails whose later one ended
 
 test("del() after the grace period leaves time for the IPAM plugin of a plugin that hangs", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake, del: failed(5, "busy") });
+  lab.plugins.script("host-local DEL", failed(5, "busy"));
   await lab.add(web);
+  lab.plugins.unscript("host-local DEL");
   lab.config = { delGraceMs: 0, delBudgetMs: 10_000 };
   lab.plugins.script("bridge DEL", ({ timeoutMs }) => {
     lab.advance(timeoutMs);
@@ -245,9 +274,9 @@ test("del() after the grace period leaves time for the IPAM plugin of a plugin t
 
 test("the event about a forgotten attachment says that its address may stay allocated", async () => {
   const lab = labOf(withIpam("bridge"), { add: mistake, del: failed(5, "busy") });
+  lab.plugins.script("host-local DEL", failed(11, "store is locked"));
   await lab.add(web);
   lab.config = { delGraceMs: 0 };
-  lab.plugins.script("host-local DEL", failed(11, "store is locked"));
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   expect(forgotten(lab)).toEqual([
     expect.stringMatching(/; an address may stay allocated: .*store is locked$/),
