@@ -18,12 +18,12 @@ async function attached(conf: JsonObject, ...removed: string[]): Promise<EngineL
 }
 
 test("del() runs the other plugins of a chain if one is missing", async () => {
-  const lab = await attached(network("default-net", "ptp", "tunning", "sbr"), "tunning");
+  const lab = await attached(network("default-net", "ptp", "hidden", "sbr"), "hidden");
   expect(await lab.del()).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "tunning DEL eth0", "ptp DEL eth0"]);
+  expect(lab.plugins.log()).toEqual(["sbr DEL eth0", "hidden DEL eth0", "ptp DEL eth0"]);
   expect(lab.records.keys).toEqual([]);
   expect(lab.logger.at("warn")).toEqual([
-    'network default-net (eth0): failed to find plugin "tunning" in path [/opt/cni/bin]: the attachment counts as detached, because its interface is gone',
+    'network default-net (eth0): failed to find plugin "hidden" in path [/opt/cni/bin]: the attachment counts as detached, because its interface is gone',
   ]);
 });
 
