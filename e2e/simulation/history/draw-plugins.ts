@@ -14,7 +14,7 @@ const addEndings = {
 
 /**
  * Seldom: plugins fail for longer than Plexus waits, cannot be executed, or refuse what they accepted.
- * `isAlone`: without the agent of a mesh and a second runtime, which have configurations of their own.
+ * `isAlone`: without the agent of a mesh and a second runtime, which have other configurations.
  */
 export function drawPluginMischief(
   random: Random,
