@@ -149,6 +149,13 @@ export const detachingMutations: readonly Mutation[] = [
     isSlow: true,
   },
   {
+    name: "a sandbox that a later one of its pod has replaced is detached",
+    file: "src/engine/leftovers/absences.ts",
+    find: "if (this.#replaced.has(recordFileName(record))) return replaced;",
+    replace: "",
+    properties: ["in the end"],
+  },
+  {
     name: "a sandbox is over only if nothing is at the path of its namespace",
     file: "src/engine/call/signs-of-life.ts",
     find: "return (await isNothingAt(ctx, record.netns)) || (await isOfLaterProcess(ctx, record));",

@@ -47,7 +47,8 @@ export interface NodeOptions
   readonly hotPlugMetrics: HotPlugMetrics;
   /** Absent unless plexusd is the node's CNI. Not started yet. */
   readonly nodeConf:
-    | (Pick<NodeConf, "stop" | "notReadyReason"> & { start(): Promise<unknown> })
+    | (Pick<NodeConf, "stop" | "notReadyReason"> &
+        Partial<Pick<NodeConf, "status">> & { start(): Promise<unknown> })
     | undefined;
   readonly openCalls: (engine: Engine) => Calls | Promise<Calls>;
 }
@@ -120,5 +121,6 @@ async function newEngine({ config, cluster, ...options }: NodeOptions): Promise<
     now: () => new Date().toISOString(),
     bootId: () => bootId,
     leftoverDuty: "daemon",
+    nextPlugins: () => options.nodeConf?.status?.().chained ?? [],
   });
 }

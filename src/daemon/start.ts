@@ -141,11 +141,12 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
   return { ...options, records, otherRecords, metrics, config, cluster, devices, view, confFiles };
 }
 
-function nodeCounts({ records, engine, duties }: Node) {
+function nodeCounts({ records, engine, duties, nodeConf }: Node) {
   return {
     plexus_attachments: async () =>
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
     plexus_leftover_records: () => engine.countLeftovers(),
+    plexus_next_plugins_missing: async () => nodeConf?.status?.().missing?.length ?? 0,
     plexus_pods_not_attached: async () => duties?.unattachedPods.count ?? 0,
     plexus_hotplug_pending: async () => duties?.hotPlug.pending ?? 0,
     plexus_interfaces_lost: async () => duties?.lostInterfaces.count ?? 0,

@@ -58,6 +58,8 @@ const table = {
       "check what the message names: the connection to the API server, or what refuses the write of pods/status; the kubelet retries",
     PodReplaced: "do nothing: the kubelet removes this sandbox",
     PrimaryNotReady: "check the primary CNI's pod on this node",
+    NextPluginMissing:
+      "start the agent that installs the plugin, or remove the plugin from 00-plexus.conflist, as docs/operations/service-meshes.md says",
     RepeatedFailures:
       "fix the cause in parentheses; the pod starts after one of its earlier sandboxes is detached",
   },

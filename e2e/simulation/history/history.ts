@@ -299,8 +299,12 @@ async function repair(stage: Stage): Promise<void> {
   };
   // Without the runtime's list, what it has forgotten stays as long as its pod; with it, as long as its namespace.
   const isListed = hasList && others.second?.isListed !== true;
+  const isReplaced = (id: string): boolean =>
+    [...runtime.sandboxes.values()].some(({ pod }) => pod === runtime.podOf.get(id));
   const isTidy = (): boolean =>
-    !isListed || leftovers(stage).every((id) => world.kernel.hasNamespace(netnsOf(id)));
+    leftovers(stage).every(
+      (id) => world.kernel.hasNamespace(netnsOf(id)) || !(isListed || isReplaced(id)),
+    );
   if (!(await schedule.until(isTidy, endUs, nudge)))
     return properties.violate("in the end", `beside running pods: ${leftovers(stage).join()}`);
   const isOver = schedule.nowUs + (others.isLong ? graceUs : 0);

@@ -1,8 +1,10 @@
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname } from "node:path";
+import { replacedRecords } from "#engine/call/signs-of-life.ts";
 import type { NodeNow } from "#engine/leftovers/leftover.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { readHostView } from "#host/host-view.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
@@ -50,12 +52,13 @@ export async function stateFilesIn(dir: string): Promise<string[]> {
  * namespaces are mounted, so none is known to be gone.
  * @throws Error as of node:fs
  */
-export async function readNodeNow(): Promise<NodeNow> {
+export async function readNodeNow(records: readonly AttachmentRecord[] = []): Promise<NodeNow> {
   const [bootId, view] = await Promise.all([readBootId(), readHostView()]);
   const isOnHost = view.sees("/");
   const isNothingAt = (netns: string): boolean =>
     isOnHost && !existsSync(netns) && existsSync(directoryOf(netns));
-  return { bootId, clockMs: bootClockMs(), date: new Date().toISOString(), isNothingAt };
+  const replaced = new Set(replacedRecords(records, bootId));
+  return { bootId, clockMs: bootClockMs(), date: new Date().toISOString(), isNothingAt, replaced };
 }
 
 /** Where the namespace would be seen. The directory of a process is gone with it. */

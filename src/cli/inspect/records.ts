@@ -22,7 +22,7 @@ export const recordsCommand = command({
   failsWhen: "records are damaged or cannot be read; stderr has them",
   async run({ flags: { output: format, ...flags } }, output) {
     const { records, damaged } = await readRecords(flags["state-dir"]);
-    const current = await readNodeNow();
+    const current = await readNodeNow(records);
     const listed = records
       .map((record) => ({ record, reason: leftoverReason(record, current) }))
       .filter(({ reason }) => !flags.leftovers || reason !== undefined)

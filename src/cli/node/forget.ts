@@ -49,7 +49,7 @@ export async function forgetSandbox(
  */
 export async function forgetLeftovers(stateDir: string, output: CliStreams): Promise<ExitCode> {
   const { records } = await readRecords(stateDir);
-  const now = await readNodeNow();
+  const now = await readNodeNow(records);
   const leftovers = records.filter((record) => leftoverReason(record, now) !== undefined);
   if (leftovers.length === 0) output.out(`no leftovers in ${stateDir}`);
   return forget(leftovers, { stateDir, now, output });

@@ -90,7 +90,7 @@ export async function attachmentProblems(
   const problems = damaged.map(
     ({ reason }) => `${reason}; delete the pod of this container, or uninstall with --force`,
   );
-  const current = await readNodeNow();
+  const current = await readNodeNow(records);
   const reasonOf = (record: AttachmentRecord) => leftoverReason(record, current);
   const attached = blocking.filter((record) => reasonOf(record) === undefined);
   const leftovers = blocking.filter((record) => reasonOf(record) !== undefined);

@@ -36,6 +36,8 @@ export interface NodeConfStatus {
   readonly chained?: readonly string[];
   /** The plugins of the primary CNI's file that the default network leaves out: those and earlier ones. */
   readonly omitted?: readonly string[];
+  /** Those of them that are not installed: new pods fail. */
+  readonly missing?: readonly string[];
   /** Why some of these do not run, or will fail, one sentence. */
   readonly chainProblem?: string;
   /** What plexusd cannot see and therefore assumes to be right, one sentence. */
@@ -43,7 +45,7 @@ export interface NodeConfStatus {
 }
 
 /** What follows Plexus's plugin, as a part of a status. */
-export type Chain = Pick<NodeConfStatus, "chained" | "chainProblem">;
+export type Chain = Pick<NodeConfStatus, "chained" | "missing" | "chainProblem">;
 
 /** `chained` follow Plexus's plugin; `missing` are the types that are not installed. */
 export function chainOf(
@@ -52,8 +54,9 @@ export function chainOf(
 ): Chain {
   const types = (firstCopy(dir)?.conf.chained ?? chained).map(({ type }) => type);
   const isMissing = (type: string): boolean => missing.includes(type);
-  const absent = types.filter(isMissing).join(", ");
-  const problems = absent === "" ? [] : [`${absent}: not installed, so new pods fail`];
+  const absent = types.filter(isMissing);
+  const problems =
+    absent.length === 0 ? [] : [`${absent.join(", ")}: not installed, so new pods fail`];
   for (const { name, conf } of unusedCopies(dir)) {
     const unused = conf.chained.map(({ type }) => type).filter(isMissing);
     if (unused.length === 0) continue;
@@ -62,6 +65,7 @@ export function chainOf(
   }
   return omitUndefined({
     chained: types.length === 0 ? undefined : types,
+    missing: absent.length === 0 ? undefined : absent,
     chainProblem: problems.length === 0 ? undefined : problems.join("; "),
   });
 }

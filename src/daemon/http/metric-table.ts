@@ -45,6 +45,10 @@ export const metricTable = {
     type: "count",
     help: "Recorded sandboxes that no longer exist and are still to be detached.",
   },
+  plexus_next_plugins_missing: {
+    type: "count",
+    help: "Plugins after Plexus's in the node's CNI configuration that are not installed, so that no pod can start.",
+  },
   plexus_pods_not_attached: {
     type: "count",
     help: "Running pods of this node without networks that they ask for, because they started before Plexus, or because their annotation is invalid.",

@@ -2,6 +2,7 @@ import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { linksOfCall } from "#engine/call/sandbox.ts";
+import { requireNextPlugins } from "#engine/plan/next-plugins.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { checkReadinessFile } from "#engine/plan/readiness.ts";
@@ -54,6 +55,7 @@ async function plan(
 ): Promise<AttachmentPlan> {
   const existingInterfaces = (): Promise<ReadonlySet<string>> => linksOfCall(ctx, request.netns);
   try {
+    await requireNextPlugins(ctx, request.path);
     const input = { ...request, existingInterfaces };
     return await ctx.trace.phase("resolve", () => planAttachments(ctx, input, pod));
   } catch (error) {

@@ -1,6 +1,6 @@
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
-import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
+import { type AttachmentRecord, addHasEnded, byAge } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
 import type { CallContext } from "./call-context.ts";
 import { recordsAt } from "./netns-path.ts";
@@ -25,8 +25,34 @@ export const otherBoot = "it was attached before the machine was restarted";
 /** A list of a container runtime does not have it. */
 export const notListed = "the container runtime does not list it";
 
+/** A runtime has one sandbox of a pod at a time. */
+export const replaced = "its pod has a later sandbox";
+
 /** What says that a sandbox is over, beside its namespace. */
-export type SignOfAbsence = typeof otherBoot | "its pod is gone" | typeof notListed;
+export type SignOfAbsence =
+  | typeof otherBoot
+  | "its pod is gone"
+  | typeof notListed
+  | typeof replaced;
+
+/** Those whose pod has a later sandbox whose ADD has ended. @param bootId the present one */
+export function replacedRecords(
+  records: readonly AttachmentRecord[],
+  bootId: string,
+): AttachmentRecord[] {
+  const ofPods = Map.groupBy(
+    records,
+    ({ pod }) => pod && `${pod.namespace}/${pod.name}/${pod.uid}`,
+  );
+  ofPods.delete(undefined);
+  const compare = byAge(bootId);
+  const isReplaced = (record: AttachmentRecord, all: readonly AttachmentRecord[]): boolean =>
+    all.some(
+      (each) =>
+        each.containerId !== record.containerId && addHasEnded(each) && compare(each, record) > 0,
+    );
+  return [...ofPods.values()].flatMap((all) => all.filter((record) => isReplaced(record, all)));
+}
 
 /** Whether a sandbox is certainly over: there is a sign of that, and its path leads to it no more. */
 export async function isCertainlyOver(

@@ -3,6 +3,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { changesOf, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
+import { requireNextPlugins } from "#engine/plan/next-plugins.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
@@ -41,6 +42,7 @@ export async function explainNetworks(
   const found: PlanProblem[] = [];
   const planning = { ...ctx, problems: found };
   await attempt(planning, () => checkReadinessFile(ctx));
+  await attempt(planning, () => requireNextPlugins(ctx, searchPath));
   const request = {
     containerId: "",
     ifName: record?.ifName ?? "eth0",

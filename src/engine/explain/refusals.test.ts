@@ -264,6 +264,13 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
       says: new RegExp(`/run/ready.*${notMounted}`),
     },
   },
+  NextPluginMissing: {
+    "a plugin after Plexus's": {
+      nextPlugins: () => ["linkerd-cni"],
+      prepare: ({ plugins }) =>
+        plugins.setLookup("linkerd-cni", { outcome: "missing", message: "" }),
+    },
+  },
   RepeatedFailures: {
     "four sandboxes that cannot be detached": {
       leftoverDuty: "daemon",

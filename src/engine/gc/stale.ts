@@ -6,7 +6,6 @@ import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
 import { type AttachmentRecord, begunTeardown, isOfSameAdd } from "#engine/record/record.ts";
-import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import type { Sandboxes } from "./stale-sandboxes.ts";
 
@@ -18,8 +17,10 @@ export async function markStale(ctx: CallContext, { records }: Sandboxes): Promi
   const reason = "the container runtime's garbage collection did not list its sandbox";
   for (const record of records.filter(({ teardown }) => teardown === undefined)) {
     try {
-      const marked = { ...record, teardown: begunTeardown(ctx.deps.now(), reason) };
-      await ctx.deps.records.update(marked, teardownPlan(marked, ctx.config.delegateTimeoutMs));
+      const stored = await ctx.deps.records.load(record);
+      if (stored === undefined || !isOfSameAdd(stored.record, record)) continue;
+      const teardown = begunTeardown(ctx.deps.now(), reason);
+      await ctx.deps.records.update({ ...stored.record, teardown }, stored.plan);
     } catch (error) {
       ctx.logger.warn({ err: error }, "cannot mark a stale sandbox as a leftover");
     }

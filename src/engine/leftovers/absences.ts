@@ -1,7 +1,14 @@
-import { notListed, type SignOfAbsence, signOfBoot } from "#engine/call/signs-of-life.ts";
+import {
+  notListed,
+  replaced,
+  replacedRecords,
+  type SignOfAbsence,
+  signOfBoot,
+} from "#engine/call/signs-of-life.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import { recordFileName } from "#lib/files/state-files.ts";
 import { isInterruptedAdd } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
 import { UnknownSandboxes } from "./unknown-sandboxes.ts";
@@ -18,6 +25,7 @@ export class Absences {
   readonly #missingPods: MissingPods;
   readonly #unknownSandboxes: UnknownSandboxes;
   readonly #startedAt: number;
+  #replaced: ReadonlySet<string> = new Set();
 
   constructor(deps: EngineDeps) {
     this.#deps = deps;
@@ -29,6 +37,8 @@ export class Absences {
 
   /** Call it repeatedly, but do not await it in a call: it may ask the API. Never rejects. */
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
+    const bootId = this.#deps.bootId();
+    this.#replaced = new Set(replacedRecords(records, bootId).map(recordFileName));
     if (this.#deps.leftoverDuty !== "oneCall") void this.#missingPods.lookUp(records);
     await this.#unknownSandboxes.lookUp(records);
   }
@@ -43,6 +53,7 @@ export class Absences {
   ): typeof ended | SignOfAbsence | undefined {
     if (record.teardown !== undefined || isInterruptedAdd(record, nowMs)) return ended;
     if (this.#unknownSandboxes.lists(record.containerId)) return undefined;
+    if (this.#replaced.has(recordFileName(record))) return replaced;
     if (this.#missingPods.has(record)) return "its pod is gone";
     if (this.#unknownSandboxes.has(record)) return notListed;
     return this.#graceIsOver() ? signOfBoot(record, this.#deps) : undefined;

@@ -1,4 +1,4 @@
-import { otherBoot, signOfBoot } from "#engine/call/signs-of-life.ts";
+import { otherBoot, replaced, signOfBoot } from "#engine/call/signs-of-life.ts";
 import { type AttachmentRecord, addHasEnded } from "#engine/record/record.ts";
 
 /** Backoff after the first failure; it doubles with each further one. */
@@ -26,12 +26,14 @@ export interface NodeNow {
   readonly date: string;
   /** Whether certainly nothing is at the path of a record's namespace. */
   readonly isNothingAt: (netns: string) => boolean;
+  /** The records that a later sandbox has replaced. @default none that are known */
+  readonly replaced?: ReadonlySet<AttachmentRecord>;
 }
 
 /** Why the record alone makes it a leftover, which the runtime will not delete; else undefined. */
 export function leftoverReason(
   record: AttachmentRecord,
-  { bootId, clockMs, date, isNothingAt }: NodeNow,
+  { bootId, clockMs, date, isNothingAt, replaced: others }: NodeNow,
 ): string | undefined {
   const { teardown } = record;
   if (teardown !== undefined) {
@@ -41,6 +43,7 @@ export function leftoverReason(
   }
   const process = { bootId: () => bootId, clock: () => clockMs, now: () => date };
   if (signOfBoot(record, process) !== undefined && isNothingAt(record.netns)) return otherBoot;
+  if (others?.has(record) && isNothingAt(record.netns)) return replaced;
   if (isInterruptedAdd(record, clockMs)) return `its ADD at ${record.createdAt} did not end`;
   return undefined;
 }

@@ -1,14 +1,15 @@
 import type { CallContext } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { isCertainlyOver, otherBoot } from "#engine/call/signs-of-life.ts";
+import { isCertainlyOver } from "#engine/call/signs-of-life.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import type { CalledPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { type DamagedRecord, isLost } from "#engine/ports/records.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
@@ -153,9 +154,8 @@ export class Leftovers {
         sandbox === undefined
           ? { record: listed, remainsBecause: inFlight }
           : await this.#retry(ctx, listed, options);
-      // One that only a boot ID calls over is none while its namespace exists.
-      if (outcome === undefined) continue;
-      if (outcome.remainsBecause !== mayRun || this.#isLeftover(listed)) outcomes.push(outcome);
+      // One that only another sign calls over is none while its namespace exists.
+      if (outcome !== undefined && outcome.remainsBecause !== mayRun) outcomes.push(outcome);
     }
     return outcomes;
   }
@@ -185,13 +185,30 @@ export class Leftovers {
       if (sign !== ended && !(await isCertainlyOver(ctx, record, sign)))
         return { record, remainsBecause: mayRun };
       const budget = new TimeBudget(deps.clock, options.budgetMs);
-      await detachRecordOfOthers(ctx, stored, { path: options.path, budget });
+      const marked = sign === ended ? stored : await this.#marked(ctx, stored, sign);
+      await detachRecordOfOthers(ctx, marked, { path: options.path, budget });
       ctx.logger.info({ sign }, "detached a leftover sandbox");
       return { record, remainsBecause: undefined };
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
       ctx.logger.warn({ err: error }, "cannot detach a leftover sandbox");
       return { record: listed, remainsBecause: errorMessage(error) };
+    }
+  }
+
+  /** Marks a record, so that all tools see what it is, also after a restart. Never rejects. */
+  async #marked(
+    { deps, logger }: CallContext,
+    { record, plan }: StoredRecord,
+    sign: string,
+  ): Promise<StoredRecord> {
+    const marked = { ...record, teardown: begunTeardown(deps.now(), sign) };
+    try {
+      await deps.records.update(marked, plan);
+      return { record: marked, plan };
+    } catch (err) {
+      logger.warn({ err }, "cannot mark a leftover");
+      return { record, plan };
     }
   }
 
@@ -233,10 +250,9 @@ export class Leftovers {
     return this.#listed;
   }
 
-  /** A boot ID alone does not even make it one: it may be another container's. */
+  /** What a process that sees no paths finds in the record: another sign alone makes it none. */
   #isLeftover(record: AttachmentRecord): boolean {
-    const sign = this.#absences.of(record);
-    return sign !== undefined && sign !== otherBoot;
+    return this.#absences.of(record) === ended;
   }
 
   /** By the record and by this process's memory, because a failure may not have been recorded. */

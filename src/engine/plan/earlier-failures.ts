@@ -2,7 +2,11 @@ import { toJson } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  type RecordedAttachment,
+  usableRecord,
+} from "#engine/record/record.ts";
 import type { PlannedAttachment } from "./planned-attachment.ts";
 
 /** Maximum number of a pod's sandboxes waiting for teardown of a network none was attached to. */
@@ -12,7 +16,8 @@ const maxFailures = 4;
  * Refuses an ADD of a network that earlier sandboxes of the pod could neither be attached to nor
  * detached from. The kubelet creates a new sandbox every few seconds, and each would leave one more
  * record. The next DEL retries one of those teardowns, so the pod starts soon after the cause is
- * fixed. A changed configuration is not refused. Applies only if calls retry teardowns: otherwise
+ * fixed. A changed configuration is not refused. Nor may too many of them have been attached without a
+ * DEL, as when the plugin that the runtime executes after Plexus's fails. Applies only if calls retry teardowns: otherwise
  * nothing would end the refusal.
  * @throws CniError 11 naming the network and its error
  */
@@ -23,7 +28,9 @@ export async function refuseRepeatedFailures(
 ): Promise<void> {
   if (pod === undefined || deps.leftoverDuty === "none" || !(await deps.records.hasPod(pod)))
     return;
-  const left = (await deps.records.list()).records.filter((record) => isLeftBy(pod, record));
+  const ofPod = (await deps.records.list()).records.filter((each) => isOf(pod, each));
+  if (ofPod.filter(usableRecord).length >= maxFailures) throw tooManyReplaced();
+  const left = ofPod.filter(({ teardown }) => teardown !== undefined);
   if (left.length < maxFailures) return;
   for (const planned of attachments) {
     const conf = JSON.stringify(toJson(planned.list));
@@ -34,9 +41,16 @@ export async function refuseRepeatedFailures(
   }
 }
 
-function isLeftBy({ namespace, name, uid }: Pod, { pod, teardown }: AttachmentRecord): boolean {
-  if (pod === undefined || teardown === undefined) return false;
-  return pod.namespace === namespace && pod.name === name && pod.uid === uid;
+function isOf({ namespace, name, uid }: Pod, { pod }: AttachmentRecord): boolean {
+  return pod?.namespace === namespace && pod.name === name && pod.uid === uid;
+}
+
+/** The runtime has attached each of them, and forgotten it: a plugin after Plexus's fails. */
+function tooManyReplaced(): CniError {
+  const message =
+    `the pod is not attached, as ${maxFailures} of its earlier sandboxes were attached and got no DEL ` +
+    "(the container runtime failed after that, perhaps at a plugin that 00-plexus.conflist has after plexus)";
+  return new CniError("RepeatedFailures", message);
 }
 
 function tooManyFailures(

@@ -33,6 +33,8 @@ export interface EngineDeps {
   readonly now: () => string;
   readonly bootId: () => string;
   readonly leftoverDuty: LeftoverDuty;
+  /** Types of the plugins that the container runtime executes after Plexus's. @default not known */
+  readonly nextPlugins?: () => readonly string[];
 }
 
 /**

@@ -38,6 +38,7 @@ export interface LabOptions {
   readonly uptimeMs?: number;
   /** Sources of allocated devices. @default none */
   readonly deviceSources?: readonly DeviceSource[];
+  readonly nextPlugins?: NonNullable<EngineDeps["nextPlugins"]>;
 }
 
 /** How one call differs from a plain one. */
@@ -118,6 +119,7 @@ export class EngineLab {
       now: () => this.now(),
       bootId: () => this.bootId,
       leftoverDuty: options.leftoverDuty ?? "none",
+      nextPlugins: options.nextPlugins ?? (() => []),
     });
   }
 
