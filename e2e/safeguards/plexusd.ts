@@ -111,14 +111,6 @@ export const plexusdMutations: readonly Mutation[] = [
     isSlow: true,
   },
   {
-    name: "a status that is being sent is not sent again",
-    file: "src/kube/status-publisher.ts",
-    find: "comparison.running ??= this.#compareNow(comparison)",
-    replace: "comparison.running = this.#compareNow(comparison)",
-    properties: ["sparing"],
-    isSlow: true,
-  },
-  {
     name: "plexusd sends few statuses at a time while the API server is slow",
     file: "src/kube/write-pace.ts",
     find: "const fewest = 2;",

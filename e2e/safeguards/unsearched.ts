@@ -25,6 +25,7 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
     "a status is written only to the pod with its UID",
     "a status write that fails is retried",
     "all pods are compared with their records after the start",
+    "a status that is being sent is not sent again",
     "a DEL marks its record before anything else",
     "GC excludes other operations in the shim",
     "a lock is taken again if its file was removed meanwhile",
