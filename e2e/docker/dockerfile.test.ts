@@ -46,7 +46,7 @@ test("`docker build` on a fresh Debian makes the image of `make image`: files, l
   await builder.run("docker", "save", "--output", built, "plexus");
   // Of the same dist/, without Docker.
   const flavour = `COMMIT=1a2b3c4d STANDALONE=1 PLUGINS=${PLUGINS}`;
-  const make = `make image ${flavour} >&2 && cat dist/plexus-image.tar`;
+  const make = `{ make image ${flavour}; } >&2 && cat dist/plexus-image.tar`;
   const made = join(builder.dir, "made.tar");
   const container = `docker run --rm --network none build sh -c '${make}' >"$0"`;
   await builder.run("sh", "-c", container, made);
