@@ -1,6 +1,7 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { isMadeOnce } from "#engine/call/netns-path.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
+import { statusChanged } from "./api/exchange.ts";
 import { CallTimes } from "./call-times.ts";
 import type { CallEnd, Sandbox } from "./node/runtime.ts";
 import { hasRecord, hasUnusableRecord, isRecorded, recordProblem } from "./recorded.ts";
@@ -21,7 +22,7 @@ export const properties = {
     "Once the API server answers, a pod's network-status lists exactly what is attached.",
   patient: "A status is not written again before the API server's delay is over.",
   sparing:
-    "A busy API server gets one write of each status, and at most two more in all. No process writes a status for a fourth time unless others change it.",
+    "A busy API server gets one write of each status, and at most two more in all. Between two attachments, no process writes a status for a fourth time unless others change it.",
   "as requested": "A running pod has exactly the networks of its annotation, after each edit.",
   "default routes":
     "A running pod has the default routes of the network that requests them, or else of its primary network.",
@@ -151,6 +152,7 @@ export class Properties implements Observer {
     }
     if (watched.isDetached)
       this.violate("ended at once", `${call.type} ${command} of ${id} after its DEL`);
+    if (command === "ADD") statusChanged();
     const unrecorded = command === "ADD" ? recordProblem(call) : undefined;
     if (unrecorded !== undefined) this.violate("recorded", unrecorded);
   }

@@ -86,10 +86,10 @@ function enter(
 /** What the server has asked of processes with HTTP 429, last. */
 const notBefore = new WeakMap<Process, { readonly of: string; readonly atUs: number }>();
 
-/** How often each process has written each status since another component wrote one. */
+/** How often each process has written each status since another component wrote one or a plugin attached something. */
 let writtenBy = new WeakMap<Process, Map<string, number>>();
 
-/** Another component has changed a status. */
+/** Another component has changed a status, or a network is attached, which may bring an earlier status back. */
 export function statusChanged(): void {
   writtenBy = new WeakMap();
 }
