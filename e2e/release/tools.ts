@@ -6,7 +6,7 @@ import { builtModule } from "../cluster/machine/go-module.ts";
 const programs = {
   helm: "helm.sh/helm/v3@v3.22.0",
   krew: "sigs.k8s.io/krew@v0.5.0",
-  cosign: "github.com/sigstore/cosign/v2@v2.6.5",
+  cosign: "github.com/sigstore/cosign/v3@v3.1.3",
   crane: "github.com/google/go-containerregistry@v0.22.1",
   actionlint: "github.com/rhysd/actionlint@v1.7.12",
 } as const;
