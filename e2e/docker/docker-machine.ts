@@ -164,7 +164,8 @@ export class DockerMachine implements AsyncDisposable {
       ...[distPath("plexusctl.js"), "docker", "--manifests", this.manifestsDir],
       ...["--bin-dir", cniPluginDir(), "--shim", distPath("plexus")],
       ...["--state-dir", this.#stateDir, "--call-socket", join(this.dir, "call.sock")],
-      ...["--reconcile-seconds", `${reconcileSeconds}`, "--log-level", "debug"],
+      ...["--reconcile-seconds", `${reconcileSeconds}`, "--del-grace-seconds", "1"],
+      ...["--log-level", "debug"],
     ]);
     this.#driver = driver;
     await driver.waitUntil("the driver serves", () => driver.log.includes("driver serves"));

@@ -45,6 +45,7 @@ export interface DockerOptions {
   /** Prefix for dockerd's paths of network namespaces, if mounted elsewhere; otherwise "". */
   readonly sandboxRoot: string;
   readonly forgottenCheckMs: number;
+  readonly delGraceMs: number;
   readonly pid: number;
   readonly logger: Logger;
 }
@@ -59,7 +60,7 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
   const records = await FileRecordStore.open(recordsDir);
   resources.defer(() => records.flush());
   const bootId = await readBootId();
-  const engine = openEngine({ records, bootId, logger });
+  const engine = openEngine({ records, bootId, logger }, options);
   const calls = await CallServer.listen({ socketPath: callSocket, engine, logger });
   resources.defer(() => calls.drain());
   const source = resources.use(await openDefinitionSource(options));
@@ -94,12 +95,15 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
 }
 
 /** An engine without pods: it publishes no status and records no events. */
-function openEngine(parts: { records: FileRecordStore; bootId: string; logger: Logger }): Engine {
+function openEngine(
+  parts: { records: FileRecordStore; bootId: string; logger: Logger },
+  { delGraceMs }: DockerOptions,
+): Engine {
   const { bootId } = parts;
   return new Engine({
     ...emptyPorts,
     ...parts,
-    config: () => ({}),
+    config: () => ({ delGraceMs }),
     confFiles: new HostConfFiles(),
     deviceInfo: hostDeviceInfoFiles,
     clock: bootClockMs,

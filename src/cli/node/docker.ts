@@ -47,6 +47,7 @@ other.`,
       "where the host's /var/run/docker is mounted, in a managed plugin",
     ),
     "reconcile-seconds": textFlag("N", "how often to look for endpoints that dockerd forgot", "30"),
+    "del-grace-seconds": textFlag("N", "how long a plugin that failed may fail to detach", "300"),
     "log-level": choiceFlag(["debug", "info", "warn", "error"], {
       help: "the least severe messages to log",
       fallback: "info",
@@ -60,6 +61,7 @@ other.`,
     }
     const binDirs = flags["bin-dir"];
     const seconds = wholeSeconds("--reconcile-seconds", flags["reconcile-seconds"]);
+    const graceSeconds = wholeSeconds("--del-grace-seconds", flags["del-grace-seconds"]);
     // The other commands do not load the engine.
     const { startDocker } = await import("#docker/start.ts");
     await using _driver = await startDocker({
@@ -74,6 +76,7 @@ other.`,
       shim: flags.shim || join(binDirs[0] ?? "", executableNames.shim),
       capabilities: { Scope: flags.scope, ConnectivityScope: flags["connectivity-scope"] },
       forgottenCheckMs: seconds * 1000,
+      delGraceMs: graceSeconds * 1000,
       pid: process.pid,
       logger: createLogger(flags["log-level"]),
     });
