@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { FakePublisher } from "#engine/testing/fake-publisher.ts";
+import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { lazyKube } from "./lazy-kube.ts";
 
 const pod = {
@@ -42,4 +44,22 @@ test("lazyKube() without API access fails to read pods and leaves a status pendi
   await kube.close();
   expect(opened()).toBe(1);
   expect(JSON.stringify(logger.lines)).toContain("why");
+});
+
+test("lazyKube() that a pod read early has opened publishes what the engine wants", async () => {
+  const publisher = new FakePublisher([]);
+  const never = (): never => expect.unreachable();
+  const open = async () => ({
+    source: { getPod: async () => pod, getPodObject: never, getNad: never, notReadyReason: never },
+    publisher,
+    events: { record: never },
+    resourceApi: { getClaim: never, listSlices: never },
+    close: async () => undefined,
+  });
+  const kube = lazyKube({ open, logger: new FakeLogger(), closeGraceMs: 0 });
+  kube.readEarly(pod);
+  expect(await kube.source.getPod(pod, {})).toBe(pod);
+  kube.publisher.follow(async () => "[]");
+  expect(await kube.publisher.shown(pod, new AbortController().signal)).toBe(undefined);
+  expect(publisher.published.get("default/web")).toEqual({ [networkStatusAnnotation]: "[]" });
 });

@@ -25,7 +25,8 @@ export function lazyKube(options: {
   const kube = (): Promise<OneShotKube> => {
     opened ??= options.open().then(
       (opening) => {
-        opening.publisher.follow(wanted);
+        // A pod that is read early opens the API before the engine says what it wants.
+        opening.publisher.follow((...pod) => wanted(...pod));
         return opening;
       },
       (cause: unknown) => {
