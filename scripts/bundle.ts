@@ -124,6 +124,8 @@ const common: BuildOptions = {
   keepNames: true,
   legalComments: "none",
   logLevel: "warning",
+  // The path of a package decides the order and the names of chunks. Where a link leads must not.
+  preserveSymlinks: true,
   plugins,
   define: {
     "globalThis.PLEXUS_VERSION": JSON.stringify(values.version),

@@ -6,7 +6,9 @@ import { expect, test } from "vitest";
 import { root } from "#daemon/config/testing/manifests.ts";
 
 const sources = [
+  "LICENSE",
   "Makefile",
+  "NOTICE",
   "deploy",
   "package.json",
   "package-lock.json",
