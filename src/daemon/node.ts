@@ -1,5 +1,5 @@
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
-import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
+import { chainedIn, readCniConfDir, readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { type NodeDuties, nodeDuties } from "#daemon/pods/duties.ts";
 import type { HotPlugMetrics } from "#daemon/pods/hot-plug.ts";
@@ -121,6 +121,11 @@ async function newEngine({ config, cluster, ...options }: NodeOptions): Promise<
     now: () => new Date().toISOString(),
     bootId: () => bootId,
     leftoverDuty: "daemon",
-    nextPlugins: () => options.nodeConf?.status?.().chained ?? [],
+    nextPlugins: async () => {
+      if (options.nodeConf?.status?.().chained === undefined) return [];
+      // An agent that leaves takes its plugin out of the file first.
+      const dir = await readCniConfDir(config.current().nodeConf.cniConfDir, options.confFiles);
+      return chainedIn(dir).map(({ type }) => type);
+    },
   });
 }

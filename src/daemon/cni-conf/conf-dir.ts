@@ -74,6 +74,11 @@ export function unusedCopies({ conf, sortedBefore, copies }: CniConfDir): ConfCo
   );
 }
 
+/** The plugins that the container runtime executes after Plexus's. */
+export function chainedIn(dir: CniConfDir): readonly PluginConf[] {
+  return firstCopy(dir)?.conf.chained ?? dir.conf?.chained ?? [];
+}
+
 /** Plexus's plugin configuration in its file; empty if there is none. */
 export async function readPlexusConf(dir: string, files: ConfFiles): Promise<JsonObject> {
   const names = await files.list(dir);

@@ -3,7 +3,7 @@ import { EngineLab } from "#engine/testing/engine-lab.ts";
 import { web } from "#engine/testing/pod-lab.ts";
 
 function labOf(...types: string[]): EngineLab {
-  const lab = new EngineLab({ nextPlugins: () => types });
+  const lab = new EngineLab({ nextPlugins: async () => types });
   lab.source.addPod({ name: "web" });
   return lab;
 }

@@ -267,7 +267,7 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
   },
   NextPluginMissing: {
     "a plugin after Plexus's": {
-      nextPlugins: () => ["linkerd-cni"],
+      nextPlugins: async () => ["linkerd-cni"],
       prepare: ({ plugins }) =>
         plugins.setLookup("linkerd-cni", { outcome: "missing", message: "" }),
     },

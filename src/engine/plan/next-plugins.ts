@@ -10,7 +10,7 @@ export async function requireNextPlugins(
   { deps, host }: CallContext,
   path: readonly string[],
 ): Promise<void> {
-  const types = deps.nextPlugins?.() ?? [];
+  const types = (await deps.nextPlugins?.()) ?? [];
   if (types.length === 0) return;
   const found = await host.find(path, types);
   const missing = types.filter((_, i) => found[i]?.outcome === "missing");

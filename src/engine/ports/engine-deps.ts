@@ -34,7 +34,7 @@ export interface EngineDeps {
   readonly bootId: () => string;
   readonly leftoverDuty: LeftoverDuty;
   /** Types of the plugins that the container runtime executes after Plexus's. @default not known */
-  readonly nextPlugins?: () => readonly string[];
+  readonly nextPlugins?: () => Promise<readonly string[]>;
 }
 
 /**

@@ -119,7 +119,7 @@ export class EngineLab {
       now: () => this.now(),
       bootId: () => this.bootId,
       leftoverDuty: options.leftoverDuty ?? "none",
-      nextPlugins: options.nextPlugins ?? (() => []),
+      nextPlugins: options.nextPlugins ?? (async () => []),
     });
   }
 
