@@ -65,6 +65,7 @@ test("npwg-conformance is packed so that it runs from another directory with one
   const packed = join(dir.path, "node_modules");
   expect((await readdir(join(packed, "npwg-conformance"))).toSorted()).toEqual([
     "LICENSE",
+    "NOTICE",
     "README.md",
     "npwg-conformance.js",
     "package.json",

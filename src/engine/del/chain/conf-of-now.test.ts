@@ -47,6 +47,16 @@ test("a DEL that fails with the recorded configuration is repeated with the one 
   expect(lab.records.keys).toEqual([]);
 });
 
+test("a plugin's failed DEL is not repeated as that of another plugin of its type", async () => {
+  const plugins = ["a", "b"].map((role) => ({ type: "multi", role }));
+  const lab = new EngineLab({ conf: { delegates: [list(before, { plugins })] } });
+  lab.source.addPod({ name: "web" });
+  await lab.add(web);
+  lab.plugins.script("multi DEL", ({ conf }) => (conf.role === "b" ? failed(999, "busy") : undefined));
+  for (const now of [plugins, plugins.slice(0, 1)])
+    expect(await lab.del(delegates(list(before, { plugins: now })))).toMatchObject({ exitCode: 1 });
+});
+
 test("the agent, which no runtime calls, takes the configuration of the node", async () => {
   const lab = await attached({ type: "tuning" });
   expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
@@ -74,6 +84,7 @@ test.each<[string, JsonObject | undefined]>([
   ["with another plugin", list({ ...now, type: "bridge" })],
   ["with another IPAM", list({ ...now, ipam: { ...ipam, subnet: "10.9.0.0/24" } })],
   ["as it is recorded", list(before)],
+  ["that has the plugin twice", list(now, { plugins: [now, { ...now, mtu: 1500 }] })],
   ["that cannot be used", { cniVersion: "1.0.0", name: "default-net", plugins: [{}] }],
 ])("a failed DEL is not repeated with a network %s", async (_, changed) => {
   const lab = await attached({ type: "tuning" });

@@ -6,15 +6,16 @@ import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { defaultNetwork, furtherDelegates } from "#engine/plan/default-network.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { runtimeConf } from "#engine/record/recorded-conf.ts";
+import { recordedList, runtimeConf } from "#engine/record/recorded-conf.ts";
 import { isJsonObject, objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 
 /**
  * A DEL with the present configuration of the default network, or of a further delegate: after an
- * upgrade, a plugin may refuse what its earlier release accepted. It must be the same plugin of the
- * same network, with the same IPAM. Undefined if there is none, or it is the recorded one.
+ * upgrade, a plugin may refuse what its earlier release accepted. It must be the only plugin of its
+ * type, then and now, of the same network with the same IPAM: another one's DEL would count for it.
+ * Undefined if there is none, or it is the recorded one.
  */
 export async function withConfOfNow(
   ctx: CallContext,
@@ -27,12 +28,13 @@ export async function withConfOfNow(
   const { prevResult, ...recorded } = objectOf(parseJsonText(call.stdin));
   const result = isJsonObject(prevResult) ? prevResult : attachment.result;
   const rt = runtimeConf(record, attachment, call.timeoutMs);
-  for (const { type, stdin } of delCallsOfStored(list, rt, result)) {
-    const { prevResult: _, ...now } = objectOf(parseJsonText(stdin));
-    const isPlugin = type === call.type && isDeepStrictEqual(now.ipam, recorded.ipam);
-    if (isPlugin && !isDeepStrictEqual(now, recorded)) return { ...call, stdin };
-  }
-  return undefined;
+  const ofType = ({ type }: { readonly type: string }): boolean => type === call.type;
+  const [candidate, ...others] = delCallsOfStored(list, rt, result).filter(ofType);
+  const isOnly = others.length === 0 && recordedList(attachment).plugins.filter(ofType).length === 1;
+  if (candidate === undefined || !isOnly) return undefined;
+  const { prevResult: _, ...now } = objectOf(parseJsonText(candidate.stdin));
+  const isUsed = isDeepStrictEqual(now.ipam, recorded.ipam) && !isDeepStrictEqual(now, recorded);
+  return isUsed ? { ...call, stdin: candidate.stdin } : undefined;
 }
 
 /** The list with the attachment's name, if it can be read without the API server. */
