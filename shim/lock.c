@@ -17,7 +17,6 @@
 #define FILE_FLAGS (O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC)
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 #define NAME_LENGTH 8      /* digits of a process group; the kernel's maximum has seven */
-#define END_MS 1000        /* for killed processes to end */
 #define CANNOT_LOCK "cannot lock %s: %s"
 #define STRAGGLER_MS 10000 /* for processes that nothing waits for to end by themselves */
 

@@ -28,6 +28,7 @@
 #define CHUNK 65536
 #define SILENCE_MS 30000
 #define ALIVE_MS 5000            /* of silence after which a plexus-standalone that sends ALIVE is ended */
+#define END_MS 1000              /* for killed processes to end */
 #define DELEGATE_LOCK 3          /* the descriptor as which delegates inherit the sandbox's lock file */
 #define ENGINE_LISTENER 4        /* the descriptor as which plexus-standalone gets its socket for further calls */
 #define HOLDER_LOCK 100          /* the shim's descriptor of it while it holds the lock */

@@ -59,12 +59,15 @@ static ino_t inode_of(const char *path)
 	return stat(path, &file) ? 0 : file.st_ino;
 }
 
-/* False until an engine has started: the shim that made its socket listens until then. */
-static bool is_engine(pid_t listener)
+/* False until an engine has started: the shim that made its socket listens until then. When that has ended, another process
+ * may have its number. */
+static bool is_engine(pid_t listener, const char *path)
 {
-	char exe[64];
-	ino_t inode = inode_of(print(exe, sizeof exe, "/proc/%d/exe", (int)listener));
-	return inode && inode != inode_of("/proc/self/exe");
+	char link[64];
+	int exe = open(print(link, sizeof link, "/proc/%d/exe", (int)listener), O_PATH | O_CLOEXEC);
+	bool is_same = is_file(exe, path);
+	close(exe);
+	return is_same;
 }
 
 /* Makes the socket for a new engine, and its name for that: INODE:PATH. Returns -1 if another shim was faster. */
@@ -86,8 +89,8 @@ static int listen_at(const char *path, char socket_of_engine[SOCKET_PATH_SIZE + 
 }
 
 /* Starts an engine. It gets its end of a socket pair as fd 3, perhaps a listening socket for further calls, and clock and
- * date: its own clock begins with it, perhaps late. One that hangs is killed before the call continues. So is one without
- * further calls that does not answer. */
+ * date: its own clock begins with it, perhaps late. One that hangs is killed before the call continues, unless the kernel
+ * holds it up. So is one without further calls that does not answer. */
 static enum session_end session_with_new(struct call *call, const char *path, int listener, const char *socket_of_engine)
 {
 	char times[2 * NUMBER_SIZE], clock[NUMBER_SIZE], date[NUMBER_SIZE];
@@ -115,7 +118,8 @@ static enum session_end session_with_new(struct call *call, const char *path, in
 		return end;
 	if (listener < 0 || call->is_silent) {
 		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
+		for (int64_t limit = now_us() + END_MS * 1000; !waitpid(pid, NULL, WNOHANG) && ms_until(limit);)
+			await_ms(call, 10);
 	}
 	if (end != SESSION_UNREACHABLE)
 		return end;
@@ -142,10 +146,10 @@ enum session_end session_with_standalone(struct call *call)
 		ino_t inode = inode_of(shared);
 		int fd = connect_to(call, shared, &call->standalone);
 		bool is_dead = fd < 0 && errno == ECONNREFUSED;
-		call->sends_alive = fd >= 0 && is_engine(call->standalone);
+		call->sends_alive = fd >= 0 && is_engine(call->standalone, path);
 		enum session_end end = fd < 0 ? SESSION_UNREACHABLE : converse(call, fd);
 		bool is_hung = fd >= 0 && call->is_silent;
-		if (is_hung && call->sends_alive)
+		if (is_hung && is_engine(call->standalone, path))
 			kill(call->standalone, SIGKILL);
 		if (end != SESSION_UNREACHABLE || call->declined.len)
 			return end;

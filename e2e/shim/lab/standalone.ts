@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { encodeFrame } from "./frames.ts";
 import type { Bench } from "./harness.ts";
@@ -9,15 +9,23 @@ import type { Bench } from "./harness.ts";
  */
 export function standalone(bench: Bench, script: string, mode = 0o755): string {
   const path = join(bench.dir, "plexus-standalone");
-  const codec = encodeFrame.toString();
-  const text = `#!${process.execPath}
-const [net, fs] = ["node:net", "node:fs"].map(process.getBuiltinModule);
-const encodeFrame = ${codec};
-const socket = new net.Socket({ fd: 3 });
-${script}`;
-  writeFileSync(path, text, { mode });
+  writeFileSync(path, `#!${process.execPath}\n${engine(script)}`, { mode });
   return path;
 }
+
+/** Likewise an engine that is no script, so that its process is known by its executable. */
+export function standaloneExecutable(bench: Bench, script: string): Record<string, string> {
+  const path = join(bench.dir, "plexus-engine");
+  symlinkSync(process.execPath, path);
+  writeFileSync(`${path}.mjs`, engine(script));
+  return { PLEXUS_STANDALONE: path, NODE_OPTIONS: `--import=${path}.mjs` };
+}
+
+const engine = (script: string): string => `
+const [net, fs] = ["node:net", "node:fs"].map(process.getBuiltinModule);
+const encodeFrame = ${encodeFrame.toString()};
+const socket = new net.Socket({ fd: 3 });
+${script}`;
 
 /** A script that declines each call, as if it lacked the credentials that plexusd has. */
 export const declining =

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import {
   chmodSync,
   chownSync,
@@ -9,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { waitForExit } from "../../support/processes.ts";
 import { waitUntil } from "../../support/wait.ts";
@@ -171,5 +172,22 @@ eachBuild("plexus-standalone", (bench) => {
     expect(await bench().run({ env, stdin })).toMatchObject({ code: 0 });
     expect(plan.names).toEqual(["a"]);
     await waitForExit(Number(readFileSync(pid, "utf8")));
+  });
+
+  test("does not hold up the call if it cannot end", async () => {
+    const plan = earlier(bench());
+    const pid = join(bench().dir, "pid");
+    const script = `fs.writeFileSync(${JSON.stringify(pid)}, String(process.pid)); setInterval(() => 0, 1000);`;
+    const PLEXUS_STANDALONE = standalone(bench(), script);
+    const env = { CNI_COMMAND: "DEL", PLEXUS_STANDALONE, PLEXUS_SILENCE_MS: "3000" };
+    const call = bench().start({ env });
+    await waitUntil("it runs", () => existsSync(pid) && readFileSync(pid, "utf8") !== "");
+    const holder = spawn(bench().compile("hold"), [readFileSync(pid, "utf8")]);
+    onTestFinished(() => void holder.kill("SIGKILL"));
+    const { code, ms } = await call.ended;
+    expect(code).toBe(0);
+    expect(ms).toBeGreaterThan(3900);
+    expect(ms).toBeLessThan(10_000);
+    expect(plan.names).toEqual(["a"]);
   });
 });

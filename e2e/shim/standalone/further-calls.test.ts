@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   appendFileSync,
   chmodSync,
@@ -16,10 +18,11 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { signal, waitForExit } from "../../support/processes.ts";
+import { isRunning, signal, waitForExit } from "../../support/processes.ts";
+import { waitUntil } from "../../support/wait.ts";
 import { type Bench, cniError, eachBuild, type RunOptions } from "../lab/harness.ts";
 import { earlier } from "../lab/plan-file.ts";
-import { standalone } from "../lab/standalone.ts";
+import { standalone, standaloneExecutable } from "../lab/standalone.ts";
 
 /**
  * Answers `first PID` to its own shim, and then `further PID`. Unless a file tells it to hang, or to
@@ -156,7 +159,7 @@ eachBuild("a plexus-standalone that stays after its call", (bench) => {
   });
 
   test("is ended by the first shim that hears nothing of it for five seconds", async () => {
-    const env = install();
+    const env = { ...install(), ...standaloneExecutable(bench(), staying(bench())) };
     const [, pid] = await say({ env });
     signal(pid, "SIGSTOP");
     const late = await bench().run({ env });
@@ -164,6 +167,23 @@ eachBuild("a plexus-standalone that stays after its call", (bench) => {
     expect(late.ms).toBeGreaterThan(4900);
     expect(late.ms).toBeLessThan(15_000);
     await waitForExit(pid);
+  });
+
+  test("is not confused with another process that has the number of the shim that made the socket", async () => {
+    const env = { ...install(), PLEXUS_SILENCE_MS: "1500" };
+    const [, pid] = await say({ env });
+    const [name = ""] = readdirSync(dir());
+    signal(pid, "SIGKILL");
+    rmSync(join(dir(), name));
+    const listen = `require("net").createServer(() => console.log("call")).listen(${JSON.stringify(join(dir(), name))})`;
+    const stranger = spawn(process.execPath, ["-e", listen]);
+    onTestFinished(() => void stranger.kill("SIGKILL"));
+    await waitUntil("it listens", () => existsSync(join(dir(), name)));
+    const called = once(stranger.stdout, "data");
+    expect(await say({ env })).toEqual(["first", expect.any(Number)]);
+    await called;
+    expect(stranger.signalCode).toBeNull();
+    expect(isRunning(stranger.pid!)).toBe(true);
   });
 
   test("is not replaced while it says that it lives", async () => {
