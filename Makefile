@@ -194,12 +194,12 @@ powerloss: build deps-test ## lose power after every operation on the disk, then
 
 # A minute of new seeds, or HOURS, or HISTORIES from SEED. PRINT=1: one history. MUTATIONS=1: each safeguard taken out,
 # with ONLY=TEXT those whose names contain it.
-simulate: deps ## run Plexus in simulated histories with faults (docs/operations/simulation.md)
+simulate: deps ## run Plexus in simulated histories with faults (docs/lab/simulation.md)
 	node e2e/simulation/main.ts $(if $(SEED),--seed $(SEED)) $(if $(MUTATIONS),--mutations $(if $(ONLY),--only "$(ONLY)"),$(if $(PRINT),--print --without "$(WITHOUT)", \
 		$(if $(HISTORIES),--histories $(HISTORIES),--seconds $(if $(HOURS),$(shell expr $(HOURS) \* 3600),60))))
 
-# FILES: globs of files (src/npwg/**,shim/rules.c). WRITE=1 updates docs/operations/mutations.md.
-mutate: build deps-test ## break the product in thousands of places, and count what the tests find (docs/operations/mutations.md)
+# FILES: globs of files (src/npwg/**,shim/rules.c). WRITE=1 updates docs/lab/mutations.md.
+mutate: build deps-test ## break the product in thousands of places, and count what the tests find (docs/lab/mutations.md)
 	node e2e/mutation/main.ts $(if $(FILES),--files "$(FILES)") $(if $(WRITE),--write)
 
 soak: build deps-test ## attach and detach thousands of pods, half with faults; growth is a failure (docs/operations/reliability.md)

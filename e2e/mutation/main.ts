@@ -7,7 +7,7 @@ import { runShimMutants } from "./shim.ts";
 import { runStryker } from "./stryker.ts";
 import { keyOf, kinds, readVerdicts, verdictsFile } from "./verdicts.ts";
 
-const page = "docs/operations/mutations.md";
+const page = "docs/lab/mutations.md";
 /** What a whole run mutates, a row of the page each. */
 const parts = ["src/cni", "src/engine", "src/npwg", "src/records", "shim"];
 
@@ -33,7 +33,7 @@ const verdicts = readVerdicts();
 const left = mutants.filter(({ outcome }) => outcome !== "killed");
 const unjudged = left.filter((mutant) => !verdicts.has(keyOf(mutant)));
 const text = markdownTable(
-  ["part", "mutants", "found", ...kinds, "not judged"],
+  ["part", "mutants", "found", ...kinds],
   parts.map((part) => row(part)).filter(([, count]) => count !== "0"),
 );
 console.log(text);
@@ -49,6 +49,6 @@ function row(part: string): string[] {
   const isOfPart = ({ file }: Mutant): boolean => file.startsWith(`${part}/`);
   const judged = left.filter(isOfPart).map((mutant) => verdicts.get(keyOf(mutant))?.kind);
   const all = mutants.filter(isOfPart).length;
-  const counts = [...kinds, undefined].map((kind) => judged.filter((each) => each === kind).length);
+  const counts = kinds.map((kind) => judged.filter((each) => each === kind).length);
   return [part, ...[all, all - judged.length, ...counts].map(String)];
 }

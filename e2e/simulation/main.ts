@@ -25,7 +25,7 @@ const { values } = parseArgs({
     mutations: { type: "boolean", default: false },
     /** Only of mutations whose names contain this. */
     only: { type: "string", default: "" },
-    /** Puts the table of the mutations into docs/operations/simulation.md. */
+    /** Puts the results of the mutations into docs/lab/simulation.md. */
     write: { type: "boolean", default: false },
     workers: { type: "string", default: String(availableParallelism()) },
   },
@@ -54,10 +54,10 @@ async function print(): Promise<number> {
 }
 
 async function searchMutants(): Promise<number> {
-  const { text, areAllFound } = await mutationsReport(values.only);
-  say(text);
-  const page = join(repositoryRoot, "docs/operations/simulation.md");
-  if (values.write) await replaceSection(page, "mutations", text);
+  const { lines, section, areAllFound } = await mutationsReport(values.only);
+  for (const line of lines) say(line);
+  const page = join(repositoryRoot, "docs/lab/simulation.md");
+  if (values.write) await replaceSection(page, "mutations", section);
   return areAllFound ? 0 : 1;
 }
 

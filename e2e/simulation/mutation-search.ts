@@ -32,26 +32,43 @@ export async function searchMutant(
 
 /**
  * Searches all mutants, or those whose names contain a text.
- * @returns a Markdown table, and the list of what is not searched
+ * @returns a line for each of them, and what the page says of all
  */
 export async function mutationsReport(
   only: string,
-): Promise<{ text: string; areAllFound: boolean }> {
-  const rows: string[][] = [];
-  let areAllFound = true;
+): Promise<{ lines: string[]; section: string; areAllFound: boolean }> {
+  const found: Found[] = [];
   for (const { name, change } of simulatedMutations.filter((each) => each.name.includes(only))) {
     const { histories, findings } = await searchMutant(mutantSearch, change);
-    const property = findings[0]?.violation.property;
-    areAllFound &&= property !== undefined;
-    rows.push([name, String(histories), property ?? "not found"]);
+    found.push({ name, histories, property: findings[0]?.violation.property ?? "not found" });
   }
-  const table = markdownTable(["safeguard", "histories", "violated property"], rows);
-  return { text: `${table}\n\nNot found:\n\n${notFound()}`, areAllFound };
+  return {
+    lines: found.map(({ name, histories, property }) => `${name}: ${property}, ${histories}`),
+    section: `${foundTable(found)}\n\nNot found, with the reason:\n\n${notFound()}`,
+    areAllFound: found.every(({ property }) => property !== "not found"),
+  };
 }
 
-/** Safeguards whose absence no history shows, by reason. */
-function notFound(): string {
+/** A safeguard, and the first history that shows its absence. */
+interface Found {
+  readonly name: string;
+  readonly property: string;
+  readonly histories: number;
+}
+
+/** How many safeguards each property shows, and after at most how many histories. */
+function foundTable(found: readonly Found[]): string {
+  const rows = [...Map.groupBy(found, ({ property }) => property)].map(([property, of]) => [
+    property,
+    String(of.length),
+    String(Math.max(...of.map(({ histories }) => histories))),
+  ]);
+  return markdownTable(["violated property", "safeguards", "histories, at most"], rows);
+}
+
+/** How many safeguards' absence no history shows, by reason. */
+export function notFound(): string {
   return Object.entries(unsearched)
-    .map(([reason, safeguards]) => wrapItem(`${reason}: ${safeguards.join("; ")}.`))
+    .map(([reason, safeguards]) => wrapItem(`${safeguards.length}: ${reason}.`))
     .join("\n");
 }

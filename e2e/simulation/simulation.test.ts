@@ -7,6 +7,7 @@ import { mutations, simulatedMutations } from "../safeguards/all.ts";
 import { changedText } from "../safeguards/mutation.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { bundleSimulation } from "./bundle.ts";
+import { notFound } from "./mutation-search.ts";
 import { properties } from "./properties.ts";
 
 const seeds = { first: 1, count: 150 };
@@ -56,14 +57,15 @@ test.each(mutations)("its text occurs once: $name", async (mutation) => {
   expect(mutation.properties ?? mutation.scenario, "what shows its absence").toBeDefined();
 });
 
-test("the page about the simulation has the properties as they are declared", async () => {
-  const page = await readFile(join(repositoryRoot, "docs/operations/simulation.md"), "utf8");
+test("the page about the simulation has the properties and the reasons as they are declared", async () => {
+  const page = await readFile(join(repositoryRoot, "docs/lab/simulation.md"), "utf8");
   const rows = Object.entries(properties).map(([name, text]) => `| ${name} | ${text} |`);
   expect(page.split("\n").filter((line) => rows.includes(line))).toEqual(rows);
+  expect(page).toContain(`\n\n${notFound()}\n\n`);
 });
 
 test("the page about past defects names safeguards that the search takes out", async () => {
-  const page = await readFile(join(repositoryRoot, "docs/operations/past-defects.md"), "utf8");
+  const page = await readFile(join(repositoryRoot, "docs/lab/past-defects.md"), "utf8");
   const rows = page.split("\n").filter((line) => /^\| (leak|lost|hang|growth|the same)/.test(line));
   const safeguards = rows.map((row) => row.split(" | ").at(-1)?.replace(/ \|$/, "") ?? "");
   const named = safeguards.filter((text) => !text.startsWith("[test]"));
