@@ -11,6 +11,7 @@ import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import { deadline, pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { mirrorAnnotation, runtimeUid } from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import type { KubeMetrics, StatusWriteResult } from "./metric-labels.ts";
@@ -64,10 +65,13 @@ interface Comparison {
   readonly waiters: Set<Waiter>;
 }
 
-type Waiter = (failure: StatusFailure | undefined) => void;
+interface Waiter {
+  readonly resolve: (failure: StatusFailure | undefined) => void;
+  readonly own: RecordKey | undefined;
+}
 
 function tell(waiters: Iterable<Waiter>, failure: StatusFailure | undefined): void {
-  for (const resolve of waiters) resolve(failure);
+  for (const { resolve } of waiters) resolve(failure);
 }
 
 /**
@@ -115,7 +119,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     if (target !== undefined) void this.#compare(this.#of(target, true));
   }
 
-  async shown(pod: Pod, signal: AbortSignal): Promise<StatusFailure | undefined> {
+  async shown(pod: Pod, signal: AbortSignal, own?: RecordKey): Promise<StatusFailure | undefined> {
     const { waitMs } = this.#options;
     const target = this.#target(pod);
     if (target === undefined) return undefined;
@@ -128,7 +132,8 @@ export class ApiStatusPublisher implements StatusPublisher {
       return times.failure ?? failed;
     }
     const { promise, resolve } = Promise.withResolvers<StatusFailure | undefined>();
-    waiters.add(resolve);
+    const waiter = { resolve, own };
+    waiters.add(waiter);
     turn.abort();
     void this.#compare(comparison);
     using limit = deadline(waitMs, signal);
@@ -138,7 +143,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       if (!signal.aborted) this.#unavailable.noteWait(namespace);
       return times.failure ?? { ...failed, message: `no answer within ${waitMs} ms` };
     } finally {
-      waiters.delete(resolve);
+      waiters.delete(waiter);
     }
   }
 
@@ -280,9 +285,9 @@ export class ApiStatusPublisher implements StatusPublisher {
   async #difference({ pod, answer, isOwn, waiters }: Comparison): Promise<string | undefined> {
     const { pods } = this.#options;
     const watched = pods?.get(keyOf(pod));
-    const isAdding = waiters.size > 0;
-    const isThere = pods === undefined || isOwn || isAdding || watched?.uid === pod.uid;
-    const text = isThere ? await this.#wanted(pod, isAdding) : undefined;
+    const waiter = [...waiters].at(-1);
+    const isThere = pods === undefined || isOwn || waiter || watched?.uid === pod.uid;
+    const text = isThere ? await this.#wanted(pod, waiter?.own) : undefined;
     if (text === undefined) return undefined;
     const seen = watched?.uid === pod.uid ? watched.shown : undefined;
     const shown = answer && (!seen || seen.version <= answer.version) ? answer : seen;

@@ -32,7 +32,7 @@ const wanted = new Map<string, string>();
 /** The record of a pod changes. */
 function publish(pod: Pod, text: string): ReturnType<StatusFiles["shown"]> {
   wanted.set(pod.name, text);
-  return files.shown(pod);
+  return files.shown(pod, new AbortController().signal);
 }
 
 function withdraw(pod: Pod): Promise<void> {

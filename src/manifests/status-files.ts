@@ -13,6 +13,7 @@ import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 
 /** Writes the network-status value of each pod to `<dir>/.status/<namespace>/<pod>.json`. */
@@ -33,15 +34,15 @@ export class StatusFiles implements StatusPublisher {
   }
 
   changed(pod: Pod): void {
-    void this.#compare(pod, false);
+    void this.#compare(pod);
   }
 
-  async shown(pod: Pod): Promise<StatusFailure | undefined> {
-    return this.#compare(pod, true);
+  shown(pod: Pod, _: AbortSignal, own?: RecordKey): Promise<StatusFailure | undefined> {
+    return this.#compare(pod, own);
   }
 
   async detached(pod: ComparedPod): Promise<void> {
-    await this.#compare(pod, false);
+    await this.#compare(pod);
   }
 
   failures(): ReadonlyMap<string, StatusFailure> {
@@ -49,11 +50,11 @@ export class StatusFiles implements StatusPublisher {
   }
 
   /** Writes what the records want at its turn, or removes it. */
-  async #compare(pod: ComparedPod, isAdding: boolean): Promise<StatusFailure | undefined> {
+  async #compare(pod: ComparedPod, own?: RecordKey): Promise<StatusFailure | undefined> {
     const path = this.#path(pod);
     if (path === undefined) return undefined;
     using _turn = await this.#turns.acquire(path);
-    const value = await this.#wanted(pod, isAdding);
+    const value = await this.#wanted(pod, own);
     const isDone = await this.#write(path, value);
     return isDone ? undefined : { message: `${path} cannot be written`, isRejected: false };
   }

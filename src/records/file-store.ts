@@ -3,7 +3,7 @@ import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { PodIdentity, PodName } from "#engine/ports/cluster.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import type {
   DamagedRecord,
   RecordReader,
@@ -210,10 +210,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 
   async keysOf(pod: PodName): Promise<RecordKey[]> {
     return this.#pods.keysOf(pod);
-  }
-
-  latestOf(pod: PodIdentity): RecordKey | undefined {
-    return this.#pods.latestOf(pod);
   }
 
   async list(

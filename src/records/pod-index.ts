@@ -1,5 +1,5 @@
-import type { PodIdentity, PodName } from "#engine/ports/cluster.ts";
-import { type AttachmentRecord, isSame } from "#engine/record/record.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { parseStateFileName, type RecordKey, recordFileName } from "#lib/files/state-files.ts";
 
 /** What {@link PodIndex} works with. */
@@ -20,8 +20,6 @@ export class PodIndex {
   readonly #options: PodIndexOptions;
   /** By record. During the list only what changed, as the list may have read the file before. */
   readonly #pods = new Map<string, string | undefined>();
-  /** By pod and UID: the record that this process has created last. */
-  readonly #latest = new Map<string, RecordKey>();
   #listed: Promise<void> | undefined;
   #listing: Promise<void> | undefined;
 
@@ -31,14 +29,10 @@ export class PodIndex {
 
   /** Before the list nothing is stored, because the list will contain the change. */
   add(record: AttachmentRecord): void {
-    const { containerId, ifName } = record;
-    const pod = podText(record.pod);
-    if (record.pod !== undefined) this.#latest.set(uidText(record.pod), { containerId, ifName });
-    if (this.#listed !== undefined) this.#pods.set(recordFileName(record), pod);
+    if (this.#listed !== undefined) this.#pods.set(recordFileName(record), podText(record.pod));
   }
 
   remove(key: RecordKey): void {
-    for (const [pod, latest] of this.#latest) if (isSame(latest, key)) this.#latest.delete(pod);
     if (this.#listing !== undefined) this.#pods.set(recordFileName(key), undefined);
     else this.#pods.delete(recordFileName(key));
   }
@@ -46,11 +40,6 @@ export class PodIndex {
   /** Does not know what other processes have created since the list. @throws Error as {@link keysOf} */
   async has(pod: PodName): Promise<boolean> {
     return (await this.#knownOf(pod)).length > 0;
-  }
-
-  /** The record of the pod that this process has created last, unless it is removed. */
-  latestOf(pod: PodIdentity): RecordKey | undefined {
-    return this.#latest.get(uidText(pod));
   }
 
   /** Also records of other processes. @throws Error if they cannot be listed: call it again */
@@ -98,11 +87,6 @@ export class PodIndex {
       throw error;
     }
   }
-}
-
-/** Two pods with one name may run at the same time, while the kubelet has not noticed the change. */
-function uidText({ namespace, name, uid }: PodIdentity): string {
-  return `${namespace}/${name}/${uid}`;
 }
 
 function podText(pod: PodName): string;

@@ -66,9 +66,9 @@ export function lazyKube(options: {
             logger.warn({ err }, "the status cannot be written without access to the API server"),
         );
       },
-      async shown(pod, signal) {
+      async shown(...of) {
         try {
-          return await (await kube()).publisher.shown(pod, signal);
+          return await (await kube()).publisher.shown(...of);
         } catch (error) {
           return { message: errorMessage(error), isRejected: false };
         }

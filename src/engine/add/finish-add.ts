@@ -55,7 +55,9 @@ async function recordAndShow(ctx: CallContext, sandbox: SandboxToFinish): Promis
   const waits = isShown && config.publishStatus !== "afterReply" && asksForNetworks(pod);
   const [synced, shown] = await Promise.allSettled([
     trace.phase("sync", () => sandbox.durable),
-    waits ? trace.phase("status", () => deps.publisher.shown(pod, signal)) : undefined,
+    waits
+      ? trace.phase("status", () => deps.publisher.shown(pod, signal, record.sandbox))
+      : undefined,
   ]);
   if (synced.status === "rejected") throw synced.reason;
   signal.throwIfAborted();

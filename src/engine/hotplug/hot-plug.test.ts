@@ -3,7 +3,7 @@ import { CniError } from "#cni/error.ts";
 import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { teardownPlan } from "#engine/record/teardown-plan.ts";
+import { type StoredRecord, teardownPlan } from "#engine/record/teardown-plan.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { web } from "#engine/testing/pod-lab.ts";
@@ -165,6 +165,15 @@ test("hotPlug() leaves an unpublished status to the publisher [H-35]", async () 
   pod.lab.publisher.failure = undefined;
   await pod.lab.publisher.compare(pod.pod());
   expect(pod.shown()).toEqual(await pod.recorded());
+});
+
+test("hotPlug() shows what it has changed, although this process attached another sandbox later [H-35]", async () => {
+  const pod = await hotPlugLab("a");
+  const { record } = (await pod.lab.records.load(sandbox)) as StoredRecord;
+  const older = { ...record, containerId: "c2", clockMs: record.clockMs - 1 };
+  pod.lab.records.put(older, teardownPlan(older, 60_000));
+  expect(await pod.edit("a,b")).toMatchObject({ state: "settled" });
+  expect(pod.shown()).toEqual(["eth0 default-net", "net1 default/a", "net2 default/b"]);
 });
 
 test("hotPlug() leaves the status to the next process while this one ends [H-33]", async () => {
@@ -427,7 +436,7 @@ test.each([
     what: "the pod has a newer one",
     change: async ({ records }) => {
       const own = (await records.load(sandbox))?.record as AttachmentRecord;
-      const newer = { ...own, containerId: "c2" };
+      const newer = { ...own, containerId: "c2", clockMs: own.clockMs + 1 };
       await records.create(newer, teardownPlan(newer, 60_000));
     },
   },

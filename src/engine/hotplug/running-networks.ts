@@ -10,13 +10,13 @@ import {
 import { emitAttached } from "#engine/add/events.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
 import { detachRunning } from "#engine/del/detach.ts";
-import { isLatest } from "#engine/network-status/latest-sandbox.ts";
+import { latestSandbox } from "#engine/network-status/latest-sandbox.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { recordedAttached } from "#engine/plan/recorded-network.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
+import { isSame, type RecordedAttachment } from "#engine/record/record.ts";
 import {
   type DetachableAttachment,
   detachables,
@@ -45,9 +45,9 @@ export interface SandboxToChange extends LockedSandbox {
 }
 
 /** @throws SandboxUnavailableError when the sandbox has no record that can be changed any more */
-export async function loadLatest({ ctx, key }: LockedSandbox): Promise<StoredRecord> {
+export async function loadLatest({ ctx, pod, key }: LockedSandbox): Promise<StoredRecord> {
   const stored = await loadUsable(ctx.deps, key);
-  if (stored === undefined || !(await isLatest(ctx.deps, stored.record)))
+  if (stored === undefined || !isSame(await latestSandbox(ctx.deps, pod), key))
     throw new SandboxUnavailableError("gone", "the sandbox is not attached any more");
   return stored;
 }

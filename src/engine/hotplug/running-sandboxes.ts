@@ -6,9 +6,9 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { isNetnsOf } from "#engine/del/chain/netns.ts";
+import { latestSandbox } from "#engine/network-status/latest-sandbox.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { recordsOf } from "#engine/ports/records.ts";
 import {
   type SandboxHost,
   type SandboxHosts,
@@ -16,8 +16,6 @@ import {
 } from "#engine/ports/sandbox-hosts.ts";
 import {
   type AttachmentRecord,
-  byAge,
-  mayRun,
   type RecordedAttachment,
   usableRecord,
 } from "#engine/record/record.ts";
@@ -90,11 +88,9 @@ export class RunningSandboxes {
     this.#paths.set(conf.name, path);
   }
 
-  /** The record of the pod's present sandbox, if it is attached. @throws CniError 5, 6 */
+  /** The record of the pod's latest sandbox, if that is attached. @throws CniError 5 */
   async recordOf(pod: Pod): Promise<AttachmentRecord | undefined> {
-    const all = await recordsOf(this.deps.records, pod);
-    const latest = all.filter(mayRun).toSorted(byAge(this.deps.bootId())).at(-1);
-    // While its ADD runs, an earlier sandbox of the pod is not the present one any more.
+    const latest = await latestSandbox(this.deps, pod);
     return latest !== undefined && usableRecord(latest) ? latest : undefined;
   }
 

@@ -1,8 +1,9 @@
 import { reportBroken } from "#engine/call/assertions.ts";
 import { statusEntries } from "#engine/check/not-attached.ts";
-import type { ComparedPod, PodIdentity } from "#engine/ports/cluster.ts";
+import type { ComparedPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
+import { type AttachmentRecord, isOfPod, usableRecord } from "#engine/record/record.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { latestSandbox } from "./latest-sandbox.ts";
 
@@ -19,16 +20,16 @@ import { latestSandbox } from "./latest-sandbox.ts";
 /**
  * What a pod should show: the status of its latest sandbox. Nothing while that is being attached or
  * detached, so nothing is written because of a DEL.
- * @param isAdding whether its ADD waits: then this process knows which sandbox is the latest one
+ * @param own the record of its ADD, which waits: that sandbox is the latest one
  */
 export async function desiredStatus(
   deps: EngineDeps,
   pod: ComparedPod,
-  isAdding = false,
+  own?: RecordKey,
 ): Promise<string | undefined> {
-  const own = isAdding ? deps.records.latestOf(pod as PodIdentity) : undefined;
-  const record =
-    own === undefined ? await latestSandbox(deps, pod) : (await deps.records.load(own))?.record;
+  const stored = own && (await deps.records.load(own).catch(() => undefined));
+  const isAttached = stored && isOfPod(stored.record, pod) && usableRecord(stored.record);
+  const record = isAttached ? stored.record : await latestSandbox(deps, pod);
   if (record === undefined || !usableRecord(record)) return undefined;
   const text = record.pendingStatus?.[networkStatusAnnotation];
   if (text !== undefined) expectRecorded(deps, record, text);

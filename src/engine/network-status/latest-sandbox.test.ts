@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type AttachmentRecord, begunTeardown, isSame } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
-import { isLatest, latestSandbox } from "./latest-sandbox.ts";
+import { latestSandbox } from "./latest-sandbox.ts";
 
 const pod = { namespace: "default", name: "web", uid: "u1" };
 const key = { containerId: "c1", ifName: "eth0" };
@@ -48,36 +48,18 @@ test.each<[other: string, changes: Partial<AttachmentRecord>, isLatestOne: boole
 ])("a sandbox beside %s", async (_, changes, isLatestOne) => {
   const [record, other] = [recordOf(), recordOf({ containerId: "c2", ...changes })];
   const deps = depsWith(record, other);
-  expect(await isLatest(deps, record)).toBe(isLatestOne);
   expect((await latestSandbox(deps, pod))?.containerId).toBe(isLatestOne ? "c1" : "c2");
 });
 
 test("a sandbox of an earlier boot is not the latest, although it is newer by a wrong clock", async () => {
-  const record = recordOf({ bootId: "b0", createdAt: later, clockMs: 201 });
-  const deps = depsWith(record, recordOf({ containerId: "c2" }));
-  expect(await isLatest(deps, record)).toBe(false);
+  const earlier = recordOf({ bootId: "b0", createdAt: later, clockMs: 201 });
+  const record = recordOf({ containerId: "c2" });
+  expect(await latestSandbox(depsWith(record, earlier), pod)).toEqual(record);
 });
 
 test("of two interfaces of one container, the newer one is the latest", async () => {
   const [eth0, eth1] = [recordOf(), recordOf({ ifName: "eth1", clockMs: 101 })];
-  const deps = depsWith(eth1, eth0);
-  expect([await isLatest(deps, eth0), await isLatest(deps, eth1)]).toEqual([false, true]);
-});
-
-test("of two sandboxes of one age, the one is the latest that this process has created last, or else both are", async () => {
-  const [first, second] = [recordOf(), recordOf({ containerId: "c2" })];
-  const deps = depsWith(first, second);
-  const areLatest = async (): Promise<boolean[]> => [
-    await isLatest(deps, first),
-    await isLatest(deps, second),
-  ];
-  expect(await areLatest()).toEqual([false, true]);
-  expect(await latestSandbox(deps, pod)).toEqual(second);
-  deps.records.latestOf = () => key;
-  expect(await areLatest()).toEqual([true, false]);
-  expect(await latestSandbox(deps, pod)).toEqual(first);
-  deps.records.latestOf = () => undefined;
-  expect(await areLatest()).toEqual([true, true]);
+  expect(await latestSandbox(depsWith(eth1, eth0), pod)).toEqual(eth1);
 });
 
 test.each<[string, (records: FakeRecords) => void]>([
@@ -87,14 +69,11 @@ test.each<[string, (records: FakeRecords) => void]>([
   const record = recordOf();
   const deps = depsWith(record, recordOf({ containerId: "c2", clockMs: 101 }));
   happens(deps.records);
-  expect(await isLatest(deps, record)).toBe(true);
   expect(await latestSandbox(deps, pod)).toEqual(record);
 });
 
-test("a pod without a sandbox has no latest one, and a sandbox without a pod is its own", async () => {
+test("a pod without a sandbox has no latest one", async () => {
   expect(await latestSandbox(depsWith(), pod)).toBeUndefined();
-  const { pod: _, ...record } = recordOf();
-  expect(await isLatest(depsWith(record), record)).toBe(true);
 });
 
 test.each([

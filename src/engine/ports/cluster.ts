@@ -1,3 +1,4 @@
+import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
@@ -72,9 +73,9 @@ export type ComparedPod = CalledPod & Partial<Pick<Pod, "annotations">>;
 /**
  * What network-status a pod should show, as the records have it at this moment; undefined while
  * nothing is written.
- * @param isAdding whether the pod's ADD waits: then its record is the latest one. @default false
+ * @param own the record of the ADD that waits: while it is attached, no other is searched for
  */
-export type WantedStatus = (pod: ComparedPod, isAdding?: boolean) => Promise<string | undefined>;
+export type WantedStatus = (pod: ComparedPod, own?: RecordKey) => Promise<string | undefined>;
 
 /** Why a pod does not show its status. */
 export interface StatusFailure {
@@ -92,8 +93,11 @@ export interface StatusPublisher {
   follow(wanted: WantedStatus): void;
   /** The record of the pod has changed. */
   changed(pod: Pod): void;
-  /** Resolves when the pod shows its status, or with the reason when the wait is over. */
-  shown(pod: Pod, signal: AbortSignal): Promise<StatusFailure | undefined>;
+  /**
+   * Resolves when the pod shows its status, or with the reason when the wait is over.
+   * @param own the record of an ADD that waits
+   */
+  shown(pod: Pod, signal: AbortSignal, own?: RecordKey): Promise<StatusFailure | undefined>;
   /** A sandbox of the pod is detached. */
   detached(pod: ComparedPod): Promise<void>;
   /** The pods whose last write failed, by `namespace/name`. */

@@ -8,7 +8,7 @@ import {
 } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import type { ComparedPod, PodIdentity, PodName } from "./cluster.ts";
+import type { ComparedPod, PodName } from "./cluster.ts";
 
 /** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
 export interface DamagedRecord extends RecordKey {
@@ -47,8 +47,6 @@ export interface RecordReader {
   hasPod(pod: PodName): Promise<boolean>;
   /** The sandbox interfaces that are recorded for the pod. */
   keysOf(pod: PodName): Promise<RecordKey[]>;
-  /** The record of the pod that this process has created last; undefined when it is gone or not known. */
-  latestOf(pod: PodIdentity): RecordKey | undefined;
   /** All records, and the sandbox interfaces whose record is damaged. */
   list(
     selection?: RecordSelection,

@@ -8,6 +8,7 @@ import type {
   StatusPublisher,
   WantedStatus,
 } from "#engine/ports/cluster.ts";
+import type { RecordKey } from "#lib/files/state-files.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Keeps what pods show, by `namespace/name`. */
@@ -34,8 +35,12 @@ export class FakePublisher implements StatusPublisher {
     void this.compare(pod);
   }
 
-  async shown(pod: Pod): Promise<StatusFailure | undefined> {
-    await this.compare(pod, true);
+  async shown(
+    pod: Pod,
+    _signal?: AbortSignal,
+    own?: RecordKey,
+  ): Promise<StatusFailure | undefined> {
+    await this.compare(pod, own);
     return this.failure;
   }
 
@@ -54,10 +59,10 @@ export class FakePublisher implements StatusPublisher {
   readonly failed: string[] = [];
 
   /** Publishes what the records want for a pod. */
-  async compare(pod: ComparedPod, isAdding = false): Promise<void> {
+  async compare(pod: ComparedPod, own?: RecordKey): Promise<void> {
     const key = `${pod.namespace}/${pod.name}`;
     await this.gate;
-    const text = await this.#wanted(pod, isAdding);
+    const text = await this.#wanted(pod, own);
     if (text === undefined) return;
     if (this.failure !== undefined) {
       this.failed.push(key);

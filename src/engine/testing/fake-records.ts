@@ -2,7 +2,7 @@ import { strictEqual } from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { CalledPod, PodIdentity, PodName } from "#engine/ports/cluster.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import type {
   DamagedRecord,
   RecordReader,
@@ -140,18 +140,9 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     return (await this.keysOf(pod)).length > 0;
   }
 
-  latestOf(of: PodIdentity): RecordKey | undefined {
-    return this.#keysOf(of).at(-1);
-  }
-
-  async keysOf({ namespace, name }: PodName): Promise<RecordKey[]> {
-    return this.#keysOf({ namespace, name });
-  }
-
-  #keysOf(of: CalledPod): RecordKey[] {
+  async keysOf(of: PodName): Promise<RecordKey[]> {
     const isOfPod = ({ record }: Entry): boolean => {
       const pod = parsed<AttachmentRecord>(record)?.pod;
-      if (of.uid !== undefined && pod?.uid !== of.uid) return false;
       return pod?.namespace === of.namespace && pod.name === of.name;
     };
     return [...this.#entries.values()].filter(isOfPod).map(({ key }) => key);
