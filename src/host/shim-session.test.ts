@@ -8,7 +8,7 @@ import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
-import { decodeDone, decodeExec, decodeFind, encodeRequest } from "#protocol/messages.ts";
+import { decodeDone, decodeExec, encodeRequest } from "#protocol/messages.ts";
 import { ShimSession } from "./shim-session.ts";
 
 const request = { env: { CNI_COMMAND: "ADD" }, stdin: "{}" };
@@ -206,10 +206,7 @@ test("find() and netlink() take one round trip if called together", async () => 
   ]);
   await turn();
   expect(received.map((frame) => frame.type)).toEqual([FrameType.Netlink, FrameType.Find]);
-  expect(decodeFind(received[1]!)).toEqual({
-    searchPath: ["/opt/cni/bin", "/b"],
-    types: ["ptp", "none", "bad"],
-  });
+  expect(received[1]?.fields.map(String)).toEqual(["/opt/cni/bin:/b", "ptp", "none", "bad"]);
   await send(
     encodeFrame(FrameType.NetlinkResult, ["0", Buffer.of(7), "", "done"]),
     encodeFrame(FrameType.FindResult, ["found", "", "missing", "no such", "refused", "mode"]),
@@ -229,7 +226,10 @@ test("find() sends several orders for more than 60 types, and returns the answer
   const types = Array.from({ length: 61 }, (_, i) => `p${i}`);
   const asked = session.find(["/x"], types);
   await turn();
-  expect(received.map((frame) => decodeFind(frame).types)).toEqual([types.slice(0, 60), ["p60"]]);
+  expect(received.map(({ fields }) => fields.slice(1).map(String))).toEqual([
+    types.slice(0, 60),
+    ["p60"],
+  ]);
   await send(
     encodeFrame(
       FrameType.FindResult,

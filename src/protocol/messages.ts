@@ -141,12 +141,6 @@ export function encodeFind(searchPath: readonly string[], types: readonly string
   return encodeFrame(FrameType.Find, [searchPath.join(":"), ...types]);
 }
 
-/** What a shim reads. @throws ProtocolError when it is not a well-formed `FIND`. @internal */
-export function decodeFind(frame: Frame): { searchPath: string[]; types: string[] } {
-  expectType(frame, FrameType.Find);
-  return { searchPath: splitPath(field(frame, 0)), types: frame.fields.slice(1).map(String) };
-}
-
 /** Whether each of `count` types is there, or why not. @throws ProtocolError unless well-formed */
 export function decodeFindResult(frame: Frame, count: number) {
   expectType(frame, FrameType.FindResult);

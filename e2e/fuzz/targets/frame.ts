@@ -4,7 +4,6 @@ import {
   decodeDone,
   decodeExec,
   decodeExecResult,
-  decodeFind,
   decodeFindResult,
   decodeNetlinkResult,
   decodeOccupantsResult,
@@ -30,7 +29,6 @@ const readers = [
   decodeExecResult,
   decodeNetlinkResult,
   decodeOccupantsResult,
-  decodeFind,
   decodeDone,
   decodeSandboxResult,
 ] as const;
