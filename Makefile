@@ -220,9 +220,12 @@ else
 endif
 
 # The site's packages, 300 MB, have their own lock: nothing else needs them.
-docs: $(if $(SITE),docs/.vitepress/node_modules/.package-lock.json,$(if $(DASHBOARD)$(TOUR),image,deps)) ## regenerate the generated pages; REPOSITORY=URL: set the repository that all files name; DASHBOARD=1, TOUR=1: the picture of the Grafana dashboard, or the tour, from a test cluster; SITE=/: build the site for this path into dist/site
+docs: $(if $(SITE),docs/.vitepress/node_modules/.package-lock.json,$(if $(DASHBOARD)$(TOUR),image,$(if $(DEMO),build,deps))) ## regenerate the generated pages; REPOSITORY=URL: set the repository that all files name; DEMO=1: the picture of `make demo`; DASHBOARD=1, TOUR=1: the picture of the Grafana dashboard, or the tour, from a test cluster; SITE=/: build the site for this path into dist/site
 ifdef SITE
 	SITE="$(SITE)" npm --prefix docs/.vitepress run build
+else ifdef DEMO
+	@scripts/system-deps.sh demo
+	scripts/demo.sh | node scripts/demo-svg.ts
 else ifdef DASHBOARD
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PLEXUS_DASHBOARD=docs/operations/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"

@@ -6,10 +6,10 @@ import { parse } from "yaml";
 
 const root = join(import.meta.dirname, "../..");
 
-test("README.md installs the image that it pushes", () => {
-  const readme = readFileSync(join(root, "README.md"), "utf8");
-  const pushed = /docker push (\S+)/.exec(readme)?.[1];
-  const script = /^sed -i '(.*)' (\S+)/m.exec(readme);
+test("the quickstart installs the image that it pushes", () => {
+  const page = readFileSync(join(root, "docs/user/quickstart.md"), "utf8");
+  const pushed = /docker push (\S+)/.exec(page)?.[1];
+  const script = /^sed -i '(.*)' (\S+)/m.exec(page);
   const [, expression = "", file = ""] = script ?? [];
   const text = execFileSync("sed", [expression, join(root, file)], { encoding: "utf8" });
   const [{ newName, newTag }] = parse(text).images;
