@@ -1,6 +1,6 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { detachAll, detachRunning } from "#engine/del/detach.ts";
+import { detachAll } from "#engine/del/detach.ts";
 import { emitLeftover, failedTeardown } from "#engine/del/failed-teardown.ts";
 import type { DetachableAttachment } from "#engine/record/teardown-plan.ts";
 import type { AddRecord } from "./add-record.ts";
@@ -17,15 +17,15 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<rea
   record.keepOnly(attempted);
   await recordFailedAdd(ctx, record, attempted);
   const attachments = attempted.map(({ attachment }) => attachment);
-  const toDetach = { record: { ...sandbox, attachments }, netns: sandbox.netns };
-  const failures = await (isRunning ? detachRunning : detachAll)(ctx, toDetach, attempted);
+  const toDetach = { record: { ...sandbox, attachments }, netns: sandbox.netns, isRunning };
+  const failures = await detachAll(ctx, toDetach, attempted);
   const errors = failures.map(({ error }) => error);
   try {
     if (errors.length === 0 && !isRunning) {
       await deps.records.finish(sandbox);
       return errors;
     }
-    record.keepOnly(failures.map(({ item }) => item));
+    record.keepOnly(failures.map(({ left }) => left));
     if (isRunning) {
       await record.update();
       return errors;

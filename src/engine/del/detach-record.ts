@@ -35,14 +35,12 @@ export async function detachRecord(
   const progress = new TeardownProgress(ctx, { record, owed }, isOfOthers);
   const toDetach: SandboxToDetach = {
     ...{ ...sandbox, record, first, ownPath: isOfOthers ? undefined : sandbox.path },
-    failing: () => progress.failing,
     onDetached: (each) => progress.detached(each),
   };
   const failures = await detachAll(ctx, toDetach, owed);
   if (failures.length === 0) return progress.finish();
-  const left = failures.map(({ item }) => item);
   const error = notDetached(failures.map((failure) => failure.error));
-  await progress.fail(error, left);
+  await progress.fail(error, failures);
   throw error;
 }
 

@@ -1,12 +1,12 @@
+import { asCniError, type CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { collectFailures, type Failure } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
-import type { ChainToDetach } from "#engine/del/chain/chain-to-detach.ts";
 import { FailingTeardown } from "#engine/del/failed-teardown.ts";
 import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import { extendedPath } from "#engine/plan/plugins/search-path.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import {
   afterFirstPlugin,
@@ -22,68 +22,48 @@ export interface SandboxToDetach {
   readonly netns: string;
   /** The call's CNI_PATH, searched after recorded directories: plugins may move. @default none */
   readonly path?: readonly string[];
-  /** As {@link ChainToDetach.ownPath}. */
+  /** As `ownPath` of {@link detachChain}'s attachment. */
   readonly ownPath?: readonly string[] | undefined;
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
   /** Rotates the order to start here, with all of the time. @default equal shares of the time */
   readonly first?: number | undefined;
-  /** @default its first DEL: what has been attempted may have state outside that needs its plugins */
-  readonly failing?: (each: DetachableAttachment) => FailingTeardown;
+  /** What could not be detached is owed then. @default false */
+  readonly isRunning?: boolean;
   readonly onDetached?: (detached: DetachableAttachment) => void;
+}
+
+/** An attachment that could not be detached. */
+export interface Undetached {
+  readonly attempted: DetachableAttachment;
+  readonly error: CniError;
+  /** With the failure, and the DELs that are left, as the record is to keep it. */
+  readonly left: DetachableAttachment;
 }
 
 /**
  * Detaches attachments, last first, even if others fail (multi-network specification v1.1 §7.2).
  * One that hangs uses only its share of the time or, with `first`, of the attempts.
- * @returns what could not be detached, with the DELs that are left
+ * @returns what could not be detached
  * @throws HostGoneError when the shim has gone: the record then still names the attachments
  */
 export async function detachAll(
   ctx: CallContext,
   sandbox: SandboxToDetach,
   attachments: readonly DetachableAttachment[],
-): Promise<Failure<DetachableAttachment>[]> {
+): Promise<Undetached[]> {
   const budget = sandbox.budget ?? delBudget(ctx);
   let left = attachments.length;
   const start = (sandbox.first ?? 0) % Math.max(1, left);
   const lastFirst = attachments.toReversed();
-  const ordered = [...lastFirst.slice(start), ...lastFirst.slice(0, start)];
-  const shortened = new Map<DetachableAttachment, DetachableAttachment>();
-  const failures = await collectFailures(ordered, async (each) => {
-    const onPluginDone = (): void => {
-      shortened.set(each, afterFirstPlugin(shortened.get(each) ?? each));
-    };
+  const failures: Undetached[] = [];
+  for (const each of [...lastFirst.slice(start), ...lastFirst.slice(0, start)]) {
     const share = sandbox.first === undefined ? budget.share(left--) : budget;
-    try {
-      await detach(ctx, { ...sandbox, budget: share, onPluginDone }, each);
-    } catch (error) {
-      throw withNetworkContext(error, each.attachment);
-    }
-    await removeDeviceInfo(ctx, sandbox.record.containerId, each.attachment);
-    sandbox.onDetached?.(each);
-  });
-  return failures.map(({ item, error }) => ({ error, item: shortened.get(item) ?? item }));
-}
-
-/**
- * Detaches attachments of a sandbox that runs, as {@link detachAll}.
- * @returns what is owed now, as the record is to keep it
- */
-export async function detachRunning(
-  ctx: CallContext,
-  sandbox: SandboxToDetach,
-  attachments: readonly DetachableAttachment[],
-): Promise<Failure<DetachableAttachment>[]> {
-  const teardowns = new Map(
-    attachments.map(({ attachment: own }) => [own, new FailingTeardown(ctx.deps, own)]),
-  );
-  const failing = (each: DetachableAttachment) => teardowns.get(each.attachment) as FailingTeardown;
-  const failures = await detachAll(ctx, { ...sandbox, failing }, attachments);
-  return failures.map(({ item, error }) => {
-    const owed = { state: "owed", teardown: failing(item).failed(error) } as const;
-    return { error, item: { ...item, attachment: { ...item.attachment, ...owed } } };
-  });
+    const failure = await detach(ctx, { ...sandbox, budget: share }, each);
+    if (failure === undefined) sandbox.onDetached?.(each);
+    else failures.push(failure);
+  }
+  return failures;
 }
 
 /** The time for everything that a call detaches; it starts now. */
@@ -93,22 +73,37 @@ export function delBudget(ctx: CallContext): TimeBudget {
 
 async function detach(
   ctx: CallContext,
-  sandbox: SandboxToDetach & Required<Pick<ChainToDetach, "budget" | "onPluginDone">>,
-  toDetach: DetachableAttachment,
-): Promise<void> {
-  const { attachment } = toDetach;
+  sandbox: SandboxToDetach & { readonly budget: TimeBudget },
+  attempted: DetachableAttachment,
+): Promise<Undetached | undefined> {
+  const { attachment } = attempted;
   const { displayName: network, ifName } = attachment;
-  const { noteGivenUp = () => 0 } = sandbox.failing?.(toDetach) ?? {};
-  const { netns, record, path, ownPath, budget, onPluginDone } = sandbox;
+  const { netns, record, path, ownPath, budget } = sandbox;
   const timeoutMs = ctx.config.delegateTimeoutMs;
-  const calls = withoutReleases(toDetach.dels).map((del) => ({
+  const calls = withoutReleases(attempted.dels).map((del) => ({
     ...withPath(del, path),
     timeoutMs,
   }));
-  await detachChain(ctx, {
-    ...{ network, ifName, netns, record, pod: record.pod, calls, budget, ownPath },
-    ...{ attachment, noteGivenUp, onPluginDone },
-  });
+  const failing = new FailingTeardown(ctx.deps, attachment);
+  const { noteGivenUp } = failing;
+  let rest = attempted;
+  const onPluginDone = (): void => {
+    rest = afterFirstPlugin(rest);
+  };
+  try {
+    await detachChain(ctx, {
+      ...{ network, ifName, netns, record, pod: record.pod, calls, budget, ownPath },
+      ...{ attachment, noteGivenUp, onPluginDone },
+    });
+    await removeDeviceInfo(ctx, record.containerId, attachment);
+    return undefined;
+  } catch (cause) {
+    if (cause instanceof HostGoneError) throw cause;
+    const error = asCniError(withNetworkContext(cause, attachment));
+    const state = sandbox.isRunning === true ? "owed" : attachment.state;
+    const left = { ...attachment, state, teardown: failing.failed(error) };
+    return { attempted, error, left: { ...rest, attachment: left } };
+  }
 }
 
 /** A planned DEL that also finds its plugin in the directories of `path`. */

@@ -11,44 +11,47 @@ type Failure = Pick<CniError, "message"> & Partial<Pick<CniError, "reason">>;
 /** The error in the record while the other attachments are being detached. */
 const interrupted: Failure = { message: "the last DEL was interrupted", reason: "TryAgainLater" };
 
-/** What a record says after one more failure. */
+/** What a record says after one more failure. @param error @default the DEL was interrupted */
 export function failedTeardown(
-  { bootId, now }: Pick<EngineDeps, "bootId" | "now">,
+  { now }: Pick<EngineDeps, "now">,
   { teardown }: Pick<AttachmentRecord, "teardown">,
-  { message: lastError, reason }: Failure,
+  { message, reason }: Failure = interrupted,
 ): FailedTeardown {
   const failedAt = now();
-  const { firstFailedAt = failedAt, attempts = 0, missingSince } = teardown ?? {};
-  const isOfThisBoot = bootId() !== "" && missingSince?.bootId === bootId();
-  return omitUndefined({
-    ...{ firstFailedAt, missingSince: isOfThisBoot ? missingSince : undefined },
-    ...{ failedAt, attempts: attempts + 1, lastError, reason },
-  });
+  const { firstFailedAt = failedAt, attempts = 0 } = teardown ?? {};
+  const lastError = message.slice(0, lastErrorMax);
+  return omitUndefined({ firstFailedAt, failedAt, attempts: attempts + 1, lastError, reason });
 }
 
-/** The failing DELs of a sandbox or an attachment, for the grace period. */
+/** The failing DELs of an attachment, for the grace period. */
 export class FailingTeardown {
   readonly #deps: Pick<EngineDeps, "clock" | "bootId" | "now">;
-  #last: FailedTeardown;
+  readonly #before: Pick<AttachmentRecord, "teardown">;
+  #missingSince: FailedTeardown["missingSince"];
 
-  /** @param failed as its DELs have left it; the next one begins now */
-  constructor(deps: EngineDeps, failed: Pick<AttachmentRecord, "teardown">) {
+  /** @param before as its DELs have left it; the next one begins now */
+  constructor(deps: EngineDeps, before: Pick<AttachmentRecord, "teardown">) {
     this.#deps = deps;
-    this.#last = failedTeardown(deps, failed, interrupted);
+    this.#before = before;
   }
 
   /** Notes that the rest can be given up. @returns for how long DELs have found that, in ms */
   readonly noteGivenUp = (): number => {
-    const { clock, bootId } = this.#deps;
-    const { missingSince = { bootId: bootId(), clockMs: Math.floor(clock()) } } = this.#last;
-    this.#last = { ...this.#last, missingSince };
-    return clock() - missingSince.clockMs;
+    const clockMs = Math.floor(this.#deps.clock());
+    const bootId = this.#deps.bootId();
+    const { missingSince } = this.#before.teardown ?? {};
+    const isOfThisBoot = bootId !== "" && missingSince?.bootId === bootId;
+    this.#missingSince = isOfThisBoot ? missingSince : { bootId, clockMs };
+    return clockMs - this.#missingSince.clockMs;
   };
 
-  /** What to record now. @param error @default the DEL was interrupted */
-  failed({ message, reason }: Failure = interrupted): FailedTeardown {
-    const lastError = message.slice(0, lastErrorMax);
-    return omitUndefined({ ...this.#last, failedAt: this.#deps.now(), lastError, reason });
+  /** What to record now. The grace period restarts after a DEL that found more to do. */
+  failed(error: Failure): FailedTeardown {
+    // It has not come so far that it could find that.
+    const isUnknown = error.reason === "TryAgainLater";
+    const missingSince =
+      this.#missingSince ?? (isUnknown ? this.#before.teardown?.missingSince : undefined);
+    return omitUndefined({ ...failedTeardown(this.#deps, this.#before, error), missingSince });
   }
 }
 

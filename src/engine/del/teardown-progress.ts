@@ -4,14 +4,16 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { type DetachableAttachment, recordWithPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
-import { emitLeftover, FailingTeardown } from "./failed-teardown.ts";
+import type { Undetached } from "./detach.ts";
+import { emitLeftover, failedTeardown } from "./failed-teardown.ts";
 
 /** Keeps record and plan up to date, so that an interrupted teardown is seen and retried. */
 export class TeardownProgress {
-  readonly failing: FailingTeardown;
   readonly #ctx: CallContext;
   /** Whether another process may change the record. */
   readonly #mayChange: boolean;
+  /** As the DEL found it. */
+  readonly #before: AttachmentRecord;
   #record: AttachmentRecord;
   #remaining: readonly DetachableAttachment[];
   /** Writes in progress, or about to start. */
@@ -24,10 +26,10 @@ export class TeardownProgress {
     mayChange: boolean,
   ) {
     this.#ctx = ctx;
+    this.#before = left.record;
     this.#record = left.record;
     this.#remaining = left.owed;
     this.#mayChange = mayChange;
-    this.failing = new FailingTeardown(ctx.deps, left.record);
   }
 
   /** Writes the record during the next DEL (repeating one is harmless), if one follows. */
@@ -36,11 +38,11 @@ export class TeardownProgress {
     if (this.#remaining.length > 0) this.#writing = this.#writing.then(() => this.#writeSoon());
   }
 
-  /** Records why attachments could not be detached, with the DELs that are left, and emits an event. */
-  async fail(error: CniError, left: readonly DetachableAttachment[]): Promise<void> {
+  /** Records why attachments could not be detached, with what is left of them, and emits an event. */
+  async fail(error: CniError, failures: readonly Undetached[]): Promise<void> {
     await this.#writing;
-    const byAttachment = new Map(left.map((each) => [each.attachment, each]));
-    this.#remaining = this.#remaining.map((each) => byAttachment.get(each.attachment) ?? each);
+    const lefts = new Map(failures.map(({ attempted, left }) => [attempted, left]));
+    this.#remaining = this.#remaining.map((each) => lefts.get(each) ?? each);
     await this.#write(error);
     emitLeftover(this.#ctx, this.#record, error.message);
   }
@@ -60,7 +62,7 @@ export class TeardownProgress {
   /** Never rejects: without the write, attachments are detached again. */
   async #write(error?: CniError): Promise<void> {
     const { deps, logger } = this.#ctx;
-    const teardown = this.failing.failed(error);
+    const teardown = failedTeardown(deps, this.#before, error);
     try {
       await this.#checkUnchanged();
       const { record, plan } = recordWithPlan({ ...this.#record, teardown }, this.#remaining);

@@ -9,7 +9,7 @@ import {
 } from "#engine/add/default-route/running-routes.ts";
 import { emitAttached } from "#engine/add/events.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
-import { detachRunning } from "#engine/del/detach.ts";
+import { detachAll } from "#engine/del/detach.ts";
 import { latestSandbox } from "#engine/network-status/latest-sandbox.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
@@ -74,9 +74,10 @@ export async function detachFrom(
   ) as DetachableAttachment;
   const record = new AddRecord(ctx, stored.record, { attachments: [], earlier });
   if (!isDone) {
-    const [failure] = await detachRunning(ctx, { record: stored.record, netns, path }, [own]);
+    const running = { record: stored.record, netns, path, isRunning: true };
+    const [failure] = await detachAll(ctx, running, [own]);
     if (failure !== undefined) {
-      record.replace(own, [failure.item]);
+      record.replace(own, [failure.left]);
       await record.update();
       throw failure.error;
     }

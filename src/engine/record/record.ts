@@ -72,7 +72,7 @@ interface BootTime {
 export interface FailedTeardown {
   /** ISO 8601; for people. */
   readonly firstFailedAt: string;
-  /** When a DEL first left only what can be given up, in the boot of the last one. */
+  /** Since when all DELs of an attachment have left only what can be given up, in the last one's boot. */
   readonly missingSince?: BootTime;
   /** ISO 8601: the last failure. */
   readonly failedAt: string;
@@ -154,7 +154,7 @@ export interface RecordedAttachment {
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
   /** What it gets back when the attachment goes that has taken them; absent when there are none. */
   readonly yieldedRoutes?: readonly YieldedRoute[];
-  /** The last DEL of an `owed` attachment. */
+  /** The last DEL, which failed: in a sandbox that runs, the state is `owed`. */
   readonly teardown?: FailedTeardown;
 }
 

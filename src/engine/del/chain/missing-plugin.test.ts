@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
-import { attachedTo, gone, missing, withIpam } from "#engine/testing/pod-lab.ts";
+import { attachedPod, attachedTo, gone, missing, web, withIpam } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
 
 /** Without a grace period, an attachment with a missing plugin can be given up at the first DEL. */
@@ -178,6 +178,50 @@ test("del() starts the grace period when the plugin is missing, not when another
   expect((await lab.del(gone)).json.msg).toMatch(/gives it up 60 s/);
   lab.advance(60_000);
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+});
+
+const found = { outcome: "found" } as const;
+
+test("del() restarts the grace period when a DEL finds more than a missing plugin", async () => {
+  const lab = await attached(network("default-net", "ptp"), "ptp");
+  lab.config = { delGraceMs: 60_000 };
+  expect((await lab.del(gone)).json.msg).toMatch(/gives it up 60 s/);
+  lab.plugins.setLookup("ptp", found);
+  lab.plugins.script("ptp DEL", failed(11, "starting"));
+  lab.advance(70_000);
+  expect((await lab.del(gone)).json.msg).toMatch(/starting/);
+  lab.plugins.setLookup("ptp", missing);
+  expect((await lab.del(gone)).json.msg).toMatch(/gives it up 60 s/);
+  lab.advance(60_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+});
+
+test("del() restarts no grace period if there was no time to execute anything", async () => {
+  const lab = await attachedTo(network("default-net", "ptp"));
+  lab.plugins.setLookup("ptp", missing);
+  lab.config = { delGraceMs: 60_000 };
+  expect((await lab.del(gone)).json.msg).toMatch(/gives it up 60 s/);
+  lab.config = { delGraceMs: 60_000, delBudgetMs: 0 };
+  lab.advance(30_000);
+  expect((await lab.del(gone)).json.msg).toMatch(/was not executed/);
+  lab.config = { delGraceMs: 60_000 };
+  lab.advance(30_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+});
+
+test("each network of a sandbox has its own grace period", async () => {
+  const lab = await attachedPod("a");
+  lab.config = { delGraceMs: 60_000 };
+  const del = () => lab.del({ ...web, ...gone });
+  lab.plugins.setLookup("bridge", missing);
+  lab.plugins.script("ptp DEL", failed(11, "starting"));
+  await del();
+  lab.advance(60_000);
+  expect((await del()).json.msg).toMatch(/starting/);
+  lab.plugins.setLookup("ptp", missing);
+  expect((await del()).json.msg).toMatch(/gives it up 60 s/);
+  lab.advance(60_000);
+  expect(await del()).toMatchObject({ exitCode: 0 });
 });
 
 test.each([2, 8, 13, 80])(
