@@ -3,7 +3,13 @@ import { HostGoneError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
 import type { CallContext } from "./call-context.ts";
-import { isCertainlyOver, isNothingAt, notListed, signOfBoot } from "./signs-of-life.ts";
+import {
+  isCertainlyOver,
+  isNothingAt,
+  notListed,
+  replacedRecords,
+  signOfBoot,
+} from "./signs-of-life.ts";
 
 const path = "/run/netns/x";
 
@@ -78,4 +84,16 @@ test.each([
 ])("signOfBoot() of a record of boot %j after %d ms", (bootId, clockMs, isEarlier) => {
   const record = { bootId, clockMs, createdAt: "2026-01-01T00:00:05.000Z" };
   expect(signOfBoot(record, gone.deps) !== undefined).toBe(isEarlier);
+});
+
+test.each([
+  ["a static pod whose mirror was made anew", ["hash", "hash"], true],
+  ["a pod that was made anew", ["uid-1", "uid-2"], false],
+])("replacedRecords() of the sandboxes of %s", (_, calledUids, isReplaced) => {
+  const records = calledUids.map((uid, i) => ({
+    ...{ containerId: `c${i}`, bootId: "b1", clockMs: i, createdAt: "", addEnded: true },
+    pod: { namespace: "default", name: "web", uid: `uid-${i + 1}` },
+    attachments: [{ cniArgs: [["K8S_POD_UID", uid]] }],
+  })) as unknown as AttachmentRecord[];
+  expect(replacedRecords(records, "b1")).toEqual(isReplaced ? [records[0]] : []);
 });

@@ -1,6 +1,6 @@
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
-import { type AttachmentRecord, addHasEnded, byAge } from "#engine/record/record.ts";
+import { type AttachmentRecord, addHasEnded, byAge, calledUid } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
 import type { CallContext } from "./call-context.ts";
 import { recordsAt } from "./netns-path.ts";
@@ -40,10 +40,10 @@ export function replacedRecords(
   records: readonly AttachmentRecord[],
   bootId: string,
 ): AttachmentRecord[] {
-  const ofPods = Map.groupBy(
-    records,
-    ({ pod }) => pod && `${pod.namespace}/${pod.name}/${pod.uid}`,
-  );
+  const ofPods = Map.groupBy(records, (record) => {
+    const { pod } = record;
+    return pod && `${pod.namespace}/${pod.name}/${calledUid(record) ?? pod.uid}`;
+  });
   ofPods.delete(undefined);
   const compare = byAge(bootId);
   const isReplaced = (record: AttachmentRecord, all: readonly AttachmentRecord[]): boolean =>

@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { type EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { podLab } from "#engine/testing/pod-lab.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
+import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 const web = "default/web/uid-1";
 
@@ -35,12 +37,25 @@ test.each([
   expect(await isRefused(await withFailures(count))).toBe(is);
 });
 
+const earlier3 = { containerId: "earlier-3" };
 const pod = { namespace: "default", name: "web", uid: "uid-1" };
 
 test.each<[string, (record: AttachmentRecord) => AttachmentRecord]>([
   ["is of another namespace", (record) => ({ ...record, pod: { ...pod, namespace: "other" } })],
   ["is of another pod", (record) => ({ ...record, pod: { ...pod, name: "web-2" } })],
   ["is of an earlier pod of the name", (record) => ({ ...record, pod: { ...pod, uid: "uid-0" } })],
+  [
+    "is of an earlier boot",
+    (record) => ({ ...record, bootId: "b2", createdAt: "2025-01-01T00:00:00Z" }),
+  ],
+  [
+    "is the same one, on another interface",
+    (record) => ({ ...record, containerId: "c1", ifName: "eth1" }),
+  ],
+  [
+    "is an earlier one, on another interface",
+    (record) => ({ ...record, ...earlier3, ifName: "eth1" }),
+  ],
   ["is of no pod", ({ pod: _none, ...record }) => record],
   ["is not to be detached", ({ teardown: _none, ...record }) => record],
   [
@@ -60,8 +75,31 @@ test.each<[string, (record: AttachmentRecord) => AttachmentRecord]>([
 ])("a sandbox does not count as a failure if it %s", async (_, change) => {
   const lab = await withFailures(4);
   const { record, plan } = (await lab.records.load({ containerId: "earlier-4", ifName: "eth0" }))!;
+  await lab.records.remove(record);
   lab.records.put(change(record), plan);
   expect(await isRefused(lab)).toBe(false);
+});
+
+test("a sandbox counts as one failure if it has the network twice", async () => {
+  const lab = await withFailures(4);
+  for (const [i, change] of [
+    (own: RecordedAttachment) => [own, { ...own, ifName: "net9" }],
+    (own: RecordedAttachment) => [{ ...own, conf: network("net-a", "vlan") }],
+  ].entries()) {
+    const { record, plan } = (await lab.records.load({
+      containerId: `earlier-${i + 1}`,
+      ifName: "eth0",
+    }))!;
+    lab.records.put({ ...record, attachments: record.attachments.flatMap(change) }, plan);
+  }
+  expect(await isRefused(lab)).toBe(false);
+});
+
+test("the sandboxes of a static pod count after its mirror was made anew", async () => {
+  const lab = await withFailures(4);
+  const annotations = { [networksAnnotation]: "a", [mirrorAnnotation]: "uid-1" };
+  lab.source.addPod({ name: "web", uid: "uid-2", isStatic: true, annotations });
+  expect(await isRefused(lab)).toBe(true);
 });
 
 test.each([

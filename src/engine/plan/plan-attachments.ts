@@ -50,7 +50,8 @@ export async function planAttachments(
   const auxiliary = await attempt(ctx, chain, ctx.config.auxiliaryCNIChainName);
   const wanted = auxiliary === undefined ? selected : [...selected, auxiliary];
   const plan = await planNetworks(ctx, { request, pod }, wanted);
-  await attempt(ctx, () => refuseRepeatedFailures(ctx, pod, plan.attachments));
+  const { containerId } = request;
+  await attempt(ctx, () => refuseRepeatedFailures(ctx, { containerId, pod }, plan.attachments));
   return omitUndefined({ ...plan, annotationError });
 }
 

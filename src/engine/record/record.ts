@@ -165,8 +165,12 @@ export interface RecordedAttachment {
 export function isOfPod(record: AttachmentRecord, { uid, annotations }: ComparedPod): boolean {
   if (uid === undefined || record.pod?.uid === uid) return true;
   const mirrored = annotations?.[mirrorAnnotation];
-  const ofCall = record.attachments[0]?.cniArgs.find(([key]) => key === "K8S_POD_UID")?.[1];
-  return mirrored !== undefined && mirrored === ofCall;
+  return mirrored !== undefined && mirrored === calledUid(record);
+}
+
+/** The UID by which the runtime knows a record's pod, if it has told it. */
+export function calledUid({ attachments }: AttachmentRecord): string | undefined {
+  return attachments[0]?.cniArgs.find(([key]) => key === "K8S_POD_UID")?.[1];
 }
 
 /** Whether the ADD of a record's sandbox has ended. */
