@@ -1,4 +1,4 @@
-import { constants, lstatSync, rmSync } from "node:fs";
+import { constants, rmSync } from "node:fs";
 import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CniError } from "#cni/error.ts";
@@ -244,7 +244,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   async #keys({
     atMost = Infinity,
     containing,
-    isDelBegun,
     containerId,
   }: RecordSelection): Promise<RecordKey[]> {
     const keys: RecordKey[] = [];
@@ -257,7 +256,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
       if (containerId !== undefined && file.containerId !== containerId) continue;
       const key = { containerId: file.containerId, ifName: file.ifName };
       const path = this.#path(name);
-      if (isDelBegun && !isMarked(path)) continue;
       if (containing === undefined || this.#known.contains(path, containing)) keys.push(key);
     }
     const first = keys.length > atMost ? Math.floor(Math.random() * keys.length) : 0;
@@ -315,12 +313,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   #path(name: string): string {
     return join(this.#dir, name);
   }
-}
-
-/** Whether the shim has marked a record because its DEL has begun. */
-function isMarked(path: string): boolean {
-  const status = lstatSync(path, { throwIfNoEntry: false });
-  return status !== undefined && delBegunAt(status) !== undefined;
 }
 
 /** @throws CniError 5 when the step fails, or the step's own */

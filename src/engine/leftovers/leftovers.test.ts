@@ -114,6 +114,21 @@ test.each(["oneCall", "daemon"] as const)(
   },
 );
 
+test("a process for one call finds among many records that a later sandbox has replaced one of its pod", async () => {
+  const lab = await pods(["c1"], { leftoverDuty: "oneCall" });
+  await replace(lab, "c2");
+  for (const id of Array.from({ length: 16 }, (_, i) => `other-${i}`)) {
+    lab.kernel.addNamespace(`/run/netns/${id}`);
+    lab.source.addPod({ name: id, uid: `uid-${id}` });
+    await lab.add(container(id));
+  }
+  lab.plugins.calls.length = 0;
+  lab.kernel.removeNamespace("/run/netns/c1");
+  lab.advance(31_000);
+  await lab.del({ ...container("c1"), env: { CNI_CONTAINERID: "again", CNI_NETNS: "" } });
+  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+});
+
 test("a leftover that cannot be detached is marked in its record, which every tool sees", async () => {
   const lab = await pods(["c1"]);
   await replace(lab, "c2");

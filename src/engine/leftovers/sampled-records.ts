@@ -2,15 +2,14 @@ import type { CalledPod } from "#engine/ports/cluster.ts";
 import { type RecordReader, sampleMax } from "#engine/ports/records.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
-/** What a process for one call looks at: a pod's records whose DEL has begun, and some others. */
+/** What a process for one call looks at: all records of a pod, and some others. */
 export async function sampledRecords(
   records: RecordReader,
   pod: CalledPod | undefined,
 ): ReturnType<RecordReader["list"]> {
   const others = await records.list({ atMost: sampleMax });
   if (pod === undefined) return others;
-  const containing = JSON.stringify(pod.name);
-  const { records: ofPod } = await records.list({ isDelBegun: true, containing });
+  const { records: ofPod } = await records.list({ containing: JSON.stringify(pod.name) });
   const byName = new Map([...others.records, ...ofPod].map((each) => [recordFileName(each), each]));
   return { ...others, records: [...byName.values()] };
 }

@@ -139,8 +139,6 @@ export interface RecordSelection {
   readonly atMost?: number;
   /** Those whose JSON contains it, and perhaps others. */
   readonly containing?: string;
-  /** The shim has marked them, because their DEL has begun: others are not opened. */
-  readonly isDelBegun?: true;
   /** Those of this container, by their names: others are not opened. */
   readonly containerId?: string;
 }

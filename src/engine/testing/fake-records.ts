@@ -161,7 +161,6 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   async list({
     atMost = Infinity,
     containing = "",
-    isDelBegun,
     containerId,
   }: RecordSelection = {}): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
     const records: AttachmentRecord[] = [];
@@ -169,8 +168,7 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     const entries = [...this.#entries.values()].filter(
       ({ key, record }) =>
         (containerId === undefined || key.containerId === containerId) &&
-        record?.includes(containing) !== false &&
-        (!isDelBegun || record?.includes('"teardown"')),
+        record?.includes(containing) !== false,
     );
     for (const { key, record: text } of entries.toReversed().slice(0, atMost).toReversed()) {
       const record = this.#damagedRecords.has(name(key))
