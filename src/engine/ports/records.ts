@@ -130,7 +130,7 @@ export async function recordsOf(
   return stored.flatMap((each) => each?.record ?? []).filter((record) => isOfPod(record, pod));
 }
 
-/** How many records a DEL reads in a process for one call, however many pods the node has. */
+/** How many records of other pods a DEL examines in a process for one call. */
 export const sampleMax = 16;
 
 /** Which records are listed. Reading all of them takes long for a process that serves one call. */
