@@ -53,6 +53,20 @@ test("the chart has the version of package.json, and its generated files and REA
   expect([...rows].map(([, path]) => path)).toEqual(leavesOf(values));
 });
 
+test("what helm template prints for kubectl has no hook, as the pre-delete hook would uninstall Plexus", async () => {
+  const flags = ["--kube-version", "1.30.0"];
+  const { stdout } = await execa(await releaseTool("helm"), [
+    "template",
+    "plexus",
+    chartDir,
+    ...flags,
+  ]);
+  const kinds = loadManifests(stdout).map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+  expect(kinds).toContain("DaemonSet/plexus");
+  expect(kinds.filter((name) => !/plexus-(uninstall|test)/.test(name))).toEqual(kinds);
+  expect(stdout).not.toContain("helm.sh/hook");
+});
+
 describe("the chart renders the same objects as kustomize", () => {
   test("for deploy/base, and the CRD, which Helm keeps", async () => {
     const crd = byKind("CustomResourceDefinition", loadManifests(await readFile(crdFile, "utf8")));
@@ -388,8 +402,58 @@ describe("the chart's values", () => {
     expect(JSON.stringify(policies)).toContain(`"expression":"['example.org/starting']"`);
   });
 
+  test("null is the default, for every value and section", async () => {
+    const values = parse(await readFile(join(chartDir, "values.yaml"), "utf8"));
+    const base = ["metrics", "agent", "sandboxes", "startupTaint", "deviceCheckpoint"];
+    const on = Object.fromEntries(base.map((name) => [name, { enabled: true }]));
+    const monitoring = { enabled: true, monitoring: true, serviceMonitor: true };
+    const all = {
+      ...on,
+      metrics: monitoring,
+      flavour: "thin",
+      referencePlugins: { enabled: true },
+    };
+    // A failure is compared by its message: metrics.monitoring has no effect if metrics.enabled is null.
+    const rendered = async (path: string, value: unknown): Promise<unknown> =>
+      renderChart({ values: withValue(all, path, value), hooks: true }).catch(messageOf);
+    const paths = [...Object.keys(values), ...leavesOf(values)];
+    const pathsAtOnce = 4;
+    const isChecked: string[] = [];
+    const check = async (): Promise<void> => {
+      for (let path = paths.pop(); path !== undefined; path = paths.pop()) {
+        const expected = path.split(".").reduce((section, name) => section[name], values);
+        const [made, usual] = [await rendered(path, null), await rendered(path, expected)];
+        expect(made, path).toEqual(usual);
+        isChecked.push(path);
+      }
+    };
+    await Promise.all(Array.from({ length: pathsAtOnce }, check));
+    expect(isChecked.length).toBeGreaterThan(60);
+  }, 300_000);
+
+  test.each([
+    ["metrics.monitoring", { metrics: { monitoring: true } }, "metrics.enabled=true"],
+    [
+      "metrics.serviceMonitor",
+      { metrics: { enabled: true, serviceMonitor: true } },
+      "metrics.monitoring=true",
+    ],
+    ["agent.anyOwner", { agent: { anyOwner: true } }, "agent.enabled=true"],
+  ])("refuse %s if it has no effect", async (path, values, needed) => {
+    const message = `${path} has no effect without ${needed}`;
+    await expect(renderChart({ values })).rejects.toThrow(message);
+  });
+
   test.each([
     ["an unknown value", { metricz: {} }, "metricz"],
+    ["an unknown value of a section", { metrics: { monitored: true } }, "monitored"],
+    [
+      "an unknown key of a rolling update",
+      { updateStrategy: { rollingUpdate: { max: 1 } } },
+      "'max' not allowed",
+    ],
+    ["an unknown affinity", { affinity: { node: {} } }, "'node' not allowed"],
+    ["an unknown key of a variable", { extraEnv: [{ name: "A", val: "b" }] }, "'val' not allowed"],
     ["an unknown platform", { platform: "k9s" }, "platform"],
     ["an unknown key of the configuration", { config: { clusterNetwrok: "a" } }, "clusterNetwrok"],
     [
@@ -411,6 +475,19 @@ describe("the chart's values", () => {
     await expect(renderChart({ values })).rejects.toThrow(key);
   });
 });
+
+/** A copy of the values with another one at this path. */
+function withValue(values: object, path: string, value: unknown): object {
+  const [name = "", ...rest] = path.split(".");
+  const section = (values as Record<string, object>)[name];
+  if (rest.length === 0) return { ...values, [name]: value };
+  return { ...values, [name]: withValue({ ...section }, rest.join("."), value) };
+}
+
+/** Helm's message. */
+function messageOf(error: unknown): string {
+  return (error as { stderr: string }).stderr;
+}
 
 /** The paths of all values: `image.tag`. An empty object is one value. */
 function leavesOf(values: object, prefix = ""): string[] {

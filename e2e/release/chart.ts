@@ -14,11 +14,14 @@ export interface Installation {
   readonly hooks?: boolean;
 }
 
+/** What makes `helm template` print the objects of hooks, too: a kind that the chart finds in each cluster. */
+export const withHooks = "--api-versions=apps/v1/DaemonSet";
+
 export const chartDir = join(root, "deploy/chart");
 
 /** Copies the chart without its links, as `make chart` and a release do: Helm reports each link. */
-export async function copyChart(to: string): Promise<string> {
-  await cp(chartDir, to, { recursive: true, dereference: true });
+export async function copyChart(to: string, from = chartDir): Promise<string> {
+  await cp(from, to, { recursive: true, dereference: true });
   return to;
 }
 
@@ -32,7 +35,7 @@ export async function renderChart({
   const file = join(work.path, "values.json");
   await writeFile(file, JSON.stringify(values));
   const flags = ["--namespace", namespace, "--kube-version", "1.30.0", "--values", file];
-  const template = ["template", "plexus", chartDir, ...flags, ...(hooks ? [] : ["--no-hooks"])];
+  const template = ["template", "plexus", chartDir, ...flags, hooks ? withHooks : "--no-hooks"];
   const { stdout } = await execa(await releaseTool("helm"), template);
   return loadManifests(stdout).map(withoutHelmLabels);
 }

@@ -16,8 +16,9 @@ const texts: Schema = { type: "object", additionalProperties: text };
 const qualifiedName =
   "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
 
-/** Amounts by resource: `1Gi`. */
-const amounts: Schema = { type: "object", additionalProperties: { type: ["string", "number"] } };
+/** `1Gi`, or a number. */
+const amount: Schema = { type: ["string", "number"] };
+const amounts: Schema = { type: "object", additionalProperties: amount };
 const resources = closed({ limits: amounts, requests: amounts, claims: { type: "array" } });
 
 const toleration = closed({
@@ -67,14 +68,17 @@ export function valuesSchema(): string {
       referencePlugins: closed({ enabled }),
       resources,
       initResources: resources,
-      extraEnv: listOf({ ...object, required: ["name"] }),
+      extraEnv: listOf({
+        ...closed({ name: text, value: text, valueFrom: object }),
+        required: ["name"],
+      }),
       updateStrategy: closed({
         type: { enum: ["RollingUpdate", "OnDelete"] },
-        rollingUpdate: object,
+        rollingUpdate: closed({ maxUnavailable: amount, maxSurge: amount }),
       }),
       nodeSelector: texts,
       tolerations: listOf(toleration),
-      affinity: object,
+      affinity: closed({ nodeAffinity: object, podAffinity: object, podAntiAffinity: object }),
       priorityClassName: text,
       podAnnotations: texts,
       podLabels: { ...texts, properties: selectorLabels },

@@ -1,3 +1,53 @@
+{{/*
+The values over the defaults of values.yaml, so that null is the default, as is a value that an earlier release did not
+have (`--reuse-values`). Each template begins with it.
+*/}}
+{{- define "plexus.values" -}}
+{{- $_ := set . "Values" (mergeOverwrite (.Files.Get "files/values.yaml" | fromYaml) .Values) -}}
+{{- end -}}
+
+{{/* What each of these values needs to have an effect. */}}
+{{- define "plexus.needs" -}}
+agent.anyOwner: agent.enabled
+metrics.labels: metrics.monitoring
+metrics.monitoring: metrics.enabled
+metrics.port: metrics.enabled
+metrics.serviceAnnotations: metrics.serviceMonitor
+metrics.serviceMonitor: metrics.monitoring
+metrics.tlsConfig: metrics.monitoring
+sandboxes.runtimeSocket: sandboxes.enabled
+startupTaint.key: startupTaint.enabled
+{{- end -}}
+
+{{/* A line for each value that has no effect. A switch that is on fails instead: only Helm itself shows its notes. */}}
+{{- define "plexus.withoutEffect" -}}
+{{- $defaults := .Files.Get "files/values.yaml" | fromYaml -}}
+{{- range $path, $needed := include "plexus.needs" . | fromYaml -}}
+{{- $names := splitList "." $path -}}
+{{- $section := get $.Values (first $names) -}}
+{{- $value := get $section (last $names) -}}
+{{- if not (get $section (splitList "." $needed | last)) -}}
+{{- $line := printf "%s has no effect without %s=true" $path $needed -}}
+{{- if eq (toJson $value) "true" -}}
+{{- fail $line -}}
+{{- else if ne (toJson $value) (get (get $defaults (first $names)) (last $names) | toJson) }}
+{{ $line }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $_ := .Values.global }}
+global.{{ $name }} has no effect: set image.repository, imagePullSecrets and the like
+{{- end -}}
+{{- end -}}
+
+{{/*
+True if Helm renders for a cluster. `helm template | kubectl apply` would create the objects of all hooks: the Job of
+the pre-delete hook would uninstall Plexus.
+*/}}
+{{- define "plexus.hasHooks" -}}
+{{- if .Capabilities.APIVersions.Has "apps/v1/DaemonSet" }}true{{ end -}}
+{{- end -}}
+
 {{/* The suffix of the image's tag: what the values need the image to contain. */}}
 {{- define "plexus.imageSuffix" -}}
 {{- if eq .Values.flavour "thin" }}-standalone{{ end -}}
@@ -39,7 +89,7 @@
 {{- $platform := include "plexus.platform" . | fromYaml -}}
 {{- $config = mergeOverwrite $config ($platform.config | default dict) -}}
 {{- if ne .Release.Namespace "kube-system" -}}
-{{- if not (.Values.config | default dict).multusNamespace -}}
+{{- if not .Values.config.multusNamespace -}}
 {{- $_ := set $config "plexusNamespace" .Release.Namespace -}}
 {{- end -}}
 {{- end -}}
@@ -51,7 +101,7 @@
 
 {{/* The installation's part of plexusd's configuration, as YAML: the value `config` over the platform's. */}}
 {{- define "plexus.config" -}}
-{{- mergeOverwrite (include "plexus.platformConfig" . | fromYaml) (.Values.config | default dict | deepCopy) | toYaml -}}
+{{- mergeOverwrite (include "plexus.platformConfig" . | fromYaml) (deepCopy .Values.config) | toYaml -}}
 {{- end -}}
 
 {{/* A checksum of the keys that plexusd reads only when it starts, so that their change replaces its pods. */}}

@@ -4,11 +4,11 @@
 {{- define "plexus.placePod" -}}
 {{- $values := (index . 0).Values -}}
 {{- $pod := index . 1 -}}
-{{- $_ := set $pod "nodeSelector" (merge ($values.nodeSelector | default dict | deepCopy) $pod.nodeSelector) -}}
+{{- $_ := set $pod "nodeSelector" (merge (deepCopy $values.nodeSelector) $pod.nodeSelector) -}}
 {{- with $values.tolerations -}}
 {{- $_ := set $pod "tolerations" . -}}
 {{- end -}}
-{{- $_ := set $pod "affinity" (merge ($values.affinity | default dict | deepCopy) ($pod.affinity | default dict)) -}}
+{{- $_ := set $pod "affinity" (merge (deepCopy $values.affinity) ($pod.affinity | default dict)) -}}
 {{- range $name := list "priorityClassName" "imagePullSecrets" -}}
 {{- with get $values $name -}}
 {{- $_ := set $pod $name . -}}
@@ -25,7 +25,7 @@
 {{- define "plexus.annotatePods" -}}
 {{- $values := (index . 0).Values -}}
 {{- $metadata := (index . 1).spec.template.metadata -}}
-{{- $_ := set $metadata "labels" (merge $metadata.labels ($values.podLabels | default dict)) -}}
+{{- $_ := set $metadata "labels" (merge $metadata.labels $values.podLabels) -}}
 {{- with $values.podAnnotations -}}
 {{- $_ := set $metadata "annotations" (merge ($metadata.annotations | default dict) .) -}}
 {{- end -}}
