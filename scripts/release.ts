@@ -20,6 +20,7 @@ import { sbomOf } from "./components/sbom.ts";
 import { shipped } from "./components/shipped.ts";
 import { contentsOf, flavours, suffixOf } from "./image/flavours.ts";
 import { reproducible } from "./image/root-files.ts";
+import { newestChanges } from "./release/changes.ts";
 import { deployImage, imageKustomization, plainReference } from "./release/image.ts";
 import { packKrewPlugin } from "./release/krew.ts";
 import { plainManifest } from "./release/manifest.ts";
@@ -107,6 +108,8 @@ async function packChart(): Promise<void> {
   await setLinks(chart, ["Chart.yaml", "README.md", "files/monitoring/rules.yaml"]);
   const metadata = parse(await readFile(join(chart, "Chart.yaml"), "utf8"));
   metadata.annotations["artifacthub.io/images"] = stringify([{ name: "plexus", image }]);
+  const changes = newestChanges(await readFile("CHANGELOG.md", "utf8"));
+  metadata.annotations["artifacthub.io/changes"] = stringify(changes);
   metadata.annotations["artifacthub.io/prerelease"] = String(version.includes("-"));
   await writeFile(join(chart, "Chart.yaml"), stringify(metadata));
   await writeFile(join(chart, "files/digests.yaml"), stringify(digests()));

@@ -20,5 +20,7 @@ export function linkToRelease(
   text: string,
   { version, repository: to }: { readonly version: string; readonly repository: string },
 ): string {
-  return withRepository(text, to).replaceAll(`${to}/blob/main/`, `${to}/blob/v${version}/`);
+  return withRepository(text, to)
+    .replaceAll(`${to}/blob/main/`, `${to}/blob/v${version}/`)
+    .replaceAll(`${to}/raw/main/`, `${to}/raw/v${version}/`);
 }
