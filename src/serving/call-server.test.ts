@@ -2,7 +2,7 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { eventually } from "#lib/testing/eventually.ts";
@@ -74,10 +74,12 @@ const codeOf = (answer: DoneMessage | undefined): unknown =>
   JSON.parse(answer?.stdout ?? "{}").code;
 
 /** A call that stays in flight: its ADD waits for the shim's answer to the first order. */
-async function inFlight(): Promise<{ socket: Socket; answer: Promise<DoneMessage | undefined> }> {
+async function inFlight(
+  id = "c1",
+): Promise<{ socket: Socket; answer: Promise<DoneMessage | undefined> }> {
   const socket = await connected();
   const answer = answerOf(socket);
-  const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_NETNS: "/x", CNI_IFNAME: "eth0" };
+  const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: id, CNI_NETNS: "/x", CNI_IFNAME: "eth0" };
   const conf = {
     cniVersion: "1.0.0",
     name: "n",
@@ -129,6 +131,24 @@ test("drain() serves new calls until those in flight are answered, and then refu
   await draining;
   expect(server.inFlight).toBe(0);
   await expect(connected()).rejects.toThrow(/ECONNREFUSED/);
+});
+
+test("drain() accepts no call after ten seconds, and serves those it has to their end", async () => {
+  const server = await listening();
+  const first = await inFlight();
+  onTestFinished(() => void vi.useRealTimers());
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const draining = server.drain(new AbortController().signal);
+  vi.advanceTimersByTime(9000);
+  const last = await inFlight("c2");
+  first.socket.write(noNamespace);
+  expect(codeOf(await first.answer)).toBe(8);
+  await vi.advanceTimersByTimeAsync(1000);
+  await expect(connected()).rejects.toThrow(/ECONNREFUSED/);
+  last.socket.write(noNamespace);
+  expect(codeOf(await last.answer)).toBe(8);
+  await draining;
+  expect(lab.logger.at("warn")).toEqual([]);
 });
 
 test("drain() disconnects the shim of a call that hangs at the limit", async () => {

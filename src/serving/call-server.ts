@@ -5,7 +5,7 @@ import { HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { ShimSession } from "#host/shim-session.ts";
-import { untilAborted } from "#lib/concurrency/deadline.ts";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { ProtocolError } from "#protocol/frame.ts";
 import { ProtocolVersionError } from "#protocol/messages.ts";
@@ -17,6 +17,9 @@ const requestTimeoutMs = 10_000;
 
 /** Far more than the pods that a node starts and stops at a time. */
 const maxConnections = 4096;
+
+/** Half of the time that a process has to stop, and as long as a shim waits for the next one. */
+const lastCallMs = 10_000;
 
 interface CallServerOptions {
   readonly socketPath: string;
@@ -90,13 +93,17 @@ export class CallServer {
 
   /**
    * Serves until no call is in flight, because a slow plugin must not keep other pods waiting for the
-   * successor. At the limit, disconnects the remaining shims, which roll back or detach.
+   * successor. After {@link lastCallMs}, further calls do wait, so that the limit meets no new one. At
+   * the limit, disconnects the remaining shims, which roll back or detach.
    */
   async drain(limit?: AbortSignal): Promise<void> {
     this.#stopping.abort();
     clearTimeout(this.#idleTimer);
-    await untilAborted(this.#untilIdle(), limit).catch(() => undefined);
+    const idle = this.#untilIdle();
+    using last = deadline(lastCallMs, limit);
+    await untilAborted(idle, last.signal).catch(() => undefined);
     const closed = this.#server?.close();
+    await untilAborted(idle, limit).catch(() => undefined);
     if (this.#calls.size > 0) {
       const message = "plexusd stops during calls: their shims roll back or detach";
       this.#options.logger.warn({ calls: this.#calls.size }, message);

@@ -10,9 +10,9 @@ export type LifeState = (typeof lifeStates)[number];
 const slowMs = 1000;
 /**
  * How long all parts of a serving process may take to stop. The kubelet kills plexusd after 30 s, and
- * the hand-back and the last writes follow.
+ * the hand-back and the last writes follow. The Docker driver has as long.
  */
-const servingPartsMs = 20_000;
+export const servingPartsMs = 20_000;
 
 export interface Part<T> {
   /** For logs: `admin socket`. */

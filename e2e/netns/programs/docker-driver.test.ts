@@ -173,23 +173,25 @@ test("a restarted driver detaches an endpoint that the engine forgot and whose n
   expect(differences(before, await node.state())).toEqual([]);
 });
 
-test("a driver that is killed in the middle of an ADD leaves nothing after its restart", async ({
-  node,
-}) => {
-  await node.createNetwork(list("scripted", { type: "scripted" }));
-  const before = await node.state();
-  await node.plugins.script("scripted", "ADD", { hold: true });
-  const call = node.call("CreateEndpoint", { ...endpoint("e4"), Interface: {} });
-  const broken = expect(call).rejects.toThrow();
-  await node.plugins.reached("scripted", "ADD");
-  await node.stop("SIGKILL");
-  await broken;
-  await node.plugins.release("scripted", "ADD");
-  await node.start();
-  await waitUntil("the endpoint is gone", async () => (await node.endpoints()) === "");
-  expect(await node.plugins.order()).toContain("DEL scripted/eth0");
-  expect(differences(before, await node.state())).toEqual([]);
-});
+test.for(["SIGKILL", "SIGTERM"] as const)(
+  "after %s during an ADD that hangs, the driver ends, and its restart leaves nothing",
+  async (signal, { node }) => {
+    await node.createNetwork(list("scripted", { type: "scripted" }));
+    await node.plugins.clear();
+    const before = await node.state();
+    await node.plugins.script("scripted", "ADD", { hold: true });
+    const call = node.call("CreateEndpoint", { ...endpoint("e4"), Interface: {} });
+    const broken = expect(call).rejects.toThrow();
+    await node.plugins.reached("scripted", "ADD");
+    await node.stop(signal);
+    await broken;
+    await node.plugins.release("scripted", "ADD");
+    await node.start();
+    await waitUntil("the endpoint is gone", async () => (await node.endpoints()) === "");
+    expect(await node.plugins.order()).toContain("DEL scripted/eth0");
+    expect(differences(before, await node.state())).toEqual([]);
+  },
+);
 
 test("an endpoint whose staging namespace lost its mount can be deleted and created again", async ({
   node,

@@ -4,10 +4,8 @@ import process from "node:process";
 import { command, ExitCode } from "#cli/command.ts";
 import { choiceFlag, commonFlags, listFlag, textFlag, wholeSeconds } from "#cli/flags.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
+import { servingPartsMs } from "#serving/life.ts";
 import { createLogger } from "#serving/logger.ts";
-
-/** The process ends after calls in progress; the plugins of one call may take this long. */
-const longestCallMs = 120_000;
 
 export const dockerCommand = command({
   name: "docker",
@@ -53,7 +51,7 @@ other.`,
       fallback: "info",
     }),
   },
-  stopMs: longestCallMs,
+  stopMs: servingPartsMs,
   async run({ flags }, _output, stopping) {
     const { manifests, kubeconfig } = flags;
     if (manifests !== "" && kubeconfig !== "") {
