@@ -7,7 +7,7 @@ import { callChart } from "./call-chart.ts";
 import { comparisonChart } from "./comparison-chart.ts";
 import { flameChart } from "./flame-chart.ts";
 import { growthChart } from "./growth-chart.ts";
-import { formatReport } from "./report.ts";
+import { formatReport, pageReport } from "./report.ts";
 
 const docs = join(repositoryRoot, "docs/operations");
 
@@ -23,8 +23,7 @@ export function readResults(path: string): Results {
  */
 export async function publish(results: Results, { write }: { write: boolean }): Promise<void> {
   if (write && isPartial(results)) throw new Error("a run with BENCH_CASES cannot be --written");
-  const text = formatReport(results);
-  console.log(text);
+  console.log(formatReport(results));
   const built = join(repositoryRoot, "dist/bench");
   mkdirSync(built, { recursive: true });
   const folders = [{ data: built, charts: built }];
@@ -38,7 +37,7 @@ export async function publish(results: Results, { write }: { write: boolean }): 
     writeFileSync(join(charts, "performance.svg"), comparisonChart(results));
     writeFileSync(join(charts, "performance-growth.svg"), growthChart(results));
   }
-  if (write) await replaceSection(join(docs, "performance.md"), "bench", text);
+  if (write) await replaceSection(join(docs, "performance.md"), "bench", pageReport(results));
 }
 
 function writeFlames({ profile, standaloneProfile }: Results, folder: string): void {

@@ -4,8 +4,27 @@ import { countTable, diskTable, memoryTable, requestTable, sizeTable } from "./c
 import { ownerTable } from "./flame-chart.ts";
 import { caseTable, firstCalls } from "./times.ts";
 
-/** The results as Markdown. */
+/** Contenders that only developers of Plexus compare with. The page has them in its charts. */
+const ofDevelopers = new Set(["floor with duties", "floor of standalone"]);
+
+/** The results as Markdown, for the page. */
+export function pageReport(results: Results): string {
+  const rowsOf = <T extends { readonly name: string }>(rows: readonly T[]): T[] =>
+    rows.filter(({ name }) => !ofDevelopers.has(name));
+  return measuredTables({
+    ...results,
+    cases: results.cases.map((each) => ({ ...each, rows: rowsOf(each.rows) })),
+    start: rowsOf(results.start),
+    disk: rowsOf(results.disk),
+  });
+}
+
+/** All results as Markdown, for the terminal. */
 export function formatReport(results: Results): string {
+  return `${measuredTables(results)}\n${chartedTables(results)}`;
+}
+
+function measuredTables(results: Results): string {
   return [
     wrapParagraph(
       `${results.date.slice(0, 10)}, ${effortOf(results)}: ${results.machine}, ` +
@@ -34,6 +53,12 @@ export function formatReport(results: Results): string {
       countTable(results),
     ),
     ...section("Sizes", sizeTable(results)),
+  ].join("\n");
+}
+
+/** What the charts show. */
+function chartedTables(results: Results): string {
+  return [
     ...(["ADD", "DEL"] as const).flatMap((command) =>
       section(
         `Where the time of one ${command} goes (ptp and macvlan, medians of \`PLEXUS_TRACE=1\`)`,

@@ -13,7 +13,7 @@ export type Operation = "ADD" | "DEL";
  * - `between`: a plugin has ended and the next order has not come.
  * - `end`: the call has returned.
  */
-export const moments = [
+const moments = [
   "start",
   "request",
   "before",

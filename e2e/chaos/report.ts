@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { markdownTable, replaceSection } from "../support/markdown.ts";
 import { repositoryRoot } from "../support/paths.ts";
-import { type Fault, type Moment, moments } from "./fault.ts";
+import type { Fault } from "./fault.ts";
 import type { RunResult } from "./run.ts";
 import { formatScenario, type Scenario } from "./scenario.ts";
 
@@ -58,20 +58,14 @@ export function formatSummary(found: readonly ContenderRuns[]): string {
   return summaries.flat().join("\n");
 }
 
-/** Puts the tables between their markers in docs/operations/reliability.md. */
+/** Puts the table between its markers in docs/operations/reliability.md. */
 export async function writeReport(
   selection: string,
   found: readonly ContenderRuns[],
 ): Promise<void> {
   const path = join(repositoryRoot, "docs/operations/reliability.md");
-  const [own] = found;
-  const tables = [
-    `${selection[0]?.toUpperCase()}${selection.slice(1)}.`,
-    contenderTable(found),
-    `${own?.name}, by step:`,
-    matrixTable(own?.runs ?? []),
-  ];
-  await replaceSection(path, "matrix", tables.join("\n\n"));
+  const title = `${selection[0]?.toUpperCase()}${selection.slice(1)}.`;
+  await replaceSection(path, "matrix", `${title}\n\n${contenderTable(found)}`);
 }
 
 /** Faults against contenders: `runs / leaking`. */
@@ -91,23 +85,6 @@ function contenderTable(found: readonly ContenderRuns[]): string {
     row("runs with a call that was never answered", (runs) => runs.filter(hasUnanswered).length),
   ];
   return markdownTable(["fault", ...names], [...countRows(faults, names, cell), ...sums]);
-}
-
-/** `faults × steps` of one contender: in each cell `runs` or `runs / leaking`. */
-function matrixTable(runs: readonly Run[]): string {
-  const columns = ["ADD", "DEL"].flatMap((operation) =>
-    moments.map((moment) => `${operation} ${label(moment)}`),
-  );
-  const faults = faultsThatHappened(runs).map(({ fault, leaking }) => ({
-    fault,
-    leaking,
-    column: `${fault.operation} ${label(fault.step.moment)}`,
-  }));
-  const cell = ({ runs: count, leaking }: Cell): string => {
-    if (count === 0) return "";
-    return leaking === 0 ? `${count}` : `${count} / **${leaking}**`;
-  };
-  return markdownTable(["fault", ...columns], countRows(faults, columns, cell));
 }
 
 interface HappenedFault {
@@ -142,8 +119,4 @@ function countRows(
     });
     return [name, ...cells];
   });
-}
-
-function label(moment: Moment): string {
-  return moment === "ipam" ? "in IPAM" : moment === "ipam-done" ? "IPAM done" : moment;
 }
