@@ -174,11 +174,12 @@ e2e:
 	$(error SUITE=$(SUITE): `make help` lists the suites)
 endif
 
-# DEBIAN: only this release (bookworm, trixie). RUN: other targets. WORKFLOW=ci.yml JOB=lint: the steps of this job instead.
+# DEBIAN: only this release (bookworm, trixie). RUN: other targets. WORKFLOW=ci.yml JOB=lint: the steps of this job instead,
+# with MATRIX=crio this value of its matrix.
 # The first run builds the root file systems.
 fresh: deps ## the README's commands on a fresh Debian: demo, image and chart on 12 and 13, the tests on 13 (DEBIAN=trixie, RUN=demo)
 	@scripts/system-deps.sh fresh
-	node e2e/fresh/main.ts $(if $(DEBIAN),--suite $(DEBIAN)) $(if $(RUN),--run "$(RUN)") $(if $(JOB),--workflow "$(WORKFLOW)" --job "$(JOB)")
+	node e2e/fresh/main.ts $(if $(DEBIAN),--suite $(DEBIAN)) $(if $(RUN),--run "$(RUN)") $(if $(JOB),--workflow "$(WORKFLOW)" --job "$(JOB)" $(if $(MATRIX),--matrix "$(MATRIX)"))
 
 # RUNS random runs of SEED, or one SCENARIO. FIXED=1: the fixed runs, and the proofs that they find faults.
 chaos: build deps-test ## inject a fault at every step, then compare the node with its state before (docs/operations/reliability.md)
@@ -220,7 +221,7 @@ else
 endif
 
 # The site's packages, 300 MB, have their own lock: nothing else needs them.
-docs: $(if $(SITE),docs/.vitepress/node_modules/.package-lock.json,$(if $(DASHBOARD)$(TOUR),image,$(if $(DEMO),build,deps))) ## regenerate the generated pages; REPOSITORY=URL: set the repository that all files name; DEMO=1: the picture of `make demo`; DASHBOARD=1, TOUR=1: the picture of the Grafana dashboard, or the tour, from a test cluster; SITE=/: build the site for this path into dist/site
+docs: $(if $(SITE),node_modules/.package-lock.json docs/.vitepress/node_modules/.package-lock.json,$(if $(DASHBOARD)$(TOUR),image,$(if $(DEMO),build,deps))) ## regenerate the generated pages; REPOSITORY=URL: set the repository that all files name; DEMO=1: the picture of `make demo`; DASHBOARD=1, TOUR=1: the picture of the Grafana dashboard, or the tour, from a test cluster; SITE=/: build the site for this path into dist/site
 ifdef SITE
 	SITE="$(SITE)" npm --prefix docs/.vitepress run build
 else ifdef DEMO

@@ -16,19 +16,21 @@ import { jobScript } from "./workflow.ts";
  * other targets. The network is this machine's, as packages come from there.
  *
  * `--workflow ci.yml --job lint` instead runs the steps of a workflow's job that has Debian's image as its container, in
- * a root file system that has only what that image has.
+ * a root file system that has only what that image has; `--matrix crio` with this value of its matrix.
  */
 const {
   suite,
   run: chosen,
   workflow,
   job,
+  matrix,
 } = parseArgs({
   options: {
     suite: { type: "string" },
     run: { type: "string" },
     workflow: { type: "string" },
     job: { type: "string" },
+    matrix: { type: "string" },
   },
 }).values;
 
@@ -100,8 +102,8 @@ const names = suite === undefined ? Object.keys(releases) : [suite];
 if ((await run(["git", "status", "--porcelain"], { cwd: repositoryRoot })) !== "")
   process.stdout.write("fresh: uncommitted changes are left out\n");
 if (workflow !== undefined && job !== undefined)
-  await report(`fresh: job ${job} of ${workflow}`, () =>
-    runOn("trixie", "bare", jobScript(workflow, job)),
+  await report(`fresh: job ${[job, matrix].filter(Boolean).join(" ")} of ${workflow}`, () =>
+    runOn("trixie", "bare", jobScript(workflow, job, matrix)),
   );
 else for (const name of names) await runTargets(name);
 

@@ -27,10 +27,14 @@ const actions: Readonly<Record<string, (inputs: Readonly<Record<string, string>>
     `git -c advice.detachedHead=false clone --quiet /run/share/plexus.bundle ${workspace}
 cd ${workspace}`,
   "actions/upload-artifact": ({ path = "" }) => `test -e ${quoted(path)}`,
+  "actions/configure-pages": () => "",
+  "actions/upload-pages-artifact": ({ path = "" }) => `test -e ${quoted(path)}/index.html`,
+  "actions/deploy-pages": () => "",
 };
 
 /** Values of a workflow's expressions, which GitHub computes. */
 const expressions: readonly (readonly [RegExp, string])[] = [
+  [/^steps\.pages\.outputs\.base_path$/, ""],
   [/^needs\.version\.outputs\.version$/, "0.1.0"],
   [/^needs\.version\.outputs\.image$/, "ghcr.io/example/plexus"],
   [/^needs\.image\.outputs\.\w+$/, `sha256:${"0".repeat(64)}`],
@@ -44,10 +48,16 @@ function evaluated(text: string): string {
   });
 }
 
-/** A script that does what a runner does with a job of a workflow. @throws Error when it needs what only GitHub has */
-export function jobScript(workflow: string, name: string): string {
+/**
+ * A script that does what a runner does with a job of a workflow. `value` is that of the only key of its matrix.
+ * @throws Error when it needs what only GitHub has
+ */
+export function jobScript(workflow: string, name: string, value?: string): string {
   const path = join(repositoryRoot, ".github/workflows", workflow);
-  const { jobs } = parse(readFileSync(path, "utf8")) as { jobs: Readonly<Record<string, Job>> };
+  const text = readFileSync(path, "utf8");
+  const chosen =
+    value === undefined ? text : text.replaceAll(/\$\{\{ matrix\.\w+ \}\}/g, () => value);
+  const { jobs } = parse(chosen) as { jobs: Readonly<Record<string, Job>> };
   const job = jobs[name];
   if (job?.container === undefined)
     throw new Error(`${workflow} has no job ${name} in a container`);

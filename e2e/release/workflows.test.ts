@@ -108,11 +108,14 @@ test("jobs that install packages run in the image that the Dockerfile builds in,
 });
 
 test.each([
-  ["ci.yml", "lint", "make lint"],
-  ["ci.yml", "test", ".ci/run"],
-  ["release.yml", "artifacts", "make release"],
+  ["ci.yml", ["lint"], "make lint"],
+  ["ci.yml", ["test"], ".ci/run"],
+  ["release.yml", ["artifacts"], "make release"],
+  ["pages.yml", ["site"], "make docs"],
+  ["clusters.yml", ["suites", "crio"], "make e2e SUITE=crio"],
+  ["nightly.yml", ["random", "make powerloss"], "make powerloss"],
 ])("the steps of %s, job %s, can run in a root file system of Debian", (name, job, command) => {
-  const script = jobScript(name, job);
+  const script = jobScript(name, ...(job as [string, string?]));
   expect(script).toContain(command);
   expect(script).not.toContain("${{");
 });
