@@ -133,8 +133,8 @@ e2e: image
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PRIMARY=$(PRIMARY) vitest run --project primary
 else ifneq ($(filter crio clients,$(SUITE)),)
-# crio: CRI-O, called as the kubelet calls it; the first run builds it. clients: podman, nerdctl and cnitool without
-# Kubernetes, on Debian 12. Both need Go.
+# crio: CRI-O, called as the kubelet calls it; the first run builds it. clients: nerdctl and cnitool without
+# Kubernetes. Both need Go.
 e2e: build
 	@scripts/system-deps.sh cluster
 	vitest run --project $(SUITE)

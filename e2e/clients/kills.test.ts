@@ -9,10 +9,6 @@ const image = "docker.io/library/busybox:1.37";
 
 /** How a client attaches and detaches the same container. */
 const clients = {
-  podman: {
-    start: `podman run -d --name web --network plexus -p 8080:80 ${image} sleep 1000`,
-    remove: "podman rm -f -t 0 web",
-  },
   nerdctl: {
     start: `nerdctl run -d --name web --network plexus -p 8080:80 ${image} sleep 1000`,
     remove: "nerdctl rm -f web",
@@ -89,13 +85,3 @@ cp ${bridge} /opt/cni/bin/bridge`);
     await waitUntilNothingIsLeft(before, client);
   },
 );
-
-test("podman starts a container again after a reboot, with both networks, and its removal leaves nothing", async () => {
-  await machine.sh(clients.podman.start);
-  await machine.boot();
-  await machine.sh("podman start web");
-  const addresses = await machine.sh("podman exec web ip -o -4 address");
-  expect(addresses).toMatch(/eth0 +inet 10\.88\.1\.\d+\/24[\s\S]*net1 +inet 10\.88\.2\.\d+\/24/);
-  await machine.sh(clients.podman.remove);
-  expect(await machine.state()).toMatchObject({ "address leases": [], "attachment records": [] });
-});

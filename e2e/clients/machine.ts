@@ -1,4 +1,4 @@
-import { cp, mkdir, mkdtemp, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { writeBusyboxImage } from "../cluster/machine/images.ts";
@@ -22,10 +22,10 @@ const comparedKinds: readonly HostStateKind[] = [
   "locks",
 ];
 
-/** The parent of podman's control groups, which cannot be configured. */
-const podmanCgroup = "libpod_parent";
+/** Names nerdctl's containerd namespace, and thereby its control groups. */
+const namespace = "plexus_nerdctl";
 
-/** A machine with podman, containerd with nerdctl, and cnitool, without Kubernetes. */
+/** A machine with containerd with nerdctl, and cnitool, without Kubernetes. */
 export class ClientsMachine extends Machine implements AsyncDisposable {
   readonly #tools: ClientTools;
   readonly #reaper: Reaper;
@@ -37,7 +37,7 @@ export class ClientsMachine extends Machine implements AsyncDisposable {
       setup: `cp -r "$1/settings/." /etc/`,
     });
     this.#tools = tools;
-    this.#reaper = new Reaper({ directory, cgroup: podmanCgroup });
+    this.#reaper = new Reaper({ directory, cgroup: namespace });
   }
 
   /** A machine that has booted, where nothing of Plexus is installed. */
@@ -49,7 +49,7 @@ export class ClientsMachine extends Machine implements AsyncDisposable {
       await machine.writeFiles();
       await machine.boot();
       const image = await writeBusyboxImage(join(tools.debian, "usr/bin/busybox"), directory);
-      await machine.sh(`podman load -i ${image}; nerdctl load -i ${image}`);
+      await machine.sh(`nerdctl load -i ${image}`);
       return machine;
     } catch (error) {
       await machine[Symbol.asyncDispose]();
@@ -93,56 +93,38 @@ export class ClientsMachine extends Machine implements AsyncDisposable {
   }
 
   #withEnvironment(command: Command): Command {
-    const { podman, debian } = this.#tools;
-    const own = [join(this.root, "bin"), ...[debian, podman].map((root) => join(root, "usr/bin"))];
-    const path = [...own, join(debian, "usr/sbin"), "/usr/sbin:/usr/bin:/sbin:/bin"].join(":");
-    const libraries = join(podman, "usr/lib/x86_64-linux-gnu");
-    return ["env", `PATH=${path}`, `LD_LIBRARY_PATH=${libraries}`, ...command];
+    const { debian } = this.#tools;
+    const own = [
+      join(this.root, "bin"),
+      ...["usr/bin", "usr/sbin"].map((dir) => join(debian, dir)),
+    ];
+    return ["env", `PATH=${[...own, "/usr/sbin:/usr/bin:/sbin:/bin"].join(":")}`, ...command];
   }
 
   override async writeFiles(): Promise<void> {
     await super.writeFiles();
-    const { podman, nerdctl, cnitool, debian } = this.#tools;
+    const { nerdctl, cnitool, debian } = this.#tools;
     const bin = join(this.root, "bin");
-    // podman requires that its directory of plugins exists.
-    for (const path of [bin, join(this.root, "opt/cni/bin")])
-      await mkdir(path, { recursive: true });
+    await mkdir(bin, { recursive: true });
     await symlink(nerdctl, join(bin, "nerdctl"));
     await symlink(cnitool, join(bin, "cnitool"));
     await symlink(join(debian, "usr/bin/busybox"), join(bin, "wget"));
-    const settings = join(this.root, "settings");
-    await cp(join(podman, "etc/containers"), join(settings, "containers"), { recursive: true });
-    for (const [name, text] of Object.entries(settingsOf(this.#tools))) {
-      await mkdir(dirname(join(settings, name)), { recursive: true });
-      await writeFile(join(settings, name), text);
+    for (const [name, text] of Object.entries(settings)) {
+      await mkdir(dirname(join(this.root, "settings", name)), { recursive: true });
+      await writeFile(join(this.root, "settings", name), text);
     }
   }
 }
 
 /** What a machine without systemd, and without a file system for layers, needs below /etc. */
-function settingsOf({ podman }: ClientTools): Record<string, string> {
-  return {
-    "containers/storage.conf": `[storage]
-driver = "vfs"
-graphroot = "/var/lib/containers/storage"
-runroot = "/run/containers/storage"
-`,
-    // The tests replace plugins in the one directory.
-    "containers/containers.conf": `[containers]
-seccomp_profile = "${podman}/usr/share/containers/seccomp.json"
-[engine]
-runtime = "runc"
-[network]
-cni_plugin_dirs = ["/opt/cni/bin"]
-`,
-    "containerd/config.toml": `version = 3
+const settings = {
+  "containerd/config.toml": `version = 3
 disabled_plugins = ["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"]
 `,
-    "nerdctl/nerdctl.toml": `cgroup_manager = "cgroupfs"
+  "nerdctl/nerdctl.toml": `cgroup_manager = "cgroupfs"
 snapshotter = "native"
 cni_path = "/opt/cni/bin"
 # Names the control group, too.
-namespace = "${podmanCgroup}_nerdctl"
+namespace = "${namespace}"
 `,
-  };
-}
+};

@@ -3,7 +3,7 @@ import { expectShown } from "../cluster/scenarios/pages/steps.ts";
 import { ClientsMachine } from "./machine.ts";
 import { pageSteps } from "./page.ts";
 
-test("docs/user/without-kubernetes.md: podman, nerdctl and cnitool attach containers to several networks, with the output that the page shows, and leave nothing", async () => {
+test("docs/user/without-kubernetes.md: nerdctl and cnitool attach containers to several networks, with the output that the page shows, and leave nothing", async () => {
   const { all, notRun } = await pageSteps();
   // systemd is missing here (on-demand.test.ts has a program in its place), and plexusd stays in the foreground.
   expect(notRun).toEqual(["mkdir -p /usr/lib/plexus", "mkdir -p /etc/plexus/manifests"]);

@@ -11,7 +11,7 @@ export async function pageSteps(): Promise<{
   readonly notRun: readonly (string | undefined)[];
 }> {
   const page = await readFile(join(repositoryRoot, "docs/user/without-kubernetes.md"), "utf8");
-  const common = page.slice(0, page.indexOf("\n## podman\n"));
+  const common = page.slice(0, page.indexOf("\n## nerdctl\n"));
   const blocks = codeBlocks(page);
   return {
     install: stepsOf(codeBlocks(common)),

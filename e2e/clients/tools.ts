@@ -1,14 +1,11 @@
 import { join } from "node:path";
 import { initProgram } from "../cluster/kubernetes/tools.ts";
-import { releaseName } from "../cluster/machine/apt.ts";
-import { debianRoot, unpackedPackages } from "../cluster/machine/debian.ts";
+import { debianRoot } from "../cluster/machine/debian.ts";
 import { builtModule } from "../cluster/machine/go-module.ts";
 import { cnitoolBinary } from "../conformance/tools.ts";
 
 /** What a machine with the clients is made of. */
 export interface ClientTools {
-  /** The root of the Debian packages of podman. */
-  readonly podman: string;
   /** The root of those of containerd, runc, busybox and the CNI plugins. */
   readonly debian: string;
   readonly nerdctl: string;
@@ -19,26 +16,13 @@ export interface ClientTools {
 
 /** Finds all programs, and builds or downloads what is not in the cache yet. */
 export async function prepareClientTools(): Promise<ClientTools> {
-  const [podman, debian, nerdctl, cnitool, init] = await Promise.all([
-    podmanRoot(),
+  const [debian, nerdctl, cnitool, init] = await Promise.all([
     debianRoot(),
     nerdctlBinary(),
     cnitoolBinary(),
     initProgram(),
   ]);
-  return { podman, debian, nerdctl, cnitool, init };
-}
-
-/** Debian 12 has the last podman with CNI. */
-async function podmanRoot(): Promise<string> {
-  const release = await releaseName();
-  if (release !== "bookworm") throw new Error(`podman with CNI needs Debian 12, not ${release}`);
-  const configuration = ["golang-github-containers-common", "golang-github-containers-image"];
-  const libraries = ["libgpgme11", "libsubid4"];
-  return unpackedPackages({
-    name: "debian-podman",
-    fromRelease: ["podman", "conmon", ...libraries, ...configuration],
-  });
+  return { debian, nerdctl, cnitool, init };
 }
 
 async function nerdctlBinary(): Promise<string> {

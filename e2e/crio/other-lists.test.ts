@@ -7,7 +7,7 @@ import { CrioNode } from "./node.ts";
 /** The page's list of another runtime: libcni detaches what its cache has of a list before a GC. */
 const list = {
   cniVersion: "1.0.0",
-  name: "podman-plexus",
+  name: "other-plexus",
   disableGC: true,
   plugins: [
     {
@@ -31,13 +31,13 @@ test("a container of another runtime's list keeps its networks when CRI-O starts
   await copyFile(await cnitoolBinary(), node.at("opt/cni/bin/cnitool"));
   await node.startPlexusd();
   const pod = await node.runPod("web");
-  await writeFile(node.at("etc/cni/net.d/50-podman-plexus.conflist"), JSON.stringify(list));
+  await writeFile(node.at("etc/cni/net.d/50-other-plexus.conflist"), JSON.stringify(list));
   await node.host.run(["ip", "netns", "add", "container"]);
   const env = { CNI_PATH: "/opt/cni/bin", NETCONFPATH: "/etc/cni/net.d" };
   const cnitool: [string, ...string[]] = [
     "/opt/cni/bin/cnitool",
     "add",
-    "podman-plexus",
+    "other-plexus",
     "/run/netns/container",
   ];
   await node.host.run(cnitool, { env });

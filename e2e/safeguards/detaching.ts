@@ -186,11 +186,4 @@ export const detachingMutations: readonly Mutation[] = [
     properties: ["never what runs", "as requested"],
     isSlow: true,
   },
-  {
-    name: "a container's name is no pod of a cluster",
-    file: "src/engine/call/pod-identity.ts",
-    find: 'source?.namesContainers === true ? "default" : "";',
-    replace: 'source === null ? "" : "default";',
-    properties: ["as requested", "status eventually", "never what runs"],
-  },
 ];

@@ -51,7 +51,7 @@ Do not edit it, because an upgrade replaces it.
 The runtime's configuration (\`"type": "plexus"\`) may have the keys from \`${names[0]}\` to
 \`${names.at(-1)}\` too. This file overrides them. If it has \`clusterNetwork\` or \`delegates\`, it
 overrides both; its \`strictness\` overrides the three keys whose default it sets. A list that plexusd
-did not write, such as podman's, keeps its own \`clusterNetwork\` or \`delegates\`, and then ignores
+did not write, such as nerdctl's, keeps its own \`clusterNetwork\` or \`delegates\`, and then ignores
 \`auxiliaryCNIChainName\` and \`readinessindicatorfile\` of this file.
 
 | key | type | default | meaning |

@@ -650,11 +650,11 @@ test("uninstall changes nothing while another runtime's list calls Plexus, unles
   const own = await readFile(node.at("net.d/00-plexus.conflist"), "utf8");
   await writeFile(node.at("net.d/00-plexus.conflist.istio_bak"), own);
   await writeFile(node.at("net.d/05-mesh.conflist"), own);
-  const podman = { cniVersion: "1.0.0", name: "podman", plugins: [{ type: "plexus" }] };
-  await writeFile(node.at("net.d/87-podman.conflist"), JSON.stringify(podman));
+  const nerdctl = { cniVersion: "1.0.0", name: "nerdctl", plugins: [{ type: "plexus" }] };
+  await writeFile(node.at("net.d/87-nerdctl.conflist"), JSON.stringify(nerdctl));
   const { code, out, err } = await node.uninstall();
   expect([code, out]).toEqual([1, ""]);
-  expect(err).toContain(`${node.at("net.d/87-podman.conflist")} calls Plexus for another runtime`);
+  expect(err).toContain(`${node.at("net.d/87-nerdctl.conflist")} calls Plexus for another runtime`);
   expect(err).not.toContain("05-mesh");
   expect(await readdir(node.at("bin"))).toContain("plexus");
   expect((await node.uninstall("--force")).code).toBe(0);
@@ -711,8 +711,8 @@ test("gc --forget requires a unique ID", async ({ node, store }) => {
   expect((await node.forget("c-web")).code).toBe(0);
 });
 
-/** Of podman: no CNI_ARGS name the sandbox. */
-function ofPodman({ pod: _, attachments, ...container }: AttachmentRecord): AttachmentRecord {
+/** Of nerdctl: no CNI_ARGS name the sandbox. */
+function ofNerdctl({ pod: _, attachments, ...container }: AttachmentRecord): AttachmentRecord {
   return { ...container, attachments: attachments.map((each) => ({ ...each, cniArgs: [] })) };
 }
 
@@ -722,15 +722,19 @@ const attempted = (record: AttachmentRecord): AttachmentRecord => ({
 });
 
 test.for<[string, AttachmentRecord, RegExp]>([
-  ["a container of podman", ofPodman(recordOf("db", ["cbr0"])), /Plexus: 1 \(c-db\); .*containers/],
   [
-    "a container of podman whose DEL failed",
-    ofPodman({ ...recordOf("db", ["cbr0"]), teardown: busy }),
+    "a container of nerdctl",
+    ofNerdctl(recordOf("db", ["cbr0"])),
+    /Plexus: 1 \(c-db\); .*containers/,
+  ],
+  [
+    "a container of nerdctl whose DEL failed",
+    ofNerdctl({ ...recordOf("db", ["cbr0"]), teardown: busy }),
     /not be detached: 1 \(c-db\); c-db: its teardown failed 2 times/,
   ],
   [
-    "a pod of a manifest, which podman attached",
-    { ...ofPodman(recordOf("db", ["cbr0"])), pod: { namespace: "default", name: "db", uid: "u" } },
+    "a pod of a manifest, which cnitool attached",
+    { ...ofNerdctl(recordOf("db", ["cbr0"])), pod: { namespace: "default", name: "db", uid: "u" } },
     /Plexus: 1 \(default\/db\)/,
   ],
   [

@@ -44,8 +44,8 @@ function changed(changes: Partial<AttachmentRecord>): Listed {
   return { records: records.map((record) => ({ ...record, ...changes })), damaged };
 }
 
-/** One of podman or nerdctl: no CNI_ARGS name the sandbox. */
-function ofPodman(...names: string[]): Listed {
+/** One of nerdctl: no CNI_ARGS name the sandbox. */
+function ofNerdctl(...names: string[]): Listed {
   const { records, damaged } = attached(names);
   const withoutArgs = records.map((record) => ({
     ...record,
@@ -107,15 +107,15 @@ test("handBackNode() removes an agent's copy of Plexus's file, which pods would 
     JSON.stringify({ ...list, plugins: [...list.plugins, istio] }),
   );
   const others = { type: "plexus", delegates: [{ type: "bridge" }] };
-  await put("87-podman.conflist", JSON.stringify({ ...list, plugins: [others, istio] }));
+  await put("87-nerdctl.conflist", JSON.stringify({ ...list, plugins: [others, istio] }));
   await handBack(nothing);
   expect(events).toEqual([handedBack]);
-  expect(await readdir(conf)).toEqual(["10-calico.conflist", "87-podman.conflist"]);
+  expect(await readdir(conf)).toEqual(["10-calico.conflist", "87-nerdctl.conflist"]);
 });
 
 test.for<[string, Listed]>([
-  ["a container of podman", ofPodman("k8s")],
-  ["a container of podman with several networks", ofPodman("k8s", "red")],
+  ["a container of nerdctl", ofNerdctl("k8s")],
+  ["a container of nerdctl with several networks", ofNerdctl("k8s", "red")],
   ["a pod whose DEL failed", changed({ teardown: begunTeardown("2026-01-01T00:00:00.000Z") })],
   [
     "a pod whose ADD did not end",

@@ -48,7 +48,7 @@ export class HandBack {
  * Hands the node back to its primary CNI, because Plexus was deleted and plexusd ends: without
  * plexusd, every ADD would fail. Changes nothing while a pod is attached that the primary CNI cannot
  * detach, and says so in an event. The records of what it detaches are removed. The others stay, with
- * the shim, which podman, nerdctl and CRI-O still call. Interrupted at any step, the node uses either
+ * the shim, which nerdctl and CRI-O still call. Interrupted at any step, the node uses either
  * Plexus or its primary CNI. Never throws.
  * @internal
  */

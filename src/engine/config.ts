@@ -42,7 +42,7 @@ export function isPlexusdsList({ writtenBy }: JsonObject): boolean {
 /**
  * The configuration for one call: plexusd's, else the runtime's conf, else the default. A side that
  * gives `clusterNetwork` or `delegates` decides about both. Another list than plexusd's, such as
- * podman's, keeps the default network that it names, and is not concerned by the cluster's.
+ * nerdctl's, keeps the default network that it names, and is not concerned by the cluster's.
  * @throws CniError 7 naming the key of the conf that cannot be used
  */
 export function configForCall(daemon: Partial<EngineConfig>, conf: JsonObject): EngineConfig {

@@ -26,7 +26,6 @@ interface LoadedFile {
  * until it is fixed.
  */
 export class ManifestDirectory implements ClusterSource {
-  readonly namesContainers = true;
   readonly #dir: string;
   readonly #logger: Logger;
   readonly #files = new Map<string, LoadedFile>();

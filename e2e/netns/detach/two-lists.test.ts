@@ -6,8 +6,8 @@ import { test as nodeTest } from "../../support/node/test.ts";
 import type { TestPod } from "../../support/node/test-pod.ts";
 
 /*
- * Two network lists of type plexus on a node, as with CRI-O beside podman. CRI-O collects garbage in every list of its
- * directory, and lists no container in a list that only podman uses. plexusd's file has another default network than both.
+ * Two network lists of type plexus on a node, as with CRI-O beside nerdctl. CRI-O collects garbage in every list of its
+ * directory, and lists no container in a list that only nerdctl uses. plexusd's file has another default network than both.
  */
 
 const test = nodeTest.extend(

@@ -170,7 +170,7 @@ function secondSide(
   const { client, defaultNetwork } = others.second;
   const conf = runtimeConf({ cniVersion, defaultNetwork, name: "second" });
   const runtime = new Runtime({
-    // It stores a container before it is attached, as podman and nerdctl do.
+    // It stores a container before it is attached, as nerdctl does.
     ...{ kind: "CRI-O", client, conf, onCall },
     ...{ passesAnnotations: false, readsConf: false },
   });

@@ -6,8 +6,8 @@ import { drawTimeMs, type Mischief, type Node } from "./draw-mischief.ts";
 /** A second container runtime beside the kubelet's, with its own list and its own containers. */
 interface SecondRuntime {
   readonly defaultNetwork: NetworkName;
-  /** `podman` names a container as a pod; `nerdctl` names none, and its paths are of processes. */
-  readonly client: "podman" | "nerdctl";
+  /** The paths of `nerdctl` are of processes, those of `cnitool` have names. */
+  readonly client: "cnitool" | "nerdctl";
   /** Whether `plexusctl sandboxes` lists its containers, and not those of the kubelet's runtime. */
   readonly isListed: boolean;
   readonly containers: readonly { readonly startMs: number; readonly lifeMs: number | undefined }[];
@@ -80,7 +80,7 @@ function drawMesh(random: Random): MeshScenario {
 function drawSecond(random: Random): SecondRuntime {
   return {
     defaultNetwork: random.pick(["pods", "pods-chained", "data", "strict"]),
-    client: random.pick(["podman", "nerdctl"]),
+    client: random.pick(["cnitool", "nerdctl"]),
     isListed: random.chance(0.25),
     containers: Array.from({ length: random.integer(1, 3) }, () => ({
       startMs: random.duration(1, 5000),

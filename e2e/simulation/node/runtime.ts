@@ -43,7 +43,7 @@ export interface CallEnd {
 }
 
 /** What calls the runtime: which pod it names, and where its namespaces are. */
-type RuntimeClient = "kubelet" | "podman" | "nerdctl";
+type RuntimeClient = "kubelet" | "cnitool" | "nerdctl";
 
 interface RuntimeOptions {
   readonly kind: "containerd" | "CRI-O";
@@ -120,7 +120,7 @@ export class Runtime implements RuntimeSandboxes {
     using _lock = await this.#shared();
     this.#count += 1;
     const { client } = this.#options;
-    // podman and nerdctl start the same container again.
+    // Others start the same container again.
     const id = client === "kubelet" ? `c${this.#count}` : `${client}-${pod.name}`;
     const netns = newNetns(this.#options, id);
     const sandbox: Sandbox = { id, pod, netns, result: undefined, state: "starting" };
@@ -224,7 +224,7 @@ export class Runtime implements RuntimeSandboxes {
   }
 
   /**
-   * Whether one DEL is enough, whatever comes of it: CRI-O, podman and nerdctl send no other. But
+   * Whether one DEL is enough, whatever comes of it: CRI-O and nerdctl send no other. But
    * people remove a container again if its DEL was killed before it began, as nothing else says
    * that it is gone.
    */
@@ -299,16 +299,15 @@ export class Runtime implements RuntimeSandboxes {
     const isThere = world().kernel.hasNamespace(netns);
     const { client } = this.#options;
     const ofPod = [
-      ...[`K8S_POD_NAMESPACE=${pod.namespace}`, `K8S_POD_INFRA_CONTAINER_ID=${id}`],
-      `K8S_POD_UID=${pod.uid}`,
+      ...[`K8S_POD_NAMESPACE=${pod.namespace}`, `K8S_POD_NAME=${pod.name}`],
+      ...[`K8S_POD_INFRA_CONTAINER_ID=${id}`, `K8S_POD_UID=${pod.uid}`],
     ];
-    const args = [`K8S_POD_NAME=${pod.name}`, ...(client === "podman" ? [] : ofPod)];
     return {
       ...common,
       CNI_CONTAINERID: id,
       CNI_IFNAME: "eth0",
       CNI_NETNS: isThere ? netns : "",
-      CNI_ARGS: ["IgnoreUnknown=1", ...(client === "nerdctl" ? [] : args)].join(";"),
+      CNI_ARGS: ["IgnoreUnknown=1", ...(client === "kubelet" ? ofPod : [])].join(";"),
     };
   }
 
@@ -354,13 +353,13 @@ export function podNetns(kind: RuntimeOptions["kind"], id: string): string {
 }
 
 /**
- * The path of a new namespace. nerdctl's is of a process; podman's user names containers alike, but
- * not in another boot, after which podman still has the paths of its containers.
+ * The path of a new namespace. nerdctl's is of a process; cnitool's user names containers alike, but
+ * not in another boot.
  */
 function newNetns({ client, kind }: RuntimeOptions, id: string): string {
   const boot = world().kernel.bootId.slice(0, 8);
   if (client === "nerdctl") return firstFree((number) => `/proc/${4000 + number}/ns/net`);
-  if (client === "podman") return firstFree((number) => `/run/netns/podman-${boot}-${number}`);
+  if (client === "cnitool") return firstFree((number) => `/run/netns/cnitool-${boot}-${number}`);
   return podNetns(kind, id);
 }
 

@@ -497,8 +497,8 @@ test("a copy's plugin that is not installed is a problem, and another runtime's 
   const reconciler = await startReconciler(node);
   await reconciler.reconcile();
   const list = JSON.parse(await own(node));
-  const firewall = { ...list, name: "podman", plugins: [...list.plugins, { type: "firewall" }] };
-  await node.put("87-podman.conflist", JSON.stringify(firewall));
+  const firewall = { ...list, name: "nerdctl", plugins: [...list.plugins, { type: "firewall" }] };
+  await node.put("87-nerdctl.conflist", JSON.stringify(firewall));
   const absent = { ...list, plugins: [...list.plugins, { type: "absent" }] };
   await node.put("05-other.conflist", JSON.stringify(absent));
   const { status } = await reconciler.reconcile();

@@ -324,7 +324,7 @@ test("keeps its last good file while the primary is incomplete, broken or missin
     await node.put("10-calico.conflist", calico);
     await eventually(() => expect(conf.status().state).toBe("active"));
   }
-  await node.put("87-podman.conflist", flannel);
+  await node.put("87-nerdctl.conflist", flannel);
   await unlink(join(node.conf, "10-calico.conflist"));
   await eventually(() => expect(conf.notReadyReason()).toContain("is not there"));
   await unlink(join(node.bin, "plexus"));
@@ -416,7 +416,7 @@ test.each([
   const written = await node.own();
   await lose(node);
   await unlink(join(node.conf, "10-calico.conflist"));
-  await node.put("87-podman.conflist", flannel);
+  await node.put("87-nerdctl.conflist", flannel);
   const conf = await node.start({}, { goneMs: 60_000 });
   expect(conf.notReadyReason()).toContain("10-calico.conflist is not there");
   expect(await node.own()).toEqual(written);

@@ -136,7 +136,7 @@ export async function removeTemporaryFiles(dir: string, files: ConfFiles): Promi
 }
 
 /**
- * The lists that call Plexus, such as podman's, but for plexusd's own and copies of it, which have
+ * The lists that call Plexus, such as nerdctl's, but for plexusd's own and copies of it, which have
  * its name. `disablesGc`: a runtime that collects garbage in every list leaves this one alone.
  */
 export async function otherLists(

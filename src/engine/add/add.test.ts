@@ -459,28 +459,6 @@ test.each([false, true])(
 );
 
 test.each([
-  { name: "web", isDirectory: true, attached: ["ptp ADD eth0", "bridge ADD net1"] },
-  { name: "other", isDirectory: true, attached: ["ptp ADD eth0"] },
-  { name: "web", isDirectory: false, attached: ["ptp ADD eth0"] },
-  { name: "web", isDirectory: false, noSource: true, attached: ["ptp ADD eth0"] },
-])(
-  "add() of podman's container $name attaches the networks of a pod in default only from a directory (%j)",
-  async ({ name, isDirectory, noSource = false, attached }) => {
-    const lab = podLab("a", undefined, { noSource });
-    lab.source.namesContainers = isDirectory;
-    const env = { CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAME=${name}` };
-    expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.log()).toEqual(attached);
-    const published = attached.length > 1 ? ["default/web"] : [];
-    expect([...lab.publisher.published.keys()]).toEqual(published);
-    expect(await lab.del({ env })).toMatchObject({ exitCode: 0 });
-    // Kubernetes' pod of that name keeps its status.
-    expect(lab.publisher.withdrawn).toEqual(isDirectory ? [`default/${name}`] : []);
-    expect(lab.records.keys).toEqual([]);
-  },
-);
-
-test.each([
   ["that does not exist", "default/gone", false],
   ["that was replaced", "default/web/another-uid", false],
   ["without a source of pods", "default/web", true],

@@ -85,7 +85,7 @@ test.each<{
     dels: ["ptp DEL eth0"],
   },
 ])(
-  "add() detaches an earlier sandbox $what, for which podman and nerdctl send no DEL",
+  "add() detaches an earlier sandbox $what, for which nerdctl sends no DEL",
   async ({ earlier = netns, present = newNetns, prepare, change, dels = allDels }) => {
     const lab = podLab("a");
     prepare?.(lab);

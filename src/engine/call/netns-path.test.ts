@@ -7,7 +7,7 @@ const uuid = "0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";
 test.each([
   ["containerd's", `/var/run/netns/cni-${uuid}`, true],
   ["CRI-O's", `/var/run/netns/${uuid.toUpperCase()}`, true],
-  ["podman's", `/run/netns/netns-${uuid}`, true],
+  ["of a UUID", `/run/netns/netns-${uuid}`, true],
   ["a user's", "/run/netns/web", false],
   ["one below a UUID", `/run/${uuid}/web`, false],
   ["one with a shorter UUID", `/run/netns/${uuid.slice(1)}`, false],

@@ -185,15 +185,7 @@ test.each<[string, (lab: EngineLab) => unknown, string[]]>([
     [],
   ],
   [
-    "of podman, in the list of the pods that CRI-O lists",
-    async (lab) => {
-      await lab.del({ env: podman });
-      await lab.add({ env: podman });
-    },
-    ["kept"],
-  ],
-  [
-    "of podman that is the pod of a manifest, in the list of the pods that CRI-O lists",
+    "of cnitool that is the pod of a manifest, in the list of the pods that CRI-O lists",
     async (lab) => {
       const pod = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=kept";
       const CNI_ARGS = `IgnoreUnknown=1;${pod};K8S_POD_INFRA_CONTAINER_ID=kept`;
@@ -226,7 +218,7 @@ test.each<[string, (lab: EngineLab) => unknown, string[]]>([
 
 const isOfKept = ({ record }: { record: RecordKey }): boolean => record.containerId === "kept";
 
-const podman = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/c1" };
+const container = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/c1" };
 
 test("gc() leaves the other list's sandbox recorded even if its namespace is gone", async () => {
   const lab = await twoLists();
@@ -265,7 +257,7 @@ test("gc() collects although Multus's file of a sandbox has just gone", async ()
 });
 
 test.for<[string, string, JsonObject, string[]]>([
-  ["keeps what another runtime attached to a network", "net-a", {}, ["c1/net1", "podman/eth0"]],
+  ["keeps what another runtime attached to a network", "net-a", {}, ["c1/net1", "nerdctl/eth0"]],
   [
     "ignores the cache's file of another network",
     "net-a",
@@ -275,8 +267,8 @@ test.for<[string, string, JsonObject, string[]]>([
   ["ignores a result of an old libcni", "net-a", { containerId: 7 }, ["c1/net1"]],
 ])("gc() %s", async ([, name, change, valid]) => {
   const lab = await pods("c1");
-  const add = { kind: "cniCacheV1", networkName: name, containerId: "podman", ifName: "eth0" };
-  lab.multusFiles.cached.set(`${name}-podman-eth0`, JSON.stringify({ ...add, ...change }));
+  const add = { kind: "cniCacheV1", networkName: name, containerId: "nerdctl", ifName: "eth0" };
+  lab.multusFiles.cached.set(`${name}-nerdctl-eth0`, JSON.stringify({ ...add, ...change }));
   expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
   expect(passedAsValid(lab)).toMatchObject({ bridge: valid, ptp: ["c1/eth0"] });
 });
@@ -291,7 +283,7 @@ test("gc() ignores what libcni's cache has of the runtime's own list, whose atta
 
 test("gc() collects nothing if libcni's cache of a network cannot be read", async () => {
   const lab = await pods("c1");
-  lab.multusFiles.cached.set("net-a-podman-eth0", "{");
+  lab.multusFiles.cached.set("net-a-nerdctl-eth0", "{");
   expect(await lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
   expect(passedAsValid(lab)).toEqual({});
   expect(lab.logger.at("warn")).toEqual([
@@ -318,13 +310,13 @@ const front = v110("front", "macvlan");
 
 test.each<[string, JsonObject, Record<string, string[]>]>([
   ["that list", { name: "cluster" }, { ptp: ["before-plexus/eth0", "c1/eth0"] }],
-  ["a list without a default network", { name: "podman" }, {}],
+  ["a list without a default network", { name: "nerdctl" }, {}],
   [
     "a list with another one",
-    { name: "podman", delegates: [front] },
+    { name: "nerdctl", delegates: [front] },
     { macvlan: ["before-plexus/eth0"] },
   ],
-  ["a list that names the same one", { name: "podman", delegates: [cluster] }, {}],
+  ["a list that names the same one", { name: "nerdctl", delegates: [cluster] }, {}],
 ])(
   "gc() collects the default network of plexusd's file only in the list with its name: %s",
   async (_, conf, valid) => {
@@ -339,7 +331,7 @@ test.each<[string, JsonObject, Record<string, string[]>]>([
 );
 
 test("gc() collects nothing while the cluster's default network, which a list may share, is unknown", async () => {
-  const lab = new EngineLab({ conf: { name: "podman", delegates: [front] } });
+  const lab = new EngineLab({ conf: { name: "nerdctl", delegates: [front] } });
   lab.config = { clusterNetwork: "cluster" };
   expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
   expect(passedAsValid(lab)).toEqual({});
@@ -348,14 +340,14 @@ test("gc() collects nothing while the cluster's default network, which a list ma
 
 test.each([
   ["cluster", { ptp: ["before-plexus/eth0", "c1/eth0", "c2/eth0"] }],
-  ["podman", {}],
+  ["nerdctl", {}],
 ])(
   "gc() collects a default network of two lists only in the list with its name: %s",
   async (name, valid) => {
     const lab = new EngineLab({ conf: { delegates: [cluster] } });
     for (const [id, list] of [
       ["c1", "cluster"],
-      ["c2", "podman"],
+      ["c2", "nerdctl"],
     ] as const) {
       lab.kernel.addNamespace(`/run/netns/${id}`);
       const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
@@ -565,7 +557,7 @@ test("gc() gives plugins less time if it has waited for other operations", async
   const lab = await pods("c1");
   const release = Promise.withResolvers<void>();
   lab.plugins.script("ptp CHECK", async () => void (await release.promise));
-  const other = lab.check({ pod: "default/c1", env: podman });
+  const other = lab.check({ pod: "default/c1", env: container });
   await new Promise(setImmediate);
   lab.plugins.calls.length = 0;
   for (const type of ["ptp", "bridge", "tuning"]) hang(lab, `${type} GC`);
@@ -639,7 +631,7 @@ test.each<[string, (lab: EngineLab) => Promise<void>, string[]]>([
 test("gc() keeps the count of a leftover's failures", async () => {
   const lab = await pods("c1", "kept");
   lab.plugins.script("bridge DEL", failed(5, "busy"));
-  await lab.del({ env: podman, pod: "default/c1" });
+  await lab.del({ env: container, pod: "default/c1" });
   expect((await lab.gc(["kept"])).json).toMatchObject({ code: 5 });
   expect(lab.records.writes.at(-1)?.record.teardown).toMatchObject({ attempts: 2 });
 });

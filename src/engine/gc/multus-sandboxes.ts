@@ -30,7 +30,7 @@ export async function addMultusSandboxes(
   }
 }
 
-/** Adds what others, such as podman, attached with libcni to a network that a definition names. */
+/** Adds what others, such as cnitool, attached with libcni to a network that a definition names. */
 export async function addCachedAdds(ctx: CallContext, networks: NetworksToCollect): Promise<void> {
   for (const network of networks.othersNames) {
     try {

@@ -16,10 +16,10 @@ export interface Sandboxes {
  * The sandboxes that a GC of the list `listName` may detach: no containers that the runtime lists, or
  * that were attached since. The runtime knows only its own containers, but other runtimes
  * may use the node with other lists, or with this one: CRI-O collects every list of its directory
- * and lists no container in the lists that only podman uses. A sandbox that is not listed is stale if
+ * and lists no container in the lists that only others use. A sandbox that is not listed is stale if
  * one of these holds:
  * - A call of this list made it, and the runtime lists another sandbox of the list, of the same
- *   kind: CRI-O's and podman's are of different kinds.
+ *   kind: a pod of Kubernetes, as CRI-O's, or none.
  * - Nothing is at the path of its namespace, and a call of this list made it, or its list is not
  *   known: the record is damaged, or of an earlier release.
  */
@@ -37,11 +37,11 @@ export async function staleSandboxes(
   const isListed = ({ containerId }: RecordKey): boolean =>
     listed.has(containerId) || attachedSince.has(containerId);
   const ofCaller = records.filter((each) => isOwn(each) && listed.has(each.containerId));
-  const callerHas = new Set(ofCaller.map(kindOf));
+  const callerHas = new Set(ofCaller.map(isOfKubernetes));
   const stale = new Set<string>();
   for (const record of records) {
     if (isListed(record) || !(isOwn(record) || record.listName === undefined)) continue;
-    const isKnown = isOwn(record) && callerHas.has(kindOf(record));
+    const isKnown = isOwn(record) && callerHas.has(isOfKubernetes(record));
     if (isKnown || (await isCertainlyOver(ctx, record, notListed)))
       stale.add(recordFileName(record));
   }
@@ -50,11 +50,6 @@ export async function staleSandboxes(
   }
   const isStale = (key: RecordKey): boolean => stale.has(recordFileName(key));
   return { records: records.filter(isStale), damaged: damaged.filter(isStale) };
-}
-
-/** What tells the sandboxes of runtimes apart. */
-function kindOf(record: AttachmentRecord): string {
-  return `${record.pod !== undefined} ${isOfKubernetes(record)}`;
 }
 
 /** False without a usable plan: nothing says where the namespace is. */

@@ -31,7 +31,7 @@ test("a plugin that is not there fails nothing but its element, and its network 
 test.each([
   { when: "nothing has changed", searched: [] },
   { when: "the runtime has another CNI_PATH now", command: "STATUS", searched: ["/opt/moved"] },
-  { when: "podman, with the same list, has another one", command: "DEL", searched: [] },
+  { when: "nerdctl, with the same list, has another one", command: "DEL", searched: [] },
 ])("plugins are looked up where the sandbox's DEL will look: $when", async (scene) => {
   const { command, searched } = scene;
   const pod = await hotPlugLab("a");

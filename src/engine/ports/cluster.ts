@@ -40,11 +40,6 @@ export interface DefinitionSource {
 /** Where pods and NetworkAttachmentDefinitions come from. */
 export interface ClusterSource extends DefinitionSource {
   /**
-   * Whether a pod in its namespace `default` describes podman's container of that name. Not so in a
-   * cluster: a name without a namespace must not give a container the networks of a pod.
-   */
-  readonly namesContainers?: boolean;
-  /**
    * The pod; undefined when it certainly does not exist with that name and (unless static) UID, or
    * without a UID on this node.
    * @throws CniError 11 when that cannot be determined in time

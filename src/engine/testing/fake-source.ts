@@ -9,7 +9,6 @@ export class FakeSource implements ClusterSource {
   readonly #nads = new Map<string, NetworkAttachmentDefinition>();
   /** `pod namespace/name` and `nad namespace/name`, in the order in which they were asked for. */
   readonly asked: string[] = [];
-  namesContainers = false;
   notReady: string | undefined;
   /** Thrown by every question, when set. */
   failure: Error | undefined;

@@ -19,10 +19,10 @@ test.for<[what: string, isCrio: boolean, verdicts: string[]]>([
     '{"name":"cbr0","plugins":[{"type":"flannel"}]}',
   );
   await writeFile(join(dir, "20-damaged.conflist"), "{");
-  await writeFile(join(dir, "86-podman.conflist"), list("podman", { disableGC: true }));
+  await writeFile(join(dir, "86-cnitool.conflist"), list("cnitool", { disableGC: true }));
   await writeFile(join(dir, "87-nerdctl.conflist"), list("nerdctl"));
   const findings = await otherListFindings(dir, async () => isCrio);
   expect(findings.map(({ verdict }) => verdict)).toEqual(verdicts);
-  const names = ["86-podman.conflist", "87-nerdctl.conflist"].slice(0, verdicts.length);
+  const names = ["86-cnitool.conflist", "87-nerdctl.conflist"].slice(0, verdicts.length);
   expect(findings.map(({ check }) => check)).toEqual(names);
 });

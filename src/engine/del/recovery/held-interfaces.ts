@@ -4,7 +4,7 @@ import { isSame } from "#engine/record/record.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 
-/** The interfaces of a container's other records: podman attaches a container to several lists. */
+/** The interfaces of a container's other records: nerdctl attaches a container to several lists. */
 export interface ContainerInterfaces {
   readonly names: ReadonlySet<string>;
   /** Whether one is unusable with its plan: it may have any interface. */

@@ -57,7 +57,7 @@ function newRecord(
   attachments: readonly RecordedAttachment[],
 ): AttachmentRecord {
   const { containerId, ifName, netns, listName, cniVersion, cniArgs } = sandbox;
-  const identity = podIdentity(cniArgs, deps.source);
+  const identity = podIdentity(cniArgs);
   const uid = identity?.uid;
   const createdAt = deps.now();
   return omitUndefined({

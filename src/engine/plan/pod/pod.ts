@@ -3,42 +3,36 @@ import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
-import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
+import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
 import { runtimePod } from "./runtime-pod.ts";
 
 const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];
 
-/** Whether the name may belong to a container without a pod: podman sends no namespace. */
-function isContainerName(cniArgs: CniArgs): boolean {
-  const args = new Map(cniArgs);
-  return args.has("K8S_POD_NAME") && !args.has("K8S_POD_NAMESPACE");
-}
-
-/** @throws CniError 4 when there are K8S_* keys that do not name a pod or a container */
-function podToAttach(cniArgs: CniArgs, source?: ClusterSource): CalledPod | undefined {
-  const identity = podIdentity(cniArgs, source);
+/** @throws CniError 4 when there are K8S_* keys that do not name a pod */
+function podToAttach(cniArgs: CniArgs): CalledPod | undefined {
+  const identity = podIdentity(cniArgs);
   const key = cniArgs.find(([name]) => podKeys.includes(name))?.[0];
-  if (identity !== undefined || key === undefined || isContainerName(cniArgs)) return identity;
+  if (identity !== undefined || key === undefined) return identity;
   const message = `invalid CNI_ARGS: there is ${key}, but K8S_POD_NAMESPACE and K8S_POD_NAME do not name a pod`;
   throw new CniError("InvalidEnvironmentVariables", message);
 }
 
 /**
  * The pod to attach; undefined if the sandbox is not a pod. Looks it up only if the runtime does
- * not describe it. A name without a namespace belongs to a container, which need not be a pod.
+ * not describe it.
  * @throws CniError 4 when CNI_ARGS name it wrongly; 11 when there is no such pod, or nothing that
  *   knows pods: the runtime may still want it, and an invented result would start it without its
  *   networks
  */
 export async function resolvePod(ctx: CallContext, request: AddRequest): Promise<Pod | undefined> {
   const { source } = ctx.deps;
-  const identity = podToAttach(request.cniArgs, source);
+  const identity = podToAttach(request.cniArgs);
   if (identity === undefined) return undefined;
   const described = runtimePod(request.conf, identity, source);
   if (described !== undefined) return described;
   if (source === undefined) throw noSource(identity);
   const pod = await source.getPod(identity, { signal: ctx.signal });
-  if (pod !== undefined || isContainerName(request.cniArgs)) return pod;
+  if (pod !== undefined) return pod;
   const { namespace, name } = identity;
   const uid = identity.uid === undefined ? "" : ` with uid ${identity.uid}`;
   const reason = source.notReadyReason() ?? "it was deleted or replaced";

@@ -60,12 +60,6 @@ test("add() without a source of pods attaches a static pod, as one without an AP
   expect(await lab.add({ pod, ...call })).toMatchObject({ exitCode: 0 });
 });
 
-test("add() without a source of pods attaches a container that has only a name", async () => {
-  const lab = new EngineLab({ noSource: true });
-  const env = { CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAME=web" };
-  expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
-});
-
 test("add() looks up a pod without its UID", async () => {
   const lab = labWithoutPods();
   lab.source.addPod({ name: "web", uid: "of-the-api" });
