@@ -96,10 +96,10 @@ export const hotPlugMutations: readonly Mutation[] = [
   },
   {
     name: "another boot ID does not keep hot-plug from a sandbox",
-    file: "src/engine/hotplug/running-sandboxes.ts",
-    find: "all.filter(mayRun)",
-    replace: "all.filter((record) => mayRun(record) && record.bootId === this.#deps.bootId())",
-    properties: ["as requested", "never what runs"],
+    file: "src/engine/network-status/latest-sandbox.ts",
+    find: "mayBeOfThisBoot(deps, each)",
+    replace: "each.bootId === deps.bootId()",
+    properties: ["as requested", "never what runs", "status eventually"],
     isSlow: true,
   },
 ];

@@ -82,14 +82,14 @@ export const plexusdMutations: readonly Mutation[] = [
   },
   {
     name: "a status that differs from its record is written",
-    file: "src/kube/status-publisher.ts",
+    file: "src/kube/status-comparison.ts",
     find: "return isAnswer || shown?.digest === statusDigest(text) ? undefined : text;",
     replace: "return isAnswer || shown?.digest !== undefined ? undefined : text;",
     properties: ["status eventually"],
   },
   {
     name: "a status that a webhook changes is written once",
-    file: "src/kube/status-publisher.ts",
+    file: "src/kube/status-comparison.ts",
     find: "return isAnswer || shown",
     replace: "return shown",
     properties: ["sparing"],

@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import type { Pod, StatusFailure, StatusPublisher } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { ApiError } from "#kube/api/api-error.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
@@ -13,7 +14,7 @@ import type { FakeApiServer } from "./testing/fake-api-server.ts";
 import { kubeTest as test } from "./testing/kube-test.ts";
 import { podObject } from "./testing/objects.ts";
 import { isStatusPatch } from "./testing/requests.ts";
-import type { WriteDelays } from "./write-times.ts";
+import { type WriteDelays, WriteTimes } from "./write-times.ts";
 
 const pod: Pod = {
   ...{ namespace: "default", name: "web", uid: "uid-of-web" },
@@ -32,6 +33,7 @@ const quick: WriteDelays = {
 /** A publisher for pods whose records want `text`. */
 class Lab implements AsyncDisposable {
   readonly results: StatusWriteResult[] = [];
+  readonly logger = new FakeLogger();
   readonly publisher: ApiStatusPublisher;
   /** What the watch has delivered. */
   readonly watched = new Map<string, WatchedPod>();
@@ -51,7 +53,7 @@ class Lab implements AsyncDisposable {
     const { waitMs = 2000, requestTimeoutMs = 1000, delays = {}, isWatched } = options;
     this.#api = api;
     this.publisher = new ApiStatusPublisher({
-      ...{ client, logger: new FakeLogger(), waitMs, requestTimeoutMs },
+      ...{ client, logger: this.logger, waitMs, requestTimeoutMs },
       delays: { ...quick, ...delays },
       metrics: { statusWrite: (result) => this.results.push(result) },
       ...(isWatched === true && { pods: this.watched }),
@@ -113,7 +115,8 @@ test("shown() waits up to its limit, and says why; the write is retried", async 
   expect(await shown(lab)).toEqual(late);
   // No ADD waits again before a write succeeds.
   expect(await shown(lab, podOf("other"))).toEqual({ ...late, message: expect.any(String) });
-  await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
+  await eventually(() => expect(lab.results).toContain("written"));
+  expect(annotationsOf(api)).toEqual({ [key]: "[]" });
   api.put("pods", podObject("db"));
   expect(await shown(lab, podOf("db"))).toBeUndefined();
 });
@@ -166,6 +169,136 @@ test.for([400, 403, 413, 422] as const)(
     expect(lab.publisher.failures().size).toBe(0);
   },
 );
+
+test("what the role or a policy rejects is tried again within ten minutes", () => {
+  const times = new WriteTimes();
+  const error = new ApiError("forbidden", { status: 403 });
+  for (let n = 0; n < 20; n++) expect(times.note("[]", error)).toBe("rejected");
+  expect(times.waitMs("[]")).toBeLessThanOrEqual(600_000);
+  expect(times.waitMs("[]")).toBeGreaterThan(200_000);
+});
+
+test("a failed write is logged once", async ({ api, client }) => {
+  api.put("pods", podObject("web"));
+  api.script({ when: isStatusPatch, answer: 503 });
+  await using lab = new Lab(api, client);
+  expect(await shown(lab)).toBeUndefined();
+  expect(lab.logger.at("warn")).toEqual(["status annotation not written"]);
+});
+
+test.for([
+  ["asks for more time than an ADD has", 429, { "retry-after": "60" }],
+  ["rejects the write of this pod for as long as an ADD waits", 409, {}],
+] as const)(
+  "an ADD does not wait where the API server %s, and those of other pods do",
+  async ([, answer, headers], { api, client }) => {
+    for (const name of ["web", "db"]) api.put("pods", podObject(name));
+    const isOfWeb = (path: string): boolean => path.includes("/web/");
+    const when: Parameters<FakeApiServer["script"]>[0]["when"] = (request) =>
+      isStatusPatch(request) && isOfWeb(request.path);
+    api.script({ when, answer, headers, times: 1000 });
+    const retried = { initialMs: 1000, maxMs: 60_000 };
+    await using lab = new Lab(api, client, { waitMs: 4000, delays: { retried } });
+    const startedAt = performance.now();
+    const failure = await shown(lab);
+    expect(failure?.message).toContain(`HTTP ${answer}`);
+    expect(performance.now() - startedAt).toBeLessThan(3900);
+    api.script({ when: isStatusPatch, answer: 503 });
+    expect(await shown(lab, podOf("db"))).toBeUndefined();
+  },
+);
+
+test("after the API server has rejected the token twice, no ADD waits in any namespace", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  api.put("pods", podObject("there", { namespace: "others" }));
+  api.script({ when: isStatusPatch, answer: 401, times: 1000 });
+  await using lab = new Lab(api, client, { waitMs: 20_000 });
+  expect(await shown(lab)).toMatchObject({ isRejected: false });
+  const message = "the API server does not answer";
+  expect(await shown(lab, podOf("there", "others"))).toMatchObject({ message });
+});
+
+test("an ADD whose record cannot be read does not wait", async ({ api, client }) => {
+  api.put("pods", podObject("web"));
+  await using lab = new Lab(api, client, { waitMs: 20_000 });
+  lab.publisher.follow(() => Promise.reject(new Error("input/output error")));
+  const failure = { message: "input/output error", isRejected: false };
+  expect(await shown(lab)).toEqual(failure);
+  lab.publisher.changed(pod);
+  await eventually(() => expect(lab.publisher.pending).toBe(0));
+  lab.publisher.follow(async () => "[]");
+  expect(await shown(lab)).toBeUndefined();
+});
+
+test("the DEL of an earlier sandbox tells no ADD that its status is shown", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  await using lab = new Lab(api, client);
+  expect(await shown(lab)).toBeUndefined();
+  const slow = Promise.withResolvers<void>();
+  api.script({ when: isStatusPatch, answer: slow.promise });
+  const publisher: StatusPublisher = lab.publisher;
+  const wanted = Promise.withResolvers<undefined>();
+  publisher.follow(() => wanted.promise);
+  const deleted = publisher.detached(pod);
+  publisher.follow(async () => "[1]");
+  let isTold = false;
+  const added = shown(lab).finally(() => {
+    isTold = true;
+  });
+  await eventually(() => expect(patches(api)).toHaveLength(2));
+  wanted.resolve(undefined);
+  await deleted;
+  await new Promise(setImmediate);
+  expect(isTold).toBe(false);
+  slow.resolve();
+  expect(await added).toBeUndefined();
+  expect(annotationsOf(api)).toEqual({ [key]: "[1]" });
+});
+
+test("an ADD that begins to wait while its pod is compared waits for its own text", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  await using lab = new Lab(api, client);
+  const earlier = Promise.withResolvers<undefined>();
+  lab.publisher.follow(() => earlier.promise);
+  lab.publisher.changed(pod);
+  lab.publisher.follow(async () => "[1]");
+  const added = shown(lab);
+  earlier.resolve(undefined);
+  expect(await added).toBeUndefined();
+  expect(annotationsOf(api)).toEqual({ [key]: "[1]" });
+});
+
+test("of several ADDs that wait, the records say which sandbox is shown", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  await using lab = new Lab(api, client);
+  const asked: unknown[] = [];
+  lab.publisher.follow(async (_, own) => {
+    asked.push(own?.containerId);
+    return own === undefined ? "[newest]" : `[${own.containerId}]`;
+  });
+  const slow = Promise.withResolvers<void>();
+  api.script({ when: isStatusPatch, answer: slow.promise });
+  const ifName = "eth0";
+  const newer = lab.publisher.shown(pod, signal, { containerId: "c2", ifName });
+  await eventually(() => expect(patches(api)).toHaveLength(1));
+  const older = lab.publisher.shown(pod, signal, { containerId: "c1", ifName });
+  slow.resolve();
+  expect(await Promise.all([newer, older])).toEqual([undefined, undefined]);
+  expect(annotationsOf(api)).toEqual({ [key]: "[newest]" });
+  expect(asked).not.toContain("c1");
+});
 
 test("a status survives the 404 of a proxy", async ({ api, client }) => {
   api.put("pods", podObject("web"));
@@ -313,7 +446,7 @@ test("nothing is written for a detached pod, or one of the same name", async ({ 
   lab.publisher.changed(pod);
   await eventually(() => expect(lab.results).toEqual(["retried"]));
   lab.text = undefined;
-  await lab.publisher.detached(pod);
+  await lab.publisher.detached();
   await eventually(() => expect(lab.publisher.pending).toBe(0));
   expect(annotationsOf(api)).toEqual({});
 });

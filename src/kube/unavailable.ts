@@ -5,7 +5,7 @@ const enough = 2;
 
 /**
  * Whether the API server is known to be unavailable for writes: for those of one namespace, as when
- * its admission webhook is unavailable, or for all when there is no answer at all.
+ * its admission webhook is unavailable, or for all when it does not answer, or rejects the token.
  */
 export class Unavailable {
   /** By namespace, "" for all: how many writes have failed in a row. */
@@ -17,12 +17,13 @@ export class Unavailable {
 
   /** A server that asks for patience is there. */
   noteFailure(namespace: string, { status, transient }: ApiError): void {
-    if (!transient || status === 429) return;
-    const key = status === 0 ? "" : namespace;
+    const isOfAll = status === 0 || status === 401;
+    if (!isOfAll && (!transient || status === 429)) return;
+    const key = isOfAll ? "" : namespace;
     this.#failures.set(key, (this.#failures.get(key) ?? 0) + 1);
   }
 
-  /** A call has waited for as long as it may. */
+  /** A call has waited for an answer for as long as it may. */
   noteWait(namespace: string): void {
     this.#failures.set(namespace, enough);
   }

@@ -22,8 +22,8 @@ const mayStayFile =
   /\.detached$|^default\.plan$|^primary-conf$|\.record$|\.damaged$|\.engine-only$/;
 /** A status write waits at most this long before it is tried again. */
 const statusUs = 150e6;
-/** One that the API server has rejected is repeated within an hour. */
-const rejectedUs = 3700e6;
+/** One that the API server has rejected is repeated within ten minutes. */
+const rejectedUs = 700e6;
 /** A failed hot-plug is tried again after at most five minutes, and then a plugin may take long. */
 const hotPlugUs = 480e6;
 /** For plexusd and the agent of a mesh to agree. */

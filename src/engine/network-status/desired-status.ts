@@ -13,7 +13,7 @@ import { latestSandbox } from "./latest-sandbox.ts";
  * What changes the networks of a sandbox writes the status into its record with the change
  * (`status-of-record.ts`): an ADD, hot-plug, and the search for changed addresses. The record keeps it.
  * `desiredStatus` is what the pod's latest record says at that moment. The publisher
- * (`src/kube/status-publisher.ts`; with a directory of manifests `src/manifests/status-files.ts`)
+ * (`src/kube/status-comparison.ts`; with a directory of manifests `src/manifests/status-files.ts`)
  * compares it with what the pod shows, and writes the difference.
  */
 

@@ -18,7 +18,7 @@ export function statusPending({ record }: Facts): Advice | undefined {
   if (record?.statusFailure === undefined) return undefined;
   const { isRejected, message } = record.statusFailure;
   const cause = isRejected
-    ? `the API server rejects the network-status annotation: ${message}. Change the role or the admission policy that rejects it; plexusd retries within an hour, or when it is restarted`
+    ? `the API server rejects the network-status annotation: ${message}. Change the role or the admission policy that rejects it; plexusd retries within ten minutes`
     : `the network-status annotation could not be written yet: ${message}. plexusd retries until the API server accepts it`;
   return problem("StatusPending", `All networks are attached, but ${cause}.`);
 }
