@@ -4,7 +4,6 @@ import type { Results } from "../results.ts";
 const requestCases = new Map([
   ["none", "ptp"],
   ["real", "two networks"],
-  ["real-pause", "DEL later"],
   ["five", "five networks"],
 ]);
 

@@ -6,6 +6,8 @@ import { caseTable, firstCalls } from "./times.ts";
 
 /** Contenders that only developers of Plexus compare with. The page has them in its charts. */
 const ofDevelopers = new Set(["floor with duties", "floor of standalone"]);
+/** Cases whose result is that they are like another one. */
+const alike = new Set(["real-pause", "crowd"]);
 
 /** The results as Markdown, for the page. */
 export function pageReport(results: Results): string {
@@ -13,15 +15,16 @@ export function pageReport(results: Results): string {
     rows.filter(({ name }) => !ofDevelopers.has(name));
   return measuredTables({
     ...results,
-    cases: results.cases.map((each) => ({ ...each, rows: rowsOf(each.rows) })),
-    start: rowsOf(results.start),
+    cases: results.cases
+      .filter(({ id }) => !alike.has(id))
+      .map((each) => ({ ...each, rows: rowsOf(each.rows) })),
     disk: rowsOf(results.disk),
   });
 }
 
 /** All results as Markdown, for the terminal. */
 export function formatReport(results: Results): string {
-  return `${measuredTables(results)}\n${chartedTables(results)}`;
+  return `${measuredTables(results)}\n${furtherTables(results)}`;
 }
 
 function measuredTables(results: Results): string {
@@ -32,10 +35,6 @@ function measuredTables(results: Results): string {
         `records on ${results.stateFileSystem}; ${versionsOf(results)}. Times in milliseconds.`,
     ),
     ...results.cases.flatMap((each) => ["", caseTable(each), ...failuresOf(each)]),
-    ...section(
-      "The first ten calls after the start of the daemon (ptp and macvlan, medians)",
-      firstCalls(results),
-    ),
     ...section(
       "API requests for one pod: reads of pods + of definitions + status writes + events",
       requestTable(results),
@@ -48,17 +47,21 @@ function measuredTables(results: Results): string {
       "The disk: one ADD and one DEL of two plugins that write nothing",
       diskTable(results),
     ),
-    ...section(
-      "What a call of Plexus with two plugins comes to, whatever the machine",
-      countTable(results),
-    ),
     ...section("Sizes", sizeTable(results)),
   ].join("\n");
 }
 
-/** What the charts show. */
-function chartedTables(results: Results): string {
+/** What the charts show, or only developers of Plexus compare. */
+function furtherTables(results: Results): string {
   return [
+    ...section(
+      "The first ten calls after the start of the daemon (ptp and macvlan, medians)",
+      firstCalls(results),
+    ),
+    ...section(
+      "What a call of Plexus with two plugins comes to, whatever the machine",
+      countTable(results),
+    ),
     ...(["ADD", "DEL"] as const).flatMap((command) =>
       section(
         `Where the time of one ${command} goes (ptp and macvlan, medians of \`PLEXUS_TRACE=1\`)`,

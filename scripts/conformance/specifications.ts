@@ -84,12 +84,11 @@ export function renderPage(
 ): string {
   const requirements = readRequirements(root, specification);
   const { page, isListed = false } = specification;
-  const withSide = requirements.some(({ side }) => side !== undefined);
-  const said = isListed ? [] : ["Level", ...(withSide ? ["Side"] : []), "What it says"];
+  const said = isListed ? [] : ["Level", "What it says"];
   const columns = ["Requirement", ...said, "Tests"];
   const rows = requirements.map((requirement) => {
     const { id, level, side = "", text } = requirement;
-    const says = isListed ? [] : [level, ...(withSide ? [side] : []), text];
+    const says = isListed ? [] : [`${level} ${side}`.trimEnd(), text];
     return [id, ...says, proof(requirement, tests, dirname(page))];
   });
   const head = [columns, columns.map(() => "---")];
