@@ -132,13 +132,13 @@ function failedAddOf({ position, last }: Progress, error: unknown): FailedAdd | 
   return { position, code, message: message.slice(0, messageMax) };
 }
 
-/** The network without a plugin that could not be executed, which owes no DEL. */
+/** The network without a plugin that could not be executed and those behind it, which owe no DEL. */
 function withoutUnexecuted(
   planned: PlannedAttachment,
   { position, last }: Progress,
 ): PlannedAttachment {
   if (last === undefined || wasExecuted(last)) return planned;
-  const plugins = planned.list.plugins.toSpliced(position, 1);
+  const plugins = planned.list.plugins.slice(0, position);
   return { ...planned, list: { ...planned.list, plugins } };
 }
 

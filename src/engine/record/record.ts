@@ -111,7 +111,7 @@ export interface YieldedRoute {
 
 /** How a plugin ended the ADD of an attachment: in any way but with exit status 0. */
 export interface FailedAdd {
-  /** Its position, from 0, among the plugins that the teardown plan names: those after it never ran. */
+  /** Its position, from 0: those after it never ran. The teardown plan ends before one that could not be executed. */
   readonly position: number;
   readonly code: number;
   /** The beginning of its message. */
