@@ -35,7 +35,7 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "only an attachment whose ADD failed is forgotten",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "hasAnswered(last) && (call === this.#endedAdd || (await this.#lacksIpam(call)));",
+    find: "hasAnswered(last) && (call === this.#endedAdd || this.#lacksIpam(last));",
     replace: "hasAnswered(last);",
     properties: ["detached at once"],
     scenario: "DEL net2/bandwidth:before delegate fail; repaired after DEL; netns removed",
@@ -43,8 +43,8 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "what a plugin's IPAM plugin holds is released before it is given up",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "const ofIpam = await this.#execute(ipamCall(call));\n    const isEnded",
-    replace: "const ofIpam = await this.#execute(undefined);\n    const isEnded",
+    find: "const ofIpam = await this.#execute(ipamCall(call));\n    const isLeft",
+    replace: "const ofIpam = await this.#execute(undefined);\n    const isLeft",
     properties: ["detached at once", "in the end"],
   },
   {
@@ -99,8 +99,8 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "a DEL fails if a plugin fails",
     file: "src/engine/del/chain/chain-teardown.ts",
-    find: "if (!last.isNotExecutable && !(await mayGiveUp())) throw this.#failure(last);",
-    replace: "if (!last.isNotExecutable && !(await mayGiveUp())) return;",
+    find: "if (!last.isNotExecutable && !mayGiveUp) throw this.#failure(last);",
+    replace: "if (!last.isNotExecutable && !mayGiveUp) return;",
     properties: ["detached at once"],
   },
   {

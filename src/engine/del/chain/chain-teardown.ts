@@ -1,4 +1,4 @@
-import { CniError } from "#cni/error.ts";
+import { CniError, CniErrorCode } from "#cni/error.ts";
 import { type DelegateCall, type DelegateOutcome, isNotExecutable } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
@@ -21,10 +21,10 @@ import {
  * up. What is given up does not stop the chain. By what the plugin's ADD did, a failed DEL
  * - of a plugin behind the one that ended the ADD is ignored: it never ran.
  * - of the plugin that ended the ADD with an error is given up, unless the shim refused to execute
- *   it: at once if it {@link keepsOnlyInterface} and its IPAM plugin succeeds, otherwise after the
- *   grace period.
- * - of another plugin is given up after the grace period if that or its IPAM plugin cannot be
- *   executed. One that answers an error is executed once more with the network's configuration of
+ *   it: at once if it {@link keepsOnlyInterface} and its IPAM plugin succeeds, or if it refused the
+ *   version both times, otherwise after the grace period.
+ * - of another plugin is given up after the grace period if that cannot be executed, or lacks its
+ *   IPAM plugin. One that answers an error is executed once more with the network's configuration of
  *   now, and never given up.
  *
  * Nothing is given up while the interface may exist, or before the IPAM plugin's DEL. Besides,
@@ -39,7 +39,7 @@ import {
  * - what others have is asked again after a plugin that was slow; also whether they have the path of
  *   the namespace, which plugins then do not get.
  * - after a plugin that succeeds without a namespace but keeps its address (`host-device`), its
- *   IPAM plugin is executed.
+ *   IPAM plugin is executed. What succeeded, or is ignored, is not repeated.
  * @throws CniError when something is left, HostGoneError when the shim has gone
  */
 export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {
@@ -99,11 +99,9 @@ class ChainTeardown {
         await this.#leaveDevice(call, held);
         continue;
       }
-      const failed = await this.#execute(call);
-      if (failed === undefined) {
-        await this.#releaseLeftAddress(call);
-        this.#noteDone(position);
-      } else if (mayHaveRun) await this.#handle(failed);
+      const failed = await this.#detach(call);
+      if (failed !== undefined && mayHaveRun) await this.#handle(failed);
+      this.#noteDone(position);
     }
     await this.#giveUp();
   }
@@ -161,9 +159,8 @@ class ChainTeardown {
     const last = failed.isNotExecutable ? failed : await this.#repeat(failed);
     if (last === undefined || (await this.#succeedsWithConfOfNow(last))) return;
     if (leavingNothingOutside.has(call.type) && (await this.#interfaceIsGone())) return;
-    const mayGiveUp = async (): Promise<boolean> =>
-      hasAnswered(last) && (call === this.#endedAdd || (await this.#lacksIpam(call)));
-    if (!last.isNotExecutable && !(await mayGiveUp())) throw this.#failure(last);
+    const mayGiveUp = hasAnswered(last) && (call === this.#endedAdd || this.#lacksIpam(last));
+    if (!last.isNotExecutable && !mayGiveUp) throw this.#failure(last);
     this.#rest.push(last);
   }
 
@@ -172,10 +169,7 @@ class ChainTeardown {
     const { call } = failed;
     const isRepeated =
       (await this.#needsNoNamespace(failed)) && (await this.#heldOf(call)) === undefined;
-    if (!isRepeated) return failed;
-    const last = await this.#execute(call, "");
-    if (last === undefined) await this.#releaseLeftAddress(call, "");
-    return last;
+    return isRepeated ? this.#detach(call, "") : failed;
   }
 
   async #needsNoNamespace({ call, outcome }: FailedDel): Promise<boolean> {
@@ -189,15 +183,20 @@ class ChainTeardown {
   async #succeedsWithConfOfNow({ call, outcome }: FailedDel): Promise<boolean> {
     if (outcome.outcome !== "exited") return false;
     const now = await withConfOfNow(this.#ctx, this.#chain, call);
-    return now !== undefined && (await this.#execute(now)) === undefined;
+    return now !== undefined && (await this.#detach(now)) === undefined;
   }
 
-  /** Executes the IPAM plugin of a plugin that succeeded in this namespace, if that kept its address. */
-  async #releaseLeftAddress(call: DelegateCall, netns = this.#netns): Promise<void> {
-    const failed = netns === "" ? await this.#execute(ipamCallAfter(call), "") : undefined;
-    if (failed === undefined) return;
-    if (!failed.isNotExecutable) throw this.#failure(failed);
-    this.#rest.push(failed);
+  /**
+   * Executes a plugin, then its IPAM plugin if it keeps its address without a namespace.
+   * @returns undefined when it succeeded
+   */
+  async #detach(call: DelegateCall, netns?: string): Promise<FailedDel | undefined> {
+    const failed = await this.#execute(call, netns);
+    if (failed !== undefined || (netns ?? this.#netns) !== "") return failed;
+    const ofIpam = await this.#execute(ipamCallAfter(call), "");
+    if (ofIpam?.isNotExecutable === false) throw this.#failure(ofIpam);
+    if (ofIpam !== undefined) this.#rest.push(ofIpam);
+    return undefined;
   }
 
   /** Gives up what failed. @throws CniError while something may be there, or its grace period lasts */
@@ -219,8 +218,10 @@ class ChainTeardown {
   /** @throws CniError unless the IPAM plugin succeeds, cannot be executed, or never succeeded in ADD */
   async #releaseAddress(failed: FailedDel): Promise<Released> {
     const { call } = failed;
-    const ofIpam = await this.#execute(ipamCall(call));
     const isEnded = call === this.#endedAdd && !failed.isNotExecutable;
+    if (isEnded && this.#hasOnlyRefused(failed))
+      return { failed, ofIpam: undefined, isAtOnce: true };
+    const ofIpam = await this.#execute(ipamCall(call));
     const isLeft = ofIpam !== undefined && !ofIpam.isNotExecutable;
     if (isLeft && !(isEnded && hasAnswered(ofIpam))) throw this.#failure(ofIpam);
     const isAtOnce = isEnded && ofIpam === undefined && keepsOnlyInterface(call);
@@ -256,12 +257,20 @@ class ChainTeardown {
     warnDetached(this.#ctx, this.#chain, { plugin, reason, text, isKnown: isAtOnce });
   }
 
-  /** Whether a plugin has an IPAM plugin that is not installed. */
-  async #lacksIpam(call: DelegateCall): Promise<boolean> {
-    const ipam = ipamCall(call);
-    if (ipam === undefined) return false;
-    const [lookup] = await this.#ctx.host.find(ipam.searchPath, [ipam.type]);
-    return this.#isMissing(ipam.type, lookup?.outcome);
+  /** Whether a plugin refused the version in ADD and DEL, which all do before anything else. */
+  #hasOnlyRefused(failed: FailedDel): boolean {
+    const errors = [this.#chain.attachment?.failedAdd, this.#failure(failed)];
+    return errors.every((error) => error?.code === CniErrorCode.IncompatibleCniVersion);
+  }
+
+  /**
+   * Whether a plugin says, in libcni's words, that its IPAM plugin is not installed. A vendor's `ipam`
+   * need not name an executable (`azure-cns`).
+   */
+  #lacksIpam(failed: FailedDel): boolean {
+    const ipam = ipamCall(failed.call);
+    const words = `failed to find plugin "${ipam?.type}"`;
+    return ipam !== undefined && this.#failure(failed).message.includes(words);
   }
 
   /** Whether an outcome means that a plugin is missing: see {@link ChainToDetach.ownPath}. */

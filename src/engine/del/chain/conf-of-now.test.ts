@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { readCall } from "#engine/call/call.ts";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
-import { web } from "#engine/testing/pod-lab.ts";
+import { attachedTo, gone, web } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
 
 /* A primary CNI that is upgraded in place, and refuses the configuration of its earlier release. */
@@ -52,9 +52,22 @@ test("a plugin's failed DEL is not repeated as that of another plugin of its typ
   const lab = new EngineLab({ conf: { delegates: [list(before, { plugins })] } });
   lab.source.addPod({ name: "web" });
   await lab.add(web);
-  lab.plugins.script("multi DEL", ({ conf }) => (conf.role === "b" ? failed(999, "busy") : undefined));
+  lab.plugins.script("multi DEL", ({ conf }) =>
+    conf.role === "b" ? failed(999, "busy") : undefined,
+  );
   for (const now of [plugins, plugins.slice(0, 1)])
     expect(await lab.del(delegates(list(before, { plugins: now })))).toMatchObject({ exitCode: 1 });
+});
+
+test("an address that a plugin keeps without a namespace is released, also with the configuration of now", async () => {
+  const device = { type: "host-device", mtu: "9001", ipam };
+  const lab = await attachedTo(list(device));
+  lab.plugins.script("host-device DEL", ({ conf }) =>
+    conf.mtu === 9001 ? undefined : failed(999, "cannot unmarshal"),
+  );
+  const conf = { delegates: [list({ ...device, mtu: 9001 })] };
+  expect(await lab.del({ ...gone, conf })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("DEL").slice(1)).toEqual(["host-device DEL eth0", "host-local DEL eth0"]);
 });
 
 test("the agent, which no runtime calls, takes the configuration of the node", async () => {

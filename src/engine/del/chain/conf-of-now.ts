@@ -30,7 +30,8 @@ export async function withConfOfNow(
   const rt = runtimeConf(record, attachment, call.timeoutMs);
   const ofType = ({ type }: { readonly type: string }): boolean => type === call.type;
   const [candidate, ...others] = delCallsOfStored(list, rt, result).filter(ofType);
-  const isOnly = others.length === 0 && recordedList(attachment).plugins.filter(ofType).length === 1;
+  const isOnly =
+    others.length === 0 && recordedList(attachment).plugins.filter(ofType).length === 1;
   if (candidate === undefined || !isOnly) return undefined;
   const { prevResult: _, ...now } = objectOf(parseJsonText(candidate.stdin));
   const isUsed = isDeepStrictEqual(now.ipam, recorded.ipam) && !isDeepStrictEqual(now, recorded);

@@ -139,16 +139,43 @@ test.each([
   expect(lab.records.keys).toEqual([]);
 });
 
+const incompatible = failed(1, "incompatible CNI versions");
+const masquerading = {
+  ...network("default-net"),
+  plugins: [{ type: "bridge", ipMasq: true, ipam: { type: "host-local" } }],
+};
+
+test("a plugin that refused the version in ADD and DEL owes nothing", async () => {
+  const lab = labOf(masquerading, { add: incompatible });
+  expect((await lab.add(web)).json).toMatchObject({ code: 1 });
+  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL eth0"]);
+  expect(lab.records.keys).toEqual([]);
+  expect(forgotten(lab)).toHaveLength(1);
+});
+
+test.each([
+  ["ADD", { add: incompatible, del: mistake }],
+  ["DEL", { add: mistake, del: incompatible }],
+])(
+  "a plugin that refused the version only in %s is given up after the grace period",
+  async (_, outcomes) => {
+    const lab = labOf(masquerading, outcomes);
+    await lab.add(web);
+    expect(lab.records.keys).toEqual(["c1@eth0"]);
+    expect((await lab.del({ ...web, ...gone })).json.msg).toMatch(/gives it up/);
+  },
+);
+
 test.each([2, 8, 13, 80])(
-  "a plugin that could not be executed owes no DEL, others of its chain do: errno %d",
+  "a plugin that could not be executed owes no DEL, nor do those behind it: errno %d",
   async (code) => {
     const conf = { delegates: [network("default-net", "ptp", "bridge", "tuning")] };
     const lab = new EngineLab({ conf });
     lab.source.addPod({ name: "web" });
     lab.plugins.script("bridge", { ...ended("failed"), code });
-    lab.plugins.script("ptp DEL", failed(5, "busy"));
+    for (const type of ["ptp", "tuning"]) lab.plugins.script(`${type} DEL`, failed(5, "busy"));
     expect((await lab.add(web)).exitCode).toBe(1);
-    expect(lab.plugins.log("DEL")).toEqual(["tuning DEL eth0", "ptp DEL eth0"]);
+    expect(lab.plugins.log("DEL")).toEqual(["ptp DEL eth0"]);
     const types = (): unknown => lab.records.writes.at(-1)?.plan.steps.map(({ call }) => call.type);
     expect(types()).toEqual(["ptp"]);
     lab.plugins.unscript("ptp DEL");

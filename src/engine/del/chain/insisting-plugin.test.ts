@@ -72,6 +72,19 @@ test("del() repeats only the failing plugin without a namespace, not the next on
   expect(namespaces(lab, "sriov")).toEqual([netns]);
 });
 
+/** What plugins say whose IPAM plugin is missing: libcni's words. */
+const lacksIpam = 'failed to find plugin "host-local" in path [/opt/cni/bin]';
+
+test("a repeated DEL does not execute a plugin whose failure was ignored", async () => {
+  const lab = await withoutInterface("ptp", "sbr");
+  lab.plugins.script("sbr DEL", failed(999, "no such interface"));
+  lab.plugins.script("ptp DEL", failed(5, "busy"));
+  expect(await lab.del()).toMatchObject({ exitCode: 1 });
+  lab.plugins.calls.length = 0;
+  expect(await lab.del()).toMatchObject({ exitCode: 1 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
+});
+
 test("del() still passes the namespace to the next plugin after one whose IPAM plugin is missing", async () => {
   const plugins = [{ type: "sriov" }, { type: "vendor", ipam: { type: "host-local" } }];
   const conf = { cniVersion: "1.0.0", name: "default-net", plugins };
@@ -82,7 +95,7 @@ test("del() still passes the namespace to the next plugin after one whose IPAM p
   await lab.add();
   lab.kernel.removeLink(netns, "eth0");
   lab.plugins.setLookup("host-local", { outcome: "missing", message: "no such plugin" });
-  lab.plugins.script("vendor DEL", failed(999, 'failed to find plugin "host-local"'));
+  lab.plugins.script("vendor DEL", failed(999, lacksIpam));
   expect(await lab.del()).toMatchObject({ exitCode: 0 });
   expect(namespaces(lab, "sriov")).toEqual([netns]);
 });
