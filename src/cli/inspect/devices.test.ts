@@ -48,7 +48,6 @@ async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedD
       pod: refuse,
       node: refuse,
       refresh: refuse,
-      serveController: refuse,
       noteFailedAdd: () => undefined,
       claimedDevices: async ({ namespace, name }) => {
         asked.push(`${namespace}/${name}`);

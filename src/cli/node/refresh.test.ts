@@ -19,7 +19,7 @@ async function refresh(answer: Refreshed) {
     socketPath: adminSocketPath(socket),
     answers: {
       ...{ node: refuse, pod: refuse, claimedDevices: refuse },
-      serveController: () => Promise.reject(new Error("unused")),
+
       noteFailedAdd: () => undefined,
       refresh: async ({ namespace, name }, ifName) => {
         asked.push(`${namespace}/${name} ${ifName}`);

@@ -19,11 +19,9 @@ import type { HostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { agentPlugins } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
-import { serveController } from "./controller-request.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
 import { multusLeftovers } from "./multus-leftovers.ts";
 import type { NodeStatus, PodProblem } from "./node-status.ts";
@@ -129,11 +127,6 @@ export class AdminAnswers {
   /** @throws Error as {@link HotPlugQueue.refresh} */
   async refresh(pod: PodName, ifName: string): Promise<Refreshed> {
     return refreshedAnswer(await this.#hotPlug.refresh(pod, ifName));
-  }
-
-  /** Serves a controller that drives Multus. @throws CniError as {@link serveController} */
-  serveController(body: string): Promise<JsonObject | undefined> {
-    return serveController(body, { hotPlug: this.#hotPlug, records: this.#options.records });
   }
 
   get #hotPlug(): HotPlugQueue {

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import { CniError } from "#cni/error.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { startAdminServer } from "./admin-server.ts";
 import { parseFailedAdd } from "./failed-add.ts";
@@ -21,11 +20,6 @@ async function serve() {
     claimedDevices: async () => ({ "vendor.example/vf": [] }),
     refresh: async () => ({ state: "settled" as const, operations: [] }),
     noteFailedAdd: (pod: object, body: string) => void noted.push([pod, parseFailedAdd(body)]),
-    serveController: async (body: string) => {
-      if (body === "DEL") return undefined;
-      if (body === "ADD") return { Result: {} };
-      throw new CniError("InvalidRequest", "no such command");
-    },
   };
   const server = await startAdminServer({ socketPath, answers, logger });
   onTestFinished(() => server.close());
@@ -57,7 +51,6 @@ test.each([
   ["/pods/a/b/refresh/", "POST", 405],
   ["/pods/a/b/refresh/net1/c", "POST", 405],
   ["/healthz", "GET", 200],
-  ["/delegate", "GET", 405],
   ["/%", "GET", 400],
   ["/pods/a/b", "GET", 500],
   ["/pods/a/b/claimed-devices", "GET", 200],
@@ -65,19 +58,6 @@ test.each([
 ])("%s with method %s is answered with %i", async (path, method, status) => {
   const { socketPath } = await serve();
   expect((await ask(socketPath, path, { method })).status).toBe(status);
-});
-
-test.each([
-  ["ADD", 200, '{"Result":{}}'],
-  ["DEL", 200, ""],
-  ["XXX", 400, expect.stringContaining('"msg":"no such command"')],
-  ["A".repeat(1024 * 1024 + 1), 413, expect.stringContaining("1048576 bytes")],
-])("POST /delegate answers as Multus [H-10]", async (sent, status, body) => {
-  const { socketPath } = await serve();
-  expect(await ask(socketPath, "/delegate", { method: "POST", body: sent })).toEqual({
-    status,
-    body,
-  });
 });
 
 test("plexus-standalone, of any release, reports a failed ADD", async () => {

@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage } from "node:http";
-import { asCniError } from "#cni/error.ts";
 import { type Page, pages, timeouts } from "#daemon/http/http-server.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -8,20 +7,19 @@ import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import type { AdminAnswers } from "./admin-answers.ts";
 import { claimedDevicesPage } from "./claimed-devices.ts";
-import { controllerPage, maxControllerBytes } from "./controller-request.ts";
 import { failedAddPage, maxFailedAddBytes } from "./failed-add.ts";
 import { refreshPage } from "./refreshed.ts";
 
 type ServedAnswers = Pick<
   AdminAnswers,
-  "node" | "pod" | "claimedDevices" | "refresh" | "serveController" | "noteFailedAdd"
+  "node" | "pod" | "claimedDevices" | "refresh" | "noteFailedAdd"
 >;
 
 /** A person or a script, one request at a time. */
 const maxConnections = 8;
 
 /**
- * Serves plexusctl, reports of plexus-standalone, and controllers that drive Multus.
+ * Serves plexusctl, and reports of plexus-standalone.
  * @throws Error when the socket cannot be made
  */
 export function startAdminServer(options: {
@@ -49,7 +47,6 @@ async function answer(request: IncomingMessage, answers: ServedAnswers): Promise
   const { method, url = "" } = request;
   const [root, namespace = "", name = "", ...page] = segmentsOf(url);
   const pod = { namespace, name };
-  if (url === `/${controllerPage}`) return controllerAnswer(request, answers);
   if (method === "POST" && page[0] === failedAddPage) {
     answers.noteFailedAdd(pod, (await readBody(request, maxFailedAddBytes)) ?? "");
     return { status: 200, text: "" };
@@ -85,20 +82,6 @@ async function refreshed(
   if (pod !== undefined && page === refreshPage && ifName !== "" && rest.length === 0)
     return json(await answers.refresh(pod, ifName));
   return { status: 405, text: `POST is for /pods/NAMESPACE/NAME/${refreshPage}/INTERFACE` };
-}
-
-/** As Multus: an empty body for a DEL, and 400 with a CNI error. */
-async function controllerAnswer(request: IncomingMessage, answers: ServedAnswers): Promise<Page> {
-  if (request.method !== "POST") return { status: 405, text: `POST is for /${controllerPage}` };
-  try {
-    const body = await readBody(request, maxControllerBytes);
-    if (body === undefined)
-      return { status: 413, text: `the body has more than ${maxControllerBytes} bytes` };
-    const answer = await answers.serveController(body);
-    return answer === undefined ? { status: 200, text: "" } : json(answer);
-  } catch (error) {
-    return { ...json(asCniError(error).toJSON()), status: 400 };
-  }
 }
 
 function json(value: object): Page {

@@ -391,69 +391,19 @@ test("refresh() does not run beside another attempt for the pod", async () => {
   expect(seen).toEqual(["web a"]);
 });
 
-test("settle() compares the live pod, although the watch has not delivered it, and waits for the sandbox", async () => {
-  const { queue, deliver, seen, answers, measured, live } = makeQueue();
-  await deliver("web", "a");
-  live.annotation = "a,b";
-  answers.push("busy", plugged);
-  const settled = queue.settle({ namespace: "default", name: "web" });
-  await vi.advanceTimersByTimeAsync(100);
-  expect(await settled).toMatchObject({ state: "settled" });
-  expect([seen[1], seen.at(-1)]).toEqual(["web a,b edited", "web a,b edited"]);
-  expect(measured).toContain("add success");
-});
-
-test("settle() waits for an attempt that runs, and then makes its own", async () => {
-  const { queue, deliver, seen, gates, live } = makeQueue();
-  const { promise, resolve } = Promise.withResolvers<void>();
-  void gates.push(promise);
-  await deliver("web", "a");
-  live.annotation = "a,b";
-  const settled = queue.settle({ namespace: "default", name: "web" });
-  await vi.advanceTimersByTimeAsync(1000);
-  expect(seen).toEqual(["web a"]);
-  resolve();
-  await vi.advanceTimersByTimeAsync(100);
-  expect(await settled).toMatchObject({ state: "settled" });
-  expect(seen).toEqual(["web a", "web a,b edited"]);
-});
-
-test("settle() keeps to the limit of the pod's attempts", async () => {
+test("refresh() keeps to the limit of the pod's attempts", async () => {
   const { queue, deliver, seen, answers } = makeQueue();
   await deliver("web", "a");
   answers.push(...Array(1000).fill(plugged));
   const name = { namespace: "default", name: "web" };
   const ask = async (): Promise<void> => {
-    for (let i = 0; i < 20; i++) await queue.settle(name);
+    for (let i = 0; i < 20; i++) await queue.refresh(name, "net1");
   };
   const asked = expect(ask()).rejects.toThrow();
   await vi.advanceTimersByTimeAsync(4999);
   expect(seen).toHaveLength(1 + 10);
   await queue.stop();
   await asked;
-});
-
-test("settle() gives up a sandbox that stays busy after a minute", async () => {
-  const { queue, deliver, answers } = makeQueue();
-  await deliver("web", "a");
-  answers.push(...Array(2000).fill("busy"));
-  const settled = queue.settle({ namespace: "default", name: "web" });
-  await vi.advanceTimersByTimeAsync(60_000);
-  expect(await settled).toMatchObject({ state: "busy" });
-  await queue.stop();
-});
-
-test("settle() refuses an unknown pod, and everything while hot-plug is off [H-38]", async () => {
-  const { queue, deliver, state } = makeQueue();
-  await deliver("web", "a");
-  await expect(queue.settle({ namespace: "default", name: "other" })).rejects.toThrow(
-    "no such pod",
-  );
-  await expect(queue.settle({ namespace: "off", name: "web" })).rejects.toThrow(
-    "hotPlug is off for namespace off",
-  );
-  state.isOn = false;
-  await expect(queue.settle({ namespace: "default", name: "web" })).rejects.toThrow("hotPlug");
 });
 
 test("countOutdated() counts without hot-plug, too", async () => {
@@ -484,15 +434,12 @@ test("stop() leaves plugins that hang to the agent, within the pod's grace perio
   const { deliver, seen, hangs, queue } = makeQueue();
   hangs.add("hangs");
   for (let i = 0; i < 33; i++) await deliver(`web-${i}`, "hangs");
-  const settling = queue.settle({ namespace: "default", name: "web-1" });
-  const refused = expect(settling).rejects.toThrow();
   let endedAt = Number.POSITIVE_INFINITY;
   const startedAt = Date.now();
   void queue.stop().then(() => {
     endedAt = Date.now();
   });
   await vi.advanceTimersByTimeAsync(30_000);
-  await refused;
   expect(endedAt - startedAt).toBeLessThanOrEqual(5000);
   const before = seen.length;
   await vi.advanceTimersByTimeAsync(600_000);

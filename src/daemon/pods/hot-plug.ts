@@ -16,10 +16,8 @@ import type { NodePods } from "#kube/node/node.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { type Claim, Slots } from "#lib/concurrency/slots.ts";
 import type { AgentTasks } from "./agent-tasks.ts";
-import { busyBackoff, WatchedPod } from "./watched-pod.ts";
+import { WatchedPod } from "./watched-pod.ts";
 
-/** As long as a plugin may take. */
-const settleMs = 60_000;
 /** Comparisons with records at a time, before the agent is needed. */
 const maxComparisons = 32;
 /** How long attempts that run may take when plexusd stops: far less than its pod's grace period. */
@@ -45,11 +43,6 @@ interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
 }
 
 interface Attempt extends Pick<HotPlugOptions, "isEdit" | "refreshed"> {
-  readonly pod: Pod;
-}
-
-/** How an attempt ended for a caller, and the pod whose annotation it carried out. */
-export interface SettledPod extends HotPlugOutcome {
   readonly pod: Pod;
 }
 
@@ -144,45 +137,17 @@ export class HotPlugQueue {
   }
 
   /**
-   * Plugs a network of a pod anew, with its present definition.
+   * Plugs a network of a pod anew, with its present definition, within the limit of its attempts.
    * @throws Error when the pod is not on this node; as {@link Engine.hotPlug}
    */
-  async refresh(pod: PodName, ifName: string): Promise<HotPlugOutcome> {
-    const watched = this.#watchedPod(pod);
-    const { isEdit } = watched;
-    return this.#request(watched, { pod: watched.pod, isEdit, refreshed: ifName });
-  }
-
-  /**
-   * Gives a pod the networks of its live annotation, for a caller that waits: the watch may not have
-   * delivered the edit yet. Waits a minute for another operation on the sandbox.
-   * @throws Error when hot-plug is off for the pod, or the pod is not on this node; as {@link Engine.hotPlug}
-   */
-  async settle(name: PodName): Promise<SettledPod> {
-    const { isOn, clock, tasks } = this.#options;
-    if (!isOn(name.namespace)) throw new Error(`hotPlug is off for namespace ${name.namespace}`);
-    const watched = this.#watchedPod(name);
-    const until = clock() + settleMs;
-    for (;;) {
-      const pod = (await this.#read(watched.pod)) ?? watched.pod;
-      const outcome = await this.#request(watched, { pod, isEdit: true });
-      if (outcome.state !== "busy" || clock() >= until) return { ...outcome, pod };
-      await sleep(busyBackoff.initialMs, undefined, { signal: tasks.stopping });
-    }
-  }
-
-  /** @throws Error */
-  #watchedPod({ namespace, name }: PodName): WatchedPod {
+  async refresh({ namespace, name }: PodName, ifName: string): Promise<HotPlugOutcome> {
     const watched = this.#pods.get(`${namespace}/${name}`);
     if (watched === undefined) throw new Error("there is no such pod on this node");
-    return watched;
-  }
-
-  /** An attempt for a caller that waits, within the limit of the pod's attempts. */
-  async #request(watched: WatchedPod, attempt: Attempt): Promise<HotPlugOutcome> {
     const { stopping } = this.#options.tasks;
     if (watched.waitMs > 0) await sleep(watched.waitMs, undefined, { signal: stopping });
-    return watched.isRunning ? busy : this.#attempt(watched, attempt);
+    if (watched.isRunning) return busy;
+    const { pod, isEdit } = watched;
+    return this.#attempt(watched, { pod, isEdit, refreshed: ifName });
   }
 
   /** Starts no more attempts. The records of running ones soon say what is left to do. */

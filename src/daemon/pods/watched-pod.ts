@@ -15,7 +15,7 @@ import {
 } from "#npwg/selection/selection.ts";
 
 /** Between attempts while another operation on the sandbox runs, which ends soon. */
-export const busyBackoff = { initialMs: 100, maxMs: 5000 };
+const busyBackoff = { initialMs: 100, maxMs: 5000 };
 /** Between attempts that fail, which may need people. */
 const failureBackoff = { initialMs: 1000, maxMs: 300_000 };
 /** Attempts that change something or fail: so many at once, and later one every five seconds. */
@@ -221,7 +221,7 @@ function networksOf(pod: Pod): ReadonlySet<string> {
 }
 
 /** The elements of the pod's annotation; none if it cannot be read. */
-export function selectionsOf({ namespace: podNamespace, annotations }: Pod): NetworkSelection[] {
+function selectionsOf({ namespace: podNamespace, annotations }: Pod): NetworkSelection[] {
   try {
     return parseNetworkSelections(annotations[networksAnnotation] ?? "", { podNamespace });
   } catch {

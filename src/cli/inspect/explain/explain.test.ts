@@ -68,7 +68,7 @@ async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } 
       },
       claimedDevices: async () => ({}),
       refresh: () => Promise.reject(new Error("unused")),
-      serveController: () => Promise.reject(new Error("unused")),
+
       noteFailedAdd: () => undefined,
       node: async () => says.report ?? report,
     },

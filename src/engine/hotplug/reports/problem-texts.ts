@@ -12,7 +12,7 @@ export interface HotPlugProblem extends PlanProblem {
 }
 
 /** What an event names: `network shop/a (net1): WHY`. */
-export function problemText({ error: { message }, network, ifName }: HotPlugProblem): string {
+function problemText({ error: { message }, network, ifName }: HotPlugProblem): string {
   if (network === undefined || message.startsWith(`network ${network} (`)) return message;
   const name = ifName === undefined ? network : nameOf({ displayName: network, ifName });
   return `${subjectPrefix(name)}${withoutSubject(message, network)}`;
