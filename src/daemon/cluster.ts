@@ -5,7 +5,7 @@ import type {
   StatusPublisher,
 } from "#engine/ports/cluster.ts";
 import type { ResourceApi } from "#engine/ports/devices.ts";
-import { emptyPorts, emptySource } from "#engine/ports/empty-ports.ts";
+import { emptyPorts, emptySource, loggedEvents } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
@@ -57,15 +57,9 @@ export function openFilesCluster(logger: Logger): Cluster {
   };
 }
 
-/** Logs the events of pods. */
 function withoutApi(logger: Logger) {
-  const events: EventRecorder = {
-    record({ namespace, name }, { type, reason, message }) {
-      const level = type === "Warning" ? "warn" : "info";
-      logger[level]({ podNamespace: namespace, podName: name, reason }, message);
-    },
-  };
-  return { events, recordOnNode: () => undefined, close: async () => undefined };
+  const close = async (): Promise<void> => undefined;
+  return { events: loggedEvents(logger), recordOnNode: () => undefined, close };
 }
 
 /** Opens the Kubernetes API. @throws Error when the credentials cannot be used */

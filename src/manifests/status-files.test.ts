@@ -92,11 +92,21 @@ test("of several changes, the last one decides", async () => {
 test("publish() and withdraw() log failures and never reject", async () => {
   await writeFile(join(dir, ".status"), "a file");
   expect(await publish(podOf("web"), "[]")).toMatchObject({ isRejected: false });
-  expect(logger.at("error")).toEqual(["manifests: the network-status could not be written"]);
+  const logged = "manifests: the network-status could not be changed";
+  expect(logger.at("error")).toEqual([logged]);
   await rm(join(dir, ".status"));
   await mkdir(join(dir, ".status", "default", "web.json", "x"), { recursive: true });
   await withdraw(podOf("web"));
-  expect(logger.at("error").at(-1)).toBe("manifests: the network-status could not be removed");
+  expect(logger.at("error")).toEqual([logged, logged]);
+});
+
+test("a record that cannot be read is a failure, and nothing rejects", async () => {
+  files.follow(() => Promise.reject(new Error("input/output error")));
+  const message = expect.stringContaining("input/output error");
+  const { signal } = new AbortController();
+  expect(await files.shown(podOf("web"), signal)).toEqual({ message, isRejected: false });
+  await files.detached(podOf("web"));
+  expect(logger.at("error")).toHaveLength(2);
 });
 
 test.each([

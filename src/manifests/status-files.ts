@@ -11,6 +11,7 @@ import type {
 import type { Logger } from "#engine/ports/logger.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
@@ -49,30 +50,25 @@ export class StatusFiles implements StatusPublisher {
     return new Map();
   }
 
-  /** Writes what the records want at its turn, or removes it. */
+  /**
+   * Writes what the records want at its turn, or removes it. Not synced: after a crash of the
+   * machine the pod is a new one.
+   */
   async #compare(pod: ComparedPod, own?: RecordKey): Promise<StatusFailure | undefined> {
     const path = this.#path(pod);
     if (path === undefined) return undefined;
     using _turn = await this.#turns.acquire(path);
-    const value = await this.#wanted(pod, own);
-    const isDone = await this.#write(path, value);
-    return isDone ? undefined : { message: `${path} cannot be written`, isRejected: false };
-  }
-
-  /** Not synced: after a crash of the machine the pod is a new one. */
-  async #write(path: string, value: string | undefined): Promise<boolean> {
     try {
+      const value = await this.#wanted(pod, own);
       if (value === undefined) await remove(path);
       else {
         await mkdir(dirname(path), { recursive: true, mode: 0o755 });
         await swapIn(path, value, { mode: 0o644 });
       }
-      return true;
-    } catch (error) {
-      const aim = value === undefined ? "removed" : "written";
-      const message = `manifests: the network-status could not be ${aim}`;
-      this.#logger.error({ err: error, path }, message);
-      return false;
+      return undefined;
+    } catch (err) {
+      this.#logger.error({ err, path }, "manifests: the network-status could not be changed");
+      return { message: `${path} cannot be changed: ${errorMessage(err)}`, isRejected: false };
     }
   }
 

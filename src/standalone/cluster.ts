@@ -5,8 +5,7 @@ import type { CallConfig } from "#daemon/config/call-config.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { Call } from "#engine/call/call.ts";
-import type { EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
-import { emptyPorts } from "#engine/ports/empty-ports.ts";
+import { emptyPorts, loggedEvents } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
@@ -53,9 +52,8 @@ export async function openCallCluster(
   }
   if (existsSync(defaultManifests)) return openManifests(defaultManifests, logger);
   const definitions = existsSync(dirname(keptKubeconfig)) ? undefined : confFileDefinitions;
-  const close = async (): Promise<void> => undefined;
-  const shared = { publisher: noPublisher, events: warningsOnly(logger), deviceSources: [], close };
-  return { ...shared, ...omitUndefined({ definitions }) };
+  const { publisher } = emptyPorts;
+  return { ...withoutApi(logger), publisher, ...omitUndefined({ definitions }) };
 }
 
 /** @throws Error if others than root can change the manifests; CniError 5 if they are unreadable */
@@ -65,9 +63,7 @@ async function openManifests(dir: string, logger: Logger): Promise<CallCluster> 
   const { checkManifests } = await import("#manifests/trust.ts");
   const source = ManifestDirectory.open(dir, logger);
   checkManifests(dir);
-  const publisher = new StatusFiles(dir, logger);
-  const close = async (): Promise<void> => undefined;
-  return { source, publisher, events: warningsOnly(logger), deviceSources: [], close };
+  return { ...withoutApi(logger), source, publisher: new StatusFiles(dir, logger) };
 }
 
 function openApi(
@@ -80,7 +76,7 @@ function openApi(
 ): CallCluster {
   const { nodeName, config, logger, call, links, rejection } = options;
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
-  const open = async (): Promise<OneShotKube> => {
+  const open = (): OneShotKube => {
     const client = new FetchClient(() => readPlainKubeconfig(kubeconfig, { links }));
     return openKubeOnce({
       ...{ client, logger, apiTimeoutMs, statusWaitMs },
@@ -105,18 +101,8 @@ const tokenRefused =
   "plexusd is unavailable, and the API server rejects the token that it keeps for such calls: the token " +
   "expired, or plexusd's pod was deleted; start plexusd to attach the pod";
 
-/** The record keeps the status, for plexusd. */
-const noPublisher: StatusPublisher = {
-  ...emptyPorts.publisher,
-  shown: async () => ({ message: "there is no access to the API server", isRejected: false }),
-};
-
-function warningsOnly(logger: Logger): EventRecorder {
-  return {
-    record(_pod, event) {
-      if (event.type === "Warning") logger.warn({ reason: event.reason }, event.message);
-    },
-  };
+function withoutApi(logger: Logger) {
+  return { events: loggedEvents(logger), deviceSources: [], close: async () => undefined };
 }
 
 /** Returns undefined for an invalid configuration, which the engine rejects. */

@@ -16,9 +16,9 @@ function unusable(): {
 } {
   const logger = new FakeLogger();
   let opened = 0;
-  const open = () => {
+  const open = (): never => {
     opened += 1;
-    return Promise.reject(new Error("kubeconfig k: it is not YAML"));
+    throw new Error("kubeconfig k: it is not YAML");
   };
   return { logger, opened: () => opened, kube: lazyKube({ open, logger, closeGraceMs: 0 }) };
 }
@@ -31,25 +31,24 @@ test("lazyKube() opens no API client for a call that does not need one", async (
 });
 
 test("lazyKube() without API access fails to read pods and leaves a status pending", async () => {
-  const { kube, logger, opened } = unusable();
+  const { kube, logger } = unusable();
   await expect(kube.source.getPod(pod, {})).rejects.toMatchObject({
     code: 11,
     message: "kubeconfig k: it is not YAML",
   });
-  const failure = { message: "kubeconfig k: it is not YAML", isRejected: false };
-  expect(await kube.publisher.shown(pod, new AbortController().signal)).toEqual(failure);
+  const shown = kube.publisher.shown(pod, new AbortController().signal);
+  await expect(shown).rejects.toThrow("kubeconfig k: it is not YAML");
   kube.publisher.changed(pod);
   kube.events.record(pod, { type: "Warning", reason: "AttachFailed", message: "why" });
   await kube.publisher.detached(pod);
   await kube.close();
-  expect(opened()).toBe(1);
   expect(JSON.stringify(logger.lines)).toContain("why");
 });
 
 test("lazyKube() that a pod read early has opened publishes what the engine wants", async () => {
   const publisher = new FakePublisher([]);
   const never = (): never => expect.unreachable();
-  const open = async () => ({
+  const open = () => ({
     source: { getPod: async () => pod, getPodObject: never, getNad: never, notReadyReason: never },
     publisher,
     events: { record: never },

@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import type { CalledPod, Pod, WantedStatus } from "#engine/ports/cluster.ts";
+import type { CalledPod, ClusterSource, Pod, WantedStatus } from "#engine/ports/cluster.ts";
 import type { ResourceApi } from "#engine/ports/devices.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -10,7 +10,7 @@ import type { CallCluster } from "./serve.ts";
 
 /** The API, opened at first use. A DEL does not use it, and must not fail without credentials. */
 export function lazyKube(options: {
-  readonly open: () => Promise<OneShotKube>;
+  readonly open: () => OneShotKube;
   readonly logger: Logger;
   readonly closeGraceMs: number;
 }): Required<Omit<CallCluster, "deviceSources" | "definitions">> & {
@@ -19,25 +19,23 @@ export function lazyKube(options: {
   readEarly(pod: CalledPod): void;
 } {
   const { logger, closeGraceMs } = options;
-  let opened: Promise<OneShotKube> | undefined;
+  let opened: OneShotKube | undefined;
   let wanted: WantedStatus = async () => undefined;
   let early: { readonly key: string; readonly reading: Promise<Pod | undefined> } | undefined;
-  const kube = (): Promise<OneShotKube> => {
-    opened ??= options.open().then(
-      (opening) => {
-        // A pod that is read early opens the API before the engine says what it wants.
-        opening.publisher.follow((...pod) => wanted(...pod));
-        return opening;
-      },
-      (cause: unknown) => {
-        throw new CniError("ApiUnavailable", errorMessage(cause), { cause });
-      },
-    );
+  const kube = (): OneShotKube => {
+    try {
+      opened ??= options.open();
+    } catch (cause) {
+      throw new CniError("ApiUnavailable", errorMessage(cause), { cause });
+    }
+    // A pod that is read early opens the API before the engine says what it wants.
+    opened.publisher.follow((...pod) => wanted(...pod));
     return opened;
   };
+  const getPod: ClusterSource["getPod"] = async (...of) => kube().source.getPod(...of);
   return {
     readEarly(pod) {
-      const reading = kube().then(({ source }) => source.getPod(pod, {}));
+      const reading = getPod(pod, {});
       reading.catch(() => undefined);
       early = { key: JSON.stringify(pod), reading };
     },
@@ -48,10 +46,10 @@ export function lazyKube(options: {
         if (reading !== undefined && key === JSON.stringify(identity)) {
           return untilAborted(reading, call?.signal);
         }
-        return (await kube()).source.getPod(identity, call);
+        return getPod(identity, call);
       },
-      getNad: async (ref, call) => (await kube()).source.getNad(ref, call),
-      getPodObject: async (identity, call) => (await kube()).source.getPodObject(identity, call),
+      getNad: async (ref, call) => kube().source.getNad(ref, call),
+      getPodObject: async (identity, call) => kube().source.getPodObject(identity, call),
       notReadyReason: () => undefined,
     },
     publisher: {
@@ -60,36 +58,31 @@ export function lazyKube(options: {
         wanted = how;
       },
       changed(pod) {
-        kube().then(
-          ({ publisher }) => publisher.changed(pod),
-          (err: unknown) =>
-            logger.warn({ err }, "the status cannot be written without access to the API server"),
-        );
-      },
-      async shown(...of) {
         try {
-          return await (await kube()).publisher.shown(...of);
-        } catch (error) {
-          return { message: errorMessage(error), isRejected: false };
+          kube().publisher.changed(pod);
+        } catch (err) {
+          logger.warn({ err }, "the status cannot be written without access to the API server");
         }
       },
+      shown: async (...of) => kube().publisher.shown(...of),
     },
     events: {
       record(pod, event) {
-        kube().then(
-          ({ events }) => events.record(pod, event),
-          () => logger.warn({ reason: event.reason }, event.message),
-        );
+        try {
+          kube().events.record(pod, event);
+        } catch {
+          logger.warn({ reason: event.reason }, event.message);
+        }
       },
     },
     resourceApi: {
-      getClaim: async (ref, call) => (await kube()).resourceApi.getClaim(ref, call),
+      getClaim: async (ref, call) => kube().resourceApi.getClaim(ref, call),
       async *listSlices(driver, call) {
-        yield* (await kube()).resourceApi.listSlices(driver, call);
+        yield* kube().resourceApi.listSlices(driver, call);
       },
     },
     async close() {
-      await (await opened?.catch(() => undefined))?.close(closeGraceMs);
+      await opened?.close(closeGraceMs);
     },
   };
 }

@@ -7,6 +7,7 @@ import { basename, join } from "node:path";
 import { duplexPair } from "node:stream";
 import { text } from "node:stream/consumers";
 import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import type { Call } from "#engine/call/call.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { readBootId } from "#host/boot-id.ts";
@@ -46,6 +47,15 @@ async function keep(config: string, kubeconfig?: string): Promise<void> {
   if (kubeconfig !== undefined) await writeFile(paths.kubeconfig, kubeconfig);
 }
 
+function clusterOptions({ logger }: CallLog, keptKubeconfig: string) {
+  const config = { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir };
+  const defaultManifests = join(stateDir, "manifests");
+  return {
+    ...{ manifests: undefined, defaultManifests, keptKubeconfig },
+    ...{ nodeName: undefined, config, logger },
+  };
+}
+
 /** The answer to a call for the pod default/web. */
 async function call(
   command: string,
@@ -69,15 +79,7 @@ async function call(
     clock: () => performance.now(),
     now: () => "2026-01-01T00:00:00Z",
     report: (pod, failure) => reportFailedAdd(join(stateDir, "plexus.sock"), pod, failure),
-    openCluster: (opened) =>
-      openCallCluster(opened, {
-        manifests: undefined,
-        defaultManifests: join(stateDir, "manifests"),
-        keptKubeconfig: kept.kubeconfig,
-        nodeName: undefined,
-        config: { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir },
-        logger: log.logger,
-      }),
+    openCluster: (opened) => openCallCluster(opened, clusterOptions(log, kept.kubeconfig)),
   });
   const reader = new FrameReader();
   const done = new Promise<{ exitCode: number; stdout: string }>((resolve) => {
@@ -154,6 +156,15 @@ test.each([
     expect(json.msg).toContain(problem);
   },
 );
+
+test("without an API and manifests, no pod lacks its status", async () => {
+  const { publisher } = await openCallCluster(
+    { command: "ADD", stdin: "{}" } as Call,
+    clusterOptions(new CallLog(), join(stateDir, "none/kubeconfig")),
+  );
+  const pod = { namespace: "default", name: "web", uid: "u", annotations: {}, isStatic: false };
+  expect(await publisher.shown(pod, new AbortController().signal)).toBeUndefined();
+});
 
 test("without an API, manifests in the default directory count, if only root can change them [S-508]", async () => {
   const dir = join(stateDir, "manifests");

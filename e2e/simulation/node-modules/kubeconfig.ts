@@ -4,6 +4,6 @@ export async function kubeconfigCredentials(): Promise<undefined> {
   return undefined;
 }
 
-export async function plainKubeconfigCredentials(): Promise<undefined> {
+export function plainKubeconfigCredentials(): undefined {
   return undefined;
 }

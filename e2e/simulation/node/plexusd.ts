@@ -303,8 +303,8 @@ export function startStandalone({
 }: Pick<Scenario, "hotPlug" | "lingers" | "publishStatus">): EngineProcess {
   const process = new Process("plexus-standalone");
   const known = new KnownRecords({ isKept: true });
-  const open = async (): Promise<OneShotKube> => {
-    const client = new ApiClient(await plainKubeconfigCredentials(kubeconfig));
+  const open = (): OneShotKube => {
+    const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
     return openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
   };
   const serve = (session: EngineSession): Promise<void> =>

@@ -171,6 +171,14 @@ test("add() starts a pod whose status is late, and says so in an event", async (
   expect(Object.keys(record?.pendingStatus ?? {})).toEqual([networkStatusAnnotation]);
 });
 
+test("a publisher that fails does not show the status", async () => {
+  const lab = podLab("a", undefined, { config: { publishStatus: "required" } });
+  lab.publisher.shown = () => Promise.reject(new Error("input/output error"));
+  const answer = await lab.add(web);
+  expect(answer).toMatchObject({ exitCode: 1, json: { code: 11 } });
+  expect(answer.json.msg).toContain("input/output error");
+});
+
 test("add() fails and detaches the pod if its status is required, and late", async () => {
   const { lab, answer } = await addUnpublished("a", "required");
   expect(answer).toMatchObject({ exitCode: 1, json: { code: 11 } });

@@ -6,6 +6,7 @@ import { asksForNetworks } from "#engine/check/not-attached.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
 import type { Pod, StatusFailure } from "#engine/ports/cluster.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { AddRecord } from "./add-record.ts";
 import { emitAttached, emitStatusLate } from "./events.ts";
@@ -61,12 +62,16 @@ async function recordAndShow(ctx: CallContext, sandbox: SandboxToFinish): Promis
   ]);
   if (synced.status === "rejected") throw synced.reason;
   signal.throwIfAborted();
-  const failure = shown.status === "fulfilled" ? shown.value : undefined;
+  const failure = shown.status === "fulfilled" ? shown.value : failureOf(shown.reason);
   if (failure !== undefined && config.publishStatus === "required") throw notShown(failure);
   void ctx.answered.then(() => {
     if (isShown && !waits) deps.publisher.changed(pod);
     if (isShown && failure !== undefined) emitStatusLate(ctx, pod, failure);
   });
+}
+
+function failureOf(reason: unknown): StatusFailure {
+  return { message: errorMessage(reason), isRejected: false };
 }
 
 function notShown({ message }: StatusFailure): CniError {

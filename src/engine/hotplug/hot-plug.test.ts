@@ -167,6 +167,13 @@ test("hotPlug() leaves an unpublished status to the publisher [H-35]", async () 
   expect(pod.shown()).toEqual(await pod.recorded());
 });
 
+test("hotPlug() calls nothing published when the publisher fails [H-35]", async () => {
+  const pod = await hotPlugLab("a");
+  pod.lab.publisher.shown = () => Promise.reject(new Error("input/output error"));
+  const { operations } = await pod.edit("a,b");
+  expect(await Promise.all(operations.map(({ published }) => published))).toEqual([false]);
+});
+
 test("hotPlug() shows what it has changed, although this process attached another sandbox later [H-35]", async () => {
   const pod = await hotPlugLab("a");
   const { record } = (await pod.lab.records.load(sandbox)) as StoredRecord;

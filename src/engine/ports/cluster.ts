@@ -81,7 +81,7 @@ export interface StatusFailure {
 
 /**
  * Makes pods show what their records say: it compares, and writes the difference until there is
- * none. Nothing that it does rejects: an attached pod must not fail because of its annotation.
+ * none. Only `shown` may reject: an attached pod must not fail because of its annotation.
  */
 export interface StatusPublisher {
   /** How to find out what pods should show. Called before all others. */

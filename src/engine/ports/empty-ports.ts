@@ -1,6 +1,6 @@
-import type { ClusterSource } from "./cluster.ts";
+import type { ClusterSource, EventRecorder } from "./cluster.ts";
 import type { EngineDeps } from "./engine-deps.ts";
-import { noLogger } from "./logger.ts";
+import { type Logger, noLogger } from "./logger.ts";
 import { noAgentError, type SandboxHosts } from "./sandbox-hosts.ts";
 
 /** What an engine gets for the things that its process does not have. */
@@ -36,6 +36,16 @@ export const emptyPorts = {
   logger: noLogger,
   metrics: { requestStarted() {}, requestEnded() {}, delegateEnded() {}, assertionBroken() {} },
 } satisfies Partial<EngineDeps>;
+
+/** Logs the events of pods where there is no API. */
+export function loggedEvents(logger: Logger): EventRecorder {
+  return {
+    record({ namespace, name }, { type, reason, message }) {
+      const level = type === "Warning" ? "warn" : "info";
+      logger[level]({ podNamespace: namespace, podName: name, reason }, message);
+    },
+  };
+}
 
 /** A source without pods and definitions. */
 export const emptySource: ClusterSource = {

@@ -49,6 +49,7 @@ export class OperationLog {
   async #publish(): Promise<boolean> {
     const { ctx, pod, isStopping } = this.#sandbox;
     if (isStopping?.() === true) return false;
-    return (await ctx.deps.publisher.shown(pod, ctx.signal)) === undefined;
+    const shown = ctx.deps.publisher.shown(pod, ctx.signal);
+    return shown.then((failure) => failure === undefined).catch(() => false);
   }
 }
