@@ -98,7 +98,7 @@ export const plexusdMutations: readonly Mutation[] = [
   {
     name: "a new mirror gets the status of the sandbox",
     file: "src/engine/record/record.ts",
-    find: "return mirrored !== undefined && mirrored === ofCall;",
+    find: "return mirrored !== undefined && mirrored === calledUid(record);",
     replace: "return false;",
     properties: ["status eventually"],
     isSlow: true,
