@@ -5,7 +5,7 @@ import { ownerTable } from "./flame-chart.ts";
 import { caseTable, firstCalls } from "./times.ts";
 
 /** Contenders that only developers of Plexus compare with. The page has them in its charts. */
-const ofDevelopers = new Set(["floor with duties", "floor of standalone"]);
+const ofDevelopers = new Set(["floor", "floor with duties", "floor of standalone"]);
 /** Cases whose result is that they are like another one. */
 const alike = new Set(["real-pause", "crowd"]);
 

@@ -14,7 +14,7 @@ type Table = readonly [head: readonly string[], ...rows: (readonly (string | num
 export function generatedPages(): [path: string, text: string][] {
   return [
     [join(docs, "user/configuration.md"), renderConfigDocs()],
-    pageWith("operations/troubleshooting.md", reasonCells(), hotPlugCells(), pluginCells()),
+    pageWith("operations/troubleshooting.md", reasonCells(), pluginCells()),
     pageWith("operations/metrics.md", metricCells()),
   ];
 }
@@ -22,13 +22,6 @@ export function generatedPages(): [path: string, text: string][] {
 function reasonCells(): Table {
   const rows = reasonRows().map(([name, { code, step }]) => [`\`${name}\``, code, step]);
   return [["reason", "code", "what to do"], ...rows];
-}
-
-function hotPlugCells(): Table {
-  const rows = reasonRows()
-    .filter(([, { step, hotPlugStep }]) => hotPlugStep !== step)
-    .map(([name, { hotPlugStep }]) => [`\`${name}\``, hotPlugStep]);
-  return [["reason", "what to do"], ...rows];
 }
 
 /** What `explain` makes of a plugin's words, apart from what the table of reasons has. */
