@@ -8,7 +8,6 @@ import { changedText } from "../safeguards/mutation.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { bundleSimulation } from "./bundle.ts";
 import { notFound } from "./mutation-search.ts";
-import { properties } from "./properties.ts";
 
 const seeds = { first: 1, count: 150 };
 let dir: string;
@@ -57,10 +56,8 @@ test.each(mutations)("its text occurs once: $name", async (mutation) => {
   expect(mutation.properties ?? mutation.scenario, "what shows its absence").toBeDefined();
 });
 
-test("the page about the simulation has the properties and the reasons as they are declared", async () => {
+test("the page about the simulation has the reasons why histories do not show safeguards", async () => {
   const page = await readFile(join(repositoryRoot, "docs/lab/simulation.md"), "utf8");
-  const rows = Object.entries(properties).map(([name, text]) => `| ${name} | ${text} |`);
-  expect(page.split("\n").filter((line) => rows.includes(line))).toEqual(rows);
   expect(page).toContain(`\n\n${notFound()}\n\n`);
 });
 

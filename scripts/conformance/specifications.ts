@@ -86,11 +86,16 @@ export function renderPage(
   const { page, isListed = false } = specification;
   const said = isListed ? [] : ["Level", "What it says"];
   const columns = ["Requirement", ...said, "Tests"];
-  const rows = requirements.map((requirement) => {
-    const { id, level, side = "", text } = requirement;
-    const says = isListed ? [] : [`${level} ${side}`.trimEnd(), text];
-    return [id, ...says, proof(requirement, tests, dirname(page))];
-  });
+  const proofOf = (requirement: Requirement): string => proof(requirement, tests, dirname(page));
+  const rows = isListed
+    ? [...Map.groupBy(requirements, proofOf)].map(([proven, of]) => [
+        of.map(({ id }) => id).join(", "),
+        proven,
+      ])
+    : requirements.map((requirement) => {
+        const { id, level, side = "", text } = requirement;
+        return [id, `${level} ${side}`.trimEnd(), text, proofOf(requirement)];
+      });
   const head = [columns, columns.map(() => "---")];
   const table = [...head, ...rows.map((row) => row.map(cell))].map(
     (row) => `| ${row.join(" | ")} |`,
