@@ -5,6 +5,7 @@
 #define STDIN_CAP (8 << 20)
 #define VERSION_STDIN_MS 500
 #define STATUS_WAIT_MS 5000
+#define PROBE_MS 4000
 #define VERSIONS(to) "0.1.0" to "0.2.0" to "0.3.0" to "0.3.1" to "0.4.0" to "1.0.0" to "1.1.0"
 
 static void read_conf(struct call *call)
@@ -64,6 +65,21 @@ static void end_alone(struct call *call, enum session_end end)
 		fail(call, code, "%s; rolled back everything that was attached", call->trouble);
 }
 
+/* Asks plexusd's admin socket for a page, for the kubelet's probes. Returns the exit code. */
+static int probe(struct call *call, const char *path, const char *page)
+{
+	static struct buf answer;
+	pid_t listener;
+	int fd = connect_to(call, path, &listener);
+	if (fd < 0)
+		return say(1, "%s: %s\n", path, call->trouble) || 1;
+	say(fd, "GET %s HTTP/1.0\r\n\r\n", page);
+	read_all(fd, &answer, CHUNK, PROBE_MS);
+	const char *body = strstr(answer.data, "\r\n\r\n");
+	say(1, "%s", body ? body + 4 : "plexusd does not answer\n");
+	return !body || strncmp(answer.data, "HTTP/1.1 200 ", 13) != 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct call call;
@@ -71,6 +87,8 @@ int main(int argc, char **argv)
 	spawn_prepare();
 	if (argc > 1 && !strcmp(argv[1], "--version"))
 		return say(1, "plexus %s (%s)\n", PLEXUS_VERSION, PLEXUS_COMMIT) ? 1 : 0;
+	if (argc > 3 && !strcmp(argv[1], "probe"))
+		return probe(&call, argv[2], argv[3]);
 	if (argc > 1 && !strcmp(argv[1], "agent"))
 		agent(&call, argv + 2);
 	if (!*call.command) {

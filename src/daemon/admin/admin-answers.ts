@@ -45,9 +45,11 @@ interface AdminAnswersOptions
 /** What plexusd knows of its node and the node's pods. */
 export class AdminAnswers {
   readonly #options: AdminAnswersOptions;
+  readonly readiness: AdminAnswersOptions["readiness"];
 
   constructor(options: AdminAnswersOptions) {
     this.#options = options;
+    this.readiness = options.readiness;
   }
 
   /** The status of plexusd and its node. @throws CniError when the records cannot be listed */
@@ -62,7 +64,7 @@ export class AdminAnswers {
       node: this.#options.nodeName,
       uptimeSeconds: Math.round(process.uptime()),
       state: this.#options.life.state,
-      notReady: this.#options.readiness(),
+      notReady: this.readiness(),
       conf: nodeConf?.status(),
       configProblem: config.problem(),
       sourceProblem: await (source.lookUpProblem?.() ?? source.notReadyReason()),

@@ -8,7 +8,7 @@ import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { startAdminServer } from "./admin-server.ts";
 import { parseFailedAdd } from "./failed-add.ts";
 
-async function serve() {
+async function serve(reasons: readonly string[] = []) {
   const dir = await mkdtemp(join(tmpdir(), "plexus-admin-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const socketPath = join(dir, "admin.sock");
@@ -17,6 +17,7 @@ async function serve() {
   const answers = {
     node: () => Promise.reject(new Error("no node")),
     pod: () => Promise.reject(new Error("no disk")),
+    readiness: () => reasons,
     claimedDevices: async () => ({ "vendor.example/vf": [] }),
     refresh: async () => ({ state: "settled" as const, operations: [] }),
     noteFailedAdd: (pod: object, body: string) => void noted.push([pod, parseFailedAdd(body)]),
@@ -51,6 +52,7 @@ test.each([
   ["/pods/a/b/refresh/", "POST", 405],
   ["/pods/a/b/refresh/net1/c", "POST", 405],
   ["/healthz", "GET", 200],
+  ["/readyz", "GET", 200],
   ["/%", "GET", 400],
   ["/pods/a/b", "GET", 500],
   ["/pods/a/b/claimed-devices", "GET", 200],
@@ -58,6 +60,12 @@ test.each([
 ])("%s with method %s is answered with %i", async (path, method, status) => {
   const { socketPath } = await serve();
   expect((await ask(socketPath, path, { method })).status).toBe(status);
+});
+
+test("/readyz has each reason, as the health server's", async () => {
+  const { socketPath } = await serve(["a is not", "b is not"]);
+  const body = "not ready: a is not\nnot ready: b is not\n";
+  expect(await ask(socketPath, "/readyz")).toEqual({ status: 503, body });
 });
 
 test("plexus-standalone, of any release, reports a failed ADD", async () => {

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage } from "node:http";
+import { readyPage } from "#daemon/http/health-server.ts";
 import { type Page, pages, timeouts } from "#daemon/http/http-server.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -12,10 +13,10 @@ import { refreshPage } from "./refreshed.ts";
 
 type ServedAnswers = Pick<
   AdminAnswers,
-  "node" | "pod" | "claimedDevices" | "refresh" | "noteFailedAdd"
+  "node" | "readiness" | "pod" | "claimedDevices" | "refresh" | "noteFailedAdd"
 >;
 
-/** A person or a script, one request at a time. */
+/** The kubelet's probes, and a person or a script, one request at a time. */
 const maxConnections = 8;
 
 /**
@@ -54,8 +55,14 @@ async function answer(request: IncomingMessage, answers: ServedAnswers): Promise
   const isPod = root === "pods" && namespace !== "" && name !== "";
   if (method === "POST") return refreshed(answers, isPod ? pod : undefined, page);
   if (method !== "GET") return { status: 405, text: "only GET and POST" };
-  if (url === "/healthz") return { status: 200, text: "ok" };
-  if (url === "/node") return json(await answers.node());
+  switch (url) {
+    case "/healthz":
+      return { status: 200, text: "ok" };
+    case "/readyz":
+      return readyPage(answers.readiness());
+    case "/node":
+      return json(await answers.node());
+  }
   if (isPod && page.length === 0) return json(await answers.pod(pod));
   if (isPod && page.join("/") === claimedDevicesPage)
     return json(await answers.claimedDevices(pod));

@@ -69,8 +69,7 @@ export const daemonKeys = {
     schema: listenAddress,
     default: "127.0.0.1:19500",
     restart: true,
-    description:
-      "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none. Without Helm, adapt the probes in `deploy/base/daemonset.yaml`.",
+    description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none.",
   },
   metricsAddress: {
     schema: metricsAddress,

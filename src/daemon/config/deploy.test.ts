@@ -3,7 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sandboxListPath } from "#cri/sandbox-list-file.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
+import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 import { cniDeviceInfoDir } from "#npwg/device-info.ts";
 import { defaultConfig } from "./config.ts";
 import { parseConfig } from "./parse.ts";
@@ -117,8 +118,14 @@ test("the manifests use the default paths and the default port", () => {
   ]);
   const listDir = dirname(defaultPaths.pluginDirsFile);
   for (const [, spec] of podSpecs) expect(hostPathOf(spec, "host-config")).toBe(listDir);
-  const ports = [container.startupProbe, container.livenessProbe, container.readinessProbe];
-  for (const probe of ports) expect(probe?.httpGet).toMatchObject(defaultConfig.http ?? {});
+  const { startupProbe, livenessProbe, readinessProbe } = container;
+  const probes = [startupProbe, livenessProbe, readinessProbe].map((probe) => probe.exec.command);
+  const probe = [
+    `${imageDir}/${executableNames.shim}`,
+    "probe",
+    adminSocketPath(defaultPaths.socket),
+  ];
+  expect(probes).toEqual(["/healthz", "/healthz", "/readyz"].map((page) => [...probe, page]));
 });
 
 test("the pod's status has the log's end of a container that failed", () => {

@@ -37,7 +37,8 @@ async function pageOf(request: IncomingMessage, options: HealthServerOptions): P
   }
 }
 
-function readyPage(reasons: readonly string[]): Page {
+/** The kubelet's probes get it by the admin socket, as another process may have the port. */
+export function readyPage(reasons: readonly string[]): Page {
   if (reasons.length === 0) return { status: 200, text: "ok\n" };
   return { status: 503, text: reasons.map((reason) => `not ready: ${reason}\n`).join("") };
 }

@@ -70,6 +70,7 @@ async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } 
       refresh: () => Promise.reject(new Error("unused")),
 
       noteFailedAdd: () => undefined,
+      readiness: () => [],
       node: async () => says.report ?? report,
     },
     logger: new FakeLogger(),

@@ -10,16 +10,16 @@ export interface Container {
   readonly env?: readonly { readonly name: string; readonly value?: string }[];
   readonly ports?: readonly object[];
   readonly terminationMessagePolicy?: string;
-  readonly startupProbe?: Probe;
-  readonly livenessProbe?: Probe;
-  readonly readinessProbe?: Probe;
+  readonly startupProbe: Probe;
+  readonly livenessProbe: Probe;
+  readonly readinessProbe: Probe;
   readonly securityContext: object;
   readonly resources: object;
   readonly volumeMounts?: readonly Mount[];
 }
 
 interface Probe {
-  readonly httpGet: { readonly host: string; readonly port: number };
+  readonly exec: { readonly command: readonly string[] };
 }
 
 export interface Mount {
