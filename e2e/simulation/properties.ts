@@ -10,7 +10,7 @@ import type { Process } from "./world/schedule.ts";
 import { type Observer, world } from "./world/world.ts";
 
 /** What holds in every history. */
-export const properties = {
+const properties = {
   recorded: "No delegate attaches anything that is not recorded as attempted.",
   "detached at once": "After a DEL that succeeded, nothing of its sandbox is attached.",
   durable: "The record of an ADD that succeeded survives any power loss.",

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { documents } from "../documents.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -14,6 +15,15 @@ function row(page: string, first: string): string[] {
     .slice(1)
     .map((cell) => cell.replace(/ \|$/, ""));
 }
+
+test("the pages have at most 55,000 words", () => {
+  const isPage = (path: string): boolean =>
+    /^(?:docs\/.*|README|ARCHITECTURE|CONTRIBUTING)\.md$/.test(path);
+  const words = documents(root)
+    .filter(isPage)
+    .flatMap((page) => read(page).match(/\S+/g) ?? []);
+  expect(words.length).toBeLessThanOrEqual(55_000);
+});
 
 test("README.md fits on two screens, and has one picture", () => {
   expect(readme.trimEnd().split("\n").length).toBeLessThanOrEqual(120);
