@@ -35,6 +35,15 @@ test.each([
   },
 );
 
+test("add() keeps the order of the attachments that it cannot detach", async () => {
+  const lab = podLab("a,b,a", { a: ["bridge"], b: ["macvlan"] });
+  lab.plugins.script("macvlan ADD", failed(5, "busy"));
+  for (const type of ["ptp", "bridge"]) lab.plugins.script(`${type} DEL`, failed(5, "busy"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
+  const { attachments } = lab.records.writes.at(-1)!.record;
+  expect(attachments.map(({ ifName }) => ifName)).toEqual(["eth0", "net1"]);
+});
+
 test("add() returns the failing delegate's code and details and names network and interface", async () => {
   const lab = threeNetworks();
   const error = { cniVersion: "1.0.0", code: 142, msg: "no address left", details: "range full" };

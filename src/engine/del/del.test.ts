@@ -108,7 +108,7 @@ test("del() returns several failures as one error that names each network", asyn
   const { json } = await lab.del(web);
   expect(json).toMatchObject({
     code: 102,
-    msg: expect.stringMatching(/default\/b.*busy.*default-net.*locked/),
+    msg: expect.stringMatching(/default-net.*locked.*default\/b.*busy/),
   });
   expect(json.msg).not.toMatch(/not found|no such file/i);
 });

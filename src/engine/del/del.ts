@@ -14,7 +14,6 @@ import { loadStored } from "./stored.ts";
  */
 export async function del(ctx: CallContext, request: DelRequest): Promise<"detached" | "late"> {
   const { path, conf, cniArgs } = request;
-  const { publisher } = ctx.deps;
   const stored = await ctx.trace.phase("record", () =>
     loadStored(() => ctx.deps.records.load(request)),
   );
@@ -25,16 +24,13 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<"detac
     return "late";
   }
   const netns = await netnsForDel(ctx, request, record);
-  if (stored.state === "usable") {
-    await detachRecord(ctx, stored.value, { netns, path });
-    const pod = stored.value.record.pod ?? podIdentity(cniArgs);
-    if (pod !== undefined) await publisher.detached(pod);
-    return "detached";
+  if (stored.state === "usable") await detachRecord(ctx, stored.value, { netns, path });
+  else {
+    const { name: listName, cniVersion, runtimeConfig } = conf;
+    const sandbox = { ...request, netns, listName, cniVersion, runtimeConfig };
+    ctx.notes.hadNothing = !(await detachUnrecorded(ctx, sandbox, stored));
   }
-  const { name: listName, cniVersion, runtimeConfig } = conf;
-  const sandbox = { ...request, netns, listName, cniVersion, runtimeConfig };
-  ctx.notes.hadNothing = !(await detachUnrecorded(ctx, sandbox, stored));
-  const pod = podIdentity(cniArgs);
-  if (pod !== undefined) await publisher.detached(pod);
+  const pod = record?.pod ?? podIdentity(cniArgs);
+  if (pod !== undefined) await ctx.deps.publisher.detached(pod);
   return "detached";
 }

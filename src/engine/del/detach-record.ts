@@ -3,21 +3,14 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { combineErrors } from "#engine/call/failures.ts";
 import { netnsOfRecord } from "#engine/del/chain/netns.ts";
 import { attachmentsToDetach } from "#engine/record/record.ts";
-import { detachables, type StoredRecord } from "#engine/record/teardown-plan.ts";
+import {
+  type DetachableAttachment,
+  detachables,
+  type StoredRecord,
+} from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
 import { TeardownProgress } from "./teardown-progress.ts";
-
-/** How a record is detached. */
-interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "budget"> {
-  /**
-   * The sandbox is not the call's. Its shim has not locked it, so another process may change the
-   * record, whose version is then kept. There will be other attempts, so each gives its time to
-   * another attachment first.
-   * @default false
-   */
-  readonly isOfOthers?: boolean;
-}
 
 /**
  * Detaches a record's attachments, removes each of them when it is detached, and finishes it.
@@ -26,21 +19,21 @@ interface DetachRecordOptions extends Pick<SandboxToDetach, "netns" | "path" | "
 export async function detachRecord(
   ctx: CallContext,
   stored: StoredRecord,
-  { isOfOthers = false, ...sandbox }: DetachRecordOptions,
+  sandbox: Pick<SandboxToDetach, "netns" | "path" | "budget" | "isOfOthers">,
 ): Promise<void> {
   const { record } = stored;
-  const first = isOfOthers ? (record.teardown?.attempts ?? 0) : undefined;
   const mayNeedDel = new Set(attachmentsToDetach(record, ctx.deps.bootId()));
   const owed = detachables(stored).filter(({ attachment }) => mayNeedDel.has(attachment));
-  const progress = new TeardownProgress(ctx, { record, owed }, isOfOthers);
-  const toDetach: SandboxToDetach = {
-    ...{ ...sandbox, record, first, ownPath: isOfOthers ? undefined : sandbox.path },
-    onDetached: (each) => progress.detached(each),
-  };
-  const failures = await detachAll(ctx, toDetach, owed);
+  // Its shim has not locked a sandbox of others, so another process may change the record.
+  const progress = new TeardownProgress(ctx, { record, owed }, sandbox.isOfOthers === true);
+  const onDetached = (each: DetachableAttachment): void => progress.detached(each);
+  const failures = await detachAll(ctx, { ...sandbox, record, onDetached }, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));
-  await progress.fail(error, failures);
+  await progress.fail(
+    error,
+    failures.map(({ left }) => left),
+  );
   throw error;
 }
 

@@ -2,18 +2,18 @@ import { asCniError, type CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
-import { FailingTeardown } from "#engine/del/failed-teardown.ts";
+import { failedTeardown, givenUpSince } from "#engine/del/failed-teardown.ts";
 import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
-import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import { extendedPath } from "#engine/plan/plugins/search-path.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { AttachmentRecord, FailedTeardown } from "#engine/record/record.ts";
 import {
   afterFirstPlugin,
   type DetachableAttachment,
   withoutReleases,
 } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** A sandbox with attachments to detach. */
 export interface SandboxToDetach {
@@ -22,12 +22,14 @@ export interface SandboxToDetach {
   readonly netns: string;
   /** The call's CNI_PATH, searched after recorded directories: plugins may move. @default none */
   readonly path?: readonly string[];
-  /** As `ownPath` of {@link detachChain}'s attachment. */
-  readonly ownPath?: readonly string[] | undefined;
   /** @default `delBudgetMs` from now */
   readonly budget?: TimeBudget;
-  /** Rotates the order to start here, with all of the time. @default equal shares of the time */
-  readonly first?: number | undefined;
+  /**
+   * The sandbox is not the call's, whose path may lack plugins of the sandbox's runtime. There will be
+   * other attempts, so each gives its time to another attachment first.
+   * @default false: the attachments get equal shares of the time
+   */
+  readonly isOfOthers?: boolean;
   /** What could not be detached is owed then. @default false */
   readonly isRunning?: boolean;
   readonly onDetached?: (detached: DetachableAttachment) => void;
@@ -35,7 +37,6 @@ export interface SandboxToDetach {
 
 /** An attachment that could not be detached. */
 export interface Undetached {
-  readonly attempted: DetachableAttachment;
   readonly error: CniError;
   /** With the failure, and the DELs that are left, as the record is to keep it. */
   readonly left: DetachableAttachment;
@@ -43,8 +44,8 @@ export interface Undetached {
 
 /**
  * Detaches attachments, last first, even if others fail (multi-network specification v1.1 §7.2).
- * One that hangs uses only its share of the time or, with `first`, of the attempts.
- * @returns what could not be detached
+ * One that hangs uses only its share of the time, or of the attempts.
+ * @returns what could not be detached, in the order of attachment
  * @throws HostGoneError when the shim has gone: the record then still names the attachments
  */
 export async function detachAll(
@@ -52,18 +53,18 @@ export async function detachAll(
   sandbox: SandboxToDetach,
   attachments: readonly DetachableAttachment[],
 ): Promise<Undetached[]> {
-  const budget = sandbox.budget ?? delBudget(ctx);
+  const { budget = delBudget(ctx), isOfOthers = false, record } = sandbox;
   let left = attachments.length;
-  const start = (sandbox.first ?? 0) % Math.max(1, left);
+  const start = isOfOthers ? (record.teardown?.attempts ?? 0) % Math.max(1, left) : 0;
   const lastFirst = attachments.toReversed();
-  const failures: Undetached[] = [];
+  const failures = new Map<DetachableAttachment, Undetached>();
   for (const each of [...lastFirst.slice(start), ...lastFirst.slice(0, start)]) {
-    const share = sandbox.first === undefined ? budget.share(left--) : budget;
+    const share = isOfOthers ? budget : budget.share(left--);
     const failure = await detach(ctx, { ...sandbox, budget: share }, each);
     if (failure === undefined) sandbox.onDetached?.(each);
-    else failures.push(failure);
+    else failures.set(each, failure);
   }
-  return failures;
+  return attachments.flatMap((each) => failures.get(each) ?? []);
 }
 
 /** The time for everything that a call detaches; it starts now. */
@@ -73,36 +74,41 @@ export function delBudget(ctx: CallContext): TimeBudget {
 
 async function detach(
   ctx: CallContext,
-  sandbox: SandboxToDetach & { readonly budget: TimeBudget },
-  attempted: DetachableAttachment,
+  { netns, record, path, isOfOthers, isRunning, budget }: SandboxToDetach & { budget: TimeBudget },
+  toDetach: DetachableAttachment,
 ): Promise<Undetached | undefined> {
-  const { attachment } = attempted;
+  const { attachment } = toDetach;
   const { displayName: network, ifName } = attachment;
-  const { netns, record, path, ownPath, budget } = sandbox;
   const timeoutMs = ctx.config.delegateTimeoutMs;
-  const calls = withoutReleases(attempted.dels).map((del) => ({
+  const calls = withoutReleases(toDetach.dels).map((del) => ({
     ...withPath(del, path),
     timeoutMs,
   }));
-  const failing = new FailingTeardown(ctx.deps, attachment);
-  const { noteGivenUp } = failing;
-  let rest = attempted;
+  let missingSince: FailedTeardown["missingSince"];
+  const noteGivenUp = (): number => {
+    missingSince = givenUpSince(ctx.deps, attachment);
+    return ctx.deps.clock() - missingSince.clockMs;
+  };
+  let rest = toDetach;
   const onPluginDone = (): void => {
     rest = afterFirstPlugin(rest);
   };
   try {
     await detachChain(ctx, {
-      ...{ network, ifName, netns, record, pod: record.pod, calls, budget, ownPath },
+      ...{ network, ifName, netns, record, calls, budget, ownPath: isOfOthers ? undefined : path },
       ...{ attachment, noteGivenUp, onPluginDone },
     });
     await removeDeviceInfo(ctx, record.containerId, attachment);
     return undefined;
   } catch (cause) {
     if (cause instanceof HostGoneError) throw cause;
-    const error = asCniError(withNetworkContext(cause, attachment));
-    const state = sandbox.isRunning === true ? "owed" : attachment.state;
-    const left = { ...attachment, state, teardown: failing.failed(error) };
-    return { attempted, error, left: { ...rest, attachment: left } };
+    const error = asCniError(cause);
+    // A DEL that did not come so far does not end the grace period.
+    if (error.reason === "TryAgainLater") missingSince ??= attachment.teardown?.missingSince;
+    const failed = failedTeardown(ctx.deps, attachment, error);
+    const teardown = omitUndefined({ ...failed, missingSince });
+    const state = isRunning === true ? "owed" : attachment.state;
+    return { error, left: { ...rest, attachment: { ...attachment, state, teardown } } };
   }
 }
 

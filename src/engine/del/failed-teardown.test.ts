@@ -1,31 +1,27 @@
 import { expect, test } from "vitest";
-import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { FailingTeardown } from "./failed-teardown.ts";
+import { failedTeardown, givenUpSince } from "./failed-teardown.ts";
 
-const failedAt = "2026-01-01T00:00:00Z";
-
-/** A DEL that begins 100 s after the boot of a record that could be given up since second 90. */
-function failing(bootId: string): FailingTeardown {
-  const missingSince = { bootId, clockMs: 90_000 };
-  const teardown = {
-    firstFailedAt: failedAt,
-    failedAt,
-    attempts: 2,
-    lastError: "busy",
-    missingSince,
-  };
-  const deps = { clock: () => 100_000, bootId: () => bootId, now: () => failedAt };
-  return new FailingTeardown(deps as unknown as EngineDeps, { teardown });
-}
+const now = "2026-01-01T00:00:00Z";
+const before = { firstFailedAt: "first", failedAt: "last", attempts: 2, lastError: "busy" };
 
 test.each([
-  ["b1", 10_000],
-  ["", 0],
-])("in the boot %j, the rest could be given up for %i ms", (bootId, ms) => {
-  expect(failing(bootId).noteGivenUp()).toBe(ms);
-});
+  ["b1", "b1", 90_000],
+  ["b2", "b1", 100_000],
+  ["", "", 100_000],
+])(
+  "in the boot %j, what was missing in the boot %j is so since %i ms",
+  (boot, earlier, clockMs) => {
+    const deps = { clock: () => 100_000.5, bootId: () => boot };
+    const missingSince = { bootId: earlier, clockMs: 90_000 };
+    const since = givenUpSince(deps, { teardown: { ...before, missingSince } });
+    expect(since).toEqual({ bootId: boot, clockMs });
+  },
+);
 
-test("failed() counts the attempt, and keeps 1024 characters of its error", () => {
-  const teardown = failing("b1").failed({ message: "x".repeat(5000) });
-  expect(teardown).toMatchObject({ attempts: 3, lastError: "x".repeat(1024) });
+test("failedTeardown() counts the attempt, and keeps 1024 characters of its error", () => {
+  const error = { message: "x".repeat(5000) };
+  expect(failedTeardown({ now: () => now }, { teardown: before }, error)).toEqual({
+    ...{ firstFailedAt: "first", failedAt: now, attempts: 3 },
+    lastError: "x".repeat(1024),
+  });
 });

@@ -1,7 +1,12 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import type { AttachmentRecord, FailedTeardown } from "#engine/record/record.ts";
+import type {
+  AttachmentRecord,
+  BootTime,
+  FailedTeardown,
+  RecordedAttachment,
+} from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 const lastErrorMax = 1024;
@@ -23,36 +28,14 @@ export function failedTeardown(
   return omitUndefined({ firstFailedAt, failedAt, attempts: attempts + 1, lastError, reason });
 }
 
-/** The failing DELs of an attachment, for the grace period. */
-export class FailingTeardown {
-  readonly #deps: Pick<EngineDeps, "clock" | "bootId" | "now">;
-  readonly #before: Pick<AttachmentRecord, "teardown">;
-  #missingSince: FailedTeardown["missingSince"];
-
-  /** @param before as its DELs have left it; the next one begins now */
-  constructor(deps: EngineDeps, before: Pick<AttachmentRecord, "teardown">) {
-    this.#deps = deps;
-    this.#before = before;
-  }
-
-  /** Notes that the rest can be given up. @returns for how long DELs have found that, in ms */
-  readonly noteGivenUp = (): number => {
-    const clockMs = Math.floor(this.#deps.clock());
-    const bootId = this.#deps.bootId();
-    const { missingSince } = this.#before.teardown ?? {};
-    const isOfThisBoot = bootId !== "" && missingSince?.bootId === bootId;
-    this.#missingSince = isOfThisBoot ? missingSince : { bootId, clockMs };
-    return clockMs - this.#missingSince.clockMs;
-  };
-
-  /** What to record now. The grace period restarts after a DEL that found more to do. */
-  failed(error: Failure): FailedTeardown {
-    // It has not come so far that it could find that.
-    const isUnknown = error.reason === "TryAgainLater";
-    const missingSince =
-      this.#missingSince ?? (isUnknown ? this.#before.teardown?.missingSince : undefined);
-    return omitUndefined({ ...failedTeardown(this.#deps, this.#before, error), missingSince });
-  }
+/** Since when the DELs of an attachment have left only what can be given up, in this boot. */
+export function givenUpSince(
+  { clock, bootId }: Pick<EngineDeps, "clock" | "bootId">,
+  { teardown }: Pick<RecordedAttachment, "teardown">,
+): BootTime {
+  const before = teardown?.missingSince;
+  if (before?.bootId === bootId() && bootId() !== "") return before;
+  return { bootId: bootId(), clockMs: Math.floor(clock()) };
 }
 
 /** Emits the event of a pod whose sandbox could not be detached. */

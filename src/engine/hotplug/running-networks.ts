@@ -74,7 +74,7 @@ export async function detachFrom(
   ) as DetachableAttachment;
   const record = new AddRecord(ctx, stored.record, { attachments: [], earlier });
   if (!isDone) {
-    const running = { record: stored.record, netns, path, isRunning: true };
+    const running = { record: stored.record, netns, path, isOfOthers: true, isRunning: true };
     const [failure] = await detachAll(ctx, running, [own]);
     if (failure !== undefined) {
       record.replace(own, [failure.left]);

@@ -63,7 +63,7 @@ export interface AttachmentRecord extends RecordedSandbox {
 }
 
 /** A time by `EngineDeps.clock`, which starts again in each boot. */
-interface BootTime {
+export interface BootTime {
   readonly bootId: string;
   readonly clockMs: number;
 }

@@ -2,8 +2,10 @@ import { CniError, CniErrorCode } from "#cni/error.ts";
 import { type DelegateCall, type DelegateOutcome, isNotExecutable } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
+import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
+import type { EventReason } from "#engine/ports/cluster.ts";
 import { ipamCall, ipamCallAfter } from "#engine/record/ipam.ts";
-import { type ChainToDetach, warnDetached } from "./chain-to-detach.ts";
+import type { ChainToDetach } from "./chain-to-detach.ts";
 import { withConfOfNow } from "./conf-of-now.ts";
 import { AddressesOfOthers } from "./held-address.ts";
 import { type HeldDevice, heldDevice, mayChange } from "./held-device.ts";
@@ -40,10 +42,14 @@ import {
  *   the namespace, which plugins then do not get.
  * - after a plugin that succeeds without a namespace but keeps its address (`host-device`), its
  *   IPAM plugin is executed. What succeeded, or is ignored, is not repeated.
- * @throws CniError when something is left, HostGoneError when the shim has gone
+ * @throws CniError naming the network when something is left, HostGoneError when the shim has gone
  */
 export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promise<void> {
-  await new ChainTeardown(ctx, chain).run();
+  try {
+    await new ChainTeardown(ctx, chain).run();
+  } catch (error) {
+    throw withNetworkContext(error, { ...chain, displayName: chain.network });
+  }
 }
 
 /** After this time, others may have got what a decision was about: a plugin or its lock has hung. */
@@ -150,7 +156,7 @@ class ChainTeardown {
     const failed = await this.#execute(ipamCall(call));
     if (failed !== undefined && !failed.isNotExecutable) throw this.#failure(failed);
     const text = `did not release device ${id} with plugin ${quoted(call)}, because ${holder} has the device now`;
-    warnDetached(this.#ctx, this.#chain, { plugin: call.type, reason: "DeviceInUse", text });
+    this.#warnDetached(call, "DeviceInUse", { text });
   }
 
   /** @throws CniError unless the plugin succeeds after all, or can be given up */
@@ -240,11 +246,10 @@ class ChainTeardown {
 
   #warn({ failed, ofIpam, isAtOnce }: Released): void {
     const { call } = failed;
-    const plugin = call.type;
     if (failed.isNotExecutable || call !== this.#endedAdd) {
       const lost = failed.isNotExecutable ? failed : (ofIpam ?? failed);
       const text = `${this.#failure(lost).message}: the attachment counts as detached, because its interface is gone`;
-      warnDetached(this.#ctx, this.#chain, { plugin, reason: "PluginMissing", text });
+      this.#warnDetached(call, "PluginMissing", { text });
       return;
     }
     const address =
@@ -253,8 +258,22 @@ class ChainTeardown {
         : `; an address may stay allocated: ${this.#failure(ofIpam).message}`;
     const why = this.#chain.attachment?.failedAdd?.message;
     const text = `forgot an attachment that never succeeded and has no interface: ${why}${address}`;
-    const reason = "AttachmentForgotten";
-    warnDetached(this.#ctx, this.#chain, { plugin, reason, text, isKnown: isAtOnce });
+    // At once: the log has the error already.
+    const level = isAtOnce ? "debug" : "warn";
+    this.#warnDetached(call, "AttachmentForgotten", { text, level });
+  }
+
+  /** Logs, and emits an event for the pod, that a plugin failed but the attachment is detached. */
+  #warnDetached(
+    { type: plugin }: DelegateCall,
+    reason: EventReason,
+    { text, level = "warn" }: { readonly text: string; readonly level?: "debug" | "warn" },
+  ): void {
+    const { network, ifName, record } = this.#chain;
+    const message = `network ${network} (${ifName}): ${text}`;
+    this.#ctx.logger[level]({ network, ifName, plugin }, message);
+    if (record?.pod === undefined) return;
+    this.#ctx.deps.events.record(record.pod, { type: "Warning", reason, message });
   }
 
   /** Whether a plugin refused the version in ADD and DEL, which all do before anything else. */

@@ -1,6 +1,4 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { CallContext } from "#engine/call/call-context.ts";
-import type { EventReason, PodIdentity } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
@@ -26,26 +24,4 @@ export interface ChainToDetach {
   readonly noteGivenUp?: (() => number) | undefined;
   /** Called when one more plugin is done, in their order: a repetition need not execute it. */
   readonly onPluginDone?: () => void;
-  /** Gets the events; absent for a sandbox that is not a pod. */
-  readonly pod?: PodIdentity | undefined;
-}
-
-/**
- * Logs, and emits an event for the pod, that a plugin failed but the attachment is detached. `isKnown`:
- * the log has the error already.
- */
-export function warnDetached(
-  { logger, deps }: CallContext,
-  { network, ifName, pod }: Pick<ChainToDetach, "network" | "ifName" | "pod">,
-  cause: {
-    readonly plugin: string;
-    readonly reason: EventReason;
-    readonly text: string;
-    readonly isKnown?: boolean;
-  },
-): void {
-  const { plugin, reason, text, isKnown = false } = cause;
-  const message = `network ${network} (${ifName}): ${text}`;
-  logger[isKnown ? "debug" : "warn"]({ network, ifName, plugin }, message);
-  if (pod !== undefined) deps.events.record(pod, { type: "Warning", reason, message });
 }

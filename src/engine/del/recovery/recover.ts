@@ -6,7 +6,6 @@ import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { delBudget, withPath } from "#engine/del/detach.ts";
 import { notDetached } from "#engine/del/detach-record.ts";
 import { loadStored, type Stored } from "#engine/del/stored.ts";
-import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import {
   plannedNetwork,
   type StoredRecord,
@@ -87,11 +86,7 @@ async function replay(
     const calls = chain.map(({ call }) => withPath(call, sandbox.path));
     const { name: network, ifName } = plannedNetwork(calls[0] as DelegateCall);
     const own = { network, ifName, netns: sandbox.netns, calls, budget: budget.share(left--) };
-    try {
-      await detachChain(ctx, own);
-    } catch (error) {
-      throw withNetworkContext(error, { displayName: network, ifName });
-    }
+    await detachChain(ctx, own);
   });
   if (errors.length > 0) throw notDetached(errors);
 }
