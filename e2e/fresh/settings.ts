@@ -5,6 +5,9 @@ import { run } from "../cluster/machine/run.ts";
 /** Where a fresh system finds what `writeSettings()` writes. */
 const share = "/run/share";
 
+/** The authorities of this machine's ways to npm's registry and the Go module proxy. */
+const authorities = (await npmSetting("cafile")) ?? process.env.NODE_EXTRA_CA_CERTS;
+
 /** The variables of this process that the commands get: the machine's proxies, and what .ci/run sets. */
 const passedOn = ["http_proxy", "https_proxy", "no_proxy", "CI", "NO_COLOR", "FORCE_COLOR"];
 
@@ -26,7 +29,6 @@ export async function writeSettings(directory: string): Promise<void> {
     const value = await npmSetting(key);
     if (value !== undefined) settings.push(`${key}=${value}`);
   }
-  const authorities = (await npmSetting("cafile")) ?? process.env.NODE_EXTRA_CA_CERTS;
   if (authorities !== undefined) {
     await copyFile(authorities, join(directory, "ca.pem"));
     settings.push(`cafile=${share}/ca.pem`);
@@ -48,6 +50,7 @@ export function environment(): Record<string, string> {
   });
   return {
     ...Object.fromEntries(kept),
+    ...(authorities !== undefined && { SSL_CERT_FILE: `${share}/ca.pem` }),
     PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     ...(process.env.PLEXUS_TEST_REPORTS !== undefined && {
       PLEXUS_TEST_REPORTS: `${share}/reports`,
