@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { writePauseImage } from "../cluster/machine/images.ts";
 import { Reaper } from "../cluster/machine/reaper.ts";
-import type { Command } from "../cluster/machine/run.ts";
+import type { Command, RunResult } from "../cluster/machine/run.ts";
 import { RuntimeMachine, type RuntimeMachineOptions } from "../cluster/machine/runtime-machine.ts";
 import type { Daemon } from "../support/daemon.ts";
 import { type HostStateKind, readHostState } from "../support/host-state.ts";
@@ -162,12 +162,17 @@ export class CrioNode extends RuntimeMachine implements AsyncDisposable {
   /** Starts a pod's sandbox once the network is ready. @throws Error when CRI-O refuses */
   async runPod(name: string, networks?: string): Promise<CrioPod> {
     await this.waitUntilNetworkIsReady();
-    return CrioPod.run(this, name, networks);
+    return CrioPod.run(this, name, { networks });
   }
 
   /** Calls a method of CRI-O's RuntimeService. @throws Error with its message when it fails */
   async call<T = unknown>(method: string, request?: object): Promise<T> {
     return this.#crio.call<T>(method, request);
+  }
+
+  /** Runs plexusctl on the node, whatever its exit status. */
+  async plexusctl(...args: string[]): Promise<RunResult> {
+    return this.host.tryRun([nodeBinary(), distPath("plexusctl.js"), ...args]);
   }
 
   /** What attachments have left on the node, one line each: `attachment records: ./ID@eth0.record`. */

@@ -13,6 +13,14 @@ interface PodNode {
   call<T = unknown>(method: string, request?: object): Promise<T>;
 }
 
+/** What may be said of a pod. */
+interface CrioPodOptions {
+  /** Value of the annotation. @default none */
+  readonly networks?: string | undefined;
+  /** Of a pod that is to get another sandbox. @default a new pod's */
+  readonly uid?: string;
+}
+
 /** NamespaceMode CONTAINER: with POD, CRI-O needs an extra process for each pod's PID namespace. */
 const ownPidNamespace = 1;
 
@@ -28,9 +36,12 @@ export class CrioPod {
     this.id = id;
   }
 
-  /** Writes the pod's manifest for plexusd, and starts its sandbox. @param networks value of the annotation */
-  static async run(node: PodNode, name: string, networks?: string): Promise<CrioPod> {
-    const uid = randomUUID();
+  /** Writes the pod's manifest for plexusd, and starts its sandbox. @throws Error when CRI-O refuses */
+  static async run(
+    node: PodNode,
+    name: string,
+    { networks, uid = randomUUID() }: CrioPodOptions = {},
+  ): Promise<CrioPod> {
     const annotations = networks === undefined ? {} : { [networksAnnotation]: networks };
     const metadata = { name, namespace: "default", uid };
     await node.manifest(`pod-${name}`, {

@@ -16,6 +16,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { writePlexusConf } from "./conf-dir.ts";
 import { removePlexusConf } from "./hand-back.ts";
+import { nodeConfEvent } from "./node-conf-event.ts";
 import { NodeConfReconciler, type NodeConfTimings } from "./reconciler.ts";
 import type { NodeConfStatus } from "./status.ts";
 
@@ -397,8 +398,19 @@ test("a plugin that is not installed is a problem: pods fail until its agent ins
   expect(status).toMatchObject({
     state: "active",
     chained: ["linkerd-cni"],
-    chainProblem: "linkerd-cni: not installed, so new pods fail",
+    chainProblem:
+      "linkerd-cni: not installed, so new pods fail, or with CRI-O start without Plexus",
   });
+  const event = {
+    type: "Warning",
+    reason: "NextPluginMissing",
+    message: expect.stringMatching(
+      /^linkerd-cni: not installed, .* CRI-O start without Plexus; start the agent/,
+    ),
+  };
+  expect(nodeConfEvent(status, { state: "waiting", reason: "" })).toEqual(event);
+  expect(nodeConfEvent(status, { ...status, missing: [], chainProblem: "" })).toEqual(event);
+  expect(nodeConfEvent(status, status)).toBeUndefined();
 });
 
 test.each(["00-istio-cni.conflist", "02-istio-cni.conflist"])(

@@ -1,4 +1,5 @@
 import type { NodeEvent } from "#kube/events/event-recorder.ts";
+import { reasonRow } from "#lib/reasons.ts";
 import { type NodeConfState, type NodeConfStatus, reasonOf } from "./status.ts";
 
 const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
@@ -24,6 +25,11 @@ export function nodeConfEvent(
     return { type: "Warning", reason: "PlexusConfWaiting", message };
   }
   if (status.state !== "active") return undefined;
+  if (status.missing !== undefined && status.chainProblem !== before.chainProblem) {
+    const reason = "NextPluginMissing";
+    const message = `${status.chainProblem}; ${reasonRow(reason).step}`;
+    return { type: "Warning", reason, message };
+  }
   if (before.state !== "active") {
     const message = [status.reason, status.warning ?? []].flat().join("; ");
     return { type: "Normal", reason: "PlexusConfActive", message };

@@ -36,7 +36,7 @@ export interface NodeConfStatus {
   readonly chained?: readonly string[];
   /** The plugins of the primary CNI's file that the default network leaves out: those and earlier ones. */
   readonly omitted?: readonly string[];
-  /** Those of them that are not installed: new pods fail. */
+  /** Those of them that are not installed. */
   readonly missing?: readonly string[];
   /** Why some of these do not run, or will fail, one sentence. */
   readonly chainProblem?: string;
@@ -55,8 +55,8 @@ export function chainOf(
   const types = (firstCopy(dir)?.conf.chained ?? chained).map(({ type }) => type);
   const isMissing = (type: string): boolean => missing.includes(type);
   const absent = types.filter(isMissing);
-  const problems =
-    absent.length === 0 ? [] : [`${absent.join(", ")}: not installed, so new pods fail`];
+  const what = "not installed, so new pods fail, or with CRI-O start without Plexus";
+  const problems = absent.length === 0 ? [] : [`${absent.join(", ")}: ${what}`];
   for (const { name, conf } of unusedCopies(dir)) {
     const unused = conf.chained.map(({ type }) => type).filter(isMissing);
     if (unused.length === 0) continue;

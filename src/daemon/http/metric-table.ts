@@ -47,7 +47,7 @@ export const metricTable = {
   },
   plexus_next_plugins_missing: {
     type: "count",
-    help: "Plugins after Plexus's in the node's CNI configuration that are not installed, so that no pod can start.",
+    help: "Plugins after Plexus's in the node's CNI configuration that are not installed, so that pods fail, or with CRI-O start without Plexus.",
   },
   plexus_pods_not_attached: {
     type: "count",

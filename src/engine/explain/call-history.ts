@@ -44,12 +44,12 @@ export class CallHistory {
   readonly #pods = new LruMap<PodHistory>(maxPods);
 
   /** Notes how an ADD or a DEL of a pod ended, at a time (ISO 8601). */
-  note({ command, pod }: Call, outcome: CallOutcome, at: string): void {
+  note({ command, containerId, pod }: Call, outcome: CallOutcome, at: string): void {
     if (pod === undefined || !["ADD", "DEL"].includes(command)) return;
     const error = outcome.status === "failed" ? outcome.error : undefined;
     const message = error?.text.slice(0, messageMax);
     const { code, reason, subject }: Partial<CniError> = error ?? {};
-    this.add(pod, omitUndefined({ command, at, code, reason, subject, message }));
+    this.add(pod, omitUndefined({ command, containerId, at, code, reason, subject, message }));
   }
 
   add(pod: PodName, call: CallRecord): void {

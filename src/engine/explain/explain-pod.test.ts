@@ -722,9 +722,15 @@ test("explain shows no networks of a pod that Plexus does not attach here", asyn
 });
 
 test.each<[title: string, Partial<PodState>, containerId: string | undefined, finding: string]>([
-  ["the pod", {}, "c2", "Attached"],
+  ["the pod", { phase: "Running" }, "c2", "Attached"],
+  ["a pod that does not run, as others", {}, "c2", "SandboxesGivenUp"],
   ["a pod that was created again", { uid: "uid-0" }, undefined, "NotAttachedYet"],
-  ["the new mirror of a static pod", { uid: "uid-0", isStatic: true }, "c2", "Attached"],
+  [
+    "the new mirror of a static pod",
+    { uid: "uid-0", isStatic: true, phase: "Running" },
+    "c2",
+    "Attached",
+  ],
 ])("explain takes the newest record of %s", async (...[, pod, containerId, finding]) => {
   const after = ({ records }: EngineLab): void => {
     const [{ record, plan }] = records.writes as [EngineLab["records"]["writes"][number]];

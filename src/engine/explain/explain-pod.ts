@@ -8,7 +8,13 @@ import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
-import { type AttachmentRecord, addHasEnded, byAge, mayRun } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  addHasEnded,
+  byAge,
+  mayRun,
+  usableRecord,
+} from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -50,7 +56,8 @@ export async function explainPod(
   options: ExplainOptions,
 ): Promise<Explanation> {
   const { pod, known, sourceProblem } = await lookUp(deps, name, options);
-  const record = await recordOf(deps, name, pod);
+  const recorded = await recordsOf(deps, name, pod);
+  const record = recorded.at(-1);
   const isHere = options.node.name === "" || pod?.node === options.node.name;
   const isServed = pod !== undefined && !pod.hostNetwork && isHere;
   const explained = isServed
@@ -73,6 +80,7 @@ export async function explainPod(
   const facts = omitUndefined({
     ...explanation,
     isHotPluggable,
+    replaced: recorded.slice(0, -1).filter(usableRecord).length,
     lostInterfaces: options.lostInterfaces ?? [],
     defaultNetworkEdit: pod && record && defaultNetworkEdit(config, record, pod),
     missing: pod === undefined ? [] : missingOf(pod, config),
@@ -121,18 +129,18 @@ async function lookUp(
 }
 
 /**
- * The newest record of the pod; of one that was created again under the same name, its own. The
- * mirror of a static pod may be created again while the pod runs.
+ * The records of the pod, the newest last; of one that was created again under the same name, its
+ * own. The mirror of a static pod may be created again while the pod runs.
  */
-async function recordOf(
+async function recordsOf(
   { records, bootId }: EngineDeps,
   { namespace, name }: PodName,
   current: PodState | undefined,
-): Promise<AttachmentRecord | undefined> {
+): Promise<AttachmentRecord[]> {
   const uid = current?.isStatic === true ? undefined : current?.uid;
   const isOwn = ({ pod }: AttachmentRecord): boolean =>
     pod?.namespace === namespace && pod.name === name && (uid === undefined || pod.uid === uid);
-  return (await records.list()).records.filter(isOwn).toSorted(byAge(bootId())).at(-1);
+  return (await records.list()).records.filter(isOwn).toSorted(byAge(bootId()));
 }
 
 async function explainedRecord(

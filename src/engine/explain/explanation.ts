@@ -88,6 +88,8 @@ export function explainedProblem(problem: HotPlugProblem): ExplainedProblem {
 /** How a call for a pod ended. */
 export interface CallRecord extends Partial<Failure> {
   readonly command: string;
+  /** Absent where plexus-standalone has reported the call. */
+  readonly containerId?: string;
   /** ISO 8601. */
   readonly at: string;
 }

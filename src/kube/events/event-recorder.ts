@@ -28,6 +28,7 @@ export interface NodeEvent {
     | "PlexusConfForeignRename"
     | "PlexusConfWaiting"
     | "PrimaryConfMissing"
+    | "NextPluginMissing"
     | "PrimaryNetworkChanged"
     | "InvalidConfiguration"
     | "PortUnavailable"

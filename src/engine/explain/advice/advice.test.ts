@@ -30,6 +30,7 @@ const unrecorded: Facts = { ...attached, record: undefined as never };
 
 const added: CallRecord = { command: "ADD", at };
 const addFailed: CallRecord = { command: "ADD", at, message: "no lease" };
+const failedLater: CallRecord = { ...addFailed, at: "2026-01-01T00:01:00Z" };
 const deleted: CallRecord = { command: "DEL", at };
 const delFailed: CallRecord = { command: "DEL", at, message: "busy" };
 const owing = { ...record, teardownError: "is stuck" };
@@ -114,7 +115,22 @@ test.each<[title: string, Facts, sentence: string]>([
     { ...attached, pod: terminating, record: owing, calls: [added, deleted] },
     stuck,
   ],
-  ["whose second ADD was refused", { ...attached, calls: [addFailed] }, all],
+  [
+    "whose second ADD was refused",
+    { ...attached, calls: [{ ...failedLater, containerId: "c1" }] },
+    all,
+  ],
+  [
+    "whose later sandbox could not be attached",
+    { ...attached, calls: [{ ...failedLater, containerId: "c2" }] },
+    notAttached,
+  ],
+  [
+    "of whose sandboxes the runtime forgot one after the other",
+    { ...attached, pod: pending, calls: [added], replaced: 2 },
+    "Plexus has attached 3 sandboxes of the pod, and the container runtime has given each of them up, as at a plugin that 00-plexus.conflist has after plexus: the pod's event FailedCreatePodSandBox says why.",
+  ],
+  ["of which the runtime forgot a sandbox once", { ...attached, calls: [added], replaced: 1 }, all],
   // An annotation that is invalid.
   [
     "with it",

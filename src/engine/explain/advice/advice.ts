@@ -41,6 +41,7 @@ const rules: readonly Rule[] = [
   detachFailed,
   annotationInvalid,
   addFailed,
+  givenUp,
   addNotEnded,
   ended,
   nodeNotServed,
@@ -109,9 +110,20 @@ function annotationInvalid(facts: Facts): Advice | undefined {
 
 function addFailed({ calls, record, node }: Facts): Advice | undefined {
   const last = lastAdd(calls);
-  const isAttached = record !== undefined && record.teardownError === undefined;
-  if (last?.message === undefined || isAttached) return undefined;
+  if (last?.message === undefined) return undefined;
+  // An earlier sandbox of the pod has a record, too; a second ADD of the same one leaves it attached.
+  const isLater =
+    record === undefined || (last.containerId !== record.containerId && last.at > record.createdAt);
+  if (record?.teardownError === undefined && !isLater) return undefined;
   return couldNot("Could not attach", { ...last, message: last.message, ...at(node) });
+}
+
+function givenUp({ pod, replaced = 0 }: Facts): Advice | undefined {
+  if (replaced === 0 || pod.phase === "Running") return undefined;
+  return problem(
+    "SandboxesGivenUp",
+    `Plexus has attached ${replaced + 1} sandboxes of the pod, and the container runtime has given each of them up, as at a plugin that 00-plexus.conflist has after plexus: the pod's event FailedCreatePodSandBox says why.`,
+  );
 }
 
 function addNotEnded({ record, networks }: Facts): Advice | undefined {
