@@ -6,8 +6,8 @@ import { caseTable, firstCalls } from "./times.ts";
 
 /** Contenders that only developers of Plexus compare with. The page has them in its charts. */
 const ofDevelopers = new Set(["floor", "floor with duties", "floor of standalone"]);
-/** Cases whose result is that they are like another one. */
-const alike = new Set(["real-pause", "crowd"]);
+/** Cases of the charts alone: without real plugins, or with the result of another one. */
+const charted = new Set(["noop", "real-pause", "crowd"]);
 
 /** The results as Markdown, for the page. */
 export function pageReport(results: Results): string {
@@ -16,7 +16,7 @@ export function pageReport(results: Results): string {
   return measuredTables({
     ...results,
     cases: results.cases
-      .filter(({ id }) => !alike.has(id))
+      .filter(({ id }) => !charted.has(id))
       .map((each) => ({ ...each, rows: rowsOf(each.rows) })),
     disk: rowsOf(results.disk),
   });
