@@ -474,23 +474,15 @@ eachBuild("a damaged plan", (bench) => {
     expect(readFileSync(plan.path)).toEqual(Buffer.from(bytes));
   };
 
-  test("is kept and not executed if it is truncated", async () => {
+  // The shim's unit tests have every length and every bit.
+  test.each<[string, (bytes: Buffer) => Buffer]>([
+    ["is empty", (bytes) => bytes.subarray(0, 0)],
+    ["is truncated", (bytes) => bytes.subarray(0, bytes.length / 2)],
+    ["lacks its last byte", (bytes) => bytes.subarray(0, -1)],
+    ["has another bit", (bytes) => bytes.map((byte, at) => byte ^ Number(at === 90)) as Buffer],
+  ])("is kept and not executed if it %s", async (_, damage) => {
     const plan = new PlanFile(bench());
-    const bytes = plan.write([{}, { type: "b" }]);
-    for (let length = 0; length < bytes.length; length += 7)
-      await expectKept(plan, bytes.subarray(0, length));
-  });
-
-  test("is not executed if a bit is flipped", async () => {
-    const plan = new PlanFile(bench());
-    const bytes = plan.write([{}]);
-    for (let at = 0; at < bytes.length; at += 5) {
-      const flipped = Buffer.from(bytes);
-      flipped[at]! ^= 1;
-      plan.writeRaw(flipped);
-      expect(cniError(await plan.del()).code).toBe(6);
-      expect(plan.ran).toEqual([]);
-    }
+    await expectKept(plan, damage(plan.write([{}, { type: "b" }])));
   });
 
   test.each<[string, (plan: PlanFile, body: Buffer) => Buffer]>([

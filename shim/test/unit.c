@@ -429,6 +429,26 @@ static void test_plans(void)
 	buf_free(&plan.bytes);
 }
 
+/* No plan is one that is truncated anywhere, or of which one bit is another. */
+static void test_damaged_plans(void)
+{
+	struct plan plan = { 0 };
+	size_t whole;
+
+	add_plan(&plan.bytes, PLAN_VERSION, "c1", "eer", true);
+	whole = plan.bytes.len;
+	for (size_t bit = 0; bit < 8 * whole; bit++) {
+		plan.bytes.data[bit / 8] ^= (char)(1 << bit % 8);
+		assert(!plan_parse(&plan, "c1", "eth0"));
+		plan.bytes.data[bit / 8] ^= (char)(1 << bit % 8);
+	}
+	assert(plan_parse(&plan, "c1", "eth0"));
+	while (plan.bytes.len--)
+		assert(!plan_parse(&plan, "c1", "eth0"));
+	plan.bytes.len = whole;
+	buf_free(&plan.bytes);
+}
+
 /* Links, lists and search paths are read into memory, which is freed. */
 static void test_trust(void)
 {
@@ -544,6 +564,7 @@ int main(void)
 	test_order_rules();
 	test_plan_step();
 	test_plans();
+	test_damaged_plans();
 	test_trust();
 	test_own_netns();
 	test_netns_of_ended_process();

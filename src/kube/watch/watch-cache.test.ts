@@ -218,7 +218,9 @@ test("times out a LIST and a WATCH without a response", async ({ api, client }) 
   await using started = startCache(client, { timings: { requestTimeoutMs: 50 } });
   await started.whenSynced();
   await eventually(() => expect(api.watching("pods")).toBe(1));
-  expect(started.restarts).toEqual(["disconnected", "disconnected"]);
+  // On a busy machine, also one that has a response.
+  expect(started.restarts.length).toBeGreaterThanOrEqual(2);
+  expect(new Set(started.restarts)).toEqual(new Set(["disconnected"]));
 });
 
 test("waits for Retry-After after 429", async ({ api, client }) => {
