@@ -65,12 +65,13 @@ export class LiveGetter {
     };
     const first = send(false);
     const isFinal = first.catch((error: unknown) => {
-      if (!asApiError(error).transient) throw error;
+      if (error instanceof CniError || !asApiError(error).transient) throw error;
       return new Promise<never>(() => undefined);
     });
     try {
       return await Promise.race([isFinal, this.#repeat(send, { first, endsAt, signal })]);
     } catch (thrown) {
+      if (thrown instanceof CniError) throw thrown;
       const error = asApiError(thrown);
       if (error.isNotFound) return undefined;
       throw this.#failure(request, error);

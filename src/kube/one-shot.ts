@@ -15,7 +15,7 @@ import { resourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
 /** The Kubernetes API for one call: every object is read live, nothing is watched. */
-export interface OneShotKube {
+interface OneShotKube {
   readonly source: ClusterSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;

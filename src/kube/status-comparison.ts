@@ -1,10 +1,14 @@
-import type { Pod, StatusFailure, WantedStatus } from "#engine/ports/cluster.ts";
+import {
+  failureOf,
+  type Pod,
+  type StatusFailure,
+  type WantedStatus,
+} from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
-import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import type { KubeMetrics } from "./metric-labels.ts";
@@ -100,24 +104,24 @@ export class StatusComparison {
   }
 
   /** The record of the pod has changed. */
-  changed(pod: Pod): void {
+  changed(): void {
     this.#isOwn = true;
-    void this.compare(pod);
+    void this.compare();
   }
 
   /** As {@link StatusPublisher.shown}. */
-  async shown(pod: Pod, signal: AbortSignal, own?: RecordKey): Promise<StatusFailure | undefined> {
+  async shown(signal: AbortSignal, own?: RecordKey): Promise<StatusFailure | undefined> {
     const { waitMs, unavailable } = this.#writing;
     using limit = deadline(waitMs, signal);
     const { promise, resolve } = Promise.withResolvers<StatusFailure | undefined>();
     const waiter = { resolve, own, until: performance.now() + waitMs };
     this.#waiters.add(waiter);
     this.#turn.abort();
-    this.changed(pod);
+    this.changed();
     try {
       return await untilAborted(promise, limit.signal);
     } catch (reason) {
-      if (this.#isSending && !signal.aborted) unavailable.noteWait(pod.namespace);
+      if (this.#isSending && !signal.aborted) unavailable.noteWait(this.pod.namespace);
       return this.#times.failure ?? failureOf(reason);
     } finally {
       this.#waiters.delete(waiter);
@@ -125,18 +129,16 @@ export class StatusComparison {
   }
 
   /** The watch has delivered the pod. */
-  delivered(pod: WatchedPod): void {
-    const { digest } = pod.shown;
+  delivered(shown: ShownStatus): void {
+    const { digest } = shown;
     const isNew = this.#seen === undefined || this.#seen.digest !== digest;
-    this.pod = pod;
-    this.#seen = pod.shown;
+    this.#seen = shown;
     if (isNew && (digest === undefined || digest !== this.#answer?.digest))
       this.#later(settleMs * (1 + Math.random()));
   }
 
   /** One comparison at a time; each begins with what is true then. Never rejects. */
-  compare(pod = this.pod): Promise<void> {
-    this.pod = pod;
+  compare(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#isChanged = true;
@@ -237,7 +239,7 @@ export class StatusComparison {
   /** @returns whether it has sent something @throws ApiError, after it has logged it */
   async #write(): Promise<boolean> {
     const { client, requestTimeoutMs: timeoutMs = writeTimeoutMs, ended } = this.#writing;
-    const pod = this.pod;
+    const { pod } = this;
     const text = await this.#difference();
     this.#isChanged = true;
     if (text === undefined || this.#times.waitMs(text) > 0) return false;
@@ -254,37 +256,36 @@ export class StatusComparison {
         signal: ended,
       });
       this.#answer = { ...shownStatus(answer), text };
+      this.#note(text);
+      return true;
     } catch (thrown) {
       const error = asApiError(thrown);
-      this.#failed(text, error);
+      if (!ended.aborted) this.#note(text, error);
       throw error;
     } finally {
       this.#isSending = false;
       this.#isOwn = false;
     }
-    this.#writing.metrics?.statusWrite?.(this.#times.note(text));
-    if (this.#writing.unavailable.noteSuccess(pod.namespace)) this.#writing.onAvailable();
-    return true;
   }
 
-  #failed(text: string, error: ApiError): void {
-    const { unavailable, metrics, logger, ended } = this.#writing;
-    if (ended.aborted) return;
+  /** Notes how the write of a text has ended. */
+  #note(text: string, error?: ApiError): void {
+    const { unavailable, metrics, logger, onAvailable } = this.#writing;
+    const { namespace } = this.pod;
     const isFirst = this.#times.failure === undefined;
     const result = this.#times.note(text, error);
     metrics?.statusWrite?.(result);
-    unavailable.noteFailure(this.pod.namespace, error);
-    const fields = { ...this.#fields(), result, error: error.message };
+    if (error === undefined) {
+      if (unavailable.noteSuccess(namespace)) onAvailable();
+      return;
+    }
+    unavailable.noteFailure(namespace, error);
     const level = isFirst || result === "rejected" ? "warn" : "debug";
+    const fields = { ...this.#fields(), result, error: error.message };
     logger[level](fields, "status annotation not written");
   }
 
   #fields(): object {
     return { podNamespace: this.pod.namespace, podName: this.pod.name };
   }
-}
-
-/** A failure that time may mend. */
-export function failureOf(reason: unknown): StatusFailure {
-  return { message: errorMessage(reason), isRejected: false };
 }

@@ -416,6 +416,7 @@ test("an older write that arrives late is replaced as soon as the watch shows it
   await using lab = new Lab(api, client, { isWatched: true, waitMs: 20, requestTimeoutMs: 50 });
   lab.deliver();
   await shown(lab);
+  await eventually(() => expect(patches(api)).not.toHaveLength(0));
   lab.text = "[newer]";
   lab.publisher.changed(pod);
   await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[newer]" }));

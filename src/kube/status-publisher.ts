@@ -1,11 +1,16 @@
-import type { Pod, StatusFailure, StatusPublisher, WantedStatus } from "#engine/ports/cluster.ts";
+import {
+  failureOf,
+  type Pod,
+  type StatusFailure,
+  type StatusPublisher,
+  type WantedStatus,
+} from "#engine/ports/cluster.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import { mirrorAnnotation, runtimeUid } from "#npwg/object-meta.ts";
 import { keyOf, type WatchedPod } from "./objects.ts";
 import {
-  failureOf,
   StatusComparison,
   type StatusPublisherOptions,
   type StatusWriting,
@@ -51,7 +56,7 @@ export class ApiStatusPublisher implements StatusPublisher {
 
   changed(pod: Pod): void {
     const target = this.#target(pod);
-    if (target !== undefined) this.#of(target).changed(target);
+    if (target !== undefined) this.#of(target).changed();
   }
 
   async shown(pod: Pod, signal: AbortSignal, own?: RecordKey): Promise<StatusFailure | undefined> {
@@ -59,8 +64,8 @@ export class ApiStatusPublisher implements StatusPublisher {
     const target = this.#target(pod);
     if (target === undefined) return undefined;
     const status = this.#of(target);
-    if (waitMs > 0 && !unavailable.has(target.namespace)) return status.shown(target, signal, own);
-    status.changed(target);
+    if (waitMs > 0 && !unavailable.has(target.namespace)) return status.shown(signal, own);
+    status.changed();
     return status.failure ?? failureOf("the API server does not answer");
   }
 
@@ -68,10 +73,8 @@ export class ApiStatusPublisher implements StatusPublisher {
   async detached(): Promise<void> {}
 
   failures(): ReadonlyMap<string, StatusFailure> {
-    const all = [...this.#statuses.values()].flatMap(({ pod, failure }) =>
-      failure === undefined ? [] : [[keyOf(pod), failure] as const],
-    );
-    return new Map(all);
+    const failed = [...this.#statuses.values()].filter(({ failure }) => failure !== undefined);
+    return new Map(failed.map(({ pod, failure }) => [keyOf(pod), failure as StatusFailure]));
   }
 
   /** Takes a pod as the watch delivers it; undefined when it is gone. */
@@ -81,7 +84,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     this.#uids.delete(key);
     if (pod === undefined) return;
     this.#uids.set(key, pod.uid);
-    this.#of(pod).delivered(pod);
+    this.#of(pod).delivered(pod.shown);
   }
 
   /** Call this regularly: other processes attach pods, too. */
@@ -92,7 +95,7 @@ export class ApiStatusPublisher implements StatusPublisher {
       if (!known.has(uid) && !isPending) this.#forget(uid);
     for (let i = 0; i < pods.length; i += comparedAtOnce) {
       const some = pods.slice(i, i + comparedAtOnce);
-      await Promise.all(some.map((pod) => this.#of(pod).compare(pod)));
+      await Promise.all(some.map((pod) => this.#of(pod).compare()));
       await nextTurn();
     }
   }
@@ -118,6 +121,7 @@ export class ApiStatusPublisher implements StatusPublisher {
   #of(pod: Pod): StatusComparison {
     const status = this.#statuses.get(pod.uid) ?? new StatusComparison(this.#writing, pod);
     this.#statuses.set(pod.uid, status);
+    status.pod = pod;
     return status;
   }
 

@@ -1,17 +1,17 @@
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import type {
-  ComparedPod,
-  Pod,
-  PodName,
-  StatusFailure,
-  StatusPublisher,
-  WantedStatus,
+import {
+  type ComparedPod,
+  failureOf,
+  type Pod,
+  type PodName,
+  type StatusFailure,
+  type StatusPublisher,
+  type WantedStatus,
 } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
-import { errorMessage } from "#lib/error-message.ts";
 import { swapIn } from "#lib/files/atomic-write.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
@@ -68,7 +68,7 @@ export class StatusFiles implements StatusPublisher {
       return undefined;
     } catch (err) {
       this.#logger.error({ err, path }, "manifests: the network-status could not be changed");
-      return { message: `${path} cannot be changed: ${errorMessage(err)}`, isRejected: false };
+      return failureOf(err);
     }
   }
 

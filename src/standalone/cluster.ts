@@ -9,12 +9,12 @@ import { emptyPorts, loggedEvents } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
-import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
+import { openKubeOnce } from "#kube/one-shot.ts";
 import type { Links } from "#lib/files/read-file.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { confFileDefinitions } from "#manifests/conf-file-definitions.ts";
-import { lazyKube } from "./lazy-kube.ts";
+import { withEarlyPod } from "./early-pod.ts";
 import type { CallCluster } from "./serve.ts";
 
 /** How long the process waits for pending writes after its answer. */
@@ -76,24 +76,20 @@ function openApi(
 ): CallCluster {
   const { nodeName, config, logger, call, links, rejection } = options;
   const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
-  const open = (): OneShotKube => {
-    const client = new FetchClient(() => readPlainKubeconfig(kubeconfig, { links }));
-    return openKubeOnce({
-      ...{ client, logger, apiTimeoutMs, statusWaitMs },
-      ...omitUndefined({ nodeName, rejection }),
-    });
-  };
-  const { resourceApi, readEarly, ...kube } = lazyKube({ open, logger, closeGraceMs });
-  // The request is on its way while the engine reads the call.
-  if (call.command === "ADD" && call.pod !== undefined && !hasAnnotations(call))
-    readEarly(call.pod);
+  const client = new FetchClient(() => readPlainKubeconfig(kubeconfig, { links }));
+  const kube = openKubeOnce({
+    ...{ client, logger, apiTimeoutMs, statusWaitMs },
+    ...omitUndefined({ nodeName, rejection }),
+  });
+  const isReadEarly = call.command === "ADD" && call.pod !== undefined && !hasAnnotations(call);
+  const source = isReadEarly ? withEarlyPod(kube.source, call.pod) : kube.source;
   const devices = new KubeletDevices({ kubeletDir, logger });
-  const claimed = new ClaimedDevices({ api: resourceApi, kubeletDir, logger });
+  const claimed = new ClaimedDevices({ api: kube.resourceApi, kubeletDir, logger });
   const close = async (): Promise<void> => {
     devices.close();
-    await kube.close();
+    await kube.close(closeGraceMs);
   };
-  return { ...kube, deviceSources: [devices, claimed], close };
+  return { ...kube, source, deviceSources: [devices, claimed], close };
 }
 
 /** The kept token expires after an hour, or with plexusd's pod. */

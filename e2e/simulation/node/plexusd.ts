@@ -15,7 +15,7 @@ import { type Logger, noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
-import { type OneShotKube, openKubeOnce } from "#kube/one-shot.ts";
+import { openKubeOnce } from "#kube/one-shot.ts";
 import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
@@ -25,7 +25,6 @@ import { KnownRecords } from "#records/known-records.ts";
 import { agentOf, serveAgent } from "#serving/agent.ts";
 import { AgentSessions } from "#serving/agent-sessions.ts";
 import { Life } from "#serving/life.ts";
-import { lazyKube } from "#standalone/lazy-kube.ts";
 import { serveOneCall } from "#standalone/serve.ts";
 import type { Scenario } from "../history/scenario.ts";
 import type { Disk } from "../world/disk.ts";
@@ -303,10 +302,6 @@ export function startStandalone({
 }: Pick<Scenario, "hotPlug" | "lingers" | "publishStatus">): EngineProcess {
   const process = new Process("plexus-standalone");
   const known = new KnownRecords({ isKept: true });
-  const open = (): OneShotKube => {
-    const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
-    return openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
-  };
   const serve = (session: EngineSession): Promise<void> =>
     serveOneCall({
       session: {
@@ -327,10 +322,11 @@ export function startStandalone({
         clock: bootClockMs,
       },
       now: () => new Date().toISOString(),
-      openCluster: async () => ({
-        ...lazyKube({ open, logger, closeGraceMs: 2000 }),
-        deviceSources,
-      }),
+      openCluster: async () => {
+        const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
+        const kube = openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
+        return { ...kube, deviceSources, close: () => kube.close(2000) };
+      },
     });
   const { standalones, schedule } = world();
   let [running, accepted] = [0, 0];

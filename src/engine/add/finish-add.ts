@@ -5,8 +5,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { asksForNetworks } from "#engine/check/not-attached.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import type { Pod, StatusFailure } from "#engine/ports/cluster.ts";
-import { errorMessage } from "#lib/error-message.ts";
+import { failureOf, type Pod, type StatusFailure } from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { AddRecord } from "./add-record.ts";
 import { emitAttached, emitStatusLate } from "./events.ts";
@@ -68,10 +67,6 @@ async function recordAndShow(ctx: CallContext, sandbox: SandboxToFinish): Promis
     if (isShown && !waits) deps.publisher.changed(pod);
     if (isShown && failure !== undefined) emitStatusLate(ctx, pod, failure);
   });
-}
-
-function failureOf(reason: unknown): StatusFailure {
-  return { message: errorMessage(reason), isRejected: false };
 }
 
 function notShown({ message }: StatusFailure): CniError {

@@ -1,3 +1,4 @@
+import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { Reason } from "#lib/reasons.ts";
@@ -77,6 +78,11 @@ export interface StatusFailure {
   readonly message: string;
   /** Whether the API server refuses the write: neither time nor another try will help. */
   readonly isRejected: boolean;
+}
+
+/** A failure that time may mend. */
+export function failureOf(reason: unknown): StatusFailure {
+  return { message: errorMessage(reason), isRejected: false };
 }
 
 /**

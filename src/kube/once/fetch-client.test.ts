@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
+import { LiveGetter } from "#kube/live-get.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -86,6 +87,17 @@ test("json() reads the kubeconfig again, once, when the server rejects the token
   await expect(client.json(get)).rejects.toMatchObject({ status: 401 });
   await writeFile(kubeconfig, (await readFile(kubeconfig, "utf8")).replace('"old"', '"new"'));
   expect(await client.json(get)).toMatchObject({ metadata: { name: "web" } });
+});
+
+test("a kubeconfig that cannot be used fails requests at once, and nothing before", async () => {
+  const kubeconfig = join(await scratch(), "none");
+  const client = clientOf(kubeconfig);
+  const problem = { code: 11, message: expect.stringContaining(kubeconfig) };
+  await expect(client.json(get)).rejects.toMatchObject(problem);
+  const startedAt = performance.now();
+  const reading = new LiveGetter(client, 20_000).get({ object: "pod default/web", path });
+  await expect(reading).rejects.toMatchObject(problem);
+  expect(performance.now() - startedAt).toBeLessThan(10_000);
 });
 
 test("json() fails after its time limit", async () => {

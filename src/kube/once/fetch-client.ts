@@ -1,3 +1,4 @@
+import { CniError } from "#cni/error.ts";
 import { absenceOf } from "#kube/api/absence.ts";
 import {
   apiErrorOf,
@@ -18,20 +19,30 @@ import type { JsonObject } from "#lib/json.ts";
  */
 export class FetchClient implements JsonApi {
   readonly #read: () => PlainKubeconfig;
-  #kubeconfig: PlainKubeconfig;
+  #known: PlainKubeconfig | undefined;
   /** Once a request was repeated, idle connections are not used: they may be as dead as its one. */
   #mayReuse = true;
 
-  /** `read` is called again after a refusal by the server. @throws what it throws */
+  /** `read` is called for the first request, and again after a refusal by the server. */
   constructor(read: () => PlainKubeconfig) {
     this.#read = read;
-    this.#kubeconfig = read();
   }
 
   get server(): string {
-    return this.#kubeconfig.server.origin;
+    return this.#kubeconfig().server.origin;
   }
 
+  /** A DEL needs none, so it does not fail without it. @throws CniError 11 */
+  #kubeconfig(): PlainKubeconfig {
+    try {
+      this.#known ??= this.#read();
+      return this.#known;
+    } catch (cause) {
+      throw new CniError("ApiUnavailable", errorMessage(cause), { cause });
+    }
+  }
+
+  /** @throws ApiError; CniError 11 when the kubeconfig cannot be used */
   async json(request: ApiRequest): Promise<JsonObject> {
     using limit = deadline(request.timeoutMs, request.signal);
     const name = nameOf(request);
@@ -46,6 +57,7 @@ export class FetchClient implements JsonApi {
       const failure = apiErrorOf(name, { status, body, retryAfter, location });
       throw await absenceOf(this, { ...request, signal: limit.signal }, failure);
     } catch (error) {
+      if (error instanceof CniError) throw error;
       throw asApiError(limit.signal.aborted ? limit.signal.reason : withoutHint(error), name);
     }
   }
@@ -62,12 +74,12 @@ export class FetchClient implements JsonApi {
   async #send(request: ApiRequest, signal: AbortSignal): Promise<Response> {
     const response = await this.#sendOnce(request, signal);
     if (response.status !== 401) return response;
-    this.#kubeconfig = this.#read();
+    this.#known = undefined;
     return this.#sendOnce(request, signal);
   }
 
   #sendOnce(request: ApiRequest, signal: AbortSignal): Promise<Response> {
-    const { server, tls, token } = this.#kubeconfig;
+    const { server, tls, token } = this.#kubeconfig();
     if (request.isRepeated) this.#mayReuse = false;
     const init: RequestInit & { readonly tls: object } = {
       method: request.method ?? "GET",
