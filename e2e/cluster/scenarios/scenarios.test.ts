@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { startCluster } from "../kubernetes/cluster.ts";
 import { apiOutageScenario } from "./api-outage.ts";
 import { attachScenarios } from "./attach.ts";
+import { chartScenarios } from "./chart.ts";
 import { claimScenarios } from "./devices/claims.ts";
 import { deviceScenarios } from "./devices/devices.ts";
 import { explainScenarios } from "./explain.ts";
@@ -38,6 +39,7 @@ const scenarios = [
   thinScenarios,
   freshNodeScenarios,
   uninstallScenarios,
+  chartScenarios,
   overlayScenarios,
 ];
 

@@ -2,13 +2,13 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, type TestContext, test } from "vitest";
 import { copyChart } from "../../release/chart.ts";
-import { releaseTool } from "../../release/tools.ts";
 import { codeBlocks } from "../../support/markdown.ts";
 import { list } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
 import { repositoryRoot } from "../../support/paths.ts";
-import { type RunResult, run, tryRun } from "../machine/run.ts";
+import { run } from "../machine/run.ts";
 import { expectShown, type Step, stepsOf } from "./pages/steps.ts";
+import { helm, tryHelm } from "./target/helm.ts";
 import { podImage } from "./target/images.ts";
 import { nodeState, recordsOf } from "./target/node-state.ts";
 import { both, home, networkStatus } from "./target/objects.ts";
@@ -211,16 +211,4 @@ async function waitForLog(target: Target, expected: RegExp): Promise<string> {
 export async function filesOfPlexus(target: Target): Promise<string[]> {
   const listed = await target.inNode(["ls", "/etc/cni/net.d", "/opt/cni/bin"]);
   return listed.split("\n").filter((name) => name.includes("plexus"));
-}
-
-async function tryHelm(target: Target, ...args: string[]): Promise<RunResult> {
-  const helm = await releaseTool("helm");
-  return tryRun(ownCluster({ target }).administratorCommand(helm, ...args));
-}
-
-/** Runs Helm as the administrator. Throws if it fails. */
-async function helm(target: Target, ...args: string[]): Promise<RunResult> {
-  const result = await tryHelm(target, ...args);
-  expect(result, result.stderr).toMatchObject({ exitCode: 0 });
-  return result;
 }
