@@ -304,6 +304,8 @@ test("install says which image has plexus-standalone, if this one lacks it", asy
     /the image has no .*plexus-standalone: use .* -standalone, or .*STANDALONE=1$/,
   );
   expect(err).not.toContain("ENOENT");
+  const thick = await node.install();
+  expect(thick.err).toMatch(/the image has no .*STANDALONE=1, or delete .*plexus-standalone$/);
 });
 
 const listed = async (path: string): Promise<string[]> =>

@@ -55,7 +55,8 @@ the host lists. The command writes that list: binDir of the configuration and ea
     // The engine first: a new shim may need a new engine, an old shim works with either.
     for (const name of withStandalone ? [standalone, shim] : [shim]) {
       const [source, target] = [join(flags.from, name), join(binDir, name)];
-      if (name === standalone && !existsSync(source)) throw missingInImage(source, "standalone");
+      if (name === standalone && !existsSync(source))
+        throw missingInImage(source, "standalone", flags.standalone ? "" : `, or delete ${target}`);
       const result = await installFile(source, target).catch((error) =>
         explainRefusal(binDir, error),
       );
@@ -71,9 +72,13 @@ the host lists. The command writes that list: binDir of the configuration and ea
 });
 
 /** The error that names the images with what this one lacks. */
-export function missingInImage(path: string, flavour: "standalone" | "plugins"): Error {
+export function missingInImage(
+  path: string,
+  flavour: "standalone" | "plugins",
+  orElse = "",
+): Error {
   return new Error(
-    `the image has no ${path}: use a release whose tag has -${flavour}, or build it with ${flavour.toUpperCase()}=1`,
+    `the image has no ${path}: use a release whose tag has -${flavour}, or build it with ${flavour.toUpperCase()}=1${orElse}`,
   );
 }
 
