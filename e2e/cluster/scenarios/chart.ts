@@ -21,6 +21,8 @@ import { uninstallPlexus } from "./uninstall.ts";
 
 const system = "--namespace=kube-system";
 const noCrd = "--set=crds.enabled=false";
+/** Plexus is installed from the manifests. */
+const adopting = ["--take-ownership", "--dry-run=server"];
 const level = "pod-security.kubernetes.io/enforce";
 
 /** Its chart owned the ConfigMap plexus-config. */
@@ -68,6 +70,11 @@ export function chartScenarios(scene: () => Scene): void {
       await helm(target, "rollback", "plexus", "1", system);
       await waitForPlexus(target);
       expect(await readConfig(target)).toContain("strictness: multus");
+      expect(await scene().interfaces("stays")).toEqual(interfaces);
+
+      await helm(target, ...upgrade);
+      await waitForPlexus(target);
+      expect(await effectiveConfig(target)).toMatchObject({ strictness: "multus" });
       await scene().deletePods("stays", "by-the-new-chart");
       await helm(target, "uninstall", "plexus", system, "--wait");
     });
@@ -81,8 +88,7 @@ export function chartScenarios(scene: () => Scene): void {
       const { name, namespace, labels } = metadata;
       await target.apply({ ...rest, metadata: { name, namespace, labels }, data });
       onTestFinished(() => installPlexus(target));
-      const adopt = ["install", "plexus", chartDir, system, noCrd, "--take-ownership"];
-      const dryRun = [...adopt, "--dry-run=server"];
+      const dryRun = ["install", "plexus", chartDir, system, noCrd, ...adopting];
       await refuses(target, dryRun, 'plexus-platform.*kubeletDir: "/data/kubelet".*would lose');
       await helm(target, ...dryRun, "--set=config.kubeletDir=/data/kubelet");
     });
@@ -108,7 +114,7 @@ export function chartScenarios(scene: () => Scene): void {
           input: JSON.stringify(pod),
         });
       for (const pod of pods) await expect(create(pod)).rejects.toThrow("violates PodSecurity");
-      const flags = ["--namespace", namespace, noCrd, "--dry-run=server"];
+      const flags = ["--namespace", namespace, noCrd, ...adopting];
       const { stdout } = await helm(target, "install", "plexus", chartDir, ...flags);
       const [, command = ""] = /kubectl (label namespace .*)/.exec(stdout) ?? [];
       await target.kubectl(...command.split(" "), "--overwrite");
@@ -117,7 +123,7 @@ export function chartScenarios(scene: () => Scene): void {
 
     test("names values without effect in its notes", async () => {
       const values = ["metrics.port=19999", "global.imageRegistry=registry.example.org"];
-      const flags = [noCrd, "--dry-run=server", ...values.map((each) => `--set=${each}`)];
+      const flags = [noCrd, ...adopting, ...values.map((each) => `--set=${each}`)];
       const { stdout } = await helm(
         scene().target,
         "install",
