@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { chartDir, copyChart, renderChart } from "../../release/chart.ts";
@@ -16,7 +16,7 @@ import {
   writeConfig,
 } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
-import { ownCluster, skipGiven, type Target } from "./target/target.ts";
+import { kubernetesMinor, ownCluster, skipGiven, type Target } from "./target/target.ts";
 import { uninstallPlexus } from "./uninstall.ts";
 
 const system = "--namespace=kube-system";
@@ -75,8 +75,12 @@ export function chartScenarios(scene: () => Scene): void {
       await helm(target, ...upgrade);
       await waitForPlexus(target);
       expect(await effectiveConfig(target)).toMatchObject({ strictness: "multus" });
+
+      await changeToKubectl(target, chart);
+      expect(await effectiveConfig(target)).toMatchObject({ strictness: "multus" });
+      expect(await scene().interfaces("stays")).toEqual(interfaces);
       await scene().deletePods("stays", "by-the-new-chart");
-      await helm(target, "uninstall", "plexus", system, "--wait");
+      await uninstallPlexus(target);
     });
 
     test("refuses to adopt an installation whose settings its values lack", async () => {
@@ -150,6 +154,21 @@ async function earlierChart(directory: string): Promise<string | undefined> {
   if ((await git(...files)).exitCode !== 0) return undefined;
   await run(["tar", "-C", directory, "-xf", archive]);
   return copyChart(join(directory, "chart"), join(directory, "deploy/chart"));
+}
+
+/** Follows docs/operations/helm.md from Helm to kubectl. */
+async function changeToKubectl(target: Target, chart: string): Promise<void> {
+  const { stdout: values } = await helm(target, "get", "values", "plexus", system, "-o", "yaml");
+  const file = join(chart, "../values-of-the-release.yaml");
+  await writeFile(file, values);
+  const version = `--kube-version=1.${await kubernetesMinor(target)}`;
+  const { stdout } = await helm(target, "template", "plexus", chart, system, "-f", file, version);
+  await target.apply(stdout);
+  await target.kubectl(system, "delete", "secret", "--selector=owner=helm,name=plexus");
+  await waitForPlexus(target);
+  const jobs = await target.kubectl(system, "get", "jobs,daemonsets", "--output=name");
+  expect(jobs).not.toContain("plexus-uninstall");
+  expect((await helm(target, "list", system, "--short")).stdout).toBe("");
 }
 
 /** Expects Helm to fail with this message, and to change nothing. */
