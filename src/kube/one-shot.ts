@@ -1,11 +1,5 @@
 import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
-import type {
-  ClusterSource,
-  EventRecorder,
-  PodIdentity,
-  StatusPublisher,
-} from "#engine/ports/cluster.ts";
-import type { ResourceApi } from "#engine/ports/devices.ts";
+import type { PodIdentity } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
@@ -14,20 +8,10 @@ import { LiveGetter } from "./live-get.ts";
 import { resourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher } from "./status-publisher.ts";
 
-/** The Kubernetes API for one call: every object is read live, nothing is watched. */
-interface OneShotKube {
-  readonly source: ClusterSource;
-  readonly publisher: StatusPublisher;
-  readonly events: EventRecorder;
-  readonly resourceApi: ResourceApi;
-  /** Waits at most `graceMs` for pending writes. */
-  close(graceMs: number): Promise<void>;
-}
-
 /** There is no time to fill a cache. */
 const noCache = { get: () => undefined, values: () => [], synced: true, failure: undefined };
 
-/** Serves a call with a client, which closes with it. */
+/** The Kubernetes API for one call: every object is read live, nothing is watched. */
 export function openKubeOnce(options: {
   readonly client: JsonApi;
   /** Without it, events name the pod's node. */
@@ -37,7 +21,7 @@ export function openKubeOnce(options: {
   readonly rejection?: string;
   readonly statusWaitMs: number;
   readonly logger: Logger;
-}): OneShotKube {
+}) {
   const { client, logger, nodeName } = options;
   const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
   const live = new LiveGetter(client, options.apiTimeoutMs, options.rejection);
@@ -56,7 +40,8 @@ export function openKubeOnce(options: {
     publisher,
     events,
     resourceApi: resourceApi(live),
-    async close(graceMs) {
+    /** Waits at most `graceMs` for pending writes, and closes the client. */
+    async close(graceMs: number): Promise<void> {
       await Promise.all([publisher.stop(graceMs), events.stop(graceMs)]);
       client.close();
     },
