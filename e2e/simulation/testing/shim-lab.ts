@@ -79,7 +79,8 @@ export class ShimLab {
     };
     this.world = {
       ...{ random, schedule, faults, observer, disk, kernel: new Kernel(random, disk) },
-      ...{ daemon: undefined, onDaemonChange: new Set(), missingPlugins: new Set() },
+      ...{ daemon: undefined, onDaemonChange: new Set() },
+      ...{ missingPlugins: new Set(), unexecutable: new Set() },
       ...{ startStandalone: undefined, standalones: new Map() },
       ...{ clockOffsetMs: 0, losePower: () => schedule.killAll() },
       note: (text: () => string) => this.notes.push(`${schedule.nowUs} ${text()}`),
