@@ -226,7 +226,7 @@ ifdef SITE
 	SITE="$(SITE)" npm --prefix docs/.vitepress run build
 else ifdef DEMO
 	@scripts/system-deps.sh demo
-	scripts/demo.sh | node scripts/demo-svg.ts
+	scripts/demo.sh | node scripts/demo/write-svg.ts
 else ifdef DASHBOARD
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PLEXUS_DASHBOARD=docs/operations/dashboard.svg vitest run --project cluster e2e/cluster/scenarios -t "a Prometheus"

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { networkScenarios } from "../cluster/nodes/networks.ts";
+import { filesOfPlexus, uninstallPlexus } from "../cluster/scenarios/install/uninstall.ts";
 import { both, networkStatus } from "../cluster/scenarios/target/objects.ts";
 import type { Scene } from "../cluster/scenarios/target/scene.ts";
-import { filesOfPlexus, uninstallPlexus } from "../cluster/scenarios/uninstall.ts";
 import { Lab } from "./lab.ts";
 
 /** Files of plugins that DEL has to remove; host-local keeps its last address and its lock. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { filesOfPlexus } from "../scenarios/install/uninstall.ts";
 import { both, home, networkStatus } from "../scenarios/target/objects.ts";
 import { kustomize } from "../scenarios/target/plexus.ts";
-import { filesOfPlexus } from "../scenarios/uninstall.ts";
 import type { Lab } from "./lab.ts";
 
 const uninstaller = ["--namespace=kube-system", "daemonset/plexus-uninstall"];

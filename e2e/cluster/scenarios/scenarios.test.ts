@@ -2,17 +2,18 @@ import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { startCluster } from "../kubernetes/cluster.ts";
 import { apiOutageScenario } from "./api-outage.ts";
 import { attachScenarios } from "./attach.ts";
-import { chartScenarios } from "./chart.ts";
 import { claimScenarios } from "./devices/claims.ts";
 import { deviceScenarios } from "./devices/devices.ts";
 import { explainScenarios } from "./explain.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
 import { hotPlugScenarios } from "./hot-plug.ts";
-import { installScenarios } from "./install.ts";
+import { chartScenarios } from "./install/chart.ts";
+import { installScenarios } from "./install/install.ts";
+import { overlayScenarios } from "./install/overlays.ts";
+import { uninstallPlexus, uninstallScenarios } from "./install/uninstall.ts";
 import { loadScenarios } from "./load.ts";
 import { monitoringScenarios } from "./monitoring.ts";
 import { outageScenarios } from "./outage.ts";
-import { overlayScenarios } from "./overlays.ts";
 import { networkPageScenarios } from "./pages/networks.ts";
 import { securityScenarios } from "./security.ts";
 import { GivenTarget } from "./target/given-target.ts";
@@ -21,7 +22,6 @@ import { installPlexus, plexusLogs } from "./target/plexus.ts";
 import { Scene } from "./target/scene.ts";
 import { isGiven, ownCluster, type Target } from "./target/target.ts";
 import { thinScenarios } from "./thin.ts";
-import { uninstallPlexus, uninstallScenarios } from "./uninstall.ts";
 
 const scenarios = [
   installScenarios,

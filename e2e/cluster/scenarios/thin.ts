@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { repositoryRoot } from "../../support/paths.ts";
+import { filesOfPlexus, uninstallPlexus } from "./install/uninstall.ts";
 import { otherImages, writeOtherImage } from "./target/images.ts";
 import { both } from "./target/objects.ts";
 import {
@@ -14,7 +15,6 @@ import {
 } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
 import { eventually, ownCluster, skipGiven, type Target } from "./target/target.ts";
-import { filesOfPlexus, uninstallPlexus } from "./uninstall.ts";
 
 const executable = "/opt/cni/bin/plexus-standalone";
 const thin = "deploy/overlays/thin";

@@ -8,7 +8,7 @@ import {
 } from "../node/networks.ts";
 import type { SimulatedPod } from "../node/runtime.ts";
 import type { Attached } from "../world/attached.ts";
-import { mayInterrupt } from "./draw-mischief.ts";
+import { mayInterrupt } from "./draw/mischief.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
 

@@ -14,7 +14,7 @@ import { Process, Schedule } from "../world/schedule.ts";
 import { enterWorld, type World } from "../world/world.ts";
 import { annotationsOf, scheduleEdits } from "./annotation.ts";
 import { putDefinitions, restoreDefinitions } from "./definitions.ts";
-import type { Mischief } from "./draw-mischief.ts";
+import type { Mischief } from "./draw/mischief.ts";
 import { checkEnd, checkRunning, recordNames } from "./end.ts";
 import { losePower, startMachine, writeList } from "./machine.ts";
 import { mirrorOf } from "./mirror.ts";

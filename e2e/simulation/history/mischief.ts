@@ -8,7 +8,7 @@ import type { Runtime } from "../node/runtime.ts";
 import { inProcess } from "../world/remote.ts";
 import type { Process } from "../world/schedule.ts";
 import { putDefinition } from "./definitions.ts";
-import type { Mischief } from "./draw-mischief.ts";
+import type { Mischief } from "./draw/mischief.ts";
 import { startPlexusd, upgradePlexusd } from "./machine.ts";
 import { mirrorOf } from "./mirror.ts";
 import { type Stage, sidesOf } from "./stage.ts";

@@ -1,7 +1,7 @@
 import type { Mesh } from "../node/mesh-agent.ts";
 import type { NetworkName } from "../node/networks.ts";
 import type { Random } from "../world/random.ts";
-import { drawTimeMs, type Mischief, type Node } from "./draw-mischief.ts";
+import { drawTimeMs, type Mischief, type Node } from "./draw/mischief.ts";
 
 /** A second container runtime beside the kubelet's, with its own list and its own containers. */
 interface SecondRuntime {

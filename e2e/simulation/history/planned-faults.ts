@@ -3,7 +3,7 @@ import type { DelegateFault, DiskFault, Faults, RequestFault } from "../world/fa
 import { ground } from "../world/ground.ts";
 import type { Random } from "../world/random.ts";
 import { world } from "../world/world.ts";
-import type { Mischief } from "./draw-mischief.ts";
+import type { Mischief } from "./draw/mischief.ts";
 
 const singleObject = /\/namespaces\/[^/]+\/[^/]+\/[^/]+/;
 

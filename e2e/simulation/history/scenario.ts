@@ -2,10 +2,10 @@ import type { EngineConfig } from "#engine/config.ts";
 import { isGateway, type NetworkName, requestable } from "../node/networks.ts";
 import { Random } from "../world/random.ts";
 import { drawCrowd } from "./crowd.ts";
-import { drawEditMischief } from "./draw-edit-mischief.ts";
-import { drawKinds, drawMischief, type Mischief } from "./draw-mischief.ts";
-import { drawPluginMischief } from "./draw-plugins.ts";
-import { drawStatuses, type StatusScenario } from "./draw-statuses.ts";
+import { drawEditMischief } from "./draw/edit-mischief.ts";
+import { drawKinds, drawMischief, type Mischief } from "./draw/mischief.ts";
+import { drawPluginMischief } from "./draw/plugins.ts";
+import { drawStatuses, type StatusScenario } from "./draw/statuses.ts";
 import { drawOthers, type Others } from "./others.ts";
 
 /** What one history is about. The seed decides it, and all delays and orders. */

@@ -5,9 +5,9 @@ import { repositoryRoot } from "../../../support/paths.ts";
 import { poll } from "../../../support/wait.ts";
 import { type Cluster, startCluster } from "../../kubernetes/cluster.ts";
 import { run } from "../../machine/run.ts";
+import { filesOfPlexus } from "../install/uninstall.ts";
 import { writePlexusImage } from "../target/images.ts";
 import { skipGiven } from "../target/target.ts";
-import { filesOfPlexus } from "../uninstall.ts";
 
 const path = join(repositoryRoot, "docs/user/tour.md");
 const block = /^```console\n([\s\S]*?)^```$/gm;

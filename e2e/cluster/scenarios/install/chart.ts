@@ -1,12 +1,12 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { chartDir, copyChart, renderChart } from "../../release/chart.ts";
-import { repositoryRoot } from "../../support/paths.ts";
-import { run, tryRun } from "../machine/run.ts";
-import { helm, tryHelm } from "./target/helm.ts";
-import { otherImages, writeOtherImage } from "./target/images.ts";
-import { namespaceObject } from "./target/objects.ts";
+import { chartDir, copyChart, renderChart } from "../../../release/chart.ts";
+import { repositoryRoot } from "../../../support/paths.ts";
+import { run, tryRun } from "../../machine/run.ts";
+import { helm, tryHelm } from "../target/helm.ts";
+import { otherImages, writeOtherImage } from "../target/images.ts";
+import { namespaceObject } from "../target/objects.ts";
 import {
   installPlexus,
   kubectlPlexus,
@@ -14,9 +14,9 @@ import {
   readConfig,
   waitForPlexus,
   writeConfig,
-} from "./target/plexus.ts";
-import type { Scene } from "./target/scene.ts";
-import { kubernetesMinor, ownCluster, skipGiven, type Target } from "./target/target.ts";
+} from "../target/plexus.ts";
+import type { Scene } from "../target/scene.ts";
+import { kubernetesMinor, ownCluster, skipGiven, type Target } from "../target/target.ts";
 import { uninstallPlexus } from "./uninstall.ts";
 
 const system = "--namespace=kube-system";

@@ -1,12 +1,12 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { hostLocal, list } from "../../support/networks.ts";
-import { nad } from "../../support/node/manifests.ts";
-import { addresses } from "../kubernetes/addresses.ts";
-import { otherImages, writeOtherImage } from "./target/images.ts";
-import { home } from "./target/objects.ts";
-import { installPlexus, kustomize, waitForPlexus } from "./target/plexus.ts";
-import type { Scene } from "./target/scene.ts";
-import { ownCluster, skipGiven } from "./target/target.ts";
+import { hostLocal, list } from "../../../support/networks.ts";
+import { nad } from "../../../support/node/manifests.ts";
+import { addresses } from "../../kubernetes/addresses.ts";
+import { otherImages, writeOtherImage } from "../target/images.ts";
+import { home } from "../target/objects.ts";
+import { installPlexus, kustomize, waitForPlexus } from "../target/plexus.ts";
+import type { Scene } from "../target/scene.ts";
+import { ownCluster, skipGiven } from "../target/target.ts";
 import { filesOfPlexus, uninstallPlexus } from "./uninstall.ts";
 
 const [conf, bin] = ["/etc/cni/net.d", "/opt/cni/bin"];

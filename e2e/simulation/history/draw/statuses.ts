@@ -1,5 +1,5 @@
-import type { Random } from "../world/random.ts";
-import { drawTimeMs, type Mischief, type Node } from "./draw-mischief.ts";
+import type { Random } from "../../world/random.ts";
+import { drawTimeMs, type Mischief, type Node } from "./mischief.ts";
 
 /** What else happens to network-status. */
 export interface StatusScenario {

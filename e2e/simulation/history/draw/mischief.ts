@@ -1,7 +1,7 @@
-import type { Busy } from "../api/write-queue.ts";
-import { type NetworkName, networks, requestable } from "../node/networks.ts";
-import type { DelegateBehaviour, DiskFault, RequestOutcome } from "../world/faults.ts";
-import type { Random } from "../world/random.ts";
+import type { Busy } from "../../api/write-queue.ts";
+import { type NetworkName, networks, requestable } from "../../node/networks.ts";
+import type { DelegateBehaviour, DiskFault, RequestOutcome } from "../../world/faults.ts";
+import type { Random } from "../../world/random.ts";
 
 /** Something that goes wrong. Numbers of calls, requests and operations count from 1. */
 export type Mischief =
@@ -126,7 +126,7 @@ const outcomes: Readonly<Record<Exclude<RequestOutcome, OutageOutcome>, number>>
   old: 1,
 };
 
-/** Others are drawn by others.ts, draw-edit-mischief.ts, draw-statuses.ts and crowd.ts. */
+/** Others are drawn by others.ts, edit-mischief.ts, statuses.ts and crowd.ts. */
 type Kinds = Readonly<Record<Exclude<Mischief["kind"], OthersKind>, number>>;
 type OthersKind =
   | "definition mistyped"

@@ -1,6 +1,6 @@
-import { type NetworkName, networks } from "../node/networks.ts";
-import type { Random } from "../world/random.ts";
-import type { Mischief } from "./draw-mischief.ts";
+import { type NetworkName, networks } from "../../node/networks.ts";
+import type { Random } from "../../world/random.ts";
+import type { Mischief } from "./mischief.ts";
 
 interface EditedPod {
   readonly startMs: number;

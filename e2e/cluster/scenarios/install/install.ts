@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { nad } from "../../support/node/manifests.ts";
-import { home } from "./target/objects.ts";
+import { nad } from "../../../support/node/manifests.ts";
+import { home } from "../target/objects.ts";
 import {
   installPlexus,
   nodeInPlexusd,
@@ -9,9 +9,9 @@ import {
   plexusPod,
   readConfig,
   writeConfig,
-} from "./target/plexus.ts";
-import type { Scene } from "./target/scene.ts";
-import { nodeAddress, type Target } from "./target/target.ts";
+} from "../target/plexus.ts";
+import type { Scene } from "../target/scene.ts";
+import { nodeAddress, type Target } from "../target/target.ts";
 
 /** Checks the installation before any pod uses it. */
 export function installScenarios(scene: () => Scene): void {

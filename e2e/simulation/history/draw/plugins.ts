@@ -1,8 +1,8 @@
 import { defaultEngineConfig } from "#engine/config.ts";
-import { networks } from "../node/networks.ts";
-import type { DelegateBehaviour } from "../world/faults.ts";
-import type { Random } from "../world/random.ts";
-import { drawTimeMs, type Mischief, type Node } from "./draw-mischief.ts";
+import { networks } from "../../node/networks.ts";
+import type { DelegateBehaviour } from "../../world/faults.ts";
+import type { Random } from "../../world/random.ts";
+import { drawTimeMs, type Mischief, type Node } from "./mischief.ts";
 
 const addEndings = {
   "fails before its work": 1,
