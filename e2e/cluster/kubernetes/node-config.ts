@@ -19,19 +19,20 @@ export function primaryNetwork({ podRange }: NodeAddresses): string {
 
 /**
  * The rule that replaces kube-proxy, whose only task here would be the Service `kubernetes`. With it, pods on the pod
- * network and on the host's find the API server where every in-cluster client looks for it.
+ * network and on the host's find the API server where every in-cluster client looks for it. @param port of the API server
  */
-export const serviceRules = ["prerouting", "output"]
-  .map(
-    (chain) => `table ip kubernetes {
-  chain ${chain} {
+export function serviceRules(port: number): string {
+  const chains = ["prerouting", "output"].map(
+    (chain) => `chain ${chain} {
     type nat hook ${chain} priority -100
-    ip daddr ${addresses.apiService} tcp dport 443 dnat to ${addresses.controlPlane}:${addresses.apiServerPort}
-  }
+    ip daddr ${addresses.apiService} tcp dport 443 dnat to ${addresses.controlPlane}:${port}
+  }`,
+  );
+  return `table ip kubernetes {
+  ${chains.join("\n  ")}
 }
-`,
-  )
-  .join("");
+`;
+}
 
 /** A taint of a Node. */
 export interface Taint {

@@ -124,7 +124,7 @@ export class ClusterNode extends RuntimeMachine {
     await host.run(["ip", "address", "add", address, "dev", nodeInterface]);
     await host.run(["ip", "link", "set", nodeInterface, "up"]);
     await host.run(["ip", "route", "add", "default", "via", addresses.controlPlane]);
-    await host.run(["nft", "--file", "-"], { input: serviceRules });
+    await host.run(["nft", "--file", "-"], { input: serviceRules(addresses.apiServerPort) });
   }
 
   get #kubeletConfig(): string {

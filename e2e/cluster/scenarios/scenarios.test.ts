@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { startCluster } from "../kubernetes/cluster.ts";
-import { apiOutageScenario } from "./api-outage.ts";
 import { attachScenarios } from "./attach.ts";
 import { claimScenarios } from "./devices/claims.ts";
 import { deviceScenarios } from "./devices/devices.ts";
@@ -13,7 +12,10 @@ import { overlayScenarios } from "./install/overlays.ts";
 import { uninstallPlexus, uninstallScenarios } from "./install/uninstall.ts";
 import { loadScenarios } from "./load.ts";
 import { monitoringScenarios } from "./monitoring.ts";
-import { outageScenarios } from "./outage.ts";
+import { apiOutageScenario } from "./outages/api-outage.ts";
+import { earlyStatusScenario } from "./outages/early-status.ts";
+import { nextPluginScenarios } from "./outages/next-plugin.ts";
+import { outageScenarios } from "./outages/outage.ts";
 import { networkPageScenarios } from "./pages/networks.ts";
 import { securityScenarios } from "./security.ts";
 import { GivenTarget } from "./target/given-target.ts";
@@ -32,7 +34,9 @@ const scenarios = [
   networkPageScenarios,
   monitoringScenarios,
   apiOutageScenario,
+  earlyStatusScenario,
   securityScenarios,
+  nextPluginScenarios,
   loadScenarios,
   outageScenarios,
   hotPlugScenarios,
@@ -51,6 +55,7 @@ const ofReleases = [
   deviceScenarios,
   explainScenarios,
   securityScenarios,
+  nextPluginScenarios,
   outageScenarios,
   uninstallScenarios,
 ];

@@ -7,6 +7,7 @@ import { both } from "./target/objects.ts";
 import {
   installPlexus,
   kustomize,
+  metric,
   nodeInPlexusd,
   parkPlexus,
   plexusctl,
@@ -61,7 +62,7 @@ export function thinScenarios(scene: () => Scene): void {
       for (const name of ["from-thick", "into-thin"])
         expect(Object.keys(await scene().interfaces(name))).toEqual(links);
       expect(await plexusctl(target, "doctor")).toContain("recorded attachments: 9");
-      expect(await tokenAge(target)).toBeLessThan(240);
+      expect(await metric(target, "plexus_standalone_token_age_seconds")).toBeLessThan(240);
       await scene().deletePods("from-thick");
       expect(await requestTokens(target)).toEqual({
         own: 201,
@@ -119,17 +120,6 @@ async function restore(target: Target): Promise<void> {
 async function listens(target: Target): Promise<boolean> {
   const sockets = await target.inNode(["cat", "/proc/net/unix"]);
   return /\/run\/plexus\/plexus\.sock(\.\w+)?$/m.test(sockets);
-}
-
-/** The age of the token in seconds, from plexusd's metrics. */
-async function tokenAge(target: Target): Promise<number> {
-  const metrics = await inPlexusd(
-    target,
-    `console.log(await (await fetch("http://127.0.0.1:19500/metrics")).text())`,
-  );
-  const age = /^plexus_standalone_token_age_seconds (\d+)/m.exec(metrics)?.[1];
-  expect(age, metrics.slice(0, 500)).toBeDefined();
-  return Number(age);
 }
 
 /** The API server's answers to plexusd's pod, and to the token on the node's disk, for a token. */

@@ -72,6 +72,21 @@ export async function nodeInPlexusd(target: Target, ...args: string[]): Promise<
   return target.kubectl(system, ...container, "/plexus/node", ...args);
 }
 
+/** The sum of the metric's samples with these labels, as plexusd counts at the moment. @throws Error without any */
+export async function metric(target: Target, name: string, labels: object = {}): Promise<number> {
+  const script = `console.log(await (await fetch("http://127.0.0.1:19500/metrics")).text())`;
+  const text = await nodeInPlexusd(target, "--input-type=module", "--eval", script);
+  const parts = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
+  const values = text.split("\n").flatMap((line) => {
+    const [, of, given = "", value] = /^(\w+)(?:\{(.*)\})? ([\d.e+]+)$/.exec(line) ?? [];
+    return of === name && parts.every((part) => given.split(",").includes(part))
+      ? Number(value)
+      : [];
+  });
+  if (values.length === 0) throw new Error(`plexusd has no metric ${name} with ${parts.join()}`);
+  return values.reduce((sum, value) => sum + value);
+}
+
 /** Runs plexusctl where plexusd runs. */
 export function plexusctl(target: Target, ...args: string[]): Promise<string> {
   return nodeInPlexusd(target, "/plexus/plexusctl.js", ...args);

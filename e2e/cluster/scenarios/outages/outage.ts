@@ -1,8 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { recordsOf, waitForRecords } from "./target/node-state.ts";
-import { both, networkStatus } from "./target/objects.ts";
+import { recordsOf, waitForRecords } from "../target/node-state.ts";
+import { both, networkStatus } from "../target/objects.ts";
 import {
   kubectlPlexus,
   nodeReady,
@@ -10,9 +10,9 @@ import {
   unparkPlexus,
   waitForPlexus,
   waitForReady,
-} from "./target/plexus.ts";
-import type { Scene } from "./target/scene.ts";
-import { eventually, isCrio, ownCluster, skipGiven, skipWithoutStatus } from "./target/target.ts";
+} from "../target/plexus.ts";
+import type { Scene } from "../target/scene.ts";
+import { eventually, isCrio, ownCluster, skipGiven, skipWithoutStatus } from "../target/target.ts";
 
 /** plexusd or the whole node becomes unavailable while pods run. */
 export function outageScenarios(scene: () => Scene): void {

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
-import { recordsOf, waitForRecords } from "./target/node-state.ts";
-import { both, networkStatus } from "./target/objects.ts";
-import { pidsWithArgument, plexusdPid, waitForPlexus } from "./target/plexus.ts";
-import type { PodOptions, Scene } from "./target/scene.ts";
-import { eventually, isCrio, ownCluster, skipGiven } from "./target/target.ts";
+import { recordsOf, waitForRecords } from "../target/node-state.ts";
+import { both, networkStatus } from "../target/objects.ts";
+import { pidsWithArgument, plexusdPid, waitForPlexus } from "../target/plexus.ts";
+import type { PodOptions, Scene } from "../target/scene.ts";
+import { eventually, isCrio, ownCluster, skipGiven } from "../target/target.ts";
 
 /** How many seconds the pods sleep; identifies their processes. */
 const sleeps = { ends: "86402", endsLater: "86403", networks: "86404", plain: "86405" };
