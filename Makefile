@@ -102,7 +102,7 @@ else
 	@node e2e/cluster/main.ts up $(if $(NODES),--nodes $(NODES)) dist/plexus-image.tar
 endif
 
-e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
+e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
 ifeq ($(SUITE),)
 # RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
 e2e: image
@@ -132,6 +132,13 @@ else ifeq ($(SUITE),primary)
 e2e: image
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PRIMARY=$(PRIMARY) vitest run --project primary
+else ifeq ($(SUITE),policies)
+# An enforcer of network policies that reads network-status once, with an API server that is 0.5 s and 4 s late. SUITE_SRC:
+# a clone of multi-networkpolicy-nftables, with its own cases. CASES: those whose names contain it (simple-v4).
+e2e: image
+	@[ -n "$(SUITE_SRC)" ] || { echo "SUITE_SRC must name a clone of multi-networkpolicy-nftables" >&2; exit 2; }
+	@scripts/system-deps.sh cluster && scripts/system-deps.sh fresh && node e2e/cluster/main.ts prepare
+	SUITE_SRC=$(abspath $(SUITE_SRC)) vitest run --project policies $(if $(CASES),-t "in force|$(CASES)")
 else ifneq ($(filter crio clients,$(SUITE)),)
 # crio: CRI-O, called as the kubelet calls it; the first run builds it. clients: nerdctl and cnitool without
 # Kubernetes. Both need Go.

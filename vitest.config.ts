@@ -135,6 +135,15 @@ export default defineConfig({
           hookTimeout: 2_400_000,
         },
       },
+      {
+        extends: true,
+        test: {
+          name: "policies",
+          include: ["e2e/policies/**/*.test.ts"],
+          testTimeout: 900_000,
+          hookTimeout: 2_400_000,
+        },
+      },
     ],
   },
 });

@@ -13,9 +13,13 @@ export type Release = keyof typeof releases;
 
 /**
  * What a system has beyond a minimal Debian without recommendations and packages of standard priority: what the README
- * asks for, or nothing, as Debian's image in a workflow.
+ * asks for, or nothing, as Debian's image in a workflow, or what the pods of an enforcer of network policies execute.
  */
-const contents = { fresh: ["nodejs", "npm", "git", "make"], bare: [] } as const;
+const contents = {
+  fresh: ["nodejs", "npm", "git", "make"],
+  bare: [],
+  policies: ["iproute2", "ncat", "nftables"],
+} as const;
 
 /** What a root file system has. */
 export type Contents = keyof typeof contents;
