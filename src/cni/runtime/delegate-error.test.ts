@@ -133,30 +133,6 @@ test.each([
   expect(failure(exited(1, stdout)).code).toBe(code);
 });
 
-const socket = "dial unix /run/cni/dhcp.sock: connect: ";
-
-test.each([
-  ["Link not found", "Link absent"],
-  ["Not Found: x not\nfound", "absent: x absent"],
-  [`${socket}no such file or directory`, `${socket}file is absent`],
-  ["chain X not found in iptables table nat", "chain X absent in iptables table nat"],
-])("delegateFailure() rewords DEL errors that containerd would take as success: %j", (...row) => {
-  const [msg, reworded] = row;
-  const error = failure(exited(1, { code: 7, msg, details: msg }), del);
-  expect(error.message).toBe(`plugin type="t" failed (delete): ${reworded}`);
-  expect(error.details).toBe(reworded);
-  expect(failure(exited(1, { code: 7, msg })).message).toContain(msg.replace("\n", " "));
-});
-
-test.each([
-  ended("missing", 2),
-  ended("failed", 2, "execve: No such file or directory"),
-  exited(1, "", "not  found"),
-  exited(1, "not found"),
-])("delegateFailure() also rewords its own text and stderr in DEL errors: %j", (outcome) => {
-  expect(failure(outcome, del).message).not.toMatch(/not\s+found|no such file or directory/i);
-});
-
 test.each([
   ["brigde", "; did you mean bridge?"],
   ["hostlocal", "; did you mean host-local?"],

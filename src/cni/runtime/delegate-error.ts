@@ -67,15 +67,14 @@ function delegateError(
   cause?: unknown,
 ): DelegateError {
   const command = call.env.CNI_COMMAND ?? "";
-  const reword = command === "DEL" ? rewordForDel : joinLines;
   // libcni's names of the commands.
   const verb = command === "DEL" ? "delete" : command.toLowerCase();
   const prefix = notExecuted.has(reason) ? "" : `plugin type="${call.type}" failed (${verb}): `;
-  return new DelegateError(code, `${prefix}${reword(withMeantPlugin(message))}`, {
+  return new DelegateError(code, `${prefix}${joinLines(withMeantPlugin(message))}`, {
     network,
     ifName: call.env.CNI_IFNAME ?? "",
     pluginType: call.type,
-    details: details === undefined ? undefined : reword(details),
+    details: details && joinLines(details),
     reason,
     cause,
   });
@@ -89,16 +88,6 @@ const notExecuted: ReadonlySet<Reason | undefined> = new Set([
   "StateUnwritable",
   "IoFailure",
 ]);
-
-/**
- * containerd treats a DEL error with these words as "already gone" and forgets the pod. Plexus
- * therefore never uses them in a DEL error.
- */
-export function rewordForDel(text: string): string {
-  return joinLines(text)
-    .replaceAll(/no such file or directory/gi, "file is absent")
-    .replaceAll(/not\s+found/gi, "absent");
-}
 
 function diagnose(outcome: DelegateOutcome, call: DelegateCall): Diagnosis {
   if (outcome.outcome === "exited" && outcome.stdout.trim() !== "") {
