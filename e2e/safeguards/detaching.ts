@@ -92,8 +92,8 @@ export const detachingMutations: readonly Mutation[] = [
   {
     name: "the record of a failed DEL names what remains",
     file: "src/engine/del/teardown-progress.ts",
-    find: "this.#remaining.filter((each) => each !== attachment)",
-    replace: "[]",
+    find: "this.#remaining = failures.map(({ left }) => left);",
+    replace: "this.#remaining = [];",
     properties: ["detached at once"],
   },
   {

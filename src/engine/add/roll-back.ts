@@ -1,8 +1,8 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { detachAll } from "#engine/del/detach.ts";
+import { notDetached } from "#engine/del/detach-record.ts";
 import { emitLeftover, failedTeardown } from "#engine/del/failed-teardown.ts";
-import type { DetachableAttachment } from "#engine/record/teardown-plan.ts";
 import type { AddRecord } from "./add-record.ts";
 
 /**
@@ -15,41 +15,26 @@ export async function rollBack(ctx: CallContext, record: AddRecord): Promise<rea
   const { attempted, sandbox, isRunning } = record;
   const { deps, logger } = ctx;
   record.keepOnly(attempted);
-  await recordFailedAdd(ctx, record, attempted);
+  // Otherwise later DELs cannot tell a failed attachment from a partial one, after a crash.
+  if (attempted.some(({ attachment }) => attachment.failedAdd !== undefined))
+    await record.update().catch((err: unknown) => {
+      logger.warn({ err }, "cannot record the failure of the ADD");
+    });
   const attachments = attempted.map(({ attachment }) => attachment);
   const toDetach = { record: { ...sandbox, attachments }, netns: sandbox.netns, isRunning };
   const failures = await detachAll(ctx, toDetach, attempted);
   const errors = failures.map(({ error }) => error);
   try {
-    if (errors.length === 0 && !isRunning) {
-      await deps.records.finish(sandbox);
-      return errors;
-    }
     record.keepOnly(failures.map(({ left }) => left));
-    if (isRunning) {
-      await record.update();
-      return errors;
+    if (isRunning) await record.update();
+    else if (errors.length === 0) await deps.records.finish(sandbox);
+    else {
+      const error = notDetached(errors);
+      emitLeftover(ctx, sandbox, error.message);
+      await record.update({ teardown: failedTeardown(deps, sandbox, error) });
     }
-    const message = errors.map((error) => error.message).join("; ");
-    emitLeftover(ctx, sandbox, message);
-    const { reason } = errors[0] ?? {};
-    await record.update({ teardown: failedTeardown(deps, sandbox, { message, reason }) });
   } catch (error) {
     logger.error({ err: error }, "cannot update the attachment record after a rollback");
   }
   return errors;
-}
-
-/** Records the ADD's error first: otherwise later DELs cannot tell it from a partial attachment. */
-async function recordFailedAdd(
-  ctx: CallContext,
-  record: AddRecord,
-  attempted: readonly DetachableAttachment[],
-): Promise<void> {
-  if (attempted.every(({ attachment }) => attachment.failedAdd === undefined)) return;
-  try {
-    await record.update();
-  } catch (error) {
-    ctx.logger.warn({ err: error }, "cannot record the failure of the ADD");
-  }
 }

@@ -30,10 +30,7 @@ export async function detachRecord(
   const failures = await detachAll(ctx, { ...sandbox, record, onDetached }, owed);
   if (failures.length === 0) return progress.finish();
   const error = notDetached(failures.map((failure) => failure.error));
-  await progress.fail(
-    error,
-    failures.map(({ left }) => left),
-  );
+  await progress.fail(error, failures);
   throw error;
 }
 

@@ -4,6 +4,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { type DetachableAttachment, recordWithPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
+import type { Undetached } from "./detach.ts";
 import { emitLeftover, failedTeardown } from "./failed-teardown.ts";
 
 /** Keeps record and plan up to date, so that an interrupted teardown is seen and retried. */
@@ -38,9 +39,9 @@ export class TeardownProgress {
   }
 
   /** Records why attachments could not be detached, with what is left of them, and emits an event. */
-  async fail(error: CniError, left: readonly DetachableAttachment[]): Promise<void> {
+  async fail(error: CniError, failures: readonly Undetached[]): Promise<void> {
     await this.#writing;
-    this.#remaining = left;
+    this.#remaining = failures.map(({ left }) => left);
     await this.#write(error);
     emitLeftover(this.#ctx, this.#record, error.message);
   }
