@@ -1,6 +1,7 @@
 import { mkdtempDisposable, readdir, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { nodeInterface } from "../cluster/kubernetes/addresses.ts";
 import type { Cluster } from "../cluster/kubernetes/cluster.ts";
 import { unpackedPackages } from "../cluster/machine/debian.ts";
 import { writeImage } from "../cluster/machine/images.ts";
@@ -61,6 +62,17 @@ export class Enforcer {
       await writeImage({ reference, root: root.path, archive, stopSignal: "SIGKILL" });
       await cluster.node.loadImage(archive);
     }
+    // Some of its cases name the interface of kind's nodes.
+    await cluster.inNode([
+      "ip",
+      "link",
+      "property",
+      "add",
+      "dev",
+      nodeInterface,
+      "altname",
+      "eth0",
+    ]);
     const crd = join(this.#source, "pkg/controller/config/crd/multi-networkpolicies.yml");
     await cluster.kubectl("apply", "--filename", crd);
     const { socket } = cluster.node.runtime;
