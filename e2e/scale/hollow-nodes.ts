@@ -66,8 +66,10 @@ async function listed(caches: number): Promise<void> {
 async function attach(): Promise<void> {
   const address = `10.0.0.${++round}`;
   const status = [{ name: "pods", interface: "eth0", ips: [address], default: true }];
-  for (const { publisher } of adapters.values())
-    publisher.follow(async () => JSON.stringify(status));
+  // Pods of plexusd have no record: the watch may deliver one again meanwhile.
+  const wanted = async ({ namespace }: ObjectName): Promise<string | undefined> =>
+    namespace === account.namespace ? undefined : JSON.stringify(status);
+  for (const { publisher } of adapters.values()) publisher.follow(wanted);
   const { signal } = new AbortController();
   waits.waitedMs.length = 0;
   const attached = { type: "Normal", reason: "AddedInterface", message: `Add ${address}` } as const;
