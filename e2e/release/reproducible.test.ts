@@ -6,7 +6,8 @@ import { expect, test } from "vitest";
 import { root } from "#daemon/config/testing/manifests.ts";
 
 /** What `make image` and `make release` make their files of. */
-const sources = ["Makefile", "LICENSE", "NOTICE", "crds", "deploy", "e2e", "package.json"].concat([
+const sources = ["Makefile", "LICENSE", "NOTICE", "CHANGELOG.md", "crds", "deploy", "e2e"].concat([
+  "package.json",
   "package-lock.json",
   "scripts",
   "shim",

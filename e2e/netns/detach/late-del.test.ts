@@ -11,12 +11,16 @@ import { test } from "../../support/node/test.ts";
 import { waitUntil } from "../../support/wait.ts";
 
 /** Makes the plugin `flaky` do what another one does. Its DEL fails as long as the returned file exists. */
-async function installFlaky({ lab, cniPath }: PlexusNode, type: string): Promise<string> {
+async function installFlaky(
+  { lab, cniPath }: PlexusNode,
+  type: string,
+  name = "flaky",
+): Promise<string> {
   const [broken, error] = [join(lab.dir, "broken"), join(lab.dir, "error.json")];
   await writeFile(error, JSON.stringify({ cniVersion: "1.0.0", code: 11, msg: "busy" }));
   const fail = `[ "$CNI_COMMAND" = DEL ] && [ -e ${broken} ] && cat ${error} && exit 1`;
   const script = `#!/bin/sh\n${fail}\nexec ${cniPath.at(-1)}/${type}\n`;
-  await writeFile(join(lab.dir, "flaky"), script, { mode: 0o755 });
+  await writeFile(join(lab.dir, name), script, { mode: 0o755 });
   return broken;
 }
 
@@ -191,11 +195,11 @@ CNI_NETNS= exec ${node.cniPath.at(-1)}/bridge
 test.for(["bridge", "firewall"])(
   "a DEL that is repeated because %s failed keeps the rules of a container that has the address now",
   async (failing, { node }) => {
-    const broken = await installFlaky(node, failing);
-    const typeOf = (type: string): string => (type === failing ? "flaky" : type);
+    // Only a plugin with this name is known to keep rules by address.
+    const broken = await installFlaky(node, failing, failing);
     const ipam = { type: "static", addresses: [{ address: "10.89.0.7/24" }] };
-    const network = bridge("default", 89, { type: typeOf("bridge"), ipam });
-    node.defaultNetwork = chained(network, { type: typeOf("firewall"), backend: "iptables" });
+    const network = bridge("default", 89, { ipam });
+    node.defaultNetwork = chained(network, { type: "firewall", backend: "iptables" });
     const rules = async (): Promise<string> =>
       (await node.lab.run("iptables", "-S", "CNI-FORWARD")).match(/.*10\.89\..*/g)?.join("\n") ??
       "";
@@ -213,6 +217,7 @@ test.for(["bridge", "firewall"])(
     expect(await rules()).toBe(before);
     await second.mustDel();
     expect(await rules()).toBe("");
+    await rm(join(node.lab.dir, failing));
   },
 );
 

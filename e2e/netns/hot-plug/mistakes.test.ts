@@ -70,7 +70,7 @@ const mistakes: readonly Mistake[] = [
     ...{ from: "front", to: "front,vlan", keeps: ["net1 front"] },
     event:
       /^FailedAddingInterface: network default\/vlan \(net2\): .*VLAN ID 5000.*; Plexus tries again/,
-    finding: "PluginFailed",
+    finding: "ValueOutOfRange",
     sentence: /^Could not plug default\/vlan \(net2\): .*VLAN ID 5000/,
   },
 ];

@@ -75,9 +75,9 @@ const cases: Readonly<Record<string, Case>> = {
     net: bridge("net", 93, { ipam: { ...hostLocal(93), dataDir: "/sys/leases" } }),
     ...{ finding: "PluginDenied", quotes: /\/sys\/leases/ },
   },
-  "a plugin that fails": {
+  "a value that only the plugin knows to be wrong": {
     net: bridge("net", 91, { ipam: { type: "static", addresses: [{ address: "nonsense" }] } }),
-    ...{ finding: "PluginFailed", quotes: /nonsense/ },
+    ...{ finding: "InvalidNetworkConfig", quotes: /nonsense/ },
   },
   "a missing network namespace": {
     before: ({ node, pod }) => node.lab.deleteNetns(pod.netns),
