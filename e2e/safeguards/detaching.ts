@@ -94,7 +94,7 @@ export const detachingMutations: readonly Mutation[] = [
     file: "src/engine/del/teardown-progress.ts",
     find: "this.#remaining = failures.map(({ left }) => left);",
     replace: "this.#remaining = [];",
-    properties: ["detached at once"],
+    properties: ["in the end"],
   },
   {
     name: "a DEL fails if a plugin fails",
