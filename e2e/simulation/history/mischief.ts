@@ -213,7 +213,7 @@ function happenOnNode(stage: Stage, mischief: Mischief): void {
       writeStatus(stage, mischief.text);
       break;
     case "new mirror":
-      makeMirror(stage, 2);
+      makeMirror(stage);
       break;
     case "pod removed":
       removePod(stage, mischief.forMs);
@@ -271,18 +271,14 @@ function writeStatus(stage: Stage, text: string | null): void {
 }
 
 /** The kubelet makes the deleted mirror of a static pod anew. */
-function makeMirror(stage: Stage, nth: number): void {
-  const { api, kubelet, world } = stage;
+function makeMirror({ api, kubelet, world }: Stage): void {
   const [pod] = kubelet.pods;
   if (pod === undefined || api.isDown) return;
   const key = `${pod.namespace}/${pod.name}`;
-  const mirror = mirrorOf(pod, nth);
   const present = api.podOf(key, pod.uid);
   if (present === undefined) return;
-  if (present.metadata.uid === mirror.uid) {
-    makeMirror(stage, nth + 1);
-    return;
-  }
+  const [, nth] = present.metadata.uid.split("-");
+  const mirror = mirrorOf(pod, Number(nth) + 1);
   api.removePod(key);
   const { schedule, random } = world;
   const create = (): void => {
