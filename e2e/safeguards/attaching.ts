@@ -44,8 +44,8 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "a rollback that fails keeps what is left",
     file: "src/engine/add/roll-back.ts",
-    find: "if (errors.length === 0 && !isRunning) {",
-    replace: "if (errors.length < 99 && !isRunning) {",
+    find: "else if (errors.length === 0) ",
+    replace: "else if (errors.length < 99) ",
     properties: ["detached at once"],
   },
   {

@@ -112,7 +112,7 @@ export const shimMutations: readonly Mutation[] = [
   },
   {
     name: "containerd does not take an error of a plugin for success",
-    file: "src/cni/runtime/delegate-error.ts",
+    file: "src/engine/del/reworded.ts",
     find: '    .replaceAll(/not\\s+found/gi, "absent");',
     replace: ";",
     properties: ["detached at once"],
