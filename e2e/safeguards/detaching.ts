@@ -55,13 +55,6 @@ export const detachingMutations: readonly Mutation[] = [
     properties: ["detached at once", "in the end"],
   },
   {
-    name: "a plugin that could not be executed owes no DEL",
-    file: "src/engine/add/attach-networks.ts",
-    find: "if (last === undefined || wasExecuted(last)) return planned;",
-    replace: "if (last !== null) return planned;",
-    properties: ["detached at once", "in the end"],
-  },
-  {
     name: "a DEL that fails is repeated with the configuration of now",
     file: "src/engine/del/chain/chain-teardown.ts",
     find: 'if (outcome.outcome !== "exited") return false;',

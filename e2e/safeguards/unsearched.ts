@@ -33,6 +33,7 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
     "a GC detaches only sandboxes of its list",
     "what was left out of the default network stays out",
     "a DEL leaves a device that another sandbox has",
+    "a plugin that could not be executed owes no DEL",
   ],
   "None of 12,000 histories stops plexusd until another process has attached its container again": [
     "a call changes only the record that it has created or read",
