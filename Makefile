@@ -182,7 +182,7 @@ e2e:
 endif
 
 # DEBIAN: only this release (bookworm, trixie). RUN: other targets. WORKFLOW=ci.yml JOB=lint: the steps of this job instead,
-# with MATRIX=crio this value of its matrix.
+# with MATRIX this value of its matrix.
 # The first run builds the root file systems.
 fresh: deps ## the README's commands on a fresh Debian: demo, image and chart on 12 and 13, the tests on 13 (DEBIAN=trixie, RUN=demo)
 	@scripts/system-deps.sh fresh

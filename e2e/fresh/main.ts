@@ -16,7 +16,7 @@ import { jobScript } from "./workflow.ts";
  * other targets. The network is this machine's, as packages come from there.
  *
  * `--workflow ci.yml --job lint` instead runs the steps of a workflow's job that has Debian's image as its container, in
- * a root file system that has only what that image has; `--matrix crio` with this value of its matrix.
+ * a root file system that has only what that image has; `--matrix "make powerloss"` with this value of its matrix.
  */
 const {
   suite,

@@ -112,7 +112,7 @@ test.each([
   ["ci.yml", ["test"], ".ci/run"],
   ["release.yml", ["artifacts"], "make release"],
   ["pages.yml", ["site"], "make docs"],
-  ["clusters.yml", ["suites", "crio"], "make e2e SUITE=crio"],
+  ["clusters.yml", ["suites", "make e2e SUITE=crio"], "make e2e SUITE=crio"],
   ["nightly.yml", ["random", "make powerloss"], "make powerloss"],
 ])("the steps of %s, job %s, can run in a root file system of Debian", (name, job, command) => {
   const script = jobScript(name, ...(job as [string, string?]));

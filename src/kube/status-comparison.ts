@@ -1,7 +1,7 @@
 import {
-  failureOf,
   type Pod,
   type StatusFailure,
+  statusFailure,
   type WantedStatus,
 } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -122,7 +122,7 @@ export class StatusComparison {
       return await untilAborted(promise, limit.signal);
     } catch (reason) {
       if (this.#isSending && !signal.aborted) unavailable.noteWait(this.pod.namespace);
-      return this.#times.failure ?? failureOf(reason);
+      return this.#times.failure ?? statusFailure(reason);
     } finally {
       this.#waiters.delete(waiter);
     }
@@ -181,7 +181,7 @@ export class StatusComparison {
       await this.#step().catch((err: unknown) => {
         const message = "cannot compare the status of a pod with its record";
         this.#writing.logger.warn({ ...this.#fields(), err }, message);
-        this.#tell(failureOf(err));
+        this.#tell(statusFailure(err));
       });
     }
   }
@@ -216,7 +216,7 @@ export class StatusComparison {
     const { failure } = this.#times;
     const isHopeless = failure?.isRejected || this.#writing.unavailable.has(this.pod.namespace);
     const late =
-      failure ?? failureOf(`another component changes it; the next write is in ${waitMs} ms`);
+      failure ?? statusFailure(`another component changes it; the next write is in ${waitMs} ms`);
     for (const { resolve, until } of this.#waiters)
       if (isHopeless || performance.now() + waitMs >= until) resolve(late);
   }

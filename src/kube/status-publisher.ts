@@ -1,8 +1,8 @@
 import {
-  failureOf,
   type Pod,
   type StatusFailure,
   type StatusPublisher,
+  statusFailure,
   type WantedStatus,
 } from "#engine/ports/cluster.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
@@ -66,7 +66,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     const status = this.#of(target);
     if (waitMs > 0 && !unavailable.has(target.namespace)) return status.shown(signal, own);
     status.changed();
-    return status.failure ?? failureOf("the API server does not answer");
+    return status.failure ?? statusFailure("the API server does not answer");
   }
 
   /** Nothing is written because of a DEL. */
@@ -107,7 +107,7 @@ export class ApiStatusPublisher implements StatusPublisher {
     this.#hasten();
     while (this.pending > 0 && performance.now() < endsAt) await pause(10);
     this.#ended.abort();
-    const failure = failureOf("the process ends");
+    const failure = statusFailure("the process ends");
     await Promise.all([...this.#statuses.values()].map((each) => each.end(failure)));
   }
 

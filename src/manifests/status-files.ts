@@ -2,11 +2,11 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import {
   type ComparedPod,
-  failureOf,
   type Pod,
   type PodName,
   type StatusFailure,
   type StatusPublisher,
+  statusFailure,
   type WantedStatus,
 } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -68,7 +68,7 @@ export class StatusFiles implements StatusPublisher {
       return undefined;
     } catch (err) {
       this.#logger.error({ err, path }, "manifests: the network-status could not be changed");
-      return failureOf(err);
+      return statusFailure(err);
     }
   }
 

@@ -5,7 +5,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { asksForNetworks } from "#engine/check/not-attached.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import { failureOf, type Pod, type StatusFailure } from "#engine/ports/cluster.ts";
+import { type Pod, type StatusFailure, statusFailure } from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { AddRecord } from "./add-record.ts";
 import { emitAttached, emitStatusLate } from "./events.ts";
@@ -61,7 +61,7 @@ async function recordAndShow(ctx: CallContext, sandbox: SandboxToFinish): Promis
   ]);
   if (synced.status === "rejected") throw synced.reason;
   signal.throwIfAborted();
-  const failure = shown.status === "fulfilled" ? shown.value : failureOf(shown.reason);
+  const failure = shown.status === "fulfilled" ? shown.value : statusFailure(shown.reason);
   if (failure !== undefined && config.publishStatus === "required") throw notShown(failure);
   void ctx.answered.then(() => {
     if (isShown && !waits) deps.publisher.changed(pod);

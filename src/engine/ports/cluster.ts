@@ -81,7 +81,7 @@ export interface StatusFailure {
 }
 
 /** A failure that time may mend. */
-export function failureOf(reason: unknown): StatusFailure {
+export function statusFailure(reason: unknown): StatusFailure {
   return { message: errorMessage(reason), isRejected: false };
 }
 
