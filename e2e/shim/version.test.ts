@@ -125,6 +125,12 @@ eachBuild("plexus probe", (bench) => {
     expect(pages).toEqual(["GET /readyz"]);
   });
 
+  test("fails without a socket and a page", async () => {
+    const env = { CNI_COMMAND: "" };
+    for (const args of [["probe"], ["probe", bench().socket], ["probe", "a", "/b", "c"]])
+      expect(await bench().run({ args, env })).toMatchObject({ code: 1, stdout: "" });
+  });
+
   test("fails if nothing listens", async () => {
     const answer = await probe("/healthz");
     expect(answer).toMatchObject({ code: 1, stdout: `${bench().socket}: it does not exist\n` });

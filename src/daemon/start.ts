@@ -75,6 +75,13 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   // On demand, a call waits already.
   const isTested = !flags.thin && onDemand === undefined;
   if (isTested) await selfTest({ dir: `${flags.socket}.test`, logger });
+  const closing: (() => Promise<unknown>)[] = [];
+  // After the calls in flight, so that the state and the probes say what plexusd waits for.
+  await life.start({
+    name: "admin, health and metrics servers",
+    start: () => undefined,
+    stop: () => Promise.all(closing.map((close) => close())),
+  });
   const node = await openNode({
     ...{ ...adapters, metrics: metrics.engine, hotPlugMetrics: metrics.hotPlug, nodeConf },
     deviceSources: Object.values(devices),
@@ -91,18 +98,14 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   const { callsInFlight } = metrics.engine;
   const answers = new AdminAnswers({ ...parts, claims: devices.claims, callsInFlight });
   const socketPath = adminSocketPath(flags.socket);
-  const admin = await life.start({
-    name: "admin socket",
-    start: () => startAdminServer({ socketPath, answers, logger }),
-    stop: (server) => server.close({ dropConnections: true }),
-  });
+  const admin = await startAdminServer({ socketPath, answers, logger });
   const servers = httpServers(parts);
+  closing.push(
+    () => admin.close({ dropConnections: true }),
+    ...servers.map((each) => () => each.close()),
+  );
   await startNode(node, housekeepingTasks({ ...parts, sockets: [node.calls, admin, ...servers] }));
-  await life.start({
-    name: "health and metrics servers",
-    start: () => Promise.allSettled(servers.map((server) => server.ensureReachable())),
-    stop: () => Promise.all(servers.map((server) => server.close())),
-  });
+  await Promise.allSettled(servers.map((server) => server.ensureReachable()));
   await life.start({
     name: "deletion of Plexus",
     start: () => undefined,

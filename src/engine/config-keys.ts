@@ -203,13 +203,13 @@ export const engineKeys = {
     schema: () => pause().max(86_400_000),
     default: 300_000,
     description:
-      "Grace period for an attachment whose interface is gone, and of which only plugins are left that cannot be executed, or that ended the ADD with an error and fail in DEL too. It starts with the sandbox's first DEL that finds this. Until it ends, the DEL fails and the runtime retries; then Plexus gives the attachment up, with an event.",
+      "Grace period for an attachment whose interface is gone, and of which only plugins are left that cannot be executed, or that ended the ADD with an error and fail in DEL too. It starts with the first DEL or rollback that finds this. Until it ends, the DEL fails and the runtime retries; then Plexus gives the attachment up, with an event.",
   },
   publishStatus: {
     schema: () => z.enum(["beforeReply", "required", "afterReply"]),
     default: "beforeReply",
     description:
-      "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most `statusWaitMs`, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes.",
+      "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most `statusWaitMs`, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes to the API.",
   },
   statusOf: {
     schema: () => z.enum(["all", "requested"]),

@@ -1,10 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { execa } from "execa";
 import { expect } from "vitest";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
+import { adminSocketPath } from "#lib/files/state-files.ts";
 import { fileKinds } from "../../support/host-state.ts";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, list, macvlan, ptp } from "../../support/networks.ts";
@@ -82,6 +84,34 @@ needsPlexusd("two of them hand over", () => {
     await ended;
     await first.mustDel();
     await second.mustDel();
+  });
+});
+
+needsPlexusd("it drains", () => {
+  test("plexusd says that it is stopping until its last call has ended", async ({
+    node,
+    plugins,
+  }) => {
+    const probe = (page: string) =>
+      execa(distPath("plexus"), ["probe", adminSocketPath(node.socketPath), page], {
+        reject: false,
+      });
+    const pod = await node.pod("drained", { networks: "alpha" });
+    await plugins.script("alpha", "ADD", { hold: true });
+    const call = node.start(pod.request("ADD"));
+    await plugins.reached("alpha", "ADD");
+    const ended = node.stopDaemon("SIGTERM");
+    await waitUntil("plexusd is stopping", async () =>
+      (await probe("/readyz")).stdout.includes("it is stopping"),
+    );
+    await setTimeout(500);
+    expect((await probe("/readyz")).stdout).toContain("it is stopping");
+    expect((await probe("/healthz")).exitCode).toBe(0);
+    await plugins.release("alpha", "ADD");
+    expect(await call.outcome).toMatchObject({ exitCode: 0 });
+    await ended;
+    await node.startDaemon();
+    await pod.mustDel();
   });
 });
 
