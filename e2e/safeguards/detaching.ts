@@ -38,7 +38,6 @@ export const detachingMutations: readonly Mutation[] = [
     find: "hasAnswered(last) && (call === this.#endedAdd || this.#lacksIpam(last));",
     replace: "hasAnswered(last);",
     properties: ["detached at once"],
-    scenario: "DEL net2/bandwidth:before delegate fail; repaired after DEL; netns removed",
   },
   {
     name: "what a plugin's IPAM plugin holds is released before it is given up",

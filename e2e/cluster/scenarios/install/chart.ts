@@ -37,8 +37,14 @@ export function chartScenarios(scene: () => Scene): void {
       const { target } = scene();
       const { directory, node } = ownCluster(scene());
       const earlier = await earlierChart(join(directory, "earlier"));
+      const config = await readConfig(target);
       await uninstallPlexus(target);
-      onTestFinished(() => installPlexus(target));
+      // The earlier chart makes it.
+      await target.kubectl(system, "delete", "configmap", "plexus-config", "--ignore-not-found");
+      onTestFinished(async () => {
+        await writeConfig(target, config);
+        await installPlexus(target);
+      });
       const settings = ["--set=config.strictness=multus", "--set=config.delGraceMs=61000"];
       await helm(target, "install", "plexus", earlier, system, noCrd, ...settings);
       await waitForPlexus(target);
