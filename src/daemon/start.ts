@@ -78,7 +78,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   const closing: (() => Promise<unknown>)[] = [];
   // After the calls in flight, so that the state and the probes say what plexusd waits for.
   await life.start({
-    name: "admin, health and metrics servers",
+    name: "admin socket and servers",
     start: () => undefined,
     stop: () => Promise.all(closing.map((close) => close())),
   });
