@@ -14,9 +14,9 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 
 /**
  * Detaches what an earlier sandbox with the call's container ID and interface has left: nerdctl
- * sends no DEL after a crash. That the runtime attaches it again
- * is one sign that it is over. The other is that its namespace has nothing of it; or, if only a
- * file is left at its path, that the machine was restarted since: /run may be on a disk.
+ * sends no DEL after a crash. That the runtime attaches it again is one sign that it is over. The
+ * other is that its namespace has nothing of it; or, if only a file is left at its path, that the
+ * machine was restarted since: /run may be on a disk.
  * @throws CniError 103 while it may run, 5 or 6 when its record cannot be used, and as
  *   {@link detachRecord}
  */

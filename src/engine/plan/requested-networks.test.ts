@@ -346,6 +346,7 @@ test.each([
   ["K8S_POD_NAMESPACE=default"],
   ["K8S_POD_NAMESPACE=;K8S_POD_NAME=web"],
   ["K8S_POD_UID=1"],
+  ["K8S_POD_NAME=web"],
 ])("CNI_ARGS with an incomplete pod (%s) are an error, not a missing pod", async (args) => {
   const lab = asking("a");
   const env = { CNI_ARGS: `IgnoreUnknown=1;${args}` };

@@ -1,8 +1,8 @@
 import { type AttachmentRecord, usableRecord } from "./record.ts";
 
 /**
- * Whether a runtime of Kubernetes attached a sandbox: these always name it in CNI_ARGS.
- * nerdctl and cnitool do not, although the caller's CNI_ARGS may name a pod.
+ * Whether a runtime of Kubernetes attached a sandbox: these always name it in CNI_ARGS. nerdctl and
+ * cnitool do not, although the caller's CNI_ARGS may name a pod.
  */
 export function isOfKubernetes({ containerId, attachments: [first] }: AttachmentRecord): boolean {
   return new Map(first?.cniArgs).get("K8S_POD_INFRA_CONTAINER_ID") === containerId;
@@ -22,9 +22,9 @@ export function isOnPrimaryOnly(record: AttachmentRecord, primary: string): bool
 
 /**
  * Whether the primary CNI detaches a sandbox once the runtime uses its list in place of Plexus's, so
- * that its record can be removed. Only pods come to that: nerdctl's lists still call Plexus.
- * What an ADD or DEL has left that did not succeed may be given up by the runtime. CRI-O
- * is an exception, see `isCrioRunning`.
+ * that its record can be removed. Only pods come to that: nerdctl's lists still call Plexus. What an
+ * ADD or DEL has left that did not succeed may be given up by the runtime. CRI-O is an exception, see
+ * `isCrioRunning`.
  */
 export function isDetachedByPrimary(record: AttachmentRecord, primary: string): boolean {
   return usableRecord(record) && isOnPrimaryOnly(record, primary);
