@@ -117,6 +117,7 @@ export class StatusComparison {
     const waiter = { resolve, own, until: performance.now() + waitMs };
     this.#waiters.add(waiter);
     this.#turn.abort();
+    this.#times.renew();
     this.changed();
     try {
       return await untilAborted(promise, limit.signal);

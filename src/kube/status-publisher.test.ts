@@ -370,6 +370,20 @@ test("what a webhook makes of a status counts as the status", async ({ api, clie
   expect(patches(api)).toHaveLength(1);
 });
 
+test("an ADD does not wait because another component replaced what it wrote", async ({
+  api,
+  client,
+}) => {
+  api.put("pods", podObject("web"));
+  const delays = { written: { initialMs: 60_000, maxMs: 60_000 } };
+  await using lab = new Lab(api, client, { isWatched: true, delays });
+  expect(await shown(lab)).toBeUndefined();
+  annotate(api, "theirs");
+  lab.deliver();
+  expect(await shown(lab)).toBeUndefined();
+  expect(annotationsOf(api)).toEqual({ [key]: "[]" });
+});
+
 test("two writers that insist write ever more seldom", async ({ api, client }) => {
   annotate(api, "[0]");
   const written = { initialMs: 60_000, maxMs: 60_000, jitter: 0 };

@@ -54,6 +54,14 @@ export class WriteTimes {
     return result;
   }
 
+  /**
+   * An ADD waits for its text: that another component has replaced the same text of an earlier
+   * sandbox is no reason to hold the pod up.
+   */
+  renew(): void {
+    if (this.failure === undefined) this.#until = 0;
+  }
+
   /** Other writes succeed again, or the process ends: a retry need not wait any longer. */
   hasten(): void {
     if (this.failure === undefined || this.#result !== "retried") return;
