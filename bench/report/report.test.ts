@@ -22,7 +22,13 @@ test("the terminal also has what the page leaves out", () => {
 });
 
 test("the first table of the page has the medians over the delegates, and the times of 20 pods", () => {
-  const ids = ["plexus-before", "plexus-standalone", "multus-thick", "multus"];
+  const ids = [
+    "plexus",
+    "plexus-standalone",
+    "multus-thick",
+    "multus",
+    "plexus-standalone-further",
+  ];
   const rowsOf = (id: string): Row[] => {
     const rows = results.cases.find((each) => each.id === id)?.rows ?? [];
     return ["direct", ...ids].flatMap((name) => rows.find((row) => row.id === name) ?? []);
