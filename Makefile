@@ -186,7 +186,7 @@ endif
 # The first run builds the root file systems.
 fresh: deps ## the README's commands on a fresh Debian: demo, image and chart on 12 and 13, the tests on 13 (DEBIAN=trixie, RUN=demo)
 	@scripts/system-deps.sh fresh
-	node e2e/fresh/main.ts $(if $(DEBIAN),--suite $(DEBIAN)) $(if $(RUN),--run "$(RUN)") $(if $(JOB),--workflow "$(WORKFLOW)" --job "$(JOB)" $(if $(MATRIX),--matrix "$(MATRIX)"))
+	node e2e/fresh/main.ts $(if $(DEBIAN),--suite $(DEBIAN)) $(if $(RUN),--run "$(RUN)") $(if $(JOB),--workflow "$(WORKFLOW)" --job "$(JOB)" $(if $(MATRIX),--matrix "$(MATRIX)") $(if $(UNTIL),--until "$(UNTIL)"))
 
 # RUNS random runs of SEED, or one SCENARIO. FIXED=1: the fixed runs, and the proofs that they find faults.
 chaos: build deps-test ## inject a fault at every step, then compare the node with its state before (docs/operations/reliability.md)

@@ -6,17 +6,18 @@ import { cacheRoot } from "../cluster/machine/cache.ts";
 import { Reaper } from "../cluster/machine/reaper.ts";
 import { run } from "../cluster/machine/run.ts";
 import { repositoryRoot } from "../support/paths.ts";
-import { type Contents, type Release, releases, rootFileSystem } from "./root-fs.ts";
+import { type Contents, type Release, releases, rootFileSystem, type System } from "./root-fs.ts";
 import { environment, writeSettings } from "./settings.ts";
-import { jobScript } from "./workflow.ts";
+import { isContained, jobScript } from "./workflow.ts";
 
 /**
  * Runs the README's commands on a fresh Debian: clones the commit that is checked out to /root/plexus of a minimal
  * root file system, in namespaces, and runs make there. `--suite trixie` is for this release alone, `--run demo` for
  * other targets. The network is this machine's, as packages come from there.
  *
- * `--workflow ci.yml --job lint` instead runs the steps of a workflow's job that has Debian's image as its container, in
- * a root file system that has only what that image has; `--matrix "make powerloss"` with this value of its matrix.
+ * `--workflow ci.yml --job lint` instead runs the steps of a workflow's job, in a root file system that has only what
+ * the image of its container has; a job without one on Ubuntu 24.04 as the user `runner`. `--matrix "make powerloss"`
+ * with this value of its matrix, `--until "Start k3s"` the steps before the one of this name.
  */
 const {
   suite,
@@ -24,6 +25,7 @@ const {
   workflow,
   job,
   matrix,
+  until,
 } = parseArgs({
   options: {
     suite: { type: "string" },
@@ -31,6 +33,7 @@ const {
     workflow: { type: "string" },
     job: { type: "string" },
     matrix: { type: "string" },
+    until: { type: "string" },
   },
 }).values;
 
@@ -50,7 +53,7 @@ for target in ${targets}; do make "$target"; done
 const timeoutMs = 3_600_000;
 
 /** Runs a script on a system, with a bundle of the commit beside it, and returns whether it succeeded. */
-async function runOn(release: Release, has: Contents, script: string): Promise<boolean> {
+async function runOn(release: System, has: Contents, script: string): Promise<boolean> {
   const system = await rootFileSystem(release, has);
   const scratch = await mkdtemp(join(cacheRoot(), "fresh-run-"));
   // The name of control groups that no fresh system makes.
@@ -90,7 +93,7 @@ async function enter(system: string, scratch: string): Promise<boolean> {
 }
 
 /** Keeps vitest's reports, which are named after process IDs of the fresh system, apart from the machine's. */
-async function collectReports(directory: string, release: Release): Promise<void> {
+async function collectReports(directory: string, release: System): Promise<void> {
   const target = process.env.PLEXUS_TEST_REPORTS;
   if (target === undefined) return;
   for (const name of await readdir(directory))
@@ -101,11 +104,17 @@ const isRelease = (name: string): name is Release => Object.hasOwn(releases, nam
 const names = suite === undefined ? Object.keys(releases) : [suite];
 if ((await run(["git", "status", "--porcelain"], { cwd: repositoryRoot })) !== "")
   process.stdout.write("fresh: uncommitted changes are left out\n");
-if (workflow !== undefined && job !== undefined)
-  await report(`fresh: job ${[job, matrix].filter(Boolean).join(" ")} of ${workflow}`, () =>
-    runOn("trixie", "bare", jobScript(workflow, job, matrix)),
-  );
+if (workflow !== undefined && job !== undefined) await runJob(workflow, job);
 else for (const name of names) await runTargets(name);
+
+async function runJob(file: string, name: string): Promise<void> {
+  const end = until && `, until "${until}"`;
+  const title = `fresh: job ${[name, matrix].filter(Boolean).join(" ")} of ${file}${end ?? ""}`;
+  const script = jobScript(file, name, { value: matrix, until });
+  await report(title, () =>
+    isContained(file, name) ? runOn("trixie", "bare", script) : runOn("noble", "runner", script),
+  );
+}
 
 async function runTargets(name: string): Promise<void> {
   if (!isRelease(name)) {

@@ -6,6 +6,7 @@ import { repositoryRoot } from "../support/paths.ts";
 
 /** What the workflows have of a step. */
 interface Step {
+  readonly name?: string;
   readonly run?: string;
   readonly uses?: string;
   readonly env?: Readonly<Record<string, string>>;
@@ -26,6 +27,8 @@ const actions: Readonly<Record<string, (inputs: Readonly<Record<string, string>>
   "actions/checkout": () =>
     `git -c advice.detachedHead=false clone --quiet /run/share/plexus.bundle ${workspace}
 cd ${workspace}`,
+  // Any Node of at least 18 serves, as `make deps` installs the one that is pinned.
+  "actions/setup-node": () => "node --version",
   "actions/upload-artifact": ({ path = "" }) => `test -e ${quoted(path)}`,
   "actions/configure-pages": () => "",
   "actions/upload-pages-artifact": ({ path = "" }) => `test -e ${quoted(path)}/index.html`,
@@ -48,22 +51,49 @@ function evaluated(text: string): string {
   });
 }
 
+/** Whether a job runs in a container, as root, and not on the runner itself. */
+export function isContained(workflow: string, name: string): boolean {
+  return jobOf(workflow, name).container !== undefined;
+}
+
 /**
- * A script that does what a runner does with a job of a workflow. `value` is that of the only key of its matrix.
+ * A script that does what a runner does with a job of a workflow. `value` is that of the only key of its matrix, `until`
+ * the name of the first step that is left out, as its parts cannot be had.
  * @throws Error when it needs what only GitHub has
  */
-export function jobScript(workflow: string, name: string, value?: string): string {
+export function jobScript(
+  workflow: string,
+  name: string,
+  { value, until }: { value?: string | undefined; until?: string | undefined } = {},
+): string {
+  const { container, env, steps } = jobOf(workflow, name, value);
+  const end = until === undefined ? steps.length : steps.findIndex((step) => step.name === until);
+  if (end < 0) throw new Error(`${workflow}: job ${name} has no step with the name ${until}`);
+  const all = { CI: "true", GITHUB_WORKSPACE: workspace, GITHUB_PATH: "/dev/null", ...env };
+  const head = ["set -e", `cd ${workspace}`, ...assignments(all)];
+  const script = [...head, ...steps.slice(0, end).map(stepScript)].join("\n");
+  const isolated = container === undefined ? asRunner(script) : script;
+  return `set -e\nmkdir -p ${workspace}\n${isolated}`;
+}
+
+/** As the user of GitHub's runners, who may become root without a password. */
+function asRunner(script: string): string {
+  return `useradd --create-home --shell /bin/bash runner
+echo 'runner ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/runner
+cp /root/.npmrc /home/runner/
+chown -R runner: /home/runner ${workspace}
+exec setpriv --reuid=runner --regid=runner --init-groups env HOME=/home/runner sh -c ${quoted(script)}`;
+}
+
+function jobOf(workflow: string, name: string, value?: string): Job {
   const path = join(repositoryRoot, ".github/workflows", workflow);
   const text = readFileSync(path, "utf8");
   const chosen =
     value === undefined ? text : text.replaceAll(/\$\{\{ matrix\.\w+ \}\}/g, () => value);
   const { jobs } = parse(chosen) as { jobs: Readonly<Record<string, Job>> };
   const job = jobs[name];
-  if (job?.container === undefined)
-    throw new Error(`${workflow} has no job ${name} in a container`);
-  const env = { CI: "true", GITHUB_WORKSPACE: workspace, ...job.env };
-  const head = [`set -e`, `mkdir -p ${workspace}`, `cd ${workspace}`, ...assignments(env)];
-  return [...head, ...job.steps.map(stepScript)].join("\n");
+  if (job === undefined) throw new Error(`${workflow} has no job ${name}`);
+  return job;
 }
 
 function stepScript({ run, uses, env = {}, with: inputs = {} }: Step): string {

@@ -114,8 +114,21 @@ test.each([
   ["pages.yml", ["site"], "make docs"],
   ["clusters.yml", ["suites", "make e2e SUITE=crio"], "make e2e SUITE=crio"],
   ["nightly.yml", ["random", "make powerloss"], "make powerloss"],
-])("the steps of %s, job %s, can run in a root file system of Debian", (name, job, command) => {
-  const script = jobScript(name, ...(job as [string, string?]));
-  expect(script).toContain(command);
-  expect(script).not.toContain("${{");
-});
+  [
+    "clusters.yml",
+    ["kind", "kindnet", "Make a cluster without its default CNI, except with kindnet"],
+    "make image",
+  ],
+  [
+    "clusters.yml",
+    ["k3s", "", "Start k3s, and show its directories of CNI where the scenarios look"],
+    "make image",
+  ],
+])(
+  "the steps of %s, job %s, can run in a root file system",
+  (name, [job, value, until], command) => {
+    const script = jobScript(name, job as string, { value, until });
+    expect(script).toContain(command);
+    expect(script).not.toContain("${{");
+  },
+);
