@@ -40,6 +40,7 @@ export interface NodeOptions
     | "deviceSources"
     | "runtimeSandboxes"
     | "metrics"
+    | "isNothingAt"
   > {
   readonly life: Life;
   readonly config: Pick<EffectiveConfig, "current" | "onChange">;

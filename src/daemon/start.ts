@@ -12,7 +12,7 @@ import type { DeviceSource } from "#engine/ports/devices.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
-import { type HostView, readHostView } from "#host/host-view.ts";
+import { type HostView, nothingAt, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
@@ -86,6 +86,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
     ...{ ...adapters, metrics: metrics.engine, hotPlugMetrics: metrics.hotPlug, nodeConf },
     deviceSources: Object.values(devices),
     runtimeSandboxes: sandboxListFile(sandboxListPath(flags.socket)),
+    isNothingAt: nothingAt(adapters.view),
     // With --thin, the shim starts plexus-standalone.
     openCalls: (engine) =>
       flags.thin

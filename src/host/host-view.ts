@@ -1,5 +1,6 @@
+import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 
 /** Which places of the host a process sees. */
@@ -32,6 +33,20 @@ export async function readHostView({
     () => false,
   );
   return isInImage ? viewOf(mountPoints(await readFile(mountInfo, "utf8"))) : wholeHost;
+}
+
+/**
+ * Tells whether certainly nothing is at a path. A process in a container does not see where
+ * namespaces are mounted, so none is known to be gone.
+ */
+export function nothingAt(view: HostView): (netns: string) => boolean {
+  const isOnHost = view.sees("/");
+  return (netns) => isOnHost && !existsSync(netns) && existsSync(directoryOf(netns));
+}
+
+/** Where the namespace would be seen. The directory of a process is gone with it. */
+function directoryOf(netns: string): string {
+  return netns.startsWith("/proc/") ? "/proc/self" : dirname(netns);
 }
 
 /** The fifth field of each line (proc(5)); the root directory is the image's, not the host's. */

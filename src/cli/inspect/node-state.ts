@@ -1,12 +1,9 @@
-import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { dirname } from "node:path";
-import { replacedRecords } from "#engine/call/signs-of-life.ts";
-import type { NodeNow } from "#engine/leftovers/leftover.ts";
+import { type NodeNow, nodeNow } from "#engine/leftovers/leftover.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { readBootId } from "#host/boot-id.ts";
-import { readHostView } from "#host/host-view.ts";
+import { nothingAt, readHostView } from "#host/host-view.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -47,21 +44,9 @@ export async function stateFilesIn(dir: string): Promise<string[]> {
   return ours.every(({ kind }) => kind === "sandbox-lock") ? [] : ours.map(({ name }) => name);
 }
 
-/**
- * What this process knows of the node, to tell leftovers. In a container it does not see where
- * namespaces are mounted, so none is known to be gone.
- * @throws Error as of node:fs
- */
+/** What this process knows of the node, to tell leftovers. @throws Error as of node:fs */
 export async function readNodeNow(records: readonly AttachmentRecord[] = []): Promise<NodeNow> {
   const [bootId, view] = await Promise.all([readBootId(), readHostView()]);
-  const isOnHost = view.sees("/");
-  const isNothingAt = (netns: string): boolean =>
-    isOnHost && !existsSync(netns) && existsSync(directoryOf(netns));
-  const replaced = new Set(replacedRecords(records, bootId));
-  return { bootId, clockMs: bootClockMs(), date: new Date().toISOString(), isNothingAt, replaced };
-}
-
-/** Where the namespace would be seen. The directory of a process is gone with it. */
-function directoryOf(netns: string): string {
-  return netns.startsWith("/proc/") ? "/proc/self" : dirname(netns);
+  const clocks = { clock: bootClockMs, now: () => new Date().toISOString() };
+  return nodeNow({ bootId: () => bootId, ...clocks, isNothingAt: nothingAt(view) }, records);
 }

@@ -7,7 +7,7 @@ import type { Explanation, FindLeases, Lease } from "./explanation.ts";
 /** A sandbox with a network, and its addresses; without any, no plugin has given it one. */
 function record(name: string, displayName: string, ...addresses: string[]) {
   const ips = addresses.map((address) => ({ address }));
-  const attachment = { displayName, ...(ips.length > 0 && { result: { ips } }) };
+  const attachment = { displayName, cniArgs: [], ...(ips.length > 0 && { result: { ips } }) };
   return {
     ...{ containerId: `of-${name}`, pod: { namespace: "default", name }, clockMs: 0, bootId: "b" },
     attachments: [{ state: "attached", ...attachment } as unknown as RecordedAttachment],

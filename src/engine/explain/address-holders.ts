@@ -1,4 +1,4 @@
-import { leftoverReason } from "#engine/leftovers/leftover.ts";
+import { leftoverReason, nodeNow } from "#engine/leftovers/leftover.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { sandboxName } from "#engine/record/record.ts";
 import { addressesOf } from "./attached-network.ts";
@@ -8,15 +8,14 @@ const shownMax = 8;
 
 /** Who has the addresses of the network that an advice concerns: a sentence, or "" if it is not known. */
 export async function addressHolders(
-  deps: Pick<EngineDeps, "records" | "bootId" | "clock" | "now">,
+  deps: Pick<EngineDeps, "records" | "bootId" | "clock" | "now" | "isNothingAt">,
   { networks, advice: { subject = "" } }: Explanation,
   leases: FindLeases = async () => [],
 ): Promise<string> {
   const { network, cniName } =
     networks.find((each) => `${subject} `.startsWith(`${each.network} `)) ?? {};
   const all = (await deps.records.list()).records;
-  const [bootId, clockMs, date] = [deps.bootId(), deps.clock(), deps.now()];
-  const now = { bootId, clockMs, date, isNothingAt: () => false };
+  const now = nodeNow(deps, all);
   const recorded = all.flatMap((record) => {
     const kind = leftoverReason(record, now) === undefined ? "" : "leftover ";
     const own = record.attachments.filter(({ displayName }) => displayName === network);

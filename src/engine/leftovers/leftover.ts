@@ -1,4 +1,5 @@
-import { otherBoot, replaced, signOfBoot } from "#engine/call/signs-of-life.ts";
+import { otherBoot, replaced, replacedRecords, signOfBoot } from "#engine/call/signs-of-life.ts";
+import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, addHasEnded } from "#engine/record/record.ts";
 
 /** Backoff after the first failure; it doubles with each further one. */
@@ -28,6 +29,20 @@ export interface NodeNow {
   readonly isNothingAt: (netns: string) => boolean;
   /** The records that a later sandbox has replaced. @default none that are known */
   readonly replaced?: ReadonlySet<AttachmentRecord>;
+}
+
+/** What a process with these dependencies knows, for all leftovers that anything counts or lists. */
+export function nodeNow(
+  {
+    bootId,
+    clock,
+    now,
+    isNothingAt = () => false,
+  }: Pick<EngineDeps, "bootId" | "clock" | "now" | "isNothingAt">,
+  records: readonly AttachmentRecord[],
+): NodeNow {
+  const replaced = new Set(replacedRecords(records, bootId()));
+  return { bootId: bootId(), clockMs: clock(), date: now(), isNothingAt, replaced };
 }
 
 /** Why the record alone makes it a leftover, which the runtime will not delete; else undefined. */

@@ -146,6 +146,14 @@ test("a leftover that cannot be detached is marked in its record, which every to
   expect(await lab.engine.countLeftovers()).toBe(1);
 });
 
+test("what is counted is what `records --leftovers` lists: also before a call has marked it, where namespaces are seen", async () => {
+  const lab = await pods(["c1"], { seesNamespaces: true });
+  await replace(lab, "c2");
+  expect(await lab.engine.countLeftovers()).toBe(0);
+  lab.kernel.removeNamespace("/run/netns/c1");
+  expect(await lab.engine.countLeftovers()).toBe(1);
+});
+
 test.each(["oneCall", "daemon"] as const)(
   "a later DEL detaches a sandbox whose ADD was interrupted, unless its shim still runs (%s)",
   async (leftoverDuty) => {

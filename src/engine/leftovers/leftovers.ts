@@ -14,7 +14,7 @@ import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 import { Absences, ended } from "./absences.ts";
-import { byLastFailure, leftoverBackoffMs } from "./leftover.ts";
+import { byLastFailure, leftoverBackoffMs, leftoverReason, nodeNow } from "./leftover.ts";
 import { sampledRecords } from "./sampled-records.ts";
 
 /** A call that has taken longer than this retries no leftover. */
@@ -40,6 +40,8 @@ export interface RetryOptions {
 interface LeftoverList {
   /** Leftovers, then sandboxes that one sign calls over, which is not enough. */
   readonly candidates: readonly AttachmentRecord[];
+  /** Leftovers by their record, as `plexusctl records --leftovers` lists them. */
+  readonly certain: readonly AttachmentRecord[];
   /** Records whose content was lost with the power. */
   readonly lost: readonly DamagedRecord[];
 }
@@ -78,9 +80,8 @@ export class Leftovers {
   async count(): Promise<number> {
     const isInFlight = ({ containerId, teardown }: AttachmentRecord): boolean =>
       (teardown?.attempts ?? 0) === 0 && this.#locks.isInUse(containerId);
-    const { candidates, lost } = await this.#list();
-    const leftovers = candidates.filter((record) => this.#isLeftover(record));
-    return lost.length + leftovers.filter((record) => !isInFlight(record)).length;
+    const { certain, lost } = await this.#list();
+    return lost.length + certain.filter((record) => !isInFlight(record)).length;
   }
 
   /**
@@ -228,7 +229,7 @@ export class Leftovers {
   ): Promise<LeftoverList> {
     return this.#list(pod).catch((error: unknown) => {
       logger.warn({ err: error }, "cannot list the records to find leftovers");
-      return { candidates: [], lost: [] };
+      return { candidates: [], certain: [], lost: [] };
     });
   }
 
@@ -246,13 +247,10 @@ export class Leftovers {
     bySign.delete(undefined);
     const candidates = [...hasEnded, ...[...bySign.values()].flat()];
     const lost = await this.#absences.lost(damaged);
-    this.#listed = { at: this.#deps.clock(), candidates, lost };
+    const now = nodeNow(this.#deps, records);
+    const certain = records.filter((record) => leftoverReason(record, now) !== undefined);
+    this.#listed = { at: this.#deps.clock(), candidates, certain, lost };
     return this.#listed;
-  }
-
-  /** What a process that sees no paths finds in the record: another sign alone makes it none. */
-  #isLeftover(record: AttachmentRecord): boolean {
-    return this.#absences.of(record) === ended;
   }
 
   /** By the record and by this process's memory, because a failure may not have been recorded. */

@@ -32,6 +32,8 @@ export interface EngineDeps {
   /** ISO 8601. */
   readonly now: () => string;
   readonly bootId: () => string;
+  /** Whether this process sees that nothing is where a namespace was. @default never */
+  readonly isNothingAt?: (netns: string) => boolean;
   readonly leftoverDuty: LeftoverDuty;
   /** Types of the plugins that the container runtime executes after Plexus's. @default not known */
   readonly nextPlugins?: () => Promise<readonly string[]>;

@@ -39,6 +39,8 @@ export interface LabOptions {
   /** Sources of allocated devices. @default none */
   readonly deviceSources?: readonly DeviceSource[];
   readonly nextPlugins?: NonNullable<EngineDeps["nextPlugins"]>;
+  /** Whether the engine sees namespaces, as on the host itself. @default false */
+  readonly seesNamespaces?: boolean;
 }
 
 /** How one call differs from a plain one. */
@@ -118,6 +120,7 @@ export class EngineLab {
       clock: () => ++this.#milliseconds,
       now: () => this.now(),
       bootId: () => this.bootId,
+      isNothingAt: (path) => options.seesNamespaces === true && !this.kernel.hasNamespace(path),
       leftoverDuty: options.leftoverDuty ?? "none",
       nextPlugins: options.nextPlugins ?? (async () => []),
     });
