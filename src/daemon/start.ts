@@ -4,6 +4,7 @@ import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
+import { invalidConfiguration } from "#daemon/config/invalid-configuration.ts";
 import { type Counts, createMetrics, type Metrics } from "#daemon/http/metrics.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
@@ -15,6 +16,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, nothingAt, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
+import { textOf } from "#lib/condition.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer, type IdleOptions } from "#serving/call-server.ts";
@@ -135,8 +137,8 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
     stop: (opened) => opened.close(),
   });
   config.onInvalid((problem) => {
-    const message = `${problem}; plexusd keeps the previous configuration, but does not start again with this one: correct the ConfigMap plexus-config, or the chart's config`;
-    cluster.recordOnNode({ type: "Warning", reason: "InvalidConfiguration", message });
+    const found = invalidConfiguration(problem);
+    cluster.recordOnNode({ type: "Warning", reason: found.reason, message: textOf(found) });
   });
   const devices = await openDeviceSources({ ...options, config, cluster });
   const view = await readHostView();
@@ -151,9 +153,9 @@ function nodeCounts({ records, engine, duties, nodeConf }: Node) {
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
     plexus_leftover_records: () => engine.countLeftovers(),
     plexus_next_plugins_missing: async () => nodeConf?.status?.().missing?.length ?? 0,
-    plexus_pods_not_attached: async () => duties?.unattachedPods.count ?? 0,
+    plexus_pods_not_attached: async () => engine.findings.count("NotAttached", "AnnotationIgnored"),
     plexus_hotplug_pending: async () => duties?.hotPlug.pending ?? 0,
-    plexus_interfaces_lost: async () => duties?.lostInterfaces.count ?? 0,
+    plexus_interfaces_lost: async () => engine.findings.count("InterfaceLost"),
     plexus_attachments_outdated: async () => duties?.hotPlug.outdated ?? 0,
   };
 }

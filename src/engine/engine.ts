@@ -15,6 +15,7 @@ import {
   netnsStateOf,
 } from "#engine/call/call-context.ts";
 import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
+import { PodFindings } from "#engine/call/pod-findings.ts";
 import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { check } from "#engine/check/check.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
@@ -33,7 +34,7 @@ import { type HotPlugOptions, RunningSandboxes } from "#engine/hotplug/running-s
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { desiredStatus } from "#engine/network-status/desired-status.ts";
 import { type PodDescription, podDescription } from "#engine/plan/pod/runtime-pod.ts";
-import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { CalledPod, Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -57,6 +58,8 @@ export class Engine {
   readonly #sandboxes: RunningSandboxes;
   readonly #hotPlug: HotPlug;
   readonly #history = new CallHistory();
+  /** What is found about running pods. */
+  readonly findings: PodFindings;
   /** What the last ADD of a pod said about the runtime. */
   #lastAdd: PodDescription | undefined;
   /** The node's, or of the last call that needed its default network. */
@@ -66,7 +69,8 @@ export class Engine {
     this.#deps = deps;
     this.#locks = new SandboxLocks(deps);
     this.#leftovers = new Leftovers(deps, this.#locks);
-    this.#sandboxes = new RunningSandboxes(deps, this.#locks);
+    this.findings = new PodFindings(deps.events);
+    this.#sandboxes = new RunningSandboxes(deps, this.#locks, this.findings);
     this.#hotPlug = new HotPlug(this.#sandboxes);
     deps.publisher.follow((...of) => desiredStatus(deps, ...of));
   }
@@ -239,17 +243,18 @@ export class Engine {
 
   /** Everything known about a pod's networks. @throws CniError when the records cannot be read */
   explain(pod: PodName, options: ExplainOptions): Promise<Explanation> {
-    return explainPod({ ...this.#deps, history: this.#history }, pod, options);
+    const { findings } = this;
+    return explainPod({ ...this.#deps, history: this.#history, findings }, pod, options);
   }
 
   /** Why the last ADD of the pod failed; undefined if it did not. */
-  failedAdd(pod: PodName): Failure | undefined {
+  failedAdd(pod: CalledPod): Failure | undefined {
     const last = this.#history.of(pod).find(({ command }) => command === "ADD");
     return last?.message === undefined ? undefined : { ...last, message: last.message };
   }
 
   /** Notes an ADD that has failed in another process. */
-  noteFailedAdd(pod: PodName, failure: Failure): void {
+  noteFailedAdd(pod: CalledPod, failure: Failure): void {
     this.#history.add(pod, { command: "ADD", at: this.#deps.now(), ...failure });
   }
 

@@ -122,45 +122,56 @@ const table = {
   },
 } as const satisfies Readonly<Record<number, Readonly<Record<string, Steps>>>>;
 
-/** How bad a finding is. */
-export type Verdict = "ok" | "warning" | "problem";
+/** How bad a finding is, the worst first; what waits ends by itself. */
+export const verdicts = ["problem", "wait", "warning", "ok"] as const;
+export type Verdict = (typeof verdicts)[number];
 
 /** Mistakes that only the owner of a pod or of its networks can correct, beside codes 100 and 101. */
 const ofOwners: readonly string[] = ["InvalidDefinition", "MetaPlugin"];
 
 /**
- * What is found of nodes and running pods without an error of a call. It is a problem where pods run
- * without what they ask for, or where they will not start, or not any more after the next restart.
+ * The verdicts of what is found of nodes and pods beside Plexus's own errors: nothing else has one.
+ * It is a problem where pods run without what they ask for, or where they will not start, or not any
+ * more after the next restart.
  */
-const conditions = {
+const findings = {
   ok: [
-    ...["AgentReady", "ChainedPlugins", "ConfActive", "ConfigInEffect", "DirectoryUsable"],
-    ...["ListNotCollected", "NoFailedAdds", "NoLeftovers", "PodsAttached", "Ready", "ShimReady"],
+    ...["AgentReady", "Attached", "AttachedByOther", "ChainedPlugins", "ConfigInEffect"],
+    ...["DirectoryUsable", "HostNetwork", "ListNotCollected", "NoFailedAdds", "NoLeftovers"],
+    ...["NothingRequested", "PlexusConfActive", "PodEnded", "PodsAttached", "Ready", "ShimReady"],
     ...["SourceReady", "TokenValid"],
   ],
+  wait: [
+    ...["AddInterrupted", "BeingAttached", "HotPlugPending", "NotAttachedYet", "NotScheduled"],
+    ...["StatusPending"],
+  ],
   warning: [
-    ...["AgentRefusesPlugins", "ConfNotWritten", "DirectoryWritable", "LeftByMultus", "Leftovers"],
-    ...["ConfigNotInEffect"],
-    ...["ListCollected", "NotUnplugged", "PluginsLeftOut", "ShimOutdated", "TokenNotRenewed"],
+    ...["AddressOutsideRange", "AddressTaken", "AgentRefusesPlugins", "AnnotationChanged"],
+    ...["ConfNotWritten", "ConfigNotInEffect", "DefinitionChanged", "DirectoryWritable"],
+    ...["FailedRemovingInterface", "LeftByMultus", "Leftovers", "ListCollected"],
+    ...["PluginsLeftOut", "RecordSetAside", "ShimOutdated", "TokenNotRenewed"],
   ],
   problem: [
-    ...["AnnotationIgnored", "ChainProblem", "ConfInactive", "ConfigInvalid", "DirectoryUnusable"],
-    ...["InterfaceLost", "NotAttached", "NotPlugged", "NotReady", "PathNotMounted"],
-    ...["PluginDirRefused", "RecordDamaged", "ShimMissing", "StatusRejected", "TokenExpired"],
+    ...["AnnotationIgnored", "DirectoryUnusable", "FailedAddingInterface"],
+    ...["InterfaceAddRejected", "InterfaceLost", "InvalidConfiguration", "IpamExhausted"],
+    ...["KernelSupport", "MasterMissing", "NotAttached", "NotManaged", "NotReady", "OtherNode"],
+    ...["PathNotMounted", "PlexusConfForeignRename"],
+    ...["PlexusConfMissing", "PlexusConfShadowed", "PlexusConfWaiting", "PluginDaemonUnavailable"],
+    ...["PluginDenied", "PluginDirRefused", "PluginFailed", "PodNotFound", "PrimaryConfMissing"],
+    ...["RecordDamaged", "SandboxesGivenUp", "ShimMissing", "StatusRejected", "TokenExpired"],
+    ...["ValueOutOfRange"],
   ],
 } as const satisfies Readonly<Record<Verdict, readonly string[]>>;
 
-/** What `doctor` finds. */
-export type Condition = (typeof conditions)[Verdict][number];
+/** Why something is as `explain`, `doctor` or an event says: stable, for scripts. */
+export type FindingReason = Reason | (typeof findings)[Verdict][number];
 
-/** The verdict of a condition, or of a reason for which pods do not start. */
-export function verdictOf(found: Condition | Reason): Verdict {
-  const listed = Object.entries<readonly string[]>(conditions).find(([, all]) =>
-    all.includes(found),
-  );
-  if (listed !== undefined) return listed[0] as Verdict;
-  const { code } = reasonRow(found as Reason);
-  return [100, 101].includes(code) || ofOwners.includes(found) ? "warning" : "problem";
+/** The verdict of a reason. */
+export function verdictOf(reason: FindingReason): Verdict {
+  const listed = verdicts.find((each) => (findings[each] as readonly string[]).includes(reason));
+  if (listed !== undefined) return listed;
+  const { code } = reasonRow(reason as Reason);
+  return [100, 101].includes(code) || ofOwners.includes(reason) ? "warning" : "problem";
 }
 
 type KeyOf<T> = T extends unknown ? keyof T : never;

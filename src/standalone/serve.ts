@@ -3,7 +3,7 @@ import { type Call, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
+import type { CalledPod } from "#engine/ports/cluster.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { CallHost } from "#engine/ports/host.ts";
@@ -39,7 +39,7 @@ export interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
   /** The shim has its answer. */
   readonly onAnswered?: () => void;
   /** Tells plexusd why a pod could not be attached. @default does nothing */
-  readonly report?: (pod: PodName, failure: Failure) => Promise<void>;
+  readonly report?: (pod: CalledPod, failure: Failure) => Promise<void>;
   /** The call's configuration may name a kubeconfig. */
   readonly openCluster: (call: Call) => Promise<CallCluster>;
 }

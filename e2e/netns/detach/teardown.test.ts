@@ -2,9 +2,11 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { expect } from "vitest";
 import { encodePlan } from "../../shim/lab/frames.ts";
+import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import { errorScript } from "../../support/node/scripted-plugins.ts";
 import { detachOrder, scriptedTest as test } from "../../support/node/test.ts";
+import { distPath, nodeBinary } from "../../support/paths.ts";
 
 test("if a delegate fails in DEL, the other networks are detached, the record stays, and the error has no words that containerd reads as success [S-606] [N-7.2b] [N-7.2c]", async ({
   node,
@@ -69,6 +71,19 @@ test("with a damaged record, DEL detaches the default networks and renames the f
   expect(node.log).toContain("were renamed");
   await pod.mustAdd();
   await pod.mustDel();
+});
+
+needsPlexusd("doctor asks it", () => {
+  test("doctor names the file of a record that a DEL has set aside", async ({ node }) => {
+    const pod = await node.pod("set-aside", { networks: "alpha" });
+    await pod.mustAdd();
+    await node.statusesPublished();
+    await damage(pod.recordPath);
+    await pod.mustDel();
+    const command = [nodeBinary(), distPath("plexusctl.js"), "doctor", "--socket"];
+    const { stdout } = await node.lab.try([...command, node.socketPath]);
+    expect(String(stdout)).toMatch(/^WARNING +records +\S+\.record\.damaged is what no DEL/m);
+  });
 });
 
 /** Changes one letter of a file, wherever it occurs. */

@@ -1,8 +1,9 @@
+import { readdir } from "node:fs/promises";
 import type { Cluster } from "#daemon/cluster.ts";
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { lookUpPlugin, type PluginSearch } from "#daemon/cni-conf/plugin-lookup.ts";
-import { reasonOf } from "#daemon/cni-conf/status.ts";
+import { confCondition } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import type { Setting } from "#daemon/config/settings.ts";
@@ -11,19 +12,23 @@ import type { Node } from "#daemon/node.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
+import { type PodName, statusCondition } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import type { PluginLookup } from "#engine/ports/host.ts";
 import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
 import { buildInfo } from "#lib/build-info.ts";
+import { worstFirst } from "#lib/condition.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
+import { ifPresent } from "#lib/files/is-absent.ts";
+import { parseStateFileName } from "#lib/files/state-files.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { agentPlugins } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
 import { multusLeftovers } from "./multus-leftovers.ts";
+import { type NodeReport, nodeConditions } from "./node-conditions.ts";
 import type { NodeStatus, PodProblem } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 
@@ -54,12 +59,12 @@ export class AdminAnswers {
 
   /** The status of plexusd and its node. @throws CniError when the records cannot be listed */
   async node(): Promise<NodeStatus> {
-    const { config, cluster, nodeConf, view, records, engine, flags, duties } = this.#options;
+    const { config, cluster, nodeConf, view, records, engine, flags } = this.#options;
     const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
     const { source } = cluster;
     const listed = await records.list();
     const isOpen = isStillOpen(listed.records, cluster.node?.nodePods.list());
-    return omitUndefined({
+    const report: NodeReport = omitUndefined({
       ...buildInfo(),
       node: this.#options.nodeName,
       uptimeSeconds: Math.round(process.uptime()),
@@ -72,16 +77,31 @@ export class AdminAnswers {
       dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
       leftovers: await engine.countLeftovers(),
-      podProblems: [...podProblems(duties), ...statusProblems(cluster.publisher)],
+      podProblems: this.#podProblems(),
       callsInFlight: await this.#options.callsInFlight(),
       failedAdds: engine.failedAdds(isOpen),
       overcomeAdds: engine.overcomeAdds(isOpen),
       settings: await this.#settings(),
       configFile: flags.config,
       damagedRecords: listed.damaged.map(({ reason }) => reason),
+      setAside: await setAsideIn(flags.stateDir),
       ofMultus: await this.#leftByMultus(),
       agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
     });
+    return { ...report, conditions: nodeConditions(report) };
+  }
+
+  /** The worst that is found about each pod. */
+  #podProblems(): PodProblem[] {
+    const { engine, cluster } = this.#options;
+    const statuses = Array.from(cluster.publisher.failures(), ([pod, failure]): PodProblem => {
+      return { pod, ...statusCondition(failure) };
+    });
+    const found = engine.findings.all().map(({ pod, condition }): PodProblem => {
+      return { pod: `${pod.namespace}/${pod.name}`, ...condition };
+    });
+    const ofPods = Map.groupBy(worstFirst([...found, ...statuses]), ({ pod }) => pod);
+    return [...ofPods.values()].flatMap(([worst]) => worst ?? []);
   }
 
   /** Before the pods have been listed, none is known to be gone. */
@@ -99,14 +119,9 @@ export class AdminAnswers {
     const { cniConfDir, binDirs } = config.current().nodeConf;
     return engine.explain(name, {
       pods: this.#podStates(),
-      node: omitUndefined({
-        name: nodeName,
-        confState: status?.state,
-        confReason: status && reasonOf(status),
-      }),
+      node: omitUndefined({ name: nodeName, conf: status && confCondition(status) }),
       conf: await readPlexusConf(cniConfDir, confFiles),
       lastAttempt: duties?.hotPlug.lastAttempt(name),
-      lostInterfaces: duties?.lostInterfaces.problemsOf(name),
       searchPath: binDirs,
       findPlugin: (type) => this.#findPlugin(type),
       leases: (network) => hostLocalLeases(defaultPaths.cniStateDir, network),
@@ -146,7 +161,8 @@ export class AdminAnswers {
 
   /** Notes what plexus-standalone reports of a pod. @throws Error for a body that it cannot read */
   noteFailedAdd(pod: PodName, body: string): void {
-    this.#options.engine.noteFailedAdd(pod, parseFailedAdd(body));
+    const { uid, ...failure } = parseFailedAdd(body);
+    this.#options.engine.noteFailedAdd(omitUndefined({ ...pod, uid }), failure);
   }
 
   /** A runtime configuration that cannot be read says nothing. */
@@ -168,19 +184,9 @@ export class AdminAnswers {
   }
 }
 
-/** Hot-plug, too, finds invalid annotations. */
-function podProblems(duties: AdminAnswersOptions["duties"]): PodProblem[] {
-  if (duties === undefined) return [];
-  const found = [...duties.hotPlug.problems(), ...duties.lostInterfaces.problems()];
-  const pods = new Set(found.map(({ pod }) => pod));
-  return [...found, ...duties.unattachedPods.problems().filter(({ pod }) => !pods.has(pod))];
-}
-
-/** What is retried is not named: the state of the API server is. */
-function statusProblems(publisher: Pick<Cluster["publisher"], "failures">): PodProblem[] {
-  return [...publisher.failures()].flatMap(([pod, { message, isRejected }]) =>
-    isRejected ? { pod, reason: "StatusRejected", problem: `network-status: ${message}` } : [],
-  );
+async function setAsideIn(stateDir: string): Promise<string[]> {
+  const names = (await ifPresent(readdir(stateDir))) ?? [];
+  return names.filter((name) => parseStateFileName(name)?.kind === "damaged");
 }
 
 function asState(

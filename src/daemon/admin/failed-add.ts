@@ -1,6 +1,8 @@
+import { isOf } from "#engine/call/pod-identity.ts";
+import type { IsOpen } from "#engine/explain/call-history.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
-import { type AttachmentRecord, sandboxName, usableRecord } from "#engine/record/record.ts";
+import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
+import { type AttachmentRecord, calledUid, usableRecord } from "#engine/record/record.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { reasonRows } from "#lib/reasons.ts";
@@ -14,25 +16,32 @@ export const maxFailedAddBytes = 64 * 1024;
  */
 export function isStillOpen(
   records: readonly AttachmentRecord[],
-  pods: readonly PodName[] | undefined,
-): (pod: string, failedAt: string) => boolean {
-  const present = pods?.map(({ namespace, name }) => `${namespace}/${name}`);
+  pods: readonly Pod[] | undefined,
+): IsOpen {
   const attached = records.filter(usableRecord);
   return (pod, failedAt) =>
-    (present?.includes(pod) ?? true) &&
-    !attached.some((each) => sandboxName(each) === pod && each.createdAt > failedAt);
+    (pods?.some((each) => isOf(pod, each)) ?? true) &&
+    !attached.some((each) => isOfCalled(each, pod) && each.createdAt > failedAt);
+}
+
+function isOfCalled(record: AttachmentRecord, called: CalledPod): boolean {
+  return (
+    record.pod !== undefined &&
+    isOf(called, { ...record.pod, uid: calledUid(record) ?? record.pod.uid })
+  );
 }
 
 /** Reads what plexus-standalone, perhaps of another release, reports. @throws Error for other JSON */
-export function parseFailedAdd(body: string): Failure {
+export function parseFailedAdd(body: string): Failure & Pick<CalledPod, "uid"> {
   const sent: unknown = JSON.parse(body);
   if (!isJsonObject(sent) || typeof sent.message !== "string")
     throw new Error("a failed ADD needs a message");
-  const { message, code, subject } = sent;
+  const { message, code, subject, uid } = sent;
   return omitUndefined({
     message,
     code: typeof code === "number" ? code : undefined,
     subject: typeof subject === "string" ? subject : undefined,
+    uid: typeof uid === "string" ? uid : undefined,
     reason: reasonRows().find(([name]) => name === sent.reason)?.[0],
   });
 }

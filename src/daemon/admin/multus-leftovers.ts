@@ -1,4 +1,5 @@
 import { CniError } from "#cni/error.ts";
+import { isOf } from "#engine/call/pod-identity.ts";
 import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
 import type { MultusFiles } from "#engine/ports/host.ts";
 import { parseCachedAdd } from "#npwg/multus/cached-add.ts";
@@ -20,7 +21,7 @@ export async function multusLeftovers(
   }
   // After the files: Multus may have attached a pod meanwhile.
   const pods = listPods();
-  return named.flatMap(([id, pod]) => (pods.some((each) => isOf(each, pod)) ? [] : id));
+  return named.flatMap(([id, pod]) => (pods.some((each) => isOf(pod, each)) ? [] : id));
 }
 
 /** The pod in the CNI_ARGS of any network; undefined when the files do not have it. */
@@ -59,10 +60,4 @@ async function usable<T>(read: Promise<T>): Promise<T | undefined> {
     if (error instanceof CniError) return undefined;
     throw error;
   }
-}
-
-/** A static pod and its mirror have different UIDs. */
-function isOf({ namespace, name, uid, isStatic }: Pod, pod: CalledPod): boolean {
-  const isSameName = namespace === pod.namespace && name === pod.name;
-  return isSameName && (pod.uid === undefined || uid === pod.uid || isStatic);
 }

@@ -1,7 +1,7 @@
 import type { NodeConfStatus } from "#daemon/cni-conf/status.ts";
 import type { Setting } from "#daemon/config/settings.ts";
 import type { FailedAdds } from "#engine/explain/call-history.ts";
-import type { Condition } from "#lib/reasons.ts";
+import type { Condition } from "#lib/condition.ts";
 import type { LifeState } from "#serving/life.ts";
 import type { AgentPlugins } from "./agent-plugins.ts";
 
@@ -41,16 +41,24 @@ export interface NodeStatus {
   readonly configFile?: string;
   /** Records that cannot be used: why, a sentence each. */
   readonly damagedRecords: readonly string[];
+  /** The names of files of records that a DEL could not read, and has set aside. */
+  readonly setAside: readonly string[];
   /** Containers that Multus attached, and whose pods are gone. */
   readonly ofMultus: readonly string[];
   /** Absent if no `plexus agent` answers, or plexusd sees no plugins. */
   readonly agent?: AgentPlugins;
+  /** What `doctor` prints. */
+  readonly conditions: readonly NodeCondition[];
+}
+
+/** What is found of a node. */
+export interface NodeCondition extends Condition {
+  /** What was looked at: `node configuration`. */
+  readonly check: string;
 }
 
 /** Why a running pod has not the networks of its annotation, or does not show them. */
-export interface PodProblem {
+export interface PodProblem extends Condition {
   /** `namespace/name`. */
   readonly pod: string;
-  readonly reason: Condition;
-  readonly problem: string;
 }

@@ -10,7 +10,7 @@ import { viewOf } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { NodeConf } from "./cni-conf.ts";
-import { reasonOf } from "./status.ts";
+import { confCondition } from "./status.ts";
 
 const calico = JSON.stringify({
   cniVersion: "0.3.1",
@@ -343,7 +343,7 @@ test("the Node gets an event when new pods fail because the shim was removed", a
     expect(conf.events.at(-1)).toEqual({
       type: "Warning",
       reason: "PlexusConfWaiting",
-      message: `new pods on this node fail or wait: ${reason}`,
+      message: `${reason}; new pods on this node fail or wait until then`,
     }),
   );
 });
@@ -359,13 +359,16 @@ test("names the file that it takes over as that of a renamed primary, and when",
   expect(next?.file).toBe("20-calico.conflist");
   expect(Date.parse(next?.at ?? "") - from).toBeGreaterThan(59_000);
   expect(Date.parse(next?.at ?? "") - Date.now()).toBeLessThan(61_000);
-  expect(reasonOf(conf.status())).toMatch(
-    /^the primary CNI's configuration 10-calico.conflist is not there; 20-calico.conflist is taken over in [56]\d s$/,
-  );
+  expect(confCondition(conf.status())).toMatchObject({
+    message: "the primary CNI's configuration 10-calico.conflist is not there",
+    next: expect.stringMatching(/ fail until 20-calico.conflist is taken over in [56]\d s$/),
+  });
   expect(conf.events.at(-1)).toMatchObject({
     type: "Warning",
     reason: "PrimaryConfMissing",
-    message: expect.stringMatching(/10-calico.conflist is not there; 20-.*; restore the file/),
+    message: expect.stringMatching(
+      /10-calico.conflist is not there; restore the file, .*; new pods .* until 20-/,
+    ),
   });
 });
 
@@ -390,7 +393,7 @@ test("records one event when the primary is removed, also after a restart, and n
       type: "Warning",
       reason: "PrimaryConfMissing",
       message:
-        "new pods on this node fail: the primary CNI's configuration 10-calico.conflist is not there; plexusd waits for it; restore the file, or check the primary CNI's agent",
+        "the primary CNI's configuration 10-calico.conflist is not there; restore the file, or check the primary CNI's agent; new pods on this node fail until then",
     },
   ]);
 });

@@ -1,39 +1,30 @@
 import type { NodeEvent } from "#kube/events/event-recorder.ts";
-import { reasonRow } from "#lib/reasons.ts";
-import { type NodeConfState, type NodeConfStatus, reasonOf } from "./status.ts";
-
-const displacedReasons: Partial<Record<NodeConfState, NodeEvent["reason"]>> = {
-  shadowed: "PlexusConfShadowed",
-  missing: "PlexusConfMissing",
-  "foreign-rename": "PlexusConfForeignRename",
-};
+import { type Condition, textOf } from "#lib/condition.ts";
+import { chainConditions, confCondition, type NodeConfStatus } from "./status.ts";
 
 /** The event of the Node for a change of its CNI configuration; undefined if users need not know. */
 export function nodeConfEvent(
   status: NodeConfStatus,
   before: NodeConfStatus,
 ): NodeEvent | undefined {
-  const reason = displacedReasons[status.state];
-  if (reason !== undefined) return { type: "Warning", reason, message: status.reason };
-  if (status.lost !== undefined && status.lost !== before.lost) {
-    const waits = status.next === undefined ? "; plexusd waits for it" : "";
-    const message = `new pods on this node fail: ${reasonOf(status)}${waits}; restore the file, or check the primary CNI's agent`;
-    return { type: "Warning", reason: "PrimaryConfMissing", message };
+  const [found, was] = [confCondition(status), confCondition(before)];
+  const isOther = found.reason !== was.reason || found.message !== was.message;
+  if (status.state !== "active") {
+    // A node waits for its primary CNI when it starts.
+    const isUsual = found.reason === "PlexusConfWaiting" && before.state !== "active";
+    return isOther && !isUsual ? eventOf(found) : undefined;
   }
-  if (status.state === "waiting" && before.state === "active") {
-    const message = `new pods on this node fail or wait: ${status.reason}`;
-    return { type: "Warning", reason: "PlexusConfWaiting", message };
-  }
-  if (status.state !== "active") return undefined;
-  if (status.missing !== undefined && status.chainProblem !== before.chainProblem) {
-    const reason = "NextPluginMissing";
-    const message = `${status.chainProblem}; ${reasonRow(reason).step}`;
-    return { type: "Warning", reason, message };
-  }
+  const chain = chainConditions(status).find(({ reason }) => reason === "NextPluginMissing");
+  if (chain !== undefined && status.missing && status.chainProblem !== before.chainProblem)
+    return eventOf(chain);
   if (before.state !== "active") {
     const message = [status.reason, status.warning ?? []].flat().join("; ");
-    return { type: "Normal", reason: "PlexusConfActive", message };
+    return { type: "Normal", reason: found.reason, message };
   }
   if (status.primary === before.primary) return undefined;
   return { type: "Normal", reason: "PrimaryNetworkChanged", message: status.reason };
+}
+
+function eventOf(found: Condition): NodeEvent {
+  return { type: "Warning", reason: found.reason, message: textOf(found) };
 }

@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
+import type { Condition } from "#lib/condition.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { reasonRow } from "#lib/reasons.ts";
 import type { NextPrimary, PrimaryChoice } from "./choose-primary.ts";
 import { type CniConfDir, type ConfCopy, firstCopy, unusedCopies } from "./conf-dir.ts";
 
@@ -70,11 +72,62 @@ export function chainOf(
   });
 }
 
-/** The reason of a status, and what happens next. */
-export function reasonOf({ reason, next }: NodeConfStatus): string {
-  if (next === undefined) return reason;
-  const seconds = Math.max(0, Math.ceil((Date.parse(next.at) - Date.now()) / 1000));
-  return `${reason}; ${next.file} is taken over in ${seconds} s`;
+/** What each state is, and what to do about it. */
+const states: Readonly<Record<NodeConfState, Pick<Condition, "reason" | "step">>> = {
+  active: { reason: "PlexusConfActive" },
+  waiting: { reason: "PlexusConfWaiting" },
+  shadowed: {
+    reason: "PlexusConfShadowed",
+    step: "remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute until plexusd takes the next file",
+  },
+  missing: {
+    reason: "PlexusConfMissing",
+    step: "find out what removes the file; plexusd writes it again",
+  },
+  "foreign-rename": {
+    reason: "PlexusConfForeignRename",
+    step: "find out what renames the file, most likely another meta-plugin; plexusd writes it again",
+  },
+};
+
+/** Whether the container runtime calls Plexus: for the Node's event, `doctor` and `explain`. */
+export function confCondition({ state, reason: message, lost, next }: NodeConfStatus): Condition {
+  const seconds = next && Math.max(0, Math.ceil((Date.parse(next.at) - Date.now()) / 1000));
+  const change = next && `${next.file} is taken over in ${seconds} s`;
+  if (state !== "waiting") return { ...states[state], message, next: change };
+  const until = change ?? "then";
+  if (lost === undefined)
+    return {
+      ...states.waiting,
+      message,
+      next: `new pods on this node fail or wait until ${until}`,
+    };
+  const step = "restore the file, or check the primary CNI's agent";
+  const then = `new pods on this node fail until ${until}`;
+  return { reason: "PrimaryConfMissing", message, step, next: then };
+}
+
+/** What follows Plexus's plugin, or does not although it should. */
+export function chainConditions({
+  chained = [],
+  omitted = [],
+  chainProblem,
+  primary,
+}: NodeConfStatus): Condition[] {
+  const reason = "NextPluginMissing";
+  const { step } = reasonRow(reason);
+  const problems: Condition[] =
+    chainProblem === undefined ? [] : [{ reason, message: chainProblem, step }];
+  const left = omitted.join(", ");
+  if (chained.length > 0) {
+    const others =
+      left === "" ? "" : `; the default network leaves out ${left}, which its file has too`;
+    const message = `the container runtime runs ${chained.join(", ")} once for each pod${others}`;
+    return [{ reason: "ChainedPlugins", message }, ...problems];
+  }
+  if (left === "") return problems;
+  const message = `no pod gets ${left}: its agent has removed it from 00-plexus.conflist, but not from ${primary}; remove it there, or start the agent again`;
+  return [{ reason: "PluginsLeftOut", message }, ...problems];
 }
 
 /** The status when Plexus's file is as wanted. */

@@ -17,9 +17,7 @@ import { UnattachedPods } from "./unattached-pods.ts";
 
 /** What plexusd does for its node in a cluster, besides serving calls. */
 export interface NodeDuties {
-  readonly unattachedPods: UnattachedPods;
   readonly hotPlug: HotPlugQueue;
-  readonly lostInterfaces: LostInterfaces;
   /** Repeated at their intervals. */
   readonly tasks: readonly HousekeepingTask[];
   /** Follows the node's pods, the definitions and the agents. */
@@ -28,7 +26,7 @@ export interface NodeDuties {
 
 /** Returns undefined without a cluster. */
 export function nodeDuties(options: {
-  readonly cluster: Pick<Cluster, "node" | "events">;
+  readonly cluster: Pick<Cluster, "node">;
   readonly config: Pick<EffectiveConfig, "current">;
   readonly records: RecordReader;
   readonly readiness: () => readonly string[];
@@ -39,7 +37,7 @@ export function nodeDuties(options: {
   readonly metrics: HotPlugMetrics;
 }): NodeDuties | undefined {
   const { cluster, config, records, readiness, logger, hosts, engine, conf, metrics } = options;
-  const { node, events } = cluster;
+  const { node } = cluster;
   if (node === undefined) return undefined;
   const { nodePods } = node;
   const clock = (): number => performance.now();
@@ -49,7 +47,8 @@ export function nodeDuties(options: {
   const changed = (pod: Pod): void => lostInterfaces.lookAgain(pod);
   const hotPlug = new HotPlugQueue({ ...common, metrics, isOn, changed });
   const plexusNamespace = (): string => engineConfig().plexusNamespace;
-  const unattachedPods = new UnattachedPods({ ...common, records, events, plexusNamespace });
+  const { findings } = engine;
+  const unattachedPods = new UnattachedPods({ ...common, records, findings, plexusNamespace });
   const lostInterfaces = new LostInterfaces({ ...common, hotPlug });
   const removeStartupTaint = startupTaint({
     key: () => config.current().startupTaint,
@@ -59,9 +58,7 @@ export function nodeDuties(options: {
     clock,
   });
   return {
-    unattachedPods,
     hotPlug,
-    lostInterfaces,
     tasks: [
       {
         name: "the search for the DaemonSet that runs plexusd",

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { asCniError } from "#cni/error.ts";
+import { PodFindings } from "#engine/call/pod-findings.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/reports/outcome.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
@@ -53,9 +54,11 @@ function makeQueue() {
   const measured: string[] = [];
   const changed: string[] = [];
   const gates: Promise<void>[] = [];
+  const findings = new PodFindings({ record: () => undefined });
   const queue = new HotPlugQueue({
     engine: {
       countOutdated: async () => 3,
+      findings,
       hotPlug: async (pod, { isEdit, refreshed, hosts }) => {
         const why = refreshed === undefined ? "" : ` refreshed ${refreshed}`;
         const text = `${pod.name} ${pod.annotations[networksAnnotation]}`;
@@ -103,6 +106,7 @@ function makeQueue() {
   const settle = () => vi.advanceTimersByTimeAsync(0);
   return {
     queue,
+    findings,
     pods,
     state,
     live,
@@ -469,7 +473,7 @@ test("operations are counted, and timed from the delivery to the written status 
 test("lastAttempt() says how the last attempt ended and when the next one is due; problems() names the pods", async () => {
   vi.spyOn(Math, "random").mockReturnValue(1);
   onTestFinished(() => void vi.restoreAllMocks());
-  const { deliver, answers, queue, state } = makeQueue();
+  const { deliver, answers, queue, state, findings } = makeQueue();
   const web = { namespace: "default", name: "web" };
   const [noVlan, busy] = [new Error("no such VLAN"), new Error("busy")].map(asCniError);
   const remove = { op: "remove", result: "error", network: "default/b", ifName: "net2" } as const;
@@ -484,55 +488,14 @@ test("lastAttempt() says how the last attempt ended and when the next one is due
     ...{ state: "failed", nextMs: 1000, at: new Date().toISOString() },
     problems: [{ network: "default/a" }, { network: "default/b", isRemoval: true }],
   });
-  const problem = "network default/a (net1): no such VLAN; network default/b (net2): busy";
-  expect(queue.problems()).toEqual([{ pod: "default/web", reason: "NotPlugged", problem }]);
   await vi.advanceTimersByTimeAsync(1000);
   expect(queue.lastAttempt(web)).toEqual({
     ...{ state: "settled", problems: [] },
     at: expect.any(String),
   });
-  expect(queue.problems()).toEqual([]);
+  const pod = { ...web, uid: "uid-web" };
+  findings.state(pod, "networks", [{ reason: "InterfaceAddRejected", message: "no such VLAN" }]);
   state.isOn = false;
   await queue.compareAll();
-  expect(queue.lastAttempt(web)).toBeUndefined();
-});
-
-test("a network that stays although it is not requested is another problem than one that lacks", async () => {
-  const { deliver, answers, queue } = makeQueue();
-  const error = asCniError(new Error("busy"));
-  const problems = [{ error, network: "default/b", isRemoval: true }];
-  answers.push({ state: "failed", operations: [], problems });
-  await deliver("web", "a");
-  expect(queue.problems()).toMatchObject([{ reason: "NotUnplugged" }]);
-});
-
-test.each<{ what: string; answer: Answer; problems: string[] }>([
-  { what: "an error of an attempt", answer: new Error("no records"), problems: ["no records"] },
-  {
-    what: "an invalid annotation",
-    answer: {
-      state: "settled",
-      operations: [],
-      problems: [{ error: asCniError(new Error("no JSON")) }],
-    },
-    problems: ["no JSON"],
-  },
-  {
-    what: "not a refresh that failed, while the pod has all its networks",
-    answer: {
-      ...{ state: "settled", operations: [] },
-      problems: [{ error: asCniError(new Error("gone")), network: "default/a" }],
-    },
-    problems: [],
-  },
-  {
-    what: "not what another operation delays",
-    answer: { state: "busy", operations: [], problems: [{ error: asCniError(new Error("busy")) }] },
-    problems: [],
-  },
-])("problems() has $what", async ({ answer, problems }) => {
-  const { deliver, answers, queue } = makeQueue();
-  answers.push(answer);
-  await deliver("web", "a");
-  expect(queue.problems().map(({ problem }) => problem)).toEqual(problems);
+  expect([queue.lastAttempt(web), findings.all()]).toEqual([undefined, []]);
 });

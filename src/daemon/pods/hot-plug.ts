@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { asCniError } from "#cni/error.ts";
-import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { Engine } from "#engine/engine.ts";
 import type {
@@ -8,7 +7,6 @@ import type {
   HotPlugOutcome,
   LastAttempt,
 } from "#engine/hotplug/reports/outcome.ts";
-import { problemsText } from "#engine/hotplug/reports/problem-texts.ts";
 import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
@@ -30,7 +28,7 @@ export interface HotPlugMetrics {
 }
 
 interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
-  readonly engine: Pick<Engine, "hotPlug" | "countOutdated">;
+  readonly engine: Pick<Engine, "hotPlug" | "countOutdated" | "findings">;
   readonly tasks: AgentTasks;
   readonly nodePods: Pick<NodePods, "list" | "read">;
   /** Called when an attempt has changed a pod's networks. */
@@ -81,18 +79,6 @@ export class HotPlugQueue {
   /** The last attempt for a pod; undefined before the first one, and while hot-plug is off. */
   lastAttempt({ namespace, name }: PodName): LastAttempt | undefined {
     return this.#pods.get(`${namespace}/${name}`)?.lastAttempt;
-  }
-
-  /** The pods whose last attempt left something undone, and why. */
-  problems(): PodProblem[] {
-    return [...this.#pods.values()].flatMap(({ pod, lastAttempt }) => {
-      const { problems = [], state } = lastAttempt ?? {};
-      // What is busy is tried again within seconds.
-      if (problems.length === 0 || state === "busy") return [];
-      const isRemoval = problems.every((each) => each.isRemoval === true);
-      const reason = isRemoval ? "NotUnplugged" : "NotPlugged";
-      return { pod: `${pod.namespace}/${pod.name}`, reason, problem: problemsText(problems) };
-    });
   }
 
   /** Takes a pod as the watch delivers it; undefined when it is gone. */
@@ -164,9 +150,10 @@ export class HotPlugQueue {
 
   /** An attempt that no caller waits for. */
   #start(watched: WatchedPod): void {
-    const { isOn, tasks, logger } = this.#options;
+    const { engine, isOn, tasks, logger } = this.#options;
     const { seenAt, isEdit, pod } = watched;
     if (!isOn(pod.namespace) || tasks.stopping.aborted) {
+      engine.findings.state(pod, "networks", []);
       watched.rest();
       return;
     }

@@ -1,8 +1,7 @@
-import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { Inspection } from "#engine/hotplug/inspection/heal.ts";
 import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
-import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
@@ -25,48 +24,17 @@ interface LostInterfacesOptions extends Pick<HotPlugOptions, "conf"> {
   readonly clock: () => number;
 }
 
-/** What was found at the last look into a pod, and how long the look took. */
-interface Look {
-  readonly pod: PodName;
-  readonly lost: readonly string[];
-  /** The interfaces that stay lost: hot-plug attaches the others again. */
-  readonly problems: readonly string[];
-  readonly milliseconds: number;
-}
-
 /** Finds interfaces that have disappeared from running pods of this node (`inspect`). */
 export class LostInterfaces {
   readonly #options: LostInterfacesOptions;
   readonly #slots = new Slots(maxLooks);
-  /** By UID. */
-  readonly #looks = new Map<string, Look>();
+  /** By UID: how many milliseconds the last look into a pod took. */
+  readonly #costs = new Map<string, number>();
   /** UIDs of pods that are being looked into, or wait for it. */
   readonly #running = new Set<string>();
 
   constructor(options: LostInterfacesOptions) {
     this.#options = options;
-  }
-
-  /** How many networks of this node's pods lack an interface. */
-  get count(): number {
-    return [...this.#looks.values()].reduce((sum, { lost }) => sum + lost.length, 0);
-  }
-
-  /** The pods with such networks, unless these are about to be attached again. */
-  problems(): PodProblem[] {
-    return [...this.#looks.values()].flatMap(({ pod: { namespace, name }, problems }) =>
-      problems.length === 0
-        ? []
-        : { pod: `${namespace}/${name}`, reason: "InterfaceLost", problem: problems.join("; ") },
-    );
-  }
-
-  /** Of one pod: a text for each network. */
-  problemsOf({ namespace, name }: PodName): readonly string[] {
-    const looks = [...this.#looks.values()];
-    return (
-      looks.findLast(({ pod }) => pod.namespace === namespace && pod.name === name)?.problems ?? []
-    );
   }
 
   /**
@@ -76,15 +44,14 @@ export class LostInterfaces {
   async check(): Promise<void> {
     const pods = this.#options.nodePods.list();
     const uids = new Set(pods.map(({ uid }) => uid));
-    for (const uid of this.#looks.keys()) if (!uids.has(uid)) this.#looks.delete(uid);
-    const cost = ({ uid }: Pod): number => this.#looks.get(uid)?.milliseconds ?? 0;
+    for (const uid of this.#costs.keys()) if (!uids.has(uid)) this.#costs.delete(uid);
+    const cost = ({ uid }: Pod): number => this.#costs.get(uid) ?? 0;
     const due = pods.filter(({ uid }) => !this.#running.has(uid));
     await Promise.all(due.toSorted((a, b) => cost(a) - cost(b)).map((pod) => this.#look(pod)));
   }
 
   /** The pod's networks have changed: what was found before is no longer true. */
   lookAgain(pod: Pod): void {
-    this.#looks.delete(pod.uid);
     if (!this.#running.has(pod.uid)) void this.#look(pod);
   }
 
@@ -96,9 +63,7 @@ export class LostInterfaces {
       using _slot = await this.#slots.acquire(tasks.stopping);
       const startedAt = clock();
       const found = await this.#inspect(pod);
-      const { lost = [], willHeal = false } = found ?? {};
-      const problems = willHeal ? [] : lost;
-      this.#looks.set(pod.uid, { pod, lost, problems, milliseconds: clock() - startedAt });
+      this.#costs.set(pod.uid, clock() - startedAt);
       if (found?.willHeal === true) hotPlug.heal(pod);
     } catch {
       // plexusd stops.

@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
+import { PodFindings } from "#engine/call/pod-findings.ts";
 import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
-import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { kubeTest } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
+import type { Condition } from "#lib/condition.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
@@ -17,6 +18,11 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
   const events: string[] = [];
   const reads: string[] = [];
   const time = { at: 0 };
+  const findings = new PodFindings({
+    record: ({ name }, { type, reason, message }) =>
+      events.push(`${name}: ${type} ${reason}: ${message}`),
+  });
+  const found = (): Condition[] => findings.all().map(({ condition }) => condition);
   const unattached = new UnattachedPods({
     nodePods: api ?? {
       list: () => [...states.values()],
@@ -28,11 +34,7 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
     records: Object.assign(new FakeRecords([]), {
       hasPod: async ({ name }: PodName) => recorded.has(name),
     }),
-    events: {
-      record: ({ name }, { type, reason, message }) =>
-        events.push(`${name}: ${type} ${reason}: ${message}`),
-    },
-    logger: new FakeLogger(),
+    findings,
     plexusNamespace: () => "kube-system",
     clock: () => time.at,
   });
@@ -55,7 +57,7 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
     time.at = at;
     await unattached.check();
   };
-  return { unattached, states, recorded, events, reads, add, checkAt };
+  return { found, states, recorded, events, reads, add, checkAt };
 }
 
 const late = notAttachedGraceMs + 1000;
@@ -65,13 +67,13 @@ test("an unattached pod is reported once, and counted until it is deleted", asyn
   node.add("web");
   await node.checkAt(0);
   await node.checkAt(notAttachedGraceMs - 1);
-  expect([node.events, node.reads, node.unattached.count]).toEqual([[], [], 0]);
+  expect([node.events, node.reads, node.found().length]).toEqual([[], [], 0]);
   for (const at of [late, late + 15_000, late + 900_000]) {
     await node.checkAt(at);
-    expect(node.unattached.count).toBe(1);
-    const problem = expect.stringMatching(/^runs without default\/red: .*delete the pod/);
+    expect(node.found().length).toBe(1);
+    const message = expect.stringMatching(/^the pod runs without default\/red: /);
     const reason = "NotAttached";
-    expect(node.unattached.problems()).toEqual([{ pod: "default/web", reason, problem }]);
+    expect(node.found()).toMatchObject([{ reason, message }]);
   }
   expect(node.events).toEqual([
     expect.stringMatching(
@@ -80,7 +82,7 @@ test("an unattached pod is reported once, and counted until it is deleted", asyn
   ]);
   node.states.delete("web");
   await node.checkAt(late + 901_000);
-  expect(node.unattached.count).toBe(0);
+  expect(node.found().length).toBe(0);
 });
 
 test("attached, unannotated and hostNetwork pods are not reported; only the last kind is read", async () => {
@@ -90,7 +92,7 @@ test("attached, unannotated and hostNetwork pods are not reported; only the last
   node.add("host", { hostNetwork: true });
   node.recorded.add("attached");
   for (let at = 0; at < 300_000; at += 15_000) await node.checkAt(at);
-  expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["host"], 0]);
+  expect([node.events, node.reads, node.found().length]).toEqual([[], ["host"], 0]);
 });
 
 test("a pod whose invalid annotation was ignored is counted with the reason, and has had its event", async () => {
@@ -98,18 +100,14 @@ test("a pod whose invalid annotation was ignored is counted with the reason, and
   node.add("web", { annotations: { [networksAnnotation]: '[{"name":"red"' } });
   node.recorded.add("web");
   await node.checkAt(0);
-  expect(node.unattached.count).toBe(0);
+  expect(node.found().length).toBe(0);
   for (const at of [late, late + 15_000]) await node.checkAt(at);
-  expect([node.events, node.reads, node.unattached.count]).toEqual([[], ["web"], 1]);
-  expect(node.unattached.problems()).toEqual([
-    {
-      ...{ pod: "default/web", reason: "AnnotationIgnored" },
-      problem: expect.stringMatching(/^runs without the networks .*: .*annotation is invalid: /),
-    },
-  ]);
+  expect([node.events, node.reads, node.found().length]).toEqual([[], ["web"], 1]);
+  const message = expect.stringMatching(/ runs without the networks .*: .*annotation is invalid: /);
+  expect(node.found()).toMatchObject([{ reason: "AnnotationIgnored", message }]);
   node.add("web");
   await node.checkAt(late + 30_000);
-  expect(node.unattached.count).toBe(0);
+  expect(node.found().length).toBe(0);
 });
 
 test("a pod that waits for its sandbox is read once, and again when it has changed", async () => {

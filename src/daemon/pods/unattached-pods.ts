@@ -1,4 +1,4 @@
-import type { PodProblem } from "#daemon/admin/node-status.ts";
+import type { PodFindings } from "#engine/call/pod-findings.ts";
 import {
   asksForNetworks,
   ignoredAnnotation,
@@ -7,16 +7,15 @@ import {
   notAttachedGraceMs,
   type PodState,
 } from "#engine/check/not-attached.ts";
-import type { EventRecorder, Pod } from "#engine/ports/cluster.ts";
-import type { Logger } from "#engine/ports/logger.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { type RecordReader, recordsOf } from "#engine/ports/records.ts";
 import type { NodePods } from "#kube/node/node.ts";
+import type { Condition } from "#lib/condition.ts";
 
 interface UnattachedPodsOptions {
   readonly nodePods: Pick<NodePods, "list" | "read">;
   readonly records: RecordReader;
-  readonly events: EventRecorder;
-  readonly logger: Logger;
+  readonly findings: Pick<PodFindings, "state" | "keepOnly">;
   readonly plexusNamespace: () => string;
   /** Milliseconds from some point in the past, monotonic. */
   readonly clock: () => number;
@@ -24,21 +23,15 @@ interface UnattachedPodsOptions {
 
 /** A pod that requests networks and has no record, or whose annotation is invalid. */
 interface Observation {
-  /** `namespace/name`. */
-  readonly name: string;
   readonly since: number;
-  readonly hasEvent: boolean;
   /** The pod as the watch had delivered it when it was last read. The watch delivers each change anew. */
   readonly read?: Pod;
-  readonly missing: readonly string[];
-  /** Why its annotation was ignored. */
-  readonly ignored?: string | undefined;
 }
 
 /**
  * Finds running pods of this node that request networks but have none of them. The container
- * runtime did not call Plexus for their sandboxes, as on a fresh node: each gets one event. Or their
- * annotation is invalid: their ADD has sent the event. A pod is read only when the watch has
+ * runtime did not call Plexus for their sandboxes, as on a fresh node: Or their annotation is
+ * invalid: their ADD has sent the event. A pod is read only when the watch has
  * delivered a change: many may wait for their sandboxes for long.
  */
 export class UnattachedPods {
@@ -50,47 +43,38 @@ export class UnattachedPods {
     this.#options = options;
   }
 
-  /** How many pods of this node lack networks that they request. */
-  get count(): number {
-    return this.problems().length;
-  }
-
-  /** Those for which Plexus was not called, or whose annotation was ignored. */
-  problems(): PodProblem[] {
-    return [...this.#observations.values()].flatMap(({ name: pod, missing, ignored }) => {
-      if (missing.length > 0)
-        return { pod, reason: "NotAttached", problem: notAttachedText(missing) };
-      if (ignored === undefined) return [];
-      const problem = `runs without the networks that it asks for: ${ignored}`;
-      return { pod, reason: "AnnotationIgnored", problem };
-    });
-  }
-
   /** Call this regularly. @throws Error when a pod or the records cannot be read */
   async check(): Promise<void> {
+    const { nodePods, records, findings, plexusNamespace } = this.#options;
+    const pods = nodePods.list();
+    findings.keepOnly(pods);
     const observations = new Map<string, Observation>();
-    for (const pod of this.#options.nodePods.list()) {
-      if (!asksForNetworks(pod)) continue;
-      const isAttached = await this.#options.records.hasPod(pod);
-      if (isAttached && !isInvalid(pod, this.#options.plexusNamespace())) continue;
-      observations.set(pod.uid, await this.#observe(pod));
+    for (const pod of pods) {
+      const isObserved =
+        asksForNetworks(pod) && (!(await records.hasPod(pod)) || isInvalid(pod, plexusNamespace()));
+      if (isObserved) observations.set(pod.uid, await this.#observe(pod));
+      else findings.state(pod, "attachment", []);
     }
     this.#observations = observations;
   }
 
   async #observe(pod: Pod): Promise<Observation> {
-    const { clock, nodePods } = this.#options;
-    const since = clock();
-    const before = this.#observations.get(pod.uid);
-    const name = `${pod.namespace}/${pod.name}`;
-    if (before === undefined) return { name, since, hasEvent: false, missing: [] };
-    if (since < before.since + notAttachedGraceMs || pod === before.read) return before;
+    const { clock, nodePods, findings } = this.#options;
+    const now = clock();
+    const before = this.#observations.get(pod.uid) ?? { since: now };
+    if (now < before.since + notAttachedGraceMs || pod === before.read) return before;
     const state = await nodePods.read(pod);
-    const missing = state === undefined ? [] : await this.#missing(state, before);
-    const ignored = state === undefined ? undefined : await this.#ignored(state);
-    if (missing.length > 0 && !before.hasEvent) this.#recordEvent(pod, missing);
-    const hasEvent = before.hasEvent || missing.length > 0;
-    return { name, since: before.since, hasEvent, read: pod, missing, ignored };
+    findings.state(pod, "attachment", state === undefined ? [] : await this.#find(state, before));
+    return { since: before.since, read: pod };
+  }
+
+  async #find(state: PodState, before: Observation): Promise<Condition[]> {
+    const missing = await this.#missing(state, before);
+    if (missing.length > 0) return [notAttached(missing)];
+    const ignored = await this.#ignored(state);
+    if (ignored === undefined) return [];
+    const message = `the pod runs without the networks that it asks for: ${ignored}`;
+    return [{ reason: "AnnotationIgnored", message, isQuiet: true }];
   }
 
   /** Reads the record after the pod: a pod that runs was recorded before, if Plexus attached it. */
@@ -109,16 +93,13 @@ export class UnattachedPods {
     const found = await recordsOf(records, state).catch(() => undefined);
     return found && ignoredAnnotation(state, found, plexusNamespace());
   }
-
-  #recordEvent(pod: Pod, missing: readonly string[]): void {
-    const { events, logger } = this.#options;
-    const networks = missing.join(", ");
-    const message = `the pod ${notAttachedText(missing)} (docs/operations/fresh-nodes.md)`;
-    events.record(pod, { type: "Warning", reason: "NotAttached", message });
-    logger.warn({ podNamespace: pod.namespace, podName: pod.name, networks }, "pod not attached");
-  }
 }
 
-function notAttachedText(networks: readonly string[]): string {
-  return `runs without ${networks.join(", ")}: its sandbox was made when the container runtime did not call Plexus; delete the pod, so that it starts anew with its networks`;
+function notAttached(networks: readonly string[]): Condition {
+  const why = "its sandbox was made when the container runtime did not call Plexus";
+  return {
+    reason: "NotAttached",
+    message: `the pod runs without ${networks.join(", ")}: ${why}`,
+    step: "delete the pod, so that it starts anew with its networks (docs/operations/fresh-nodes.md)",
+  };
 }

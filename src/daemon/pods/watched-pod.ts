@@ -1,9 +1,8 @@
 import {
   type HotPlugOutcome,
   type LastAttempt,
-  problemsOf,
+  lastingOf,
 } from "#engine/hotplug/reports/outcome.ts";
-import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
@@ -202,13 +201,6 @@ export class WatchedPod {
     if (this.#dueAt >= this.#retryAt) this.#retryAt = 0;
     this.#options.onDue(this);
   }
-}
-
-/** A pod that is settled has its networks, although one of them may not have been refreshed. */
-function lastingOf(outcome: HotPlugOutcome): HotPlugProblem[] {
-  const isLasting = ({ network }: HotPlugProblem): boolean =>
-    outcome.state !== "settled" || network === undefined;
-  return problemsOf(outcome).filter(isLasting);
 }
 
 /** The annotations that say what a pod is attached to, as one text. */

@@ -1,5 +1,5 @@
 import type { CniArgs } from "#cni/args.ts";
-import type { CalledPod } from "#engine/ports/cluster.ts";
+import type { CalledPod, Pod, PodName } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** The pod named by the K8S_* keys of CNI_ARGS; undefined for a sandbox without a pod. */
@@ -9,4 +9,15 @@ export function podIdentity(cniArgs: CniArgs): CalledPod | undefined {
   const name = args.get("K8S_POD_NAME") ?? "";
   if (namespace === "" || name === "") return undefined;
   return omitUndefined({ namespace, name, uid: args.get("K8S_POD_UID") || undefined });
+}
+
+/** A pod of the API, or what is known of one. */
+export interface NamedPod extends PodName, Partial<Pick<Pod, "isStatic">> {
+  readonly uid?: string | undefined;
+}
+
+/** Whether a call was for a pod. The runtime knows a static pod by another UID than its mirror has. */
+export function isOf(called: CalledPod, { namespace, name, uid, isStatic }: NamedPod): boolean {
+  if (called.namespace !== namespace || called.name !== name) return false;
+  return isStatic === true || called.uid === undefined || uid === undefined || called.uid === uid;
 }

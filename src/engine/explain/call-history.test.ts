@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { Call, CallOutcome } from "#engine/call/call.ts";
+import type { CalledPod } from "#engine/ports/cluster.ts";
 import { CallHistory } from "./call-history.ts";
 
 const pod = { namespace: "default", name: "web" };
@@ -20,6 +21,20 @@ test("a history has the latest call last", () => {
   expect(history.of({ ...pod, name: "other" })).toEqual([]);
 });
 
+test("a StatefulSet's new pod has no calls of the old one, and nothing of it is open", () => {
+  const history = new CallHistory();
+  const at = "2026-01-01T00:00:00.000Z";
+  const [old, other] = ["u1", "u2"].map((uid) => ({ ...pod, uid }));
+  history.note({ ...call("ADD"), pod: old! }, failed(new CniError("IoFailure", "no lease")), at);
+  expect(history.of(old!)).toHaveLength(1);
+  expect(history.of(other!)).toEqual([]);
+  history.note({ ...call("ADD"), pod: other! }, succeeded, at);
+  expect(history.of(other!)).toEqual([{ command: "ADD", at }]);
+  expect(history.failedAdds(at, ({ uid }) => uid === "u2")).toEqual([]);
+  // The mirror of a static pod has another UID than the runtime's calls.
+  expect(history.of({ ...pod, uid: "u3", isStatic: true })).toHaveLength(1);
+});
+
 test("a history has at most 1000 characters of an error", () => {
   const history = new CallHistory();
   history.note(call("ADD"), failed(new CniError("IoFailure", "x".repeat(2000))), "t");
@@ -37,20 +52,18 @@ test("failed ADDs count for ten minutes, by reason and network, while their pods
   add("web", missing("Link not found"), "05:00.000");
   add("db", missing("Link not found (eth7)"), "06:00.000");
   const failedAt = (at: string) =>
-    history.failedAdds(`2026-01-01T00:${at}Z`, (name, time) => `${name} ${time}` !== gone);
-  const gone = "default/gone 2026-01-01T00:09:00.000Z";
+    history.failedAdds(`2026-01-01T00:${at}Z`, ({ name }, time) => `${name} ${time}` !== gone);
+  const gone = "gone 2026-01-01T00:09:00.000Z";
   expect(failedAt("10:00.001")).toEqual([
     {
-      verdict: "problem",
-      ...{ finding: "MasterMissing", network: "default/a", message: "Link not found (eth7)" },
+      ...{ reason: "MasterMissing", network: "default/a", message: "Link not found (eth7)" },
       ...{
         pods: ["default/web", "default/db"],
         step: expect.stringMatching(/^set the definition/),
       },
     },
     {
-      verdict: "warning",
-      ...{ finding: "UndeclaredRequest", network: "", message: "mac", pods: ["default/mac"] },
+      ...{ reason: "UndeclaredRequest", network: "", message: "mac", pods: ["default/mac"] },
       step: expect.stringContaining("undeclaredRequests: cniArgs"),
     },
   ]);
@@ -68,7 +81,7 @@ test("pods whose ADD failed are named for ten minutes after they are attached or
   for (const name of ["attached", "gone", "failing", "again"]) add(name, failure, "02:00");
   for (const name of ["attached", "again"]) add(name, succeeded, "03:00");
   add("again", failure, "04:00");
-  const isOpen = (name: string): boolean => name !== "default/gone";
+  const isOpen = ({ name }: CalledPod): boolean => name !== "gone";
   const overcome = (at: string): string[] =>
     history.overcomeAdds(`2026-01-01T00:${at}Z`, isOpen).map((name) => name.slice(8));
   expect(overcome("12:00.000")).toEqual(["gone", "attached"]);

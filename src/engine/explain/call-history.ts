@@ -1,9 +1,10 @@
 import { type CniError, withoutSubject } from "#cni/error.ts";
 import type { Call, CallOutcome } from "#engine/call/call.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
+import { isOf, type NamedPod } from "#engine/call/pod-identity.ts";
+import type { CalledPod } from "#engine/ports/cluster.ts";
+import type { Condition } from "#lib/condition.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { Verdict } from "#lib/reasons.ts";
 import { explainError } from "./explain-error.ts";
 import type { CallRecord } from "./explanation.ts";
 
@@ -12,27 +13,22 @@ const maxPods = 256;
 
 const messageMax = 1000;
 
-/** Pods that could not be attached lately, for one reason and network. */
-export interface FailedAdds {
-  readonly finding: string;
-  readonly verdict: Verdict;
-  /** What to do; NODE is the node. */
-  readonly step: string;
+/** Pods that could not be attached lately, for one reason and network: the latest one's message; NODE is the node. */
+export interface FailedAdds extends Condition {
   /** "" where it concerns the whole pod. */
   readonly network: string;
-  /** Of the latest one. */
-  readonly message: string;
   /** `namespace/name` of each. */
   readonly pods: readonly string[];
 }
 
-/** Whether a failed ADD of a pod (`namespace/name`), and when it failed, still matter. */
-export type IsOpen = (pod: string, failedAt: string) => boolean;
+/** Whether a failed ADD of a pod, and when it failed, still matter. */
+export type IsOpen = (pod: CalledPod, failedAt: string) => boolean;
 
 /** For how long a failed ADD is reported. */
 export const failedAddMs = 600_000;
 
 interface PodHistory {
+  readonly pod: CalledPod;
   /** By command, the latest last. */
   readonly calls: Map<string, CallRecord>;
   /** When its last failed ADD ended; "" without one. */
@@ -52,15 +48,18 @@ export class CallHistory {
     this.add(pod, omitUndefined({ command, containerId, at, code, reason, subject, message }));
   }
 
-  add(pod: PodName, call: CallRecord): void {
-    const history = this.#pods.getOrMake(keyOf(pod), () => ({ calls: new Map(), failedAt: "" }));
+  add(pod: CalledPod, call: CallRecord): void {
+    const make = (): PodHistory => ({ pod, calls: new Map(), failedAt: "" });
+    const history = this.#pods.getOrMake(`${nameOf(pod)} ${pod.uid}`, make);
     history.calls.delete(call.command);
     history.calls.set(call.command, call);
     if (call.command === "ADD" && call.message !== undefined) history.failedAt = call.at;
   }
 
-  of(pod: PodName): readonly CallRecord[] {
-    return [...(this.#pods.peek(keyOf(pod))?.calls.values() ?? [])];
+  /** The calls for a pod, not for an earlier one of its name, as far as the runtime has told UIDs. */
+  of(pod: NamedPod): readonly CallRecord[] {
+    const known = Array.from(this.#pods.entries(), ([, history]) => history);
+    return [...(known.findLast((each) => isOf(each.pod, pod))?.calls.values() ?? [])];
   }
 
   /**
@@ -73,17 +72,11 @@ export class CallHistory {
       const { at, message, subject = "", code, reason } = last;
       if (message === undefined || !isOpen(pod, at)) continue;
       const [network = ""] = subject.split(" (");
-      const { finding, step, verdict } = explainError(omitUndefined({ message, code, reason }));
+      const { finding, step } = explainError(omitUndefined({ message, code, reason }));
       const key = `${finding} ${network}`;
-      const pods = [...(groups.get(key)?.pods ?? []), pod];
-      groups.set(key, {
-        finding,
-        step,
-        verdict,
-        network,
-        message: withoutSubject(message, subject),
-        pods,
-      });
+      const pods = [...(groups.get(key)?.pods ?? []), nameOf(pod)];
+      const what = withoutSubject(message, subject);
+      groups.set(key, { reason: finding, message: what, step, network, pods });
     }
     return [...groups.values()].toSorted((a, b) => b.pods.length - a.pods.length);
   }
@@ -92,19 +85,19 @@ export class CallHistory {
   overcomeAdds(now: string, isOpen: IsOpen): string[] {
     return this.#lately(now)
       .filter(({ pod, last }) => last.message === undefined || !isOpen(pod, last.at))
-      .map(({ pod }) => pod);
+      .map(({ pod }) => nameOf(pod));
   }
 
   /** The last ADD of each pod with a failed one in the ten minutes before a time. */
-  #lately(now: string): { readonly pod: string; readonly last: CallRecord }[] {
+  #lately(now: string): { readonly pod: CalledPod; readonly last: CallRecord }[] {
     const since = new Date(Date.parse(now) - failedAddMs).toISOString();
-    return [...this.#pods.entries()].flatMap(([pod, { calls, failedAt }]) => {
+    return [...this.#pods.entries()].flatMap(([, { pod, calls, failedAt }]) => {
       const last = calls.get("ADD");
       return last === undefined || failedAt < since ? [] : [{ pod, last }];
     });
   }
 }
 
-function keyOf({ namespace, name }: PodName): string {
+function nameOf({ namespace, name }: CalledPod): string {
   return `${namespace}/${name}`;
 }

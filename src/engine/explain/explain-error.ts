@@ -1,4 +1,4 @@
-import { type Reason, reasonRow, type Verdict, verdictOf } from "#lib/reasons.ts";
+import { type FindingReason, type Reason, reasonRow } from "#lib/reasons.ts";
 
 /** A failed call or network. */
 export interface Failure {
@@ -17,13 +17,11 @@ export interface Failure {
 
 /** An error of plugins that users meet, recognized by its words. */
 interface PluginError {
-  readonly finding: string;
+  readonly finding: FindingReason;
   /** One of these is in the message, in any case; … stands for anything between two parts. */
   readonly words: readonly string[];
   /** What to do, as the second half of a sentence that begins with the error; NODE is the node. */
   readonly step: string;
-  /** @default problem */
-  readonly verdict?: Verdict;
 }
 
 /**
@@ -51,7 +49,6 @@ export const pluginErrors: readonly PluginError[] = [
       "has been allocated",
     ],
     step: "request another address, or delete the pod that has this one",
-    verdict: "warning",
   },
   {
     // The kernel's words for ERANGE, and those of plugins for a VLAN and an MTU.
@@ -71,7 +68,6 @@ export const pluginErrors: readonly PluginError[] = [
       "address … out of range",
     ],
     step: "request an address within the network's range",
-    verdict: "warning",
   },
   {
     finding: "InvalidNetworkConfig",
@@ -125,21 +121,19 @@ export const pluginFailed = {
 const sharedReasons: readonly Reason[] = ["IncompatibleCniVersion", "InvalidNetns"];
 
 /** What an error is, and what to do: by its reason, or by the words of the plugin that gave it. */
-export function explainError({ message, code, reason, retriedBy }: Failure): ExplainedError {
+export function explainError({
+  message,
+  code,
+  reason,
+  retriedBy,
+}: Failure): Pick<PluginError, "finding" | "step"> {
   const known = pluginErrors.find(({ words }) => words.some((phrase) => says(message, phrase)));
   const shared = sharedReasons.find((each) => reasonRow(each).code === code);
   const finding = reason ?? (known === undefined ? shared : undefined);
-  if (finding === undefined) return { verdict: "problem", ...(known ?? pluginFailed) };
+  if (finding === undefined) return known ?? pluginFailed;
   const { step, hotPlugStep } = reasonRow(finding);
   const isHotPlugged = reason !== undefined && retriedBy === "plexusd";
-  return { finding, step: isHotPlugged ? hotPlugStep : step, verdict: verdictOf(finding) };
-}
-
-/** What an error is, what to do, and how bad it is that pods do not start for it. */
-interface ExplainedError {
-  readonly finding: string;
-  readonly step: string;
-  readonly verdict: Verdict;
+  return { finding, step: isHotPlugged ? hotPlugStep : step };
 }
 
 /** Whether the parts of a phrase occur in a message, one after the other. */

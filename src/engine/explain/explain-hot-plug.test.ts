@@ -25,7 +25,7 @@ function explain(
   };
   return lab.engine.explain(podName, {
     pods: { find: async () => ({ ...pod(), node: "n1" }) },
-    node: { name: "n1", confState: "active" },
+    node: { name: "n1" },
     ...{ conf: lab.conf, searchPath: ["/opt/cni/bin"], lastAttempt },
     findPlugin: async (type) => lab.plugins.find(type),
     ...options,
@@ -291,8 +291,10 @@ test("explain says since when a network cannot be detached, and how often that f
 
 test("explain says that an interface of a running pod has disappeared", async () => {
   const pod = await hotPlugLab("a");
-  const lostInterfaces = ["interface net1 of network default/a has disappeared: delete the pod"];
-  const { advice } = await explain(pod, await pod.again(), { lostInterfaces });
+  const message = "interface net1 of network default/a has disappeared: delete the pod";
+  const outcome = await pod.again();
+  pod.lab.engine.findings.state(pod.pod(), "interfaces", [{ reason: "InterfaceLost", message }]);
+  const { advice } = await explain(pod, outcome);
   expect(advice).toEqual({
     ...{ finding: "InterfaceLost", ok: false },
     sentence: "Interface net1 of network default/a has disappeared: delete the pod.",

@@ -8,6 +8,7 @@ import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
+import type { Condition } from "#lib/condition.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { requestsOf } from "./attached-network.ts";
@@ -61,7 +62,7 @@ async function explain(scenario: Scenario): Promise<Explanation> {
         return scenario.noPod === true ? undefined : facts;
       },
     },
-    node: { name: "n1", confState: "active", ...scenario.node },
+    node: { name: "n1", ...scenario.node },
     conf: lab.conf,
     searchPath: ["/opt/cni/bin"],
     findPlugin: async (type) => lab.plugins.find(type),
@@ -95,10 +96,8 @@ const ignoring: Scenario = {
   ...adding((call) => exited(0, interfaceResult(call, "10.1.1.9/24"))),
   annotation: '[{"name": "net-a", "mac": "02:00:00:00:00:0a"}]',
 };
-const ofNode = (confState: string, confReason: string): Scenario => ({
-  ...never,
-  node: { confState, confReason },
-});
+const shadowed = { reason: "PlexusConfShadowed", message: "it takes 00-first.conf" } as const;
+const ofNode = (conf: Condition): Scenario => ({ ...never, node: { conf } });
 
 /** The record is that of an ADD whose last network is not attached. */
 function unfinished(then: (lab: EngineLab) => void): Scenario {
@@ -219,28 +218,17 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
   [
     "a Plexus configuration that the runtime does not select",
     "PlexusConfShadowed",
-    { ...ofNode("shadowed", "it takes 00-first.conf"), ...running },
-    "00-first.conf",
-    "remove that file",
+    {
+      ...ofNode({ ...shadowed, step: "remove that file" }),
+      ...running,
+    },
+    "does not call Plexus (it takes 00-first.conf): remove that file, then create the pod again",
   ],
   [
     "a node without a primary CNI",
     "PlexusConfWaiting",
-    ofNode("waiting", "there is no primary CNI's configuration yet"),
-    "no primary CNI",
-    "run kubectl plexus doctor and correct what it names",
-  ],
-  [
-    "a Plexus configuration that another agent removes",
-    "PlexusConfMissing",
-    ofNode("missing", "00-plexus.conflist was removed"),
-    "what removes the file",
-  ],
-  [
-    "a Plexus configuration that another meta-plugin renames",
-    "PlexusConfForeignRename",
-    ofNode("foreign-rename", "renamed to 00-plexus.conflist.old"),
-    "another meta-plugin",
+    ofNode({ reason: "PlexusConfWaiting", message: "no primary CNI", next: "pods wait" }),
+    "does not call Plexus (no primary CNI; pods wait): run kubectl plexus doctor and correct what it names",
   ],
   [
     "a pod that is older than Plexus",
@@ -310,7 +298,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
   ],
   [
     "a status that could not be written",
-    "StatusPending",
+    "StatusRejected",
     {
       ...running,
       before: (lab) => {
@@ -353,7 +341,12 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
 });
 
 test.each<[title: string, finding: string, Scenario, says: string]>([
-  ["older than Plexus", "NotAttached", { ...never, ...running, annotation: "" }, "lacks nothing"],
+  [
+    "older than Plexus",
+    "NothingRequested",
+    { ...never, ...running, annotation: "" },
+    "lacks nothing",
+  ],
   ["on the host's network", "HostNetwork", { ...onHost, annotation: "" }, "asks for no networks"],
   ["attached as requested", "Attached", running, "eth0=default-net, net1=default/net-a"],
   [
@@ -564,7 +557,8 @@ test("explain reports a pod that Multus attached", async () => {
       "The pod was attached by Multus, before Plexus served this node: eth0=default-net, net1=default/net-a.",
     ok: true,
   });
-  const inactive = { ...ofMultus, node: { confState: "waiting", confReason: "no primary" } };
+  const waiting = { reason: "PlexusConfWaiting", message: "no primary" } as const;
+  const inactive = { ...ofMultus, node: { conf: waiting } };
   expect((await explain(inactive)).advice.finding).toBe("AttachedByOther");
   const other = await explain({ ...ofMultus, before: () => undefined });
   expect(other.advice.sentence).toContain("attached by another meta-plugin");

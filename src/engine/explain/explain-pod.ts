@@ -1,7 +1,9 @@
 import { contextWithoutCall } from "#engine/call/call-context.ts";
+import type { PodFindings } from "#engine/call/pod-findings.ts";
 import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
 import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
 import { advise } from "#engine/explain/advice/advice.ts";
+import { adviceOf } from "#engine/explain/advice/sentence.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
@@ -40,8 +42,6 @@ export interface ExplainOptions {
   readonly lastAttempt?: LastAttempt | undefined;
   /** The conf with which the container runtime calls Plexus; empty when it is not known. */
   readonly conf: JsonObject;
-  /** What of the running pod has lost its interface, a text each. @default nothing that is known */
-  readonly lostInterfaces?: readonly string[] | undefined;
   /** Where plugins are looked up on the node: only calls have the container runtime's CNI_PATH. */
   readonly searchPath: readonly string[];
   readonly findPlugin: (type: string) => Promise<PluginLookup>;
@@ -51,7 +51,7 @@ export interface ExplainOptions {
 
 /** Everything known about a pod's networks, with advice. Reads only; leaves out what is unknown. */
 export async function explainPod(
-  deps: EngineDeps & { readonly history: CallHistory },
+  deps: EngineDeps & { readonly history: CallHistory; readonly findings: PodFindings },
   name: PodName,
   options: ExplainOptions,
 ): Promise<Explanation> {
@@ -75,18 +75,18 @@ export async function explainPod(
     record: record && (await explainedRecord(deps, record)),
     hotPlug: last && { ...last, problems: last.problems.map(explainedProblem) },
     published: publishedBy(pod),
-    calls: deps.history.of(name),
+    calls: deps.history.of(pod ?? name),
   });
   const facts = omitUndefined({
     ...explanation,
     isHotPluggable,
     replaced: recorded.slice(0, -1).filter(usableRecord).length,
-    lostInterfaces: options.lostInterfaces ?? [],
+    stated: deps.findings.of(name),
     defaultNetworkEdit: pod && record && defaultNetworkEdit(config, record, pod),
     missing: pod === undefined ? [] : missingOf(pod, config),
     sourceProblem,
   });
-  const advice = advise(facts);
+  const advice = adviceOf(advise(facts));
   if (advice.finding !== "IpamExhausted") return { ...explanation, advice };
   const holders = await addressHolders(deps, { ...explanation, advice }, options.leases);
   return { ...explanation, advice: { ...advice, sentence: `${advice.sentence}${holders}` } };

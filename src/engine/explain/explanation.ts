@@ -4,9 +4,10 @@ import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { PodName, StatusFailure } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { Condition } from "#lib/condition.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { Reason } from "#lib/reasons.ts";
+import type { FindingReason, Reason } from "#lib/reasons.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import type { Failure } from "./explain-error.ts";
 
@@ -105,12 +106,11 @@ export interface Lease {
 /** Finds what host-local has given away of a network (CNI name). */
 export type FindLeases = (network: string) => Promise<readonly Lease[]>;
 
-/** The state of the node's CNI configuration, as plexusd sees it. */
+/** The node, as plexusd sees it. */
 export interface NodeFacts {
   readonly name: string;
-  /** `active` = the container runtime calls Plexus; undefined where plexusd does not write it. */
-  readonly confState?: string;
-  readonly confReason?: string;
+  /** Whether the container runtime calls Plexus; undefined where plexusd does not write the configuration. */
+  readonly conf?: Condition;
 }
 
 /** What the attachment record says. */
@@ -128,9 +128,9 @@ export interface ExplainedRecord {
 
 /** The one sentence: what is the matter with the pod's networks, and what to do about it. */
 export interface Advice {
-  /** Stable, for scripts: the reason of an error, or another word of the same form. */
-  readonly finding: string;
+  readonly finding: FindingReason;
   readonly sentence: string;
+  /** Whether nothing is wrong: warnings alone are. */
   readonly ok: boolean;
   /** The network that it concerns, with the interface if that is known. */
   readonly subject?: string;

@@ -3,6 +3,7 @@ import type { EngineConfig } from "#engine/config.ts";
 import { recordedSelection } from "#engine/plan/recorded-network.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { Condition } from "#lib/condition.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
@@ -65,17 +66,20 @@ export function defaultNetworkEdit(
   { plexusNamespace }: EngineConfig,
   { attachments }: AttachmentRecord,
   { annotations }: Pick<Pod, "annotations">,
-): string | undefined {
+): Condition | undefined {
   const annotation = annotations[defaultNetworkAnnotation];
   if (annotation === undefined) return undefined;
   const current = attachments[0]?.displayName;
-  const keeps = `a running pod keeps its default network ${current}`;
+  const found = (why: string): Condition => {
+    const message = `a running pod keeps its default network ${current}: ${why}`;
+    return { reason: "AnnotationChanged", message, lacksNetworks: true };
+  };
   try {
     const options = { defaultNamespace: plexusNamespace };
     const { namespace, name } = parseDefaultNetworkSelection(annotation, options);
     if (current === `${namespace}/${name}`) return undefined;
-    return `${keeps}: create the pod again to attach it to ${namespace}/${name}`;
+    return found(`create the pod again to attach it to ${namespace}/${name}`);
   } catch (error) {
-    return `${keeps}: ${asCniError(error).message}`;
+    return found(asCniError(error).message);
   }
 }

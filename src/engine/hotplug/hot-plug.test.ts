@@ -509,7 +509,7 @@ test.each([
       expect(await attempt).toEqual({ state: "settled", operations: [] });
     const keeps = "keeps its default network default-net";
     expect(pod.newEvents()).toEqual([
-      expect.stringMatching(new RegExp(`^InterfaceAddRejected: .*${keeps}: ${edit.why}$`)),
+      expect.stringMatching(new RegExp(`^AnnotationChanged: .*${keeps}: ${edit.why}$`)),
     ]);
     expect([pod.lab.journal, pod.hosts.opened]).toEqual([[], []]);
     const networks = { [networksAnnotation]: "a,b" };

@@ -6,12 +6,13 @@ import type { Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import type { Condition } from "#lib/condition.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
-import { FailedSwapError, FailedSwaps } from "./failed-swaps.ts";
-import type { HotPlugOutcome } from "./reports/outcome.ts";
-import { noAgentText, rejectedText, unknownText } from "./reports/problem-texts.ts";
+import { FailedSwaps } from "./failed-swaps.ts";
+import { conditionOf, notManaged } from "./reports/conditions.ts";
+import { type HotPlugOutcome, lastingOf } from "./reports/outcome.ts";
 import type { HotPlugOptions, RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 
 /** Edited pods without a record that this process remembers. */
@@ -21,7 +22,7 @@ const waiting: HotPlugOutcome = { state: "waiting", operations: [] };
 const failed: HotPlugOutcome = { state: "failed", operations: [] };
 const onHostNetwork =
   "the pod uses the network of its node (hostNetwork: true), so its networks annotation has no effect";
-const notManaged =
+const unrecorded =
   "the annotation was edited, but Plexus has no record that it attached this pod, so it changes " +
   "none of its networks; delete the pod, so that it starts anew with them (docs/user/hot-plug.md)";
 
@@ -38,91 +39,91 @@ export class HotPlug {
   }
 
   /**
-   * Gives a pod the networks of its annotation, once; failures are recorded as events.
+   * Gives a pod the networks of its annotation, once, and states what it finds.
    * @throws CniError when the pod, its record or the configuration cannot be read
    */
   async reconcile(watched: Pod, options: HotPlugOptions): Promise<HotPlugOutcome> {
+    const { findings } = this.#sandboxes;
+    const found: Condition[] = [];
+    try {
+      const outcome = await this.#reconcile(watched, options, found);
+      found.push(...lastingOf(outcome).map(conditionOf));
+      // What another operation delays stays as it is.
+      if (outcome.state !== "busy") findings.state(watched, "networks", found);
+      return outcome;
+    } catch (error) {
+      const failure = { ...conditionOf({ error: asCniError(error) }), isQuiet: true };
+      findings.state(watched, "networks", [...found, failure]);
+      throw error;
+    }
+  }
+
+  async #reconcile(
+    watched: Pod,
+    options: HotPlugOptions,
+    found: Condition[],
+  ): Promise<HotPlugOutcome> {
     const { deps } = this.#sandboxes;
     if (!mayHotPlug(configForCall(deps.config(), {}), watched.namespace)) return settled;
     const config = configForCall(deps.config(), await options.conf());
     const record = await this.#sandboxes.recordOf(watched);
     if (options.refreshed !== undefined) this.#failedSwaps.forget(watched);
-    else if (record !== undefined && isUnchanged(config, record, watched))
-      return this.#settle(watched);
+    else if (record !== undefined && isUnchanged(config, record, watched)) return settled;
     // A starting pod, or one that Plexus did not attach.
     if (record === undefined && !options.isEdit) return waiting;
     const pod = await options.read(watched);
     if (pod === undefined || pod.isTerminating) return settled;
     if (pod.phase !== "Running") return waiting;
-    if (pod.hostNetwork)
-      return this.#reject(pod, new CniError("InvalidRequest", onHostNetwork), onHostNetwork);
-    if (record === undefined) return this.#reportUnrecorded(pod);
+    if (pod.hostNetwork) return rejected(new CniError("InvalidRequest", onHostNetwork));
+    if (record === undefined) return this.#findUnrecorded(pod, found);
     this.#unrecorded.delete(pod.uid);
     try {
-      return await this.#compare(config, { ...options, pod, record });
+      return await this.#compare(config, { ...options, pod, record }, found);
     } catch (error) {
-      return this.#fail(pod, record, error);
+      return this.#fail(record, error);
     }
   }
 
   async #compare(
     config: EngineConfig,
     sandbox: HotPlugOptions & SandboxToRun,
+    found: Condition[],
   ): Promise<HotPlugOutcome> {
     const { pod, record, refreshed } = sandbox;
-    const { reports } = this.#sandboxes;
-    const edit = defaultNetworkEdit(config, record, pod);
-    if (edit !== undefined) reports.report(pod, edit, "default");
+    found.push(...[defaultNetworkEdit(config, record, pod) ?? []].flat());
     const changes = changesOf(config, record, { ...pod, refreshed });
-    if (changes.unknown.length > 0) reports.report(pod, unknownText(changes.unknown), "unknown");
-    const { additions, removals, invalid } = changes;
+    const { additions, removals, invalid, unknown } = changes;
+    if (unknown.length > 0) found.push(notManaged(unknown));
     if (additions.length + removals.length === 0)
-      return invalid === undefined ? this.#settle(pod) : this.#reject(pod, invalid);
-    const outcome = await this.#sandboxes.run(config, sandbox, (at) =>
+      return invalid === undefined ? settled : rejected(invalid);
+    return this.#sandboxes.run(config, sandbox, (at) =>
       changeNetworks({ ...sandbox, ...at, failedSwaps: this.#failedSwaps }),
     );
-    const { state, problems = [] } = outcome;
-    const lasting = problems.filter(
-      ({ error }) => !error.transient && !(error instanceof FailedSwapError),
-    );
-    if (state === "settled") this.#settle(pod);
-    else if (lasting.length > 0) reports.report(pod, rejectedText(lasting));
-    return outcome;
   }
 
-  /** What does not end by itself becomes an event, for people to act. */
-  #fail(pod: Pod, record: AttachmentRecord, error: unknown): HotPlugOutcome {
-    const problem = asCniError(error);
-    const problems = [{ error: problem }];
+  #fail(record: AttachmentRecord, error: unknown): HotPlugOutcome {
+    const problems = [{ error: asCniError(error) }];
     if (error instanceof HostGoneError) return { ...failed, problems };
     const why = error instanceof SandboxUnavailableError ? error.why : undefined;
     if (why === "busy") return { state: "busy", operations: [], problems };
     if (why === "gone") return waiting;
     const fields = { ...sandboxFields(record), err: error };
-    const { deps, reports } = this.#sandboxes;
-    deps.logger.warn(fields, "cannot change the networks of a running pod");
-    if (!problem.transient || why === "noAgent")
-      reports.report(pod, why === "noAgent" ? noAgentText(problem) : rejectedText(problems));
+    this.#sandboxes.deps.logger.warn(fields, "cannot change the networks of a running pod");
     return { ...failed, problems };
   }
 
-  /** A running pod has no record while its sandbox is made anew, so the event comes later. */
-  #reportUnrecorded(pod: Pod): HotPlugOutcome {
+  /** A running pod has no record while its sandbox is made anew, so it is stated later. */
+  #findUnrecorded(pod: Pod, found: Condition[]): HotPlugOutcome {
     const now = this.#sandboxes.deps.clock();
     if (now - this.#unrecorded.getOrMake(pod.uid, () => now) < notAttachedGraceMs) return failed;
-    this.#sandboxes.reports.report(pod, notManaged, "record");
+    found.push({ reason: "NotManaged", message: unrecorded });
     return waiting;
   }
+}
 
-  #settle({ uid }: Pod): HotPlugOutcome {
-    this.#sandboxes.reports.forget(uid);
-    return settled;
-  }
-
-  #reject(pod: Pod, error: CniError, text = rejectedText([{ error }])): HotPlugOutcome {
-    this.#sandboxes.reports.report(pod, text);
-    return { ...settled, problems: [{ error }] };
-  }
+/** The pod keeps what it has until it is edited. */
+function rejected(error: CniError): HotPlugOutcome {
+  return { ...settled, problems: [{ error }] };
 }
 
 function isUnchanged(config: EngineConfig, record: AttachmentRecord, pod: Pod): boolean {

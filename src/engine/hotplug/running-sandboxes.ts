@@ -2,6 +2,7 @@ import { CniError } from "#cni/error.ts";
 import type { PluginRequest } from "#cni/plugin/request.ts";
 import { type CallContext, callContext, callTools } from "#engine/call/call-context.ts";
 import { sandboxFields } from "#engine/call/call-log.ts";
+import type { PodFindings } from "#engine/call/pod-findings.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
@@ -24,8 +25,7 @@ import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { FailedSwaps } from "./failed-swaps.ts";
-import { PodReports } from "./reports/pod-reports.ts";
-import { wrongMacText } from "./reports/problem-texts.ts";
+import { wrongMac } from "./reports/conditions.ts";
 
 /** What an attempt needs beside the engine's own dependencies. */
 export interface HotPlugOptions {
@@ -73,14 +73,14 @@ const maxLists = 16;
 export class RunningSandboxes {
   readonly deps: EngineDeps;
   readonly locks: SandboxLocks;
-  readonly reports: PodReports;
+  readonly findings: PodFindings;
   /** By the list's name: the CNI_PATH of the last call for pods. */
   readonly #paths = new LruMap<readonly string[]>(maxLists);
 
-  constructor(deps: EngineDeps, locks: SandboxLocks) {
+  constructor(deps: EngineDeps, locks: SandboxLocks, findings: PodFindings) {
     this.deps = deps;
     this.locks = locks;
-    this.reports = new PodReports(deps.events);
+    this.findings = findings;
   }
 
   /** Notes where a runtime of pods looks for plugins: an administrator may have moved them. */
@@ -117,9 +117,10 @@ export class RunningSandboxes {
       let isMacWrong = false;
       const onWrongMac = (): void => {
         isMacWrong = true;
-        this.reports.report(pod, wrongMacText, "mac");
       };
-      if (!(await isNetnsOf(ctx, record, onWrongMac))) {
+      const isOwn = await isNetnsOf(ctx, record, onWrongMac);
+      this.findings.state(pod, "namespace", isMacWrong ? [wrongMac] : []);
+      if (!isOwn) {
         const message = `nothing proves that ${netns} still is the network namespace of this sandbox`;
         if (isMacWrong) throw new CniError("PluginOutput", `${message}; delete the pod`);
         throw new SandboxUnavailableError("gone", message);

@@ -1,7 +1,8 @@
+import type { Condition } from "#lib/condition.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
-import type { Reason } from "#lib/reasons.ts";
+import type { FindingReason } from "#lib/reasons.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 
 /** How people name a pod. */
@@ -85,6 +86,22 @@ export function statusFailure(reason: unknown): StatusFailure {
   return { message: errorMessage(reason), isRejected: false };
 }
 
+/** A failure as what is found about the pod. */
+export function statusCondition({ message, isRejected }: StatusFailure): Condition {
+  if (!isRejected)
+    return {
+      reason: "StatusPending",
+      message: `the network-status annotation could not be written yet: ${message}`,
+      next: "plexusd retries until the API server accepts it",
+    };
+  return {
+    reason: "StatusRejected",
+    message: `the API server rejects the network-status annotation: ${message}`,
+    step: "change the role or the admission policy that rejects it",
+    next: "plexusd retries within ten minutes",
+  };
+}
+
 /**
  * Makes pods show what their records say: it compares, and writes the difference until there is
  * none. Only `shown` may reject: an attached pod must not fail because of its annotation.
@@ -107,18 +124,12 @@ export interface StatusPublisher {
 
 /** The reasons of the events that are recorded for pods; a failed ADD has its error's. */
 export type EventReason =
-  | Reason
+  | FindingReason
   | "LeftoverAttachment"
-  | "NotAttached"
-  | "NotManaged"
   | "AttachmentForgotten"
   | "DeviceInUse"
   | "AddedInterface"
   | "RemovedInterface"
-  | "FailedAddingInterface"
-  | "FailedRemovingInterface"
-  | "InterfaceAddRejected"
-  | "InterfaceLost"
   | "AttachFailed"
   | "StatusLate";
 

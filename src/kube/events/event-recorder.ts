@@ -8,6 +8,7 @@ import { WritePace, writeTimeoutMs } from "#kube/write-pace.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
+import type { FindingReason } from "#lib/reasons.ts";
 import {
   cutMessage,
   type EventContent,
@@ -22,15 +23,8 @@ type PodEvent = Parameters<EventRecorder["record"]>[1];
 export interface NodeEvent {
   readonly type: "Normal" | "Warning";
   readonly reason:
-    | "PlexusConfActive"
-    | "PlexusConfShadowed"
-    | "PlexusConfMissing"
-    | "PlexusConfForeignRename"
-    | "PlexusConfWaiting"
-    | "PrimaryConfMissing"
-    | "NextPluginMissing"
+    | FindingReason
     | "PrimaryNetworkChanged"
-    | "InvalidConfiguration"
     | "PortUnavailable"
     | "NodeHandedBack"
     | "NodeNotHandedBack";

@@ -2,16 +2,18 @@ import { adminFlags, askAdmin, PlexusdUnavailable } from "#cli/admin.ts";
 import { command, ExitCode, readInput } from "#cli/command.ts";
 import { switchFlag } from "#cli/flags.ts";
 import { columns, print } from "#cli/output-format.ts";
-import type { NodeStatus } from "#daemon/admin/node-status.ts";
+import type { NodeCondition, NodeStatus } from "#daemon/admin/node-status.ts";
+import { textOf, verdictOfCondition, worstFirst } from "#lib/condition.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { type Finding, found, worstFirst } from "./finding.ts";
+import type { Verdict } from "#lib/reasons.ts";
+import { withExpected } from "./expected-config.ts";
+import { found } from "./finding.ts";
 import {
   directoryFindings,
   otherListFindings,
   shimFinding,
   tokenFindings,
 } from "./node-findings.ts";
-import { reportFindings } from "./report-findings.ts";
 
 export const doctorCommand = command({
   name: "doctor",
@@ -27,17 +29,21 @@ export const doctorCommand = command({
   failsWhen: "there is a problem; warnings alone are 0",
   async run({ flags }, output) {
     const expected = flags["expected-config"] ? await readInput(output) : undefined;
-    const findings = worstFirst(await examine(flags.socket, expected));
-    print(output, flags.output, { value: findings, text: () => textOf(findings) });
+    const found = worstFirst(await examine(flags.socket, expected));
+    const findings = found.map((each) => ({
+      ...{ check: each.check, reason: each.reason },
+      ...{ verdict: verdictOfCondition(each), text: textOf(each) },
+    }));
+    print(output, flags.output, { value: findings, text: () => tableOf(findings) });
     return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
   },
 });
 
-async function examine(socket: string, expected?: string): Promise<Finding[]> {
+async function examine(socket: string, expected?: string): Promise<NodeCondition[]> {
   try {
     const report = await askAdmin<NodeStatus>(socket, "/node");
     return [
-      ...reportFindings(report, expected),
+      ...(expected === undefined ? report.conditions : withExpected(report, expected)),
       await shimFinding(report),
       ...(await tokenFindings(report.dirs.stateDir)),
       ...(await directoryFindings(report.dirs)),
@@ -54,7 +60,12 @@ async function examine(socket: string, expected?: string): Promise<Finding[]> {
   }
 }
 
-function textOf(findings: readonly Finding[]): string[] {
-  const words = { ok: "ok", warning: "WARNING", problem: "PROBLEM" };
+interface Finding extends Pick<NodeCondition, "check"> {
+  readonly verdict: Verdict;
+  readonly text: string;
+}
+
+function tableOf(findings: readonly Finding[]): string[] {
+  const words = { ok: "ok", warning: "WARNING", wait: "WAIT", problem: "PROBLEM" };
   return columns(findings.map(({ check, verdict, text }) => [words[verdict], check, text]));
 }

@@ -1,7 +1,7 @@
 import { access, constants, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { listedPluginDirs } from "#cli/node/plugin-dirs.ts";
-import type { NodeStatus } from "#daemon/admin/node-status.ts";
+import type { NodeCondition, NodeStatus } from "#daemon/admin/node-status.ts";
 import { otherLists } from "#daemon/cni-conf/conf-dir.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
@@ -10,7 +10,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { runProgram } from "#lib/run-program.ts";
-import { type Finding, found } from "./finding.ts";
+import { found } from "./finding.ts";
 
 /** Less is free than this part: records may soon not be written any more. */
 const scarcePart = 0.05;
@@ -19,7 +19,7 @@ const latePart = 0.1;
 const shimTimeoutMs = 5000;
 
 /** Owners, modes and free space of the node's directories, as far as they can be seen from here. */
-export async function directoryFindings(dirs: NodeStatus["dirs"]): Promise<Finding[]> {
+export async function directoryFindings(dirs: NodeStatus["dirs"]): Promise<NodeCondition[]> {
   // The shim trusts more directories than the runtime's, but plexusd's container may not have the list.
   const listed = await listedPluginDirs(defaultPaths.pluginDirsFile);
   return Promise.all([
@@ -30,7 +30,10 @@ export async function directoryFindings(dirs: NodeStatus["dirs"]): Promise<Findi
   ]);
 }
 
-async function judged(path: string, judge: (path: string) => Promise<Finding>): Promise<Finding> {
+async function judged(
+  path: string,
+  judge: (path: string) => Promise<NodeCondition>,
+): Promise<NodeCondition> {
   try {
     return await judge(path);
   } catch (error) {
@@ -39,13 +42,13 @@ async function judged(path: string, judge: (path: string) => Promise<Finding>): 
   }
 }
 
-async function configurationDirectory(path: string): Promise<Finding> {
+async function configurationDirectory(path: string): Promise<NodeCondition> {
   await access(path, constants.W_OK);
   return found("DirectoryUsable", path, `${await ownerOf(path)}, can be written`);
 }
 
 /** Its owner does not matter, because the container runtime trusts it in any case. */
-async function pluginDirectory(path: string): Promise<Finding> {
+async function pluginDirectory(path: string): Promise<NodeCondition> {
   const text = await ownerOf(path);
   const { mode } = await stat(path);
   if ((mode & 0o022) === 0) return found("DirectoryUsable", path, text);
@@ -53,7 +56,7 @@ async function pluginDirectory(path: string): Promise<Finding> {
   return found("DirectoryWritable", path, `${text}: ${who}`);
 }
 
-async function stateDirectory(path: string): Promise<Finding> {
+async function stateDirectory(path: string): Promise<NodeCondition> {
   await access(path, constants.W_OK);
   const { bavail, blocks, ffree, files } = await statfs(path);
   const text = `${await ownerOf(path)}, ${percent(bavail, blocks)} of space and ${percent(ffree, files)} of inodes free`;
@@ -66,7 +69,7 @@ async function stateDirectory(path: string): Promise<Finding> {
   );
 }
 
-async function listedDirectory(path: string): Promise<Finding> {
+async function listedDirectory(path: string): Promise<NodeCondition> {
   const { uid, mode } = await stat(path);
   const text = await ownerOf(path);
   if (uid === 0 && (mode & 0o022) === 0) return found("DirectoryUsable", path, text);
@@ -86,7 +89,7 @@ function percent(free: number, all: number): string {
 }
 
 /** Whether the shim that the container runtime executes is there, and of plexusd's release. */
-export async function shimFinding({ version, commit, dirs }: NodeStatus): Promise<Finding> {
+export async function shimFinding({ version, commit, dirs }: NodeStatus): Promise<NodeCondition> {
   const path = join(dirs.shimDir, executableNames.shim);
   try {
     const { stdout } = await runProgram([path, "--version"], { timeoutMs: shimTimeoutMs });
@@ -109,7 +112,7 @@ export async function shimFinding({ version, commit, dirs }: NodeStatus): Promis
 }
 
 /** The age of the token that plexus-standalone uses; none where plexusd keeps no token. */
-export async function tokenFindings(stateDir: string): Promise<Finding[]> {
+export async function tokenFindings(stateDir: string): Promise<NodeCondition[]> {
   const times = await readTokenTimes(standalonePaths(stateDir).kubeconfig);
   if (times === undefined) return [];
   const check = "token of plexus-standalone";
@@ -141,7 +144,7 @@ function minutes(seconds: number): string {
 export async function otherListFindings(
   cniConfDir: string,
   isCrio: () => Promise<boolean> = isCrioRunning,
-): Promise<Finding[]> {
+): Promise<NodeCondition[]> {
   const lists = await otherLists(cniConfDir, new HostConfFiles());
   if (lists.length === 0 || !(await isCrio())) return [];
   const advice =

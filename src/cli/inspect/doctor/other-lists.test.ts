@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { verdictOfCondition } from "#lib/condition.ts";
 import { otherListFindings } from "./node-findings.ts";
 
 const list = (name: string, flags = {}): string =>
@@ -22,7 +23,7 @@ test.for<[what: string, isCrio: boolean, verdicts: string[]]>([
   await writeFile(join(dir, "86-cnitool.conflist"), list("cnitool", { disableGC: true }));
   await writeFile(join(dir, "87-nerdctl.conflist"), list("nerdctl"));
   const findings = await otherListFindings(dir, async () => isCrio);
-  expect(findings.map(({ verdict }) => verdict)).toEqual(verdicts);
+  expect(findings.map(verdictOfCondition)).toEqual(verdicts);
   const names = ["86-cnitool.conflist", "87-nerdctl.conflist"].slice(0, verdicts.length);
   expect(findings.map(({ check }) => check)).toEqual(names);
 });

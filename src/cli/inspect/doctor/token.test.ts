@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { verdictOfCondition } from "#lib/condition.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { tokenFindings } from "./node-findings.ts";
 
@@ -17,7 +18,7 @@ async function findingOf(issued: number, expires: number): Promise<string> {
   await mkdir(dir);
   await writeFile(kubeconfig, JSON.stringify({ users: [{ user: { token } }] }));
   const [finding] = await tokenFindings(stateDir);
-  return `${finding?.verdict}: ${finding?.text}`;
+  return finding === undefined ? "" : `${verdictOfCondition(finding)}: ${finding.message}`;
 }
 
 test("doctor gives the token's age, and reports one that is not renewed or has expired", async () => {

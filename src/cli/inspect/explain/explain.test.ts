@@ -5,12 +5,13 @@ import { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
-import type { NodeStatus, PodProblem } from "#daemon/admin/node-status.ts";
+import { type NodeReport, nodeConditions } from "#daemon/admin/node-conditions.ts";
+import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
-import type { Condition } from "#lib/reasons.ts";
+import type { FindingReason } from "#lib/reasons.ts";
 
 const explanation: Explanation = {
   pod: {
@@ -21,7 +22,7 @@ const explanation: Explanation = {
     hostNetwork: false,
     phase: "Pending",
   },
-  node: { name: "n1", confState: "active", confReason: "the container runtime calls Plexus" },
+  node: { name: "n1", conf: { reason: "PlexusConfActive", message: "delegating to 10-a.conf" } },
   annotation: "net-a",
   networks: [
     { network: "cbr0", isDefault: true, plugins: ["flannel"] },
@@ -35,13 +36,14 @@ const explanation: Explanation = {
   advice: { finding: "NoNetworkFound", sentence: "Create it.", ok: false },
 };
 
-const report: NodeStatus = {
+const report: NodeReport = {
   ...{ version: "1.2.3", commit: "abc", node: "n1", uptimeSeconds: 5 },
   ...{ state: "serving" as const, notReady: [] },
   conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
   unseenPaths: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [], ofMultus: [] },
+  setAside: [],
   podProblems: [],
   ...{ failedAdds: [], overcomeAdds: [] },
   settings: [
@@ -54,7 +56,7 @@ const report: NodeStatus = {
 };
 
 /** A fake plexusd that gives these answers to plexusctl. */
-async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } = {}) {
+async function plexusd(says: { explanation?: Explanation; report?: NodeReport } = {}) {
   const dir = await mkdtemp(join(tmpdir(), "plexus-explain-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const socket = join(dir, "plexus.sock");
@@ -71,7 +73,10 @@ async function plexusd(says: { explanation?: Explanation; report?: NodeStatus } 
 
       noteFailedAdd: () => undefined,
       readiness: () => [],
-      node: async () => says.report ?? report,
+      node: async () => {
+        const given = says.report ?? report;
+        return { ...given, conditions: nodeConditions(given) };
+      },
     },
     logger: new FakeLogger(),
   });
@@ -109,7 +114,7 @@ test("explain prints the advice first, then the evidence", async () => {
     "Create it.",
     "",
     "pod:         shop/web (Pending)",
-    "node:        n1: active, the container runtime calls Plexus",
+    "node:        n1: delegating to 10-a.conf",
     "annotation:  net-a",
     "status:      lists eth0",
     "last ADD:    2026-01-01T00:00:00Z code 100: no definition",
@@ -212,7 +217,7 @@ test("explain -o json prints everything; the default namespace is default", asyn
   const ok = {
     ...explanation,
     advice: { finding: "Attached", sentence: "All is well.", ok: true },
-  };
+  } as const;
   const { socket, asked } = await plexusd({ explanation: ok });
   const { code, out } = await run("explain", "-o", "json", "--socket", socket, "web");
 
@@ -272,14 +277,14 @@ test("status prints the counts of plexusd, and why it is not ready", async () =>
   expect(away).toMatchObject({ code: 1, err: expect.stringContaining("does not answer") });
 });
 
-async function doctor(says: Partial<NodeStatus>) {
+async function doctor(says: Partial<NodeReport>) {
   const { socket } = await plexusd({ report: { ...report, ...says } });
   const { code, out } = await run("doctor", "-o", "json", "--socket", socket);
   return { code, findings: JSON.parse(out) as { check: string; verdict: string; text: string }[] };
 }
 
-function podProblem(reason: Condition, problem: string): PodProblem {
-  return { pod: "shop/web", reason, problem };
+function podProblem(reason: FindingReason, message: string): PodProblem {
+  return { pod: "shop/web", reason, message };
 }
 
 const active = { state: "active" as const, reason: "delegating" };
@@ -298,7 +303,7 @@ test.each([
     { conf: { state: "shadowed" as const, reason: "the runtime takes 00-a.conf" } },
     "node configuration",
     "problem",
-    "00-a.conf: remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute",
+    "00-a.conf; remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute",
   ],
   [
     "without its primary's configuration",
@@ -311,7 +316,7 @@ test.each([
     },
     "node configuration",
     "problem",
-    "10-a.conflist is not there; 20-b.conflist is taken over in ",
+    "10-a.conflist is not there; new pods on this node fail or wait until 20-b.conflist is taken over in ",
   ],
   [
     "patched by a service mesh's agent",
@@ -332,7 +337,7 @@ test.each([
     { conf: { ...active, chained: ["linkerd-cni"], chainProblem: "linkerd-cni: not installed" } },
     "plugins after Plexus",
     "problem",
-    "linkerd-cni: not installed; docs/operations/service-meshes.md says what to do",
+    "linkerd-cni: not installed; start the agent that installs the plugin, or remove",
   ],
   [
     "given an invalid configuration",
@@ -364,6 +369,13 @@ test.each([
     "c1 is unusable",
   ],
   [
+    "with a record that a DEL could not read",
+    { setAside: ["c1@eth0.record.damaged"] },
+    "records",
+    "warning",
+    "c1@eth0.record.damaged is what no DEL could read; release by hand what it held",
+  ],
+  [
     "with what Multus has left",
     { ofMultus: ["c1", "c2"] },
     "Multus",
@@ -382,18 +394,18 @@ test.each([
     { podProblems: Array(7).fill(podProblem("NotAttached", "runs without shop/a")) },
     "running pods",
     "problem",
-    "2 more pods; the events ",
+    "2 more pods; events ",
   ],
   [
     "with a network that could not be plugged",
-    { podProblems: [podProblem("NotPlugged", "network shop/a (net1): no such VLAN")] },
+    { podProblems: [podProblem("InterfaceAddRejected", "network shop/a (net1): no such VLAN")] },
     "running pods",
     "problem",
     "shop/web: network shop/a (net1): no such VLAN; kubectl plexus explain shop/web says what to do",
   ],
   [
     "with a network that could not be unplugged",
-    { podProblems: [podProblem("NotUnplugged", "network shop/a (net1): busy")] },
+    { podProblems: [podProblem("FailedRemovingInterface", "network shop/a (net1): busy")] },
     "running pods",
     "warning",
     "shop/web: network shop/a (net1): busy",
@@ -404,8 +416,7 @@ test.each([
     {
       failedAdds: [
         {
-          ...{ finding: "IpamExhausted", network: "shop/a", message: "no IP addresses available" },
-          verdict: "problem",
+          ...{ reason: "IpamExhausted", network: "shop/a", message: "no IP addresses available" },
           step: "run kubectl plexus records --leftovers NODE",
           pods: ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"],
         },
@@ -420,8 +431,8 @@ test.each([
     {
       failedAdds: [
         {
-          ...{ finding: "NoNetworkFound", network: "shop/a", message: "there is none" },
-          ...{ verdict: "warning", step: "correct the annotation", pods: ["a/1"] },
+          ...{ reason: "NoNetworkFound", network: "shop/a", message: "there is none" },
+          ...{ step: "correct the annotation", pods: ["a/1"] },
         },
       ],
     },
@@ -458,7 +469,7 @@ test.each([
     "/a is not mounted",
   ],
 ] as const)("doctor checks a node that is %s", async (...[, says, check, verdict, text]) => {
-  const { findings } = await doctor(says as Partial<NodeStatus>);
+  const { findings } = await doctor(says as Partial<NodeReport>);
 
   const reason = expect.any(String);
   expect(findings).toContainEqual({ check, reason, verdict, text: expect.stringContaining(text) });

@@ -45,8 +45,8 @@ function podText(pod: Explanation["pod"]): string {
   return `${namespace}/${name}${known === "" ? "" : ` (${known})`}`;
 }
 
-function nodeText({ name, confState, confReason }: Explanation["node"]): string {
-  return confState === undefined ? name : `${name}: ${confState}, ${confReason}`;
+function nodeText({ name, conf }: Explanation["node"]): string {
+  return conf === undefined ? name : `${name}: ${conf.message}`;
 }
 
 function hotPlugText({ at, state, problems, nextMs }: ExplainedHotPlug): string {

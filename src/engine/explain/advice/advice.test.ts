@@ -4,9 +4,10 @@ import type {
   ExplainedNetwork,
   ExplainedProblem,
 } from "#engine/explain/explanation.ts";
+import type { Condition } from "#lib/condition.ts";
 import { advise } from "./advice.ts";
 import type { Facts } from "./facts.ts";
-import { couldNot } from "./sentence.ts";
+import { adviceOf, couldNot } from "./sentence.ts";
 
 const at = "2026-01-01T00:00:00Z";
 const record = { createdAt: at, containerId: "c1" };
@@ -20,11 +21,13 @@ const net1: ExplainedNetwork = { network: "default/a", isDefault: false, ifName:
 const absent: ExplainedNetwork = { network: "default/b", isDefault: false };
 const ofMultus = { attachedBy: "Multus" };
 
+const active: Condition = { reason: "PlexusConfActive", message: "" };
+
 /** A running pod that has what it asks for. */
 const attached: Facts = {
-  ...{ pod: running, node: { name: "n1", confState: "active" }, annotation: "a" },
+  ...{ pod: running, node: { name: "n1", conf: active }, annotation: "a" },
   ...{ networks: [eth0, net1], problems: [], record, calls: [] },
-  ...{ missing: [], isHotPluggable: false, lostInterfaces: [] },
+  ...{ missing: [], isHotPluggable: false, stated: [] },
 };
 const unrecorded: Facts = { ...attached, record: undefined as never };
 
@@ -175,7 +178,10 @@ test.each<[title: string, Facts, sentence: string]>([
     "that has succeeded",
     {
       ...{ ...unrecorded, pod: { ...running, phase: "Succeeded" }, problems: [gone] },
-      ...{ node: { name: "n1", confState: "missing" }, calls: [added, deleted] },
+      ...{
+        node: { name: "n1", conf: { reason: "PlexusConfMissing", message: "" } },
+        calls: [added, deleted],
+      },
     },
     "The pod has ended (Succeeded), so that it has no networks any more.",
   ],
@@ -241,13 +247,44 @@ test.each<[title: string, Facts, sentence: string]>([
     "The default network is attached; the pod asks for no other (it has no annotation k8s.v1.cni.cncf.io/networks).",
   ],
 ])("the advice for a pod %s", (_, facts, sentence) => {
-  expect(advise(facts).sentence).toBe(sentence);
+  expect(adviceOf(advise(facts)).sentence).toBe(sentence);
 });
 
 test.each([
   [500, "x".repeat(500)],
   [501, `${"x".repeat(500)}…`],
 ])("advice quotes at most 500 characters of an error: %j", (length, quoted) => {
-  const { sentence } = couldNot("Could not attach", { message: "x".repeat(length) });
+  const { sentence } = adviceOf(couldNot("Could not attach", { message: "x".repeat(length) }));
   expect(sentence).toBe(`Could not attach the pod: ${quoted}. ${step}.`);
+});
+
+test.each<[what: string, Facts, finding: string, ok: boolean]>([
+  [
+    "lacks a network that was added to its annotation",
+    { ...attached, networks: [eth0, net1, absent] },
+    "AnnotationChanged",
+    false,
+  ],
+  [
+    "has a network that was removed from it",
+    { ...attached, networks: [eth0, { ...net1, isUnrequested: true }] },
+    "AnnotationChanged",
+    true,
+  ],
+  [
+    "uses the host's network, and requests others",
+    { ...unrecorded, pod: { ...running, hostNetwork: true } },
+    "HostNetwork",
+    false,
+  ],
+  [
+    "uses the host's network",
+    { ...unrecorded, pod: { ...running, hostNetwork: true }, annotation: undefined as never },
+    "HostNetwork",
+    true,
+  ],
+  ["is being attached", { ...unrecorded, pod: pending }, "NotAttachedYet", false],
+])("of a pod that %s, explain's verdict is the reason's, and a lack's", (...row) => {
+  const [, facts, finding, ok] = row;
+  expect(adviceOf(advise(facts))).toMatchObject({ finding, ok });
 });

@@ -1,5 +1,6 @@
 import type { Failure } from "#engine/explain/explain-error.ts";
-import type { Advice, CallRecord, Explanation } from "#engine/explain/explanation.ts";
+import type { CallRecord, Explanation } from "#engine/explain/explanation.ts";
+import type { Condition } from "#lib/condition.ts";
 
 /** Everything of an explanation but its conclusion. */
 export type Facts = Omit<Explanation, "advice"> & {
@@ -10,14 +11,14 @@ export type Facts = Omit<Explanation, "advice"> & {
   readonly replaced?: number;
   /** Whether edits of the pod's annotation change its networks while it runs. */
   readonly isHotPluggable: boolean;
-  /** Networks of the running pod without their interface, a text each. */
-  readonly lostInterfaces: readonly string[];
+  /** What other parts have found about the pod. */
+  readonly stated: readonly Condition[];
   /** Why an edit of the default-network annotation has no effect. */
-  readonly defaultNetworkEdit?: string;
+  readonly defaultNetworkEdit?: Condition;
 };
 
 /** Says what is the matter, if it applies. */
-export type Rule = (facts: Facts) => Advice | undefined;
+export type Rule = (facts: Facts) => Condition | undefined;
 
 /** Attached, and not by another meta-plugin alone. */
 export function isRunning({ pod, record }: Facts): boolean {

@@ -1,12 +1,12 @@
-import type { Advice } from "#engine/explain/explanation.ts";
-import { unknownText } from "#engine/hotplug/reports/problem-texts.ts";
+import { notManaged } from "#engine/hotplug/reports/conditions.ts";
+import type { Condition } from "#lib/condition.ts";
 import { at, type Facts, isRunning } from "./facts.ts";
-import { capitalized, couldNot, problem } from "./sentence.ts";
+import { couldNot } from "./sentence.ts";
 
 /* Rules about networks of running pods. */
 
 /** What the last attempt of hot-plug could not do, or what the next one is to do. */
-export function notPlugged(facts: Facts): Advice | undefined {
+export function notPlugged(facts: Facts): Condition | undefined {
   const { networks, hotPlug: { state, problems = [] } = {} } = facts;
   if (!isRunning(facts)) return undefined;
   const next = nextAttempt(facts);
@@ -23,35 +23,32 @@ export function notPlugged(facts: Facts): Advice | undefined {
   const { change, name, failure, isPaused } = failed;
   if (failure === undefined) {
     const done = change === "plug" ? "plugged" : "unplugged";
-    return problem("HotPlugPending", `Network ${name} is not ${done} yet${next}.`);
+    return { reason: "HotPlugPending", message: `Network ${name} is not ${done} yet`, next };
   }
-  const later = isPaused === true ? "; plexusd tries again in some minutes" : next;
+  const later = isPaused === true ? "plexusd tries again in some minutes" : next;
   const shown = { subject: name, ...failure, ...at(facts.node), retriedBy: "plexusd" } as const;
   return couldNot(`Could not ${change}`, shown, later);
 }
 
-function nextAttempt({ hotPlug }: Facts): string {
+function nextAttempt({ hotPlug }: Facts): string | undefined {
   const { nextMs, at } = hotPlug ?? {};
-  if (at === undefined) return "; plexusd has not compared the pod with its annotation yet";
-  if (nextMs === undefined) return "";
+  if (at === undefined) return "plexusd has not compared the pod with its annotation yet";
+  if (nextMs === undefined) return undefined;
   return nextMs <= 0
-    ? "; plexusd is trying again now"
-    : `; plexusd tries again in ${Math.ceil(nextMs / 1000)} s`;
+    ? "plexusd is trying again now"
+    : `plexusd tries again in ${Math.ceil(nextMs / 1000)} s`;
 }
 
-export function interfaceLost(facts: Facts): Advice | undefined {
-  const { lostInterfaces } = facts;
-  if (lostInterfaces.length === 0 || !isRunning(facts)) return undefined;
-  return problem("InterfaceLost", `${capitalized(lostInterfaces.join("; "))}.`);
+export function interfaceLost(facts: Facts): Condition | undefined {
+  const lost = facts.stated.filter(({ reason }) => reason === "InterfaceLost");
+  const [first] = isRunning(facts) ? lost : [];
+  return first && { ...first, message: lost.map(({ message }) => message).join("; ") };
 }
 
-export function notManaged({ networks, isHotPluggable }: Facts): Advice | undefined {
+export function attachedUnknown({ networks, isHotPluggable }: Facts): Condition | undefined {
   const unmanaged = networks.filter(({ pending }) => pending?.change === "unmanaged");
   if (!isHotPluggable || unmanaged.length === 0) return undefined;
-  const names = unmanaged.map(({ network, ifName = "" }) => ({ displayName: network, ifName }));
-  return problem("NotManaged", `${capitalized(unknownText(names))}.`);
-}
-
-export function defaultNetworkChanged({ defaultNetworkEdit: edit }: Facts): Advice | undefined {
-  return edit === undefined ? undefined : problem("AnnotationChanged", `${capitalized(edit)}.`);
+  return notManaged(
+    unmanaged.map(({ network, ifName = "" }) => ({ displayName: network, ifName })),
+  );
 }

@@ -1,36 +1,34 @@
 import { withoutSubject } from "#cni/error.ts";
 import { explainError, type Failure } from "#engine/explain/explain-error.ts";
 import type { Advice } from "#engine/explain/explanation.ts";
+import { type Condition, isFine, textOf } from "#lib/condition.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { shortened } from "#lib/one-line.ts";
 
 const quotedMax = 500;
 
 /** `Could not attach NETWORK: REASON. DO THIS.` */
-export function couldNot(what: string, failure: Failure, consequence = ""): Advice {
+export function couldNot(what: string, failure: Failure, next?: string): Condition {
   const { subject = "the pod" } = failure;
-  return explained(`${what} ${subject}`, failure, consequence);
+  return explained(`${what} ${subject}`, failure, next);
 }
 
-/** `WHAT: REASON. DO THIS.` */
-export function explained(what: string, failure: Failure, consequence = ""): Advice {
-  const { finding, step: template } = explainError(failure);
-  const { subject = "", message, node = "NODE" } = failure;
+/** `WHAT: REASON. DO THIS.` The pod lacks networks for it, or will after a restart. */
+export function explained(what: string, failure: Failure, next?: string): Condition {
+  const { finding: reason, step: template } = explainError(failure);
+  const { subject, message, node = "NODE" } = failure;
   const step = template.replace("NODE", node);
-  const reason = shortened(withoutSubject(message, subject), quotedMax);
-  const end = /[.?]$/.test(reason) ? "" : ".";
-  const sentence = `${what}: ${reason}${end} ${capitalized(step)}${consequence}.`;
-  return omitUndefined({ ...problem(finding, sentence), subject: failure.subject });
+  const why = shortened(withoutSubject(message, subject ?? ""), quotedMax);
+  const end = /[.?]$/.test(why) ? "" : ".";
+  const text = `${what}: ${why}${end} ${capitalized(step)}`;
+  return { reason, message: text, next, subject, lacksNetworks: true };
 }
 
-/** Something is wrong. */
-export function problem(finding: string, sentence: string): Advice {
-  return { finding, sentence, ok: false };
-}
-
-/** Nothing is wrong. */
-export function fine(finding: string, sentence: string): Advice {
-  return { finding, sentence, ok: true };
+/** A condition as the one sentence of `explain`. */
+export function adviceOf(condition: Condition): Advice {
+  const { reason: finding, subject } = condition;
+  const sentence = `${capitalized(textOf({ ...condition, step: undefined }))}.`;
+  return omitUndefined({ finding, sentence, ok: isFine(condition), subject });
 }
 
 export function capitalized(sentence: string): string {

@@ -36,7 +36,7 @@ test.each([
   [["addresses"], { lost: [], willHeal: false }, []],
   [
     ["interfaces"],
-    { lost: [expect.any(String)], willHeal: false },
+    { lost: [expect.objectContaining({ reason: "InterfaceLost" })], willHeal: false },
     [
       expect.stringMatching(
         /^InterfaceLost: interface net1 of network default\/a .*delete the pod/,
@@ -45,7 +45,7 @@ test.each([
   ],
   [
     ["interfaces", "heal"],
-    { lost: [expect.any(String)], willHeal: true },
+    { lost: [expect.objectContaining({ reason: "InterfaceLost" })], willHeal: true },
     [
       expect.stringMatching(
         /^InterfaceLost: interface net1 of network default\/a .*attached again/,
@@ -106,7 +106,10 @@ test.each([
     const own = await attachedWith("heal");
     own.lab.config = { ...own.lab.config, ...scene.config };
     own.lab.kernel.removeLink(netns, "net1");
-    expect(await inspect(own)).toEqual({ lost: [expect.any(String)], willHeal: scene.heals });
+    expect(await inspect(own)).toEqual({
+      lost: [expect.objectContaining({ reason: "InterfaceLost" })],
+      willHeal: scene.heals,
+    });
     const next = scene.heals ? "it is attached again" : "delete the pod";
     expect(own.newEvents()).toEqual([expect.stringContaining(next)]);
     const state = scene.heals ? "detaching" : "attached";
@@ -126,7 +129,10 @@ test("with hot-plug, an event says how to attach a lost network again", async ()
 test("the default network is reported only: its plugins belong to the runtime's call", async () => {
   const own = await attachedWith("heal");
   own.lab.kernel.removeLink(netns, "eth0");
-  expect(await inspect(own)).toEqual({ lost: [expect.any(String)], willHeal: false });
+  expect(await inspect(own)).toEqual({
+    lost: [expect.objectContaining({ reason: "InterfaceLost" })],
+    willHeal: false,
+  });
   expect(own.newEvents()).toEqual([expect.stringContaining("delete the pod")]);
 });
 

@@ -4,11 +4,12 @@ import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import { type LockedSandbox, markDetaching } from "#engine/hotplug/running-sandboxes.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
+import type { Condition } from "#lib/condition.ts";
 
 /** What was found in a running pod. */
 export interface Inspection {
-  /** One text for each network that lacks an interface. */
-  readonly lost: readonly string[];
+  /** One for each network that lacks an interface. */
+  readonly lost: readonly Condition[];
   /** Whether the next attempt of hot-plug attaches some of them again. */
   readonly willHeal: boolean;
 }
@@ -34,7 +35,8 @@ export async function findLostInterfaces(
       ? "it is attached again"
       : `${renewable.includes(each) ? refresh : ""}delete the pod, so that it starts anew with all its networks`;
     const names = lostOf(each, links).join(", ");
-    return `interface ${names} of network ${each.displayName} has disappeared from the pod: ${next}`;
+    const what = `interface ${names} of network ${each.displayName} has disappeared from the pod`;
+    return { reason: "InterfaceLost" as const, message: `${what}: ${next}` };
   });
   return { lost, willHeal: healed.length > 0 };
 }

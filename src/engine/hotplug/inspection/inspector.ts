@@ -22,20 +22,22 @@ export async function inspect(
   pod: Pod,
   { hosts, conf }: Pick<HotPlugOptions, "hosts" | "conf">,
 ): Promise<Inspection> {
-  const { deps, reports } = sandboxes;
+  const { deps, findings } = sandboxes;
   const config = configForCall(deps.config(), await conf());
   const record = await sandboxes.recordOf(pod);
   const { inspect: what } = config;
-  if (what.length === 0 || record === undefined || !hosts.isAvailable()) return intact;
-  return sandboxes.run(config, { pod, record, hosts, isInspection: true }, async (at) => {
-    const stored = await loadUsable(deps, at.key);
-    if (stored === undefined) return intact;
-    const updated = what.includes("addresses") ? await updateAddresses(at, stored) : undefined;
-    if (updated !== undefined) deps.publisher.changed(pod);
-    if (!what.includes("interfaces") && !what.includes("heal")) return intact;
-    const found = await findLostInterfaces(at, updated ?? stored);
-    if (found.lost.length > 0) reports.report(pod, found.lost.join("; "), "lost");
-    else reports.forget(pod.uid, "lost");
-    return found;
-  });
+  const look = async (): Promise<Inspection> => {
+    if (what.length === 0 || record === undefined || !hosts.isAvailable()) return intact;
+    return sandboxes.run(config, { pod, record, hosts, isInspection: true }, async (at) => {
+      const stored = await loadUsable(deps, at.key);
+      if (stored === undefined) return intact;
+      const updated = what.includes("addresses") ? await updateAddresses(at, stored) : undefined;
+      if (updated !== undefined) deps.publisher.changed(pod);
+      if (!what.includes("interfaces") && !what.includes("heal")) return intact;
+      return findLostInterfaces(at, updated ?? stored);
+    });
+  };
+  const found = await look();
+  findings.state(pod, "interfaces", found.lost);
+  return found;
 }
