@@ -139,4 +139,17 @@ export const plexusdMutations: readonly Mutation[] = [
     replace: "return void this.#open.put(path, { record, plan })",
     scenario: "DEL net1/macvlan:before plexusd stop; repaired after DEL",
   },
+  {
+    name: "explain is not ok for a pod that lacks networks",
+    file: "src/lib/condition.ts",
+    find: '["ok", "warning"].includes(',
+    replace: '["ok", "warning", "problem"].includes(',
+    properties: ["explained"],
+  },
+  {
+    name: "a failed ADD explains no pod that was attached since",
+    file: "src/engine/explain/advice/advice.ts",
+    find: "  if (record?.teardownError === undefined && !isLater) return undefined;\n",
+    properties: ["explained"],
+  },
 ];

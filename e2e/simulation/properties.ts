@@ -34,6 +34,8 @@ const properties = {
   answered:
     "The runtime does not have to end a call, unless its delegates take that long. A DEL takes less than two minutes, whatever they do.",
   independent: "A call does not wait for the delegates of another pod.",
+  explained:
+    "Once all is repaired, explain is ok exactly when a pod has what it requests, and its status shows it.",
   asserted: "No assertion of Plexus fails.",
   unexpected: "plexusd handles every failure.",
 } as const;

@@ -26,6 +26,8 @@ const statusUs = 150e6;
 const rejectedUs = 700e6;
 /** A failed hot-plug is tried again after at most five minutes, and then a plugin may take long. */
 const hotPlugUs = 480e6;
+/** For retries after which `explain` must be true. */
+const explainedUs = 600e6;
 /** For plexusd and the agent of a mesh to agree. */
 const meshUs = 400e6;
 /** For what follows the start of an agent. */
@@ -61,6 +63,38 @@ export async function checkRunning(stage: Stage): Promise<void> {
       .find((each) => each !== undefined);
   const problem = await lastProblem(stage, statuses, waitUs);
   if (problem !== undefined) properties.violate("status eventually", problem);
+  const untrue = await untrueExplanation(stage);
+  if (untrue !== undefined) properties.violate("explained", untrue);
+}
+
+/** What `explain` says wrongly of a pod, even after what may still be under way has ended. */
+async function untrueExplanation(stage: Stage): Promise<string | undefined> {
+  const { schedule } = stage.world;
+  const untilUs = schedule.nowUs + explainedUs;
+  for (;;) {
+    const found = await untrueNow(stage);
+    if (found === undefined || schedule.nowUs > untilUs) return found;
+    await schedule.sleep(explainedUs / 10);
+  }
+}
+
+async function untrueNow(stage: Stage): Promise<string | undefined> {
+  const { plexusd, scenario } = stage;
+  if (plexusd === undefined) return undefined;
+  for (const sandbox of runningSandboxes(stage)) {
+    const { namespace, name } = sandbox.pod;
+    const explain = () => plexusd.explain({ namespace, name });
+    const advice = await inProcess(plexusd.process, explain).catch(() => undefined);
+    const wanted = requestedBy(stage, sandbox.pod).map(
+      (network, index) => `${interfaceName(scenario, index)} ${network}`,
+    );
+    const all = [`eth0 ${scenario.defaultNetwork}`, ...wanted].toSorted().join();
+    const there = linksOf(stage, sandbox).toSorted().join();
+    const isAsRequested = all === there && statusProblem(stage, sandbox) === undefined;
+    if (advice !== undefined && advice.ok !== isAsRequested)
+      return `pod ${name} requests ${all} and has ${there}, explain says ${advice.sentence}`;
+  }
+  return undefined;
 }
 
 /** A container of the second runtime has its default network, whatever pod has its name. */

@@ -1,13 +1,16 @@
 import { parseNetConfList } from "#cni/conf/conf.ts";
 import { type Cluster, openApiCluster } from "#daemon/cluster.ts";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
+import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { plexusConf, textOf } from "#daemon/cni-conf/plexus-conf.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
 import { housekeepingTasks } from "#daemon/housekeeping-tasks.ts";
-import { type Calls, noCalls, openNode, startNode } from "#daemon/node.ts";
+import { type Calls, type Node, noCalls, openNode, startNode } from "#daemon/node.ts";
 import { brokenAssertion } from "#engine/call/assertions.ts";
 import { readCall } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
+import type { Advice } from "#engine/explain/explanation.ts";
+import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import { HostGoneError, type RuntimeSandboxes } from "#engine/ports/host.ts";
@@ -141,6 +144,7 @@ export class Plexusd {
   readonly #sessions = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   #cluster: Cluster | undefined;
+  #node: Node | undefined;
   #configChanged = (): void => undefined;
   #isSignalled = false;
 
@@ -193,6 +197,22 @@ export class Plexusd {
     return (this.#cluster?.node?.nodePods.list() ?? []).map(({ uid }) => uid);
   }
 
+  /** What `plexusctl explain` says of a pod; undefined before plexusd serves. */
+  async explain(pod: PodName): Promise<Advice | undefined> {
+    const { engine, cluster, duties } = this.#node ?? {};
+    const pods = cluster?.node?.nodePods;
+    if (engine === undefined || pods === undefined) return undefined;
+    const { advice } = await engine.explain(pod, {
+      pods,
+      node: { name: nodeName },
+      conf: await readPlexusConf(cniConfDir, confFiles),
+      lastAttempt: duties?.hotPlug.lastAttempt(pod),
+      searchPath: defaultConfig.nodeConf.binDirs,
+      findPlugin: async () => ({ outcome: "found" }),
+    });
+    return advice;
+  }
+
   async #open(): Promise<void> {
     const { publishStatus, hotPlug, others } = this.#scenario;
     const life = this.#life;
@@ -226,6 +246,7 @@ export class Plexusd {
           : new NodeConf({ spec, stateDir, files: confFiles, logger }),
       openCalls: (engine) => this.#openCalls(engine),
     });
+    this.#node = node;
     const tasks = housekeepingTasks({
       ...{ ...node, records, sockets: [] },
       standaloneFiles: { refresh: async () => undefined },
