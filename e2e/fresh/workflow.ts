@@ -76,10 +76,12 @@ export function jobScript(
   return `set -e\nmkdir -p ${workspace}\n${isolated}`;
 }
 
-/** As the user of GitHub's runners, who may become root without a password. */
+/** As the user of GitHub's runners, who may become root without a password. This machine's proxies remain. */
 function asRunner(script: string): string {
   return `useradd --create-home --shell /bin/bash runner
-echo 'runner ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/runner
+echo 'runner ALL=(ALL) NOPASSWD: ALL
+Defaults env_keep += "*_proxy *_PROXY SSL_CERT_FILE"' >/etc/sudoers.d/runner
+echo 127.0.0.1 fresh >>/etc/hosts
 cp /root/.npmrc /home/runner/
 chown -R runner: /home/runner ${workspace}
 exec setpriv --reuid=runner --regid=runner --init-groups env HOME=/home/runner sh -c ${quoted(script)}`;
