@@ -449,8 +449,21 @@ describe("the chart's values", () => {
     ["an unknown key of the configuration", { config: { clusterNetwrok: "a" } }, "clusterNetwrok"],
     [
       "a value of a wrong type in the configuration",
-      { config: { delBudgetMs: "1s" } },
-      "delBudgetMs",
+      { config: { delGraceMs: "1s" } },
+      "delGraceMs",
+    ],
+    ["a relative directory", { config: { confDir: "net.d" } }, "/config/confDir"],
+    ["a relative directory of a list", { config: { cniBinDir: ["bin"] } }, "/config/cniBinDir"],
+    ["a directory that is /", { config: { primary: { dir: "/" } } }, "/config/primary/dir"],
+    [
+      "a network whose directory is /",
+      { config: { clusterNetwork: "/10-a.conflist" } },
+      "config: the directory of /10-a.conflist is /, which cannot be mounted",
+    ],
+    [
+      "two names of the namespace",
+      { config: { multusNamespace: "a", plexusNamespace: "a" } },
+      "config.multusNamespace is a former name of config.plexusNamespace",
     ],
     [
       "a label that selects the pods",

@@ -14,7 +14,7 @@ export type Order = "start" | "attach" | "serial" | "count";
 
 type Pod = Readonly<{ metadata: ObjectName & { uid: string }; spec: { nodeName: string } }>;
 
-const { apiTimeoutMs, statusWaitMs } = defaultCallConfig;
+const { apiTimeoutMs } = defaultCallConfig;
 const account = { namespace: "kube-system", name: "plexusd" };
 const timeoutMs = 300_000;
 const [, , kubeconfig = "", directory = ""] = process.argv;
@@ -108,8 +108,7 @@ async function startNode({ metadata, spec: { nodeName } }: Pod): Promise<void> {
   };
   const kube = await startKube({
     ...{ kubeconfig: kubeconfigOf(nodeName), nodeName, ownPod: metadata },
-    ...{ apiTimeoutMs, statusWaitMs },
-    ...{ logger: { ...noLogger, info }, metrics: { statusWrite } },
+    ...{ apiTimeoutMs, logger: { ...noLogger, info }, metrics: { statusWrite } },
   });
   adapters.set(nodeName, kube);
 }

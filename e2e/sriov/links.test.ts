@@ -55,18 +55,15 @@ test("macvlan on a bond: ADD, CHECK, ping and DEL leave nothing", async ({ node 
 });
 
 test.for(["ipvlan", "vlan-up0"])(
-  "%s ignores a requested MAC: ADD fails by default, and succeeds with ignoredRequests: warn",
+  "%s ignores a requested MAC: ADD fails by default, and succeeds with strictness: multus",
   async (network, { node }) => {
     const strict = node.confExtra;
     const mac = "02:ee:00:00:00:01";
     const networks = [{ name: network, mac }];
     const pod = await node.newPod({ networks });
     const before = await node.hostState();
-    node.confExtra = { ...strict, undeclaredRequests: "cniArgs" };
-    expect(errorOf(await pod.add()).msg).toContain(
-      `ignored the key "mac": the pod asks for ${mac}`,
-    );
-    node.confExtra = { ...node.confExtra, ignoredRequests: "warn" };
+    expect(errorOf(await pod.add()).msg).toContain('capability "mac"');
+    node.confExtra = { ...strict, strictness: "multus" };
     await pod.mustAdd();
     await pod.mustCheck();
     const got = (await pod.links()).net1?.address;

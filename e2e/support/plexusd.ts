@@ -57,6 +57,7 @@ export function standaloneEnvironment(paths: StandalonePaths): Record<string, st
     PLEXUS_STANDALONE: distPath("plexus-standalone"),
     ...(manifests === undefined ? {} : { PLEXUS_MANIFESTS: manifests }),
     ...(config === undefined ? {} : { PLEXUS_CONFIG: config }),
+    ...lingering(),
   };
 }
 
@@ -88,9 +89,9 @@ export function standalonesOf(daemonSocket: string): number[] {
  * LINGER_MS, for how long plexus-standalone stays after a call.
  * @default each call starts a process, as for users
  */
-export function lingering(): { readonly standaloneLingerMs?: number } {
-  const { LINGER_MS: ms } = process.env;
-  return ms === undefined ? {} : { standaloneLingerMs: Number(ms) };
+function lingering(): { readonly PLEXUS_LINGER_MS?: string } {
+  const { LINGER_MS } = process.env;
+  return LINGER_MS === undefined ? {} : { PLEXUS_LINGER_MS: LINGER_MS };
 }
 
 /** Starts the built plexusd and waits until it serves. @throws Error with the end of its log when it does not */

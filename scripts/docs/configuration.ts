@@ -42,7 +42,8 @@ plexusd gets a change after about a minute, as \`${defaultPaths.configFile}\` (\
 applies it without a restart. Only keys marked *start* need
 \`kubectl -n kube-system rollout restart daemonset/plexus\`, which the chart does by itself. If a
 changed file is invalid or has unknown keys, the previous configuration stays in effect, and the log
-and an event on the Node give line, key and value.
+and an event on the Node give line, key and value. For one release, former keys only get a warning
+in the log.
 
 Your keys override the ConfigMap \`plexus-platform\`, which has the directories of the distribution
 and the chart's \`config\`.
@@ -50,9 +51,9 @@ Do not edit it, because an upgrade replaces it.
 
 The runtime's configuration (\`"type": "plexus"\`) may have the keys from \`${names[0]}\` to
 \`${names.at(-1)}\` too. This file overrides them. If it has \`clusterNetwork\` or \`delegates\`, it
-overrides both; its \`strictness\` overrides the three keys whose default it sets. A list that plexusd
-did not write, such as nerdctl's, keeps its own \`clusterNetwork\` or \`delegates\`, and then ignores
-\`auxiliaryCNIChainName\` and \`readinessindicatorfile\` of this file.
+overrides both. A list that plexusd did not write, such as nerdctl's, keeps its own
+\`clusterNetwork\` or \`delegates\`, and then ignores \`auxiliaryCNIChainName\` and
+\`readinessindicatorfile\` of this file.
 
 | key | type | default | meaning |
 |---|---|---|---|
@@ -84,10 +85,11 @@ function amountOf(max: number, unit: Limit["unit"]): string {
   return max % (1 << 20) === 0 ? `${max >> 20} MiB` : `${max >> 10} KiB`;
 }
 
-/** The keys of plexusd's file, those of `primary` with its name. */
+/** The keys of plexusd's file, those of `primary` by its name. */
 export function configKeys(): [name: string, key: ConfigKey][] {
   const nested = Object.entries(primaryKeys).map(([name, key]) => [`primary.${name}`, key]);
-  return Object.entries<ConfigKey>({ ...fileKeys, ...Object.fromEntries(nested) });
+  const { primary: _, ...others } = fileKeys;
+  return Object.entries<ConfigKey>({ ...others, ...Object.fromEntries(nested) });
 }
 
 function keyRows(): string[] {

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 import * as z from "zod";
 import { configSchema } from "#daemon/config/parse.ts";
+import { formerKeys } from "#engine/config-keys.ts";
 import { configKeys } from "../docs/configuration.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -95,16 +96,21 @@ export function valuesSchema(): string {
   return `${JSON.stringify(schema, undefined, 2)}\n`;
 }
 
-/** plexusd's configuration. */
+/** plexusd's configuration. plexusd itself warns of former keys. */
 function configuration(): Schema {
-  const { $schema: _, ...schema } = z.toJSONSchema(configSchema, {
+  const {
+    $schema: _,
+    properties,
+    ...schema
+  } = z.toJSONSchema(configSchema, {
     io: "input",
     unrepresentable: "any",
     override: ({ jsonSchema }) => {
       delete jsonSchema.readOnly;
     },
   });
-  return schema;
+  const former = Object.keys(formerKeys).map((key) => [key, { deprecated: true }]);
+  return { ...schema, properties: { ...properties, ...Object.fromEntries(former) } };
 }
 
 /** The text of deploy/chart/start-keys.yaml: the keys that plexusd reads only when it starts. */

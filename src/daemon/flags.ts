@@ -44,7 +44,7 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE | --local] [
   --socket PATH        socket for the shim (default ${defaultPaths.socket})
   --state-dir DIR      attachment records and teardown plans (default ${defaultPaths.stateDir})
   --http ADDR:PORT     health and metrics; false = none
-  --metrics ADDR:PORT  metrics over TLS, for callers with the right; *:PORT = every address, false = none
+  --metrics ADDR:PORT  metrics over TLS, for callers with the right; *:PORT = every address
   --cni-conf-dir DIR   write the node's CNI configuration into this directory
   --idle-exit SECONDS  end after this time without calls; systemd's socket then starts plexusd again
   --thin               leave the calls to plexus-standalone, and keep its configuration and token

@@ -5,6 +5,7 @@ import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
 import { invalidConfiguration } from "#daemon/config/invalid-configuration.ts";
+import { metricsAddress } from "#daemon/config/listen-address.ts";
 import { type Counts, createMetrics, type Metrics } from "#daemon/http/metrics.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
@@ -195,9 +196,8 @@ function openCluster(adapters: Pick<Adapters, keyof DaemonOptions | "config" | "
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
   if (source.kind === "files") return openFilesCluster(logger);
-  const { apiTimeoutMs, statusWaitMs } = config.current();
-  const options = { ...adapters, ...source, apiTimeoutMs, statusWaitMs };
-  return openApiCluster({ ...options, metrics: metrics.kube });
+  const { apiTimeoutMs } = config.current();
+  return openApiCluster({ ...adapters, ...source, apiTimeoutMs, metrics: metrics.kube });
 }
 
 /** Only if plexusd is the node's CNI: with an API and a configuration file, or --cni-conf-dir. */
@@ -221,10 +221,10 @@ function newNodeConf(adapters: Adapters): NodeConf | undefined {
   return nodeConf;
 }
 
-/** Servers that housekeeping opens as soon as their ports are free. @throws Error without an API to ask */
+/** Servers that housekeeping opens as soon as their ports are free. @throws Error for --metrics */
 function httpServers(parts: Adapters & Pick<Node, "readiness">): OptionalServer[] {
-  const { config, cluster } = parts;
-  const { http, metricsAddress } = config.current();
+  const { config, cluster, flags } = parts;
+  const { http } = config.current();
   const onFailure = (problem: string): void => {
     const message = `${problem}; plexusd serves calls without it, and tries again`;
     cluster.recordOnNode({ type: "Warning", reason: "PortUnavailable", message });
@@ -234,11 +234,12 @@ function httpServers(parts: Adapters & Pick<Node, "readiness">): OptionalServer[
     const open = () => startHealthServer({ ...parts, address: http });
     servers.push(new OptionalServer(open, onFailure));
   }
-  if (metricsAddress === undefined) return servers;
+  if (flags.metrics === undefined) return servers;
   const { accessReview: review } = cluster;
   if (review === undefined) {
-    throw new Error("metricsAddress: needs the Kubernetes API, which authorizes the callers");
+    throw new Error("--metrics: needs the Kubernetes API, which authorizes the callers");
   }
-  const open = () => startMetricsServer({ ...parts, address: metricsAddress, review });
+  const address = metricsAddress(flags.metrics);
+  const open = () => startMetricsServer({ ...parts, address, review });
   return [...servers, new OptionalServer(open, onFailure)];
 }

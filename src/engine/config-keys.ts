@@ -2,14 +2,13 @@ import * as z from "zod";
 import { isPlainName } from "#cni/names.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { ConfigKeys } from "./config-table.ts";
 
 export const nonEmptyText = () => z.string().min(1, { error: "must not be empty" });
 
 export const absolutePath = () =>
-  z.string().refine((path) => path.startsWith("/") && !path.includes("\0"), {
-    error: "must be an absolute path",
-  });
+  z.string().regex(/^\/+[^/\0][^\0]*$/, { error: "must be an absolute path, and not /" });
 
 export const milliseconds = () => z.int().min(1, { error: "must be at least 1" });
 export const pause = () => z.int().min(0);
@@ -89,11 +88,6 @@ export const networkKeys = {
     default: "kube-system",
     description: "Namespace of the NetworkAttachmentDefinitions that this configuration names.",
   },
-  multusNamespace: {
-    schema: nonEmptyText,
-    excludes: "plexusNamespace",
-    description: "Multus's name for `plexusNamespace`. Set only one of them.",
-  },
   namespaceIsolation: {
     schema: () => z.boolean(),
     default: false,
@@ -122,32 +116,11 @@ export const networkKeys = {
     description:
       "File that the primary CNI creates when it is ready. Until it exists, no pod is attached, and plexusd does not write the node's CNI configuration for the first time.",
   },
-  invalidAnnotation: {
-    schema: () => z.enum(["ignore", "fail"]),
-    default: "ignore",
-    description:
-      "A pod with an invalid networks annotation. `ignore`: it starts with the default network only. `fail`: it does not start.",
-  },
   strictness: {
     schema: () => z.enum(["standard", "multus"]),
     default: "standard",
     description:
-      "The default of the next three keys. `standard`: `fail`, so that the pod does not start, as the standards require. `multus`: the other value. `plexusctl migrate` sets `multus`.",
-  },
-  undeclaredRequests: {
-    schema: () => z.enum(["fail", "cniArgs"]),
-    description:
-      "A requested `mac` or `ips` that no plugin of the network declares as a capability. `cniArgs`: plugins get it only in `CNI_ARGS`, which many of them read.",
-  },
-  ignoredRequests: {
-    schema: () => z.enum(["fail", "warn"]),
-    description:
-      "A request that the network ignores: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. `warn`: the pod starts, and the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name the request.",
-  },
-  missingDevice: {
-    schema: () => z.enum(["fail", "warn"]),
-    description:
-      "A pod without a device for a network whose definition has `k8s.v1.cni.cncf.io/resourceName`. `warn`: the plugins run without a device.",
+      "A pod that does not get what it requests. `standard`: it does not start, as the standards require. `multus`, which `plexusctl migrate` sets: it starts, as with Multus. Plugins get a requested `mac` or `ips` that none of them declares as a capability only in `CNI_ARGS`, which many of them read. A request that the network ignores (the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`) is named by the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain`. Without a device for the definition's `k8s.v1.cni.cncf.io/resourceName`, the plugins run without one.",
   },
   auxiliaryCNIChainName: {
     schema: () =>
@@ -175,14 +148,33 @@ export const networkKeys = {
   },
 } as const satisfies ConfigKeys;
 
-/** Keys that became part of another one, and what to write instead. */
+const byStrictness = "strictness decides: standard or multus";
+
+/** Keys that no longer have an effect, and what applies now; for one release, they are no error. */
 export const formerKeys: Readonly<Record<string, string>> = {
-  hotPlugNamespaces: "hotPlug: [NAMESPACE]",
-  heal: "inspect: [interfaces] or [heal]",
-  watchAddresses: "inspect: [addresses]",
-  missingPluginGraceMs: "delGraceMs",
-  failedAddGraceMs: "delGraceMs",
+  delBudgetMs: "all plugins of a DEL have 50 seconds together",
+  failedAddGraceMs: "use delGraceMs",
+  heal: "use inspect: [interfaces] or [heal]",
+  hotPlugNamespaces: "use hotPlug: [NAMESPACE]",
+  ignoredRequests: byStrictness,
+  invalidAnnotation: "a pod with an invalid annotation starts with the default network only",
+  metricsAddress: "use plexusd's flag --metrics, or metrics.enabled in the chart",
+  missingDevice: byStrictness,
+  missingPluginGraceMs: "use delGraceMs",
+  multusNamespace: "it still means plexusNamespace, so use that",
+  standaloneLingerMs: "plexus-standalone stays for ten seconds",
+  statusOf: "every pod gets network-status and the event AddedInterface",
+  statusWaitMs: "an ADD waits for network-status for twice apiTimeoutMs",
+  undeclaredRequests: byStrictness,
+  watchAddresses: "use inspect: [addresses]",
 };
+
+/** Values without {@link formerKeys}. Multus's name for `plexusNamespace` still counts. */
+export function withoutFormerKeys(values: JsonObject): JsonObject {
+  const current = Object.entries(values).filter(([key]) => !Object.hasOwn(formerKeys, key));
+  const { multusNamespace: plexusNamespace } = values;
+  return { ...omitUndefined({ plexusNamespace }), ...Object.fromEntries(current) };
+}
 
 /** The keys of the engine: {@link networkKeys}, and what only plexusd's file can say. */
 export const engineKeys = {
@@ -191,13 +183,7 @@ export const engineKeys = {
     schema: budget,
     default: 60_000,
     description:
-      "Timeout of one plugin, after which Plexus kills its process group. All plugins of a STATUS or GC have ten seconds.",
-  },
-  delBudgetMs: {
-    schema: budget,
-    default: 100_000,
-    description:
-      "Timeout of all plugins of one DEL together. Each network gets an equal share of the remaining time, so that a plugin that hangs leaves some for the others.",
+      "Timeout of one plugin, after which Plexus kills its process group. All plugins of a STATUS or GC have ten seconds, those of a DEL 50: each network gets an equal share of the remaining time, so that a plugin that hangs leaves some for the others.",
   },
   delGraceMs: {
     schema: () => pause().max(86_400_000),
@@ -209,13 +195,7 @@ export const engineKeys = {
     schema: () => z.enum(["beforeReply", "required", "afterReply"]),
     default: "beforeReply",
     description:
-      "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most `statusWaitMs`, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes to the API.",
-  },
-  statusOf: {
-    schema: () => z.enum(["all", "requested"]),
-    default: "all",
-    description:
-      "Which pods get `network-status` and the event `AddedInterface`. `all`: every pod, as with Multus. `requested`: pods whose annotations request networks or a default network, and pods with `defaultNetworks` or further `delegates`. A pod that already shows a status still gets a new one with each new sandbox. All pods get events about problems.",
+      "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most twice `apiTimeoutMs`, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes to the API.",
   },
   hotPlug: {
     schema: () =>

@@ -4,32 +4,24 @@ import { errorMessage } from "#lib/error-message.ts";
 import { type Json, type JsonObject, objectsOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parseWith } from "#lib/parsing/parse-with.ts";
-import { engineKeys, networkKeys } from "./config-keys.ts";
+import { engineKeys, networkKeys, withoutFormerKeys } from "./config-keys.ts";
 import { areAccepted, defaultsOf, type KeyValues, schemaOf } from "./config-table.ts";
 
 type Values = KeyValues<typeof engineKeys>;
 
-/** The defaults of keys, for each value of `strictness`. */
-const strictnesses = {
-  standard: { undeclaredRequests: "fail", ignoredRequests: "fail", missingDevice: "fail" },
-  multus: { undeclaredRequests: "cniArgs", ignoredRequests: "warn", missingDevice: "warn" },
-} as const;
-
-const { strictness: byDefault, ...defaults } = defaultsOf(engineKeys);
+const defaults = defaultsOf(engineKeys);
 
 /** The configuration of one call: {@link engineKeys}. */
-export type EngineConfig = Omit<
-  Values & Required<Pick<Values, keyof typeof defaults | keyof typeof strictnesses.standard>>,
-  "multusNamespace" | "strictness"
-> & {
-  /** Plugins that the default network leaves out, because the runtime runs them. */
-  readonly omittedPlugins?: readonly OmittedPlugin[];
-};
+export type EngineConfig = Values &
+  Required<Pick<Values, keyof typeof defaults>> & {
+    /** Plugins that the default network leaves out, because the runtime runs them. */
+    readonly omittedPlugins?: readonly OmittedPlugin[];
+  };
 
 /** Type and name of a plugin, or all of its content if it has no name. */
 export type OmittedPlugin = JsonObject & { readonly type: string };
 
-export const defaultEngineConfig: EngineConfig = { ...defaults, ...strictnesses[byDefault] };
+export const defaultEngineConfig: EngineConfig = defaults;
 
 /** In Plexus's plugin of the list that plexusd writes for the node. */
 export const plexusdsListMark = { writtenBy: "plexusd" } as const;
@@ -83,19 +75,11 @@ export function namedPlugins(plugins: Json | undefined): OmittedPlugin[] {
   return objectsOf(plugins).filter((each): each is OmittedPlugin => typeof each.type === "string");
 }
 
-/**
- * The engine's view of the keys that one side gives; other keys of `values` are left out. Of one
- * side, a key overrides what `strictness` says about it.
- */
+/** The engine's view of the keys that one side gives; other keys of `values` are left out. */
 export function engineConfigFromKeys(values: Values): Partial<EngineConfig> {
   const own = Object.entries(values).filter(([key]) => Object.hasOwn(engineKeys, key));
-  const { multusNamespace, delegates, strictness, ...keys }: Values = Object.fromEntries(own);
-  return omitUndefined({
-    ...(strictness && strictnesses[strictness]),
-    plexusNamespace: multusNamespace,
-    delegates: delegates?.length === 0 ? undefined : delegates,
-    ...keys,
-  });
+  const { delegates, ...keys }: Values = Object.fromEntries(own);
+  return omitUndefined({ delegates: delegates?.length === 0 ? undefined : delegates, ...keys });
 }
 
 /** Made when it is first needed. */
@@ -107,7 +91,7 @@ let confSchema: z.ZodType<KeyValues<typeof networkKeys>> | undefined;
  */
 function parseConf(conf: JsonObject): Partial<EngineConfig> {
   const given: JsonObject = Object.fromEntries(
-    Object.entries(conf).filter(
+    Object.entries(withoutFormerKeys(conf)).filter(
       ([key, value]) => Object.hasOwn(networkKeys, key) && value !== null && value !== "",
     ),
   );

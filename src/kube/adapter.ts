@@ -20,7 +20,7 @@ import { LiveGetter } from "./live-get.ts";
 import type { KubeMetrics } from "./metric-labels.ts";
 import { metadataListOnly, metadataOnly, nadOf, type WatchedPod, watchedPodOf } from "./objects.ts";
 import { resourceApi } from "./resource-api.ts";
-import { ApiStatusPublisher } from "./status-publisher.ts";
+import { ApiStatusPublisher, statusWaitMs } from "./status-publisher.ts";
 import { WritePace } from "./write-pace.ts";
 
 export interface KubeOptions {
@@ -33,8 +33,6 @@ export interface KubeOptions {
   readonly ownPod?: ObjectName;
   /** The time limit of a live read; after it the call fails with code 11 and is retried. */
   readonly apiTimeoutMs: number;
-  /** How long a call waits for its status annotation. */
-  readonly statusWaitMs: number;
   readonly logger: Logger;
   readonly metrics?: Partial<KubeMetrics>;
   /** For tests. */
@@ -78,10 +76,10 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   }
   const client = new ApiClient(await credentialsFor(options));
   const { pods, nads } = watchCaches(client, options);
-  const { nodeName, ownPod, logger, apiTimeoutMs, statusWaitMs: waitMs, metrics = {} } = options;
+  const { nodeName, ownPod, logger, apiTimeoutMs, metrics = {} } = options;
   const live = new LiveGetter(client, apiTimeoutMs);
   const common = { client, logger, metrics, pace: new WritePace() };
-  const publisher = new ApiStatusPublisher({ ...common, waitMs, pods });
+  const publisher = new ApiStatusPublisher({ ...common, waitMs: statusWaitMs(apiTimeoutMs), pods });
   pods.listen((key, pod) => publisher.podDelivered(key, pod));
   const events = new ApiEventRecorder({ ...common, nodeName });
   const onNodes = (count: number): void => {

@@ -24,7 +24,7 @@ export const metadataListOnly =
 /** The domains of annotations that Plexus reads; caches keep no others. */
 const usedDomains = ["k8s.v1.cni.cncf.io", "v1.multus-cni.io", "plexus.dev"];
 
-/** Long annotations. Caches keep that they are there, without their text. The second is Multus's old name. */
+/** Long annotations, which caches do not keep. The second is Multus's old name of the first. */
 const longKeys = new Set([networkStatusAnnotation, "k8s.v1.cni.cncf.io/networks-status"]);
 
 /** The key of an object in a cache. */
@@ -96,7 +96,7 @@ function usedAnnotations(annotations: Readonly<Record<string, string>>): Record<
   const used = Object.entries(annotations).filter(([key]) => {
     const domain = key.slice(0, Math.max(0, key.indexOf("/")));
     const isUsed = usedDomains.some((name) => domain === name || domain.endsWith(`.${name}`));
-    return key === mirrorAnnotation || isUsed;
+    return key === mirrorAnnotation || (isUsed && !longKeys.has(key));
   });
-  return Object.fromEntries(used.map(([key, value]) => [key, longKeys.has(key) ? "" : value]));
+  return Object.fromEntries(used);
 }

@@ -6,7 +6,7 @@ import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import { resourceApi } from "./resource-api.ts";
-import { ApiStatusPublisher } from "./status-publisher.ts";
+import { ApiStatusPublisher, statusWaitMs } from "./status-publisher.ts";
 
 /** There is no time to fill a cache. */
 const noCache = { get: () => undefined, values: () => [], synced: true, failure: undefined };
@@ -19,12 +19,12 @@ export function openKubeOnce(options: {
   readonly apiTimeoutMs: number;
   /** What a rejected token means. */
   readonly rejection?: string;
-  readonly statusWaitMs: number;
   readonly logger: Logger;
 }) {
-  const { client, logger, nodeName } = options;
-  const publisher = new ApiStatusPublisher({ client, logger, waitMs: options.statusWaitMs });
-  const live = new LiveGetter(client, options.apiTimeoutMs, options.rejection);
+  const { client, logger, nodeName, apiTimeoutMs } = options;
+  const waitMs = statusWaitMs(apiTimeoutMs);
+  const publisher = new ApiStatusPublisher({ client, logger, waitMs });
+  const live = new LiveGetter(client, apiTimeoutMs, options.rejection);
   const source = new ApiClusterSource({ pods: noCache, nads: noCache, live, nodeName });
   const nodeOf = async (pod: PodIdentity): Promise<string | undefined> => {
     const object = await source.getPodObject(pod).catch(() => undefined);

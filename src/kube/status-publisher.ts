@@ -18,6 +18,11 @@ import {
 import { Unavailable } from "./unavailable.ts";
 import { WritePace } from "./write-pace.ts";
 
+/** How long an ADD waits until its status is written: the shim gives up after 30 s (shim/shim.h). */
+export function statusWaitMs(apiTimeoutMs: number): number {
+  return Math.min(2 * apiTimeoutMs, 20_000);
+}
+
 /** Pods that are compared at a time: each comparison reads their records. */
 const comparedAtOnce = 16;
 

@@ -81,9 +81,9 @@ const table = {
       "create the definition, or correct name and namespace in the annotation",
     ],
     UndeclaredRequest:
-      'declare the capability in the definition ("capabilities": {…: true}) on a plugin that supports it, remove the key from the annotation, or set in plexusd\'s configuration undeclaredRequests: cniArgs (mac and ips) or ignoredRequests: warn (the others), as Multus behaves',
+      'declare the capability in the definition ("capabilities": {…: true}) on a plugin that supports it, remove the key from the annotation, or set strictness: multus in plexusd\'s configuration, as Multus behaves',
     IgnoredRequest:
-      "use a plugin that supports the key, remove it from the annotation, or set ignoredRequests: warn in plexusd's configuration, as Multus behaves",
+      "use a plugin that supports the key, remove it from the annotation, or set strictness: multus in plexusd's configuration, as Multus behaves",
     DeviceNotAllocated:
       "request the resource in the limits of a container, once per network that needs it, and create the pod again; a deviceID in the annotation must be one that plexusctl devices shows for the pod; add a resource without devices to markerResources in plexusd's configuration",
     UnusableDevice: "correct the pod's resource claims, or the driver that the message names",

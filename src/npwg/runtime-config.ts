@@ -80,26 +80,12 @@ const mandatoryCapabilities = ["ips", "mac", "portMappings", "bandwidth", "infin
 /** CNI_ARGS also carry these. */
 const cniArgsCapabilities = ["ips", "mac"];
 
-/** What to do with a request that no plugin supports, by configuration key. */
-export interface RequestRules {
-  /** For `mac` and `ips`, which CNI_ARGS also carry. */
-  readonly undeclaredRequests: "fail" | "cniArgs";
-  /** For all others. */
-  readonly ignoredRequests: "fail" | "warn";
-}
-
 /**
  * Checks that the plugins of a network support the requests (§4.1.2.1.3.2, .4.2, .7.2, .8.2).
- * @throws CniError 100 naming `display` and every unsupported key, unless the rules accept it
+ * @throws CniError 100 naming `display` and every unsupported key
  */
-export function checkCapabilities(
-  list: NetConfList,
-  requested: JsonObject,
-  { display, undeclaredRequests, ignoredRequests }: RequestRules & { readonly display: string },
-): void {
-  const refused = undeclared(list, requested).filter((key) =>
-    cniArgsCapabilities.includes(key) ? undeclaredRequests === "fail" : ignoredRequests === "fail",
-  );
+export function checkCapabilities(list: NetConfList, requested: JsonObject, display: string): void {
+  const refused = undeclared(list, requested);
   if (refused.length === 0) return;
   const keys = refused.map((key) => `"${key}"`).join(", ");
   throw new CniError(

@@ -29,7 +29,7 @@ interface CallClusterOptions {
   readonly keptKubeconfig: string;
   /** Undefined if neither the environment nor plexusd provides it. */
   readonly nodeName: string | undefined;
-  readonly config: Pick<CallConfig, "apiTimeoutMs" | "statusWaitMs" | "kubeletDir">;
+  readonly config: Pick<CallConfig, "apiTimeoutMs" | "kubeletDir">;
   readonly logger: Logger;
 }
 
@@ -75,10 +75,10 @@ function openApi(
   },
 ): CallCluster {
   const { nodeName, config, logger, call, links, rejection } = options;
-  const { apiTimeoutMs, statusWaitMs, kubeletDir } = config;
+  const { apiTimeoutMs, kubeletDir } = config;
   const client = new FetchClient(() => readPlainKubeconfig(kubeconfig, { links }));
   const kube = openKubeOnce({
-    ...{ client, logger, apiTimeoutMs, statusWaitMs },
+    ...{ client, logger, apiTimeoutMs },
     ...omitUndefined({ nodeName, rejection }),
   });
   const isReadEarly = call.command === "ADD" && call.pod !== undefined && !hasAnnotations(call);

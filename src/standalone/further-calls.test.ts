@@ -40,7 +40,7 @@ function callsAt(path: string): FurtherCalls {
 /** Milliseconds until it is over. */
 async function lifeOf(calls: FurtherCalls, lingerMs: number): Promise<number> {
   const begun = performance.now();
-  await calls.whenOver(() => lingerMs);
+  await calls.whenOver(lingerMs);
   return performance.now() - begun;
 }
 
@@ -66,7 +66,7 @@ test("a call that comes while the socket is removed is served", async () => {
   const path = socket();
   const calls = callsAt(path);
   const served: string[] = [];
-  const over = calls.whenOver(() => 0);
+  const over = calls.whenOver(0);
   await expect.poll(() => existsSync(path), { interval: 1 }).toBe(false);
   void calls.during(sleep(100).then(() => void served.push("c1")));
   await over;

@@ -35,8 +35,8 @@ export class FurtherCalls {
   }
 
   /** Resolves when none runs, and no call has come for that time or no further one can come. */
-  async whenOver(lingerMs: () => number): Promise<void> {
-    const leftMs = (): number => this.#lastEnd + lingerMs() - performance.now();
+  async whenOver(lingerMs: number): Promise<void> {
+    const leftMs = (): number => this.#lastEnd + lingerMs - performance.now();
     while (this.#calls.size > 0 || (leftMs() > 0 && (await this.#isReachable())))
       await (this.#calls.size > 0 ? Promise.all(this.#calls) : sleep(Math.min(lookMs, leftMs())));
     if (await this.#hasName()) await ifPresent(unlink(this.#path));

@@ -34,8 +34,8 @@ const configs = new CallConfigs([
   { path: configFile ?? defaultPaths.configFile, links: "any" },
 ]);
 const known = new KnownRecords({ isKept: true });
-/** The time of the latest call's configuration. */
-let lingerMs = 0;
+/** How long this process stays after its last call. Tests set it. */
+const lingerMs = Number(process.env.PLEXUS_LINGER_MS ?? 10_000);
 
 /**
  * Serves the call of the shim that started this process, and further calls of the same runtime for
@@ -58,7 +58,7 @@ async function main(): Promise<void> {
     const ended = serve(stream, { clock, log: new CallLog() }).catch(() => undefined);
     void calls.during(ended.finally(() => stream.destroy()));
   };
-  await (socket !== "" && listen(accept) ? calls.whenOver(() => lingerMs) : first);
+  await (socket !== "" && listen(accept) ? calls.whenOver(lingerMs) : first);
   // No plexusd may do it.
   await sweepStateDirectory(stateDir).catch(() => undefined);
 }
@@ -96,7 +96,6 @@ async function serve(
   const socket = process.env.PLEXUS_SOCKET ?? defaultPaths.socket;
   const nodeName = process.env.NODE_NAME ?? readNodeName(kept.nodeName);
   const config = await configs.read();
-  lingerMs = config.standaloneLingerMs;
   await serveOneCall({
     ...options,
     session,

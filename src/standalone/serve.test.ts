@@ -48,7 +48,7 @@ async function keep(config: string, kubeconfig?: string): Promise<void> {
 }
 
 function clusterOptions({ logger }: CallLog, keptKubeconfig: string) {
-  const config = { apiTimeoutMs: 1000, statusWaitMs: 1000, kubeletDir: stateDir };
+  const config = { apiTimeoutMs: 1000, kubeletDir: stateDir };
   const defaultManifests = join(stateDir, "manifests");
   return {
     ...{ manifests: undefined, defaultManifests, keptKubeconfig },

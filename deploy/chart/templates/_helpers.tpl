@@ -88,10 +88,12 @@ the pre-delete hook would uninstall Plexus.
 {{- $config := get $base.data "platform.yaml" | fromYaml -}}
 {{- $platform := include "plexus.platform" . | fromYaml -}}
 {{- $config = mergeOverwrite $config ($platform.config | default dict) -}}
-{{- if ne .Release.Namespace "kube-system" -}}
-{{- if not .Values.config.multusNamespace -}}
-{{- $_ := set $config "plexusNamespace" .Release.Namespace -}}
+{{- if .Values.config.multusNamespace -}}
+{{- if .Values.config.plexusNamespace -}}
+{{- fail "config.multusNamespace is a former name of config.plexusNamespace: set only the latter" -}}
 {{- end -}}
+{{- else if ne .Release.Namespace "kube-system" -}}
+{{- $_ := set $config "plexusNamespace" .Release.Namespace -}}
 {{- end -}}
 {{- if .Values.startupTaint.enabled -}}
 {{- $_ := set $config "startupTaint" .Values.startupTaint.key -}}

@@ -4,7 +4,6 @@ import { Daemon, RestartableDaemon } from "../../support/daemon.ts";
 import { flavour } from "../../support/flavour.ts";
 import { distPath } from "../../support/paths.ts";
 import {
-  lingering,
   shimEnvironment,
   smallMemory,
   standaloneEnvironment,
@@ -56,12 +55,11 @@ export async function plexus(
   const timeouts = {
     delegateTimeoutMs,
     apiTimeoutMs: 500,
-    statusWaitMs: 200,
     delGraceMs: 1000,
     // The faults meet the write of the status in each run only if it is part of the call.
     publishStatus: options.hurried === false ? "afterReply" : "beforeReply",
   };
-  const keys = { ...timeouts, ...lingering(), hotPlug: true, primary: { settleMs: 0 } };
+  const keys = { ...timeouts, hotPlug: true, primary: { settleMs: 0 } };
   writeFileSync(config, JSON.stringify(keys));
   const paths = { socket, stateDir: place.stateDir };
   const files = ["--config", config, "--kubeconfig", kubeconfig];

@@ -50,7 +50,6 @@ test.for(cases)(
     const networks = [{ name: network, ...request }];
     const before = await node.hostState();
     const strict = await node.pod(`strict-${network}`, { networks });
-    node.confExtra = { undeclaredRequests: "cniArgs" };
     expect(errorOf(await strict.add())).toMatchObject({ code: 100 });
     expect(await node.changesSince(before, ["attachment records", "address leases"])).toEqual([]);
 
@@ -92,7 +91,7 @@ test("whereabouts, which reads only CNI_ARGS, gets two requested addresses there
 }) => {
   const ips = ["10.73.0.8/24", "10.73.0.9/24"];
   await plugins.script("whereabouts", "ADD", { stdout: leased(...ips) });
-  node.confExtra = { undeclaredRequests: "cniArgs" };
+  node.confExtra = likeMultus;
   const pod = await node.newPod({ networks: [{ name: "whereabouts", ips }] });
   await pod.mustAdd();
   expect(await pod.addresses("net1")).toEqual(ips);
@@ -111,8 +110,8 @@ needsPlexusd("doctor asks it", () => {
     const findings = JSON.parse(stdout) as { check: string; text: string }[];
     const own = findings.find(({ text }) => text.includes("default/undeclared"));
     expect(own?.check).toBe("attaching pods");
-    expect(own?.text).toMatch(/UndeclaredRequest: .*undeclaredRequests: cniArgs/);
-    node.confExtra = { undeclaredRequests: "cniArgs" };
+    expect(own?.text).toMatch(/UndeclaredRequest: .*strictness: multus/);
+    node.confExtra = likeMultus;
     await pod.mustAdd();
     expect((await pod.links()).net1?.address).toBe(mac);
     await pod.mustDel();

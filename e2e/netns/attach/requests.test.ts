@@ -94,7 +94,7 @@ test("undeclared requests fail the ADD, or are passed in CNI_ARGS if allowed", a
   const networks = [{ name: "bridge-args", ...requests }];
   const refused = await node.pod("undeclared", { networks });
   expect(errorOf(await refused.add()).msg).toMatch(/capability "ips", "mac"/);
-  node.confExtra = { undeclaredRequests: "cniArgs" };
+  node.confExtra = { strictness: "multus" };
   const served = await node.pod("cni-args", { networks });
   await served.mustAdd();
   expect(await served.addresses("net1")).toEqual(requests.ips);

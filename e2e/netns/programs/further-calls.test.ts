@@ -8,7 +8,6 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { cniPluginDir, distPath } from "../../support/paths.ts";
 import { standaloneEnvironment, standalonesOf } from "../../support/plexusd.ts";
 import { signal, waitForExit } from "../../support/processes.ts";
-import { waitUntil } from "../../support/wait.ts";
 
 /* The compiled plexus-standalone, as the shim finds it again. */
 
@@ -20,13 +19,13 @@ beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "plexus-further-"));
   socket = join(dir, "run/plexus.sock");
   await mkdir(join(dir, "manifests"));
-  configure(lingerMs);
+  configure({});
   onTestFinished(() => rm(dir, { recursive: true, force: true }));
   onTestFinished(() => standalonesOf(socket).forEach((pid) => void signal(pid, "SIGKILL")));
 });
 
-function configure(standaloneLingerMs: number): void {
-  writeFileSync(join(dir, "config.yaml"), JSON.stringify({ standaloneLingerMs }));
+function configure(keys: object): void {
+  writeFileSync(join(dir, "config.yaml"), JSON.stringify(keys));
 }
 
 function environment(command: string): Record<string, string> {
@@ -36,7 +35,7 @@ function environment(command: string): Record<string, string> {
       config: join(dir, "config.yaml"),
     }),
     ...{ CNI_COMMAND: command, CNI_PATH: cniPluginDir() },
-    ...{ CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0" },
+    ...{ CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", PLEXUS_LINGER_MS: `${lingerMs}` },
   };
 }
 
@@ -74,16 +73,6 @@ test("20 calls at once start one process, which ends two seconds after the last 
   expect(existsSync(join(dir, "run-standalone"))).toBe(false);
 });
 
-test("with standaloneLingerMs 0, a process ends with its calls; the next one has another time", async () => {
-  configure(0);
-  await call();
-  await waitUntil("it has ended", () => standalonesOf(socket).length === 0);
-  configure(lingerMs);
-  await call();
-  await sleep(500);
-  expect(standalonesOf(socket)).toHaveLength(1);
-});
-
 test("a process ends with its runtime", async () => {
   const runtime = ["sh", "-c", '"$@"; code=$?; sleep 0.1; exit $code', "sh"];
   expect(await call("DEL", runtime)).toBe("0 ");
@@ -117,8 +106,8 @@ test("the errors of every call reach the runtime, and a process that was killed 
 
 test("an invalid configuration fails each call, and is read again for the next one", async () => {
   await call();
-  writeFileSync(join(dir, "config.yaml"), "standaloneLingerMs: none");
-  expect(await call()).toContain("standaloneLingerMs");
-  configure(lingerMs);
+  configure({ apiTimeoutMs: "none" });
+  expect(await call()).toContain("apiTimeoutMs");
+  configure({});
   expect(await call()).toBe("0 ");
 });

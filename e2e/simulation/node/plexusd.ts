@@ -43,7 +43,7 @@ const nodeName = "node-1";
 /** `terminationGracePeriodSeconds` of deploy/base/daemonset.yaml. */
 const gracePeriodUs = 30e6;
 
-const { apiTimeoutMs, statusWaitMs } = defaultConfig;
+const { apiTimeoutMs } = defaultConfig;
 const { cniConfDir } = defaultConfig.nodeConf;
 
 const confFiles = new HostConfFiles();
@@ -223,7 +223,7 @@ export class Plexusd {
     });
     const cluster = await life.start({
       name: "cluster",
-      start: () => openApiCluster({ kubeconfig, nodeName, apiTimeoutMs, statusWaitMs, logger }),
+      start: () => openApiCluster({ kubeconfig, nodeName, apiTimeoutMs, logger }),
       stop: (opened) => opened.close(),
     });
     this.#cluster = cluster;
@@ -312,7 +312,7 @@ function listen({ process }: Plexusd, engine: EngineProcess | undefined): void {
   for (const tell of present.onDaemonChange) tell();
 }
 
-/** `standaloneLingerMs` */
+/** As `lingerMs` of src/standalone/main.ts. */
 const lingerUs = 10e6;
 
 /** plexus-standalone, which the shim starts for its call, with the configuration of plexusd. */
@@ -345,7 +345,7 @@ export function startStandalone({
       now: () => new Date().toISOString(),
       openCluster: async () => {
         const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
-        const kube = openKubeOnce({ client, nodeName, apiTimeoutMs, statusWaitMs, logger });
+        const kube = openKubeOnce({ client, nodeName, apiTimeoutMs, logger });
         return { ...kube, deviceSources, close: () => kube.close(2000) };
       },
     });

@@ -7,7 +7,6 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { differences, type HostState, type HostStateKind, readHostState } from "../host-state.ts";
 import { cniPluginDir, distPath } from "../paths.ts";
-import { lingering } from "../plexusd.ts";
 import { waitUntil } from "../wait.ts";
 import { type CallOutcome, type CniCall, outcomeOf, type RunningCall } from "./cni-call.ts";
 import { cniEnvironment, type PodIdentity } from "./cni-environment.ts";
@@ -45,9 +44,8 @@ export class PlexusNode implements AsyncDisposable {
   }: { daemonConfig?: object } & LabOptions = {}): Promise<PlexusNode> {
     const lab = await NetnsLab.create(labOptions);
     const config = join(lab.dir, "config.yaml");
-    const keys = { ...lingering(), ...daemonConfig };
-    await writeFile(config, JSON.stringify(keys));
-    const isEmpty = Object.keys(keys).length === 0;
+    await writeFile(config, JSON.stringify(daemonConfig));
+    const isEmpty = Object.keys(daemonConfig).length === 0;
     const node = new PlexusNode(lab, isEmpty ? undefined : config);
     await mkdir(node.manifestsDir, { recursive: true });
     return node;

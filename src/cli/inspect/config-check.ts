@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { command, ExitCode, readInput } from "#cli/command.ts";
 import { pathsToMount } from "#daemon/config/host-paths.ts";
-import { parseConfig } from "#daemon/config/parse.ts";
+import { parseFile } from "#daemon/config/parse.ts";
 import { readHostView } from "#host/host-view.ts";
 import { errorMessage } from "#lib/error-message.ts";
 
@@ -11,8 +11,9 @@ export const configCheckCommand = command({
   summary: "check a configuration file of plexusd, or stdin (-)",
   description: `Prints every problem as FILE:LINE: KEY: PROBLEM; docs/user/configuration.md lists the keys.
 
-Warns of paths that plexusd cannot see in its container. There, these are the paths that are not
-mounted; elsewhere, also in another pod, the paths that the manifests in deploy/ do not mount.`,
+Warns of former keys, and of paths that plexusd cannot see in its container. There, these are the
+paths that are not mounted; elsewhere, also in another pod, the paths that the manifests in deploy/
+do not mount.`,
   flags: {},
   failsWhen: "the file has a problem; warnings alone are 0",
   async run({ positionals: [name = ""] }, output) {
@@ -20,9 +21,10 @@ mounted; elsewhere, also in another pod, the paths that the manifests in deploy/
     const path = isStdin ? "stdin" : name;
     try {
       const text = await (isStdin ? readInput(output) : readFile(path, "utf8"));
-      const config = parseConfig(text, path);
-      const warnings = pathsToMount(config, await readHostView());
-      for (const each of warnings) output.err(`${path}: warning: ${each}`);
+      const { config, warnings } = parseFile(text, { source: path });
+      for (const each of warnings) output.err(`warning: ${each}`);
+      for (const each of pathsToMount(config, await readHostView()))
+        output.err(`${path}: warning: ${each}`);
     } catch (error) {
       output.err(errorMessage(error));
       return ExitCode.Failed;

@@ -4,7 +4,7 @@ import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { inEffect } from "./in-effect.ts";
 import type { MultusParts } from "./multus-files.ts";
 import { flagTranslations } from "./multus-flags.ts";
-import { keyTranslations, multusRules } from "./multus-keys.ts";
+import { keyTranslations, strictnessNote } from "./multus-keys.ts";
 import type {
   Effective,
   MigrationNote,
@@ -30,14 +30,11 @@ type Values = Map<string, Converted>;
 
 /** Multus's default, which a release of Plexus in another namespace does not share. */
 const defaults: JsonObject = { plexusNamespace: "kube-system" };
-const ruleNotes = Object.entries(multusRules).map(
-  ([key, note]): MigrationNote => ({ source: "strictness: multus", key, note }),
-);
 
 /**
  * Converts what Multus uses. As with Multus, the daemon's file overrides the CNI one, and both
  * override the arguments that one is generated from; of two of a kind, the later overrides with a
- * note. The result is as lenient ({@link multusRules}).
+ * note. The result is as lenient ({@link strictnessNote}).
  * @throws Error if the parts do not tell what Multus uses
  */
 export function convert(parts: MultusParts): Migration {
@@ -46,7 +43,7 @@ export function convert(parts: MultusParts): Migration {
   const values: Values = new Map();
   const notes = ordered.flatMap((each) => convertOne(each, ordered, values));
   removeDefaultDirectories(values);
-  const all = [...unused, ...notes, ...mountNotes(values), ...confDirNotes(values), ...ruleNotes];
+  const all = [...unused, ...notes, ...mountNotes(values), ...confDirNotes(values), strictnessNote];
   const notesByText = new Map(all.map((note) => [JSON.stringify(note), note]));
   return {
     configuration: {

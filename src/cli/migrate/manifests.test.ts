@@ -22,7 +22,7 @@ function keysOf({ configuration }: Migration): JsonObject {
 }
 
 const noted = ({ notes }: Migration): string[] =>
-  notes.filter(({ source }) => !/^(Multus's|strictness)/.test(source)).map(({ key }) => key);
+  notes.filter(({ source }) => !/^(Multus's|Plexus's)/.test(source)).map(({ key }) => key);
 
 const kubeSystem = { plexusNamespace: "kube-system" };
 const thickNotes = ["chrootDir", "socketDir"];

@@ -3,6 +3,7 @@ import { isJsonObject, type Json } from "#lib/json.ts";
 import {
   ifOn,
   isOn,
+  type MigrationNote,
   note,
   onHost,
   type Surroundings,
@@ -77,14 +78,11 @@ export const keyTranslations = {
   enablePprof: ifOn(note("there is no profiling port")),
 } satisfies Readonly<Record<string, Translate>>;
 
-/** What existing definitions and pods may need of `strictness: multus`, and when to refuse it. */
-export const multusRules: Readonly<Record<string, string>> = {
-  undeclaredRequests:
-    "definitions that declare no capabilities get mac and ips in CNI_ARGS alone. Set this key to fail once they declare them",
-  ignoredRequests:
-    "pods start although a network ignores a request. Events with the reason IgnoredRequest name them; set this key to fail once there are none",
-  missingDevice:
-    "pods start without a device that a definition's resourceName names. Events with the reason DeviceNotAllocated name them: add resources without devices to markerResources, and set this key to fail once there are none",
+/** Why every result has `strictness: multus`, and until when. */
+export const strictnessNote: MigrationNote = {
+  source: "Plexus's default is standard",
+  key: "strictness",
+  note: "pods start although their networks do not declare or ignore a request, or lack a device. Declare capabilities, and add resources without devices to markerResources; remove this key when no event IgnoredRequest or DeviceNotAllocated is left (docs/user/migration.md#requests-that-a-network-ignores)",
 };
 
 /** Multus's daemon writes the path of the primary CNI's file, which tells its directory. */

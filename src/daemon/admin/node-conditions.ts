@@ -107,10 +107,8 @@ function runningPods({ podProblems }: NodeReport): Condition[] {
 function additions(report: NodeReport): Condition[] {
   const { node, failedAdds, settings } = report;
   if (failedAdds.length === 0) {
-    const rules = settings
-      .filter(({ key }) => key === "undeclaredRequests" || key === "ignoredRequests")
-      .map(({ key, value }) => `${key}: ${value}`);
-    const message = `${withoutFailure(report)} (${rules.join(", ")})`;
+    const strictness = settings.find(({ key }) => key === "strictness")?.value;
+    const message = `${withoutFailure(report)} (strictness: ${strictness})`;
     return [{ reason: "NoFailedAdds", message }];
   }
   return failedAdds.map(({ reason, step, network, message: why, pods }) => {

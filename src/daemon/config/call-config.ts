@@ -1,36 +1,19 @@
-import type * as z from "zod";
 import type { EngineConfig } from "#engine/config.ts";
-import { absolutePath, milliseconds, pause } from "#engine/config-keys.ts";
+import { absolutePath, milliseconds } from "#engine/config-keys.ts";
 import { type ConfigKeys, defaultsOf, type KeyValues } from "#engine/config-table.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 
 /** The shim gives up on an engine that sends no order for 30 s (shim/shim.h), and the ADD fails. */
-const apiWaitMax: Parameters<z.ZodInt["max"]> = [
-  20_000,
-  { error: "must be at most 20000: the shim waits 30 s for plexusd" },
-];
+const tooLong = "must be at most 20000: the shim waits 30 s for plexusd";
 
 /** The keys that plexus-standalone reads too, beside those of the engine. */
 export const callKeys = {
   apiTimeoutMs: {
-    schema: () => milliseconds().max(...apiWaitMax),
+    schema: () => milliseconds().max(20_000, { error: tooLong }),
     default: 5000,
     restart: true,
     description:
       "Timeout of a read from the API, at most 20000. After half of it, the read is repeated on another connection, and the first answer counts. After it, the call fails with code 11 (try again later).",
-  },
-  statusWaitMs: {
-    schema: () => pause().max(...apiWaitMax),
-    default: 10_000,
-    restart: true,
-    description:
-      "How long an ADD waits until `network-status` is written (`publishStatus`), at most 20000.",
-  },
-  standaloneLingerMs: {
-    schema: () => pause().max(600_000),
-    default: 10_000,
-    description:
-      "How long plexus-standalone stays after its last call to serve [further ones](../operations/standalone.md#further-calls), at most 600000. With 0, it ends as soon as it has no calls.",
   },
   kubeletDir: {
     schema: absolutePath,

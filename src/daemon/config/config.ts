@@ -5,12 +5,7 @@ import { defaultsOf, type KeyValues } from "#engine/config-table.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { CallConfig } from "./call-config.ts";
 import { daemonKeys, primaryKeys } from "./daemon-keys.ts";
-import {
-  type ListenAddress,
-  type MetricsAddress,
-  parseListenAddress,
-  parseMetricsAddress,
-} from "./listen-address.ts";
+import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
 
 export const fileKeys = { ...engineKeys, ...daemonKeys };
 
@@ -23,8 +18,6 @@ export interface DaemonConfig extends CallConfig {
   readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Where health and metrics are served, if anywhere. */
   readonly http: ListenAddress | undefined;
-  /** Where metrics are served over TLS to authorized callers, if anywhere. */
-  readonly metricsAddress: MetricsAddress | undefined;
   readonly nodeConf: NodeConfSpec;
   /** The key of the taint that keeps pods off the node until plexusd is ready, if any. */
   readonly startupTaint: string | undefined;
@@ -52,16 +45,12 @@ export interface NodeConfSpec {
 
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const keys = withDefaults(file);
-  const { apiTimeoutMs, statusWaitMs, standaloneLingerMs, kubeletDir, logLevel } = keys;
+  const { apiTimeoutMs, kubeletDir, logLevel } = keys;
   return {
     engine: engineConfigFromKeys(file),
     apiTimeoutMs,
-    statusWaitMs,
-    standaloneLingerMs,
     kubeletDir,
     http: keys.http === false ? undefined : parseListenAddress(keys.http),
-    metricsAddress:
-      keys.metricsAddress === false ? undefined : parseMetricsAddress(keys.metricsAddress),
     logLevel,
     nodeConf: nodeConfSpec(keys),
     startupTaint: file.startupTaint,

@@ -3,7 +3,7 @@ import { absolutePath, nonEmptyText, pause } from "#engine/config-keys.ts";
 import { type ConfigKeys, schemaOf } from "#engine/config-table.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { callKeys } from "./call-config.ts";
-import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
+import { parseListenAddress } from "./listen-address.ts";
 
 const fileName = () =>
   nonEmptyText().refine((file) => !file.includes("/"), {
@@ -21,20 +21,12 @@ const directories = () =>
     error: "must be an absolute path, or a list of them",
   });
 
-const addressOrFalse = (isAddress: (text: string) => unknown, error: string) =>
-  z.union([z.literal(false), z.string().refine(isAddress, { error })], { error });
+const notAnAddress = "must be false, or an IP address and a port: 127.0.0.1:19500, [::1]:19500";
 
 const listenAddress = () =>
-  addressOrFalse(
-    parseListenAddress,
-    "must be false, or an IP address and a port: 127.0.0.1:19500, [::1]:19500",
-  );
-
-const metricsAddress = () =>
-  addressOrFalse(
-    parseMetricsAddress,
-    "must be false, or an address and a port: *:19501, 10.0.0.1:19501, [fd00::1]:19501",
-  );
+  z.union([z.literal(false), z.string().refine(parseListenAddress, { error: notAnAddress })], {
+    error: notAnAddress,
+  });
 
 export const primaryKeys = {
   conf: {
@@ -70,13 +62,6 @@ export const daemonKeys = {
     default: "127.0.0.1:19500",
     restart: true,
     description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none.",
-  },
-  metricsAddress: {
-    schema: metricsAddress,
-    default: false,
-    restart: true,
-    description:
-      "Address and port of `/metrics` over TLS, or `*:PORT` for every address of the node, or `false` for none. The API server must allow the caller's token to `get` the path `/metrics`. `deploy/components/metrics` sets it up: [metrics](../operations/metrics.md).",
   },
   logLevel: {
     schema: () => z.enum(["debug", "info", "warn", "error"]),

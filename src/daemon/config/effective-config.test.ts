@@ -28,16 +28,17 @@ async function configMap(text: string) {
 async function open(config: string, times: { settleMs?: number; pollMs?: number } = {}) {
   const reloads: boolean[] = [];
   const levels: string[] = [];
+  const logger = new FakeLogger();
   const effective = await openEffectiveConfig({
     flags: { config, source: { kind: "api" }, socket: "", stateDir: "", http: "false" },
-    logger: new FakeLogger(),
+    logger,
     metrics: { configReloaded: (isValid) => reloads.push(isValid) },
     setLogLevel: (level) => levels.push(level),
     settleMs: 5,
     ...times,
   });
   onTestFinished(() => effective.close());
-  return { effective, reloads, levels };
+  return { effective, reloads, levels, logger };
 }
 
 test("the configuration follows a ConfigMap's symlink swap, and flags override it", async () => {
@@ -56,24 +57,35 @@ test("settings() has each key's value in effect and its source; some are read at
   await using map = await configMap("logLevel: warn\nstrictness: multus\napiTimeoutMs: 1000");
   await writeFile(join(dirname(map.path), "platform.yaml"), "logLevel: debug\nbinDir: /opt/x");
   const { effective } = await open(map.path);
-  await map.update("logLevel: error\nmissingDevice: fail\napiTimeoutMs: 2000");
+  await map.update("logLevel: error\napiTimeoutMs: 2000");
   await eventually(() => expect(effective.current().logLevel).toBe("error"));
   const found = effective.settings({ namespaceIsolation: true, binDir: "/else", type: "plexus" });
   const sources = new Map(found.map(({ key, value, source }) => [key, [value, source]]));
   expect(Object.fromEntries(sources)).toMatchObject({
     logLevel: ["error", map.path],
-    missingDevice: ["fail", map.path],
     apiTimeoutMs: [1000, map.path],
     binDir: ["/opt/x", join(dirname(map.path), "platform.yaml")],
     http: ["false", "command line"],
     namespaceIsolation: [true, "the CNI configuration"],
-    ignoredRequests: ["fail", "default"],
+    strictness: ["standard", "default"],
   });
-  await map.update("strictness: multus");
-  await eventually(() => expect(effective.current().logLevel).toBe("debug"));
-  expect(effective.settings({})).toContainEqual({
-    ...{ key: "ignoredRequests", value: "warn", source: "strictness" },
-  });
+});
+
+test("former keys of both files have no effect, and the log says what applies instead", async () => {
+  await using map = await configMap("statusOf: requested\nlogLevel: warn");
+  await writeFile(join(dirname(map.path), "platform.yaml"), "delBudgetMs: 1");
+  const { effective, logger } = await open(map.path);
+  expect(logger.at("warn")).toEqual([
+    expect.stringMatching(
+      /platform\.yaml:1: delBudgetMs: .*: all plugins of a DEL have 50 seconds/,
+    ),
+    expect.stringMatching(/config\.yaml:1: statusOf: .*: every pod gets network-status/),
+  ]);
+  expect(effective.text()).toBe('{"logLevel":"warn"}');
+  const keys = effective.settings({}).map(({ key }) => key);
+  expect(keys).not.toContain("statusOf");
+  await map.update("statusOf: all");
+  await eventually(() => expect(logger.at("warn")).toHaveLength(4));
 });
 
 test("an invalid configuration is reported once, and the previous one stays in effect", async () => {
@@ -120,8 +132,6 @@ test("the operator's keys override the installation's, and each file may be abse
   await writeFile(map.path, "plexusNamespace: [own");
   await eventually(() => expect(effective.problem()).toContain(`${map.path}:1: `));
   await writeFile(map.path, "multusNamespace: own");
-  await eventually(() => expect(effective.problem()).toContain("cannot be set with"));
-  await rm(platform);
   await eventually(() => expect(effective.current().engine.plexusNamespace).toBe("own"));
 });
 

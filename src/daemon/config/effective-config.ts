@@ -9,7 +9,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type DaemonConfig, defaultConfig } from "./config.ts";
 import { mergeConfigFiles, readConfigFiles } from "./config-files.ts";
-import { parseListenAddress, parseMetricsAddress } from "./listen-address.ts";
+import { parseListenAddress } from "./listen-address.ts";
 import { type Layer, type Setting, settingsOf } from "./settings.ts";
 
 /** The configuration in effect: the file or the default, overridden by the command line. */
@@ -123,8 +123,9 @@ class FollowedFile {
     const read = JSON.stringify(texts);
     if (read === this.#lastRead) return false;
     this.#lastRead = read;
-    Object.assign(this, mergeConfigFiles(this.#path, texts));
-    this.problem = undefined;
+    const { warnings, ...inEffect } = mergeConfigFiles(this.#path, texts);
+    Object.assign(this, inEffect, { problem: undefined });
+    for (const each of warnings) this.#options.logger.warn({}, each);
     return true;
   }
 
@@ -150,31 +151,23 @@ class FollowedFile {
 }
 
 function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
-  const { http, metrics, cniConfDir } = flags;
+  const { http, cniConfDir } = flags;
   const { nodeConf } = config;
   const samePlace = nodeConf.primaryDir === nodeConf.cniConfDir;
   const primaryDir = samePlace ? cniConfDir : undefined;
   return {
     ...config,
     ...(http !== undefined && { http: httpAddress(http) }),
-    ...(metrics !== undefined && { metricsAddress: metricsAddress(metrics) }),
     nodeConf: { ...nodeConf, ...omitUndefined({ cniConfDir, primaryDir }) },
   };
 }
 
-function flagLayer({ http, metrics, cniConfDir }: Partial<DaemonFlags>): Layer {
-  return ["command line", { http, metricsAddress: metrics, cniConfDir }];
+function flagLayer({ http, cniConfDir }: Partial<DaemonFlags>): Layer {
+  return ["command line", { http, cniConfDir }];
 }
 
 function httpAddress(flag: string): DaemonConfig["http"] {
   const address = parseListenAddress(flag);
   if (address !== undefined || flag === "false") return address;
   throw new Error(`--http ${JSON.stringify(flag)}: must be false, or an IP address and a port`);
-}
-
-function metricsAddress(flag: string): DaemonConfig["metricsAddress"] {
-  const address = parseMetricsAddress(flag);
-  if (address !== undefined || flag === "false") return address;
-  const wanted = "must be false, an IP address and a port, or *:PORT";
-  throw new Error(`--metrics ${JSON.stringify(flag)}: ${wanted}`);
 }

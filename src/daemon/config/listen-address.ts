@@ -17,9 +17,10 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
 /** Where metrics are served to authorized callers; without a host on every address of the node. */
 export type MetricsAddress = Partial<ListenAddress> & Pick<ListenAddress, "port">;
 
-/** Address and port of `*:19501`, or as {@link parseListenAddress}; undefined for other texts. */
-export function parseMetricsAddress(text: string): MetricsAddress | undefined {
-  if (!text.startsWith("*:")) return parseListenAddress(text);
-  const address = parseListenAddress(`0.0.0.0:${text.slice(2)}`);
-  return address === undefined ? undefined : { port: address.port };
+/** Address and port of a flag: `*:19501`, or as {@link parseListenAddress}. @throws Error for others */
+export function metricsAddress(flag: string): MetricsAddress {
+  const address = parseListenAddress(flag.replace(/^\*:/, "0.0.0.0:"));
+  const wanted = "must be an IP address and a port, or *:PORT";
+  if (address === undefined) throw new Error(`--metrics ${JSON.stringify(flag)}: ${wanted}`);
+  return flag.startsWith("*:") ? { port: address.port } : address;
 }

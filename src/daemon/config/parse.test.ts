@@ -1,7 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { formerKeys } from "#engine/config-keys.ts";
+import { statusWaitMs } from "#kube/status-publisher.ts";
 import { defaultConfig } from "./config.ts";
-import { ConfigError, parseConfig } from "./parse.ts";
+import { ConfigError, parseConfig, parseFile } from "./parse.ts";
 
 const outOfRange = "the number is out of range";
 
@@ -65,8 +67,6 @@ capabilities: {portMappings: true}
 test("parseConfig() reads the keys of plexusd", () => {
   const text = `
 apiTimeoutMs: 9000
-statusWaitMs: 0
-standaloneLingerMs: 5
 kubeletDir: /var/lib/k0s/kubelet
 http: "[::1]:9999"
 logLevel: debug
@@ -77,8 +77,6 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
   expect(parseConfig(text, "config.yaml")).toEqual({
     engine: {},
     apiTimeoutMs: 9000,
-    statusWaitMs: 0,
-    standaloneLingerMs: 5,
     kubeletDir: "/var/lib/k0s/kubelet",
     http: { host: "::1", port: 9999 },
     logLevel: "debug",
@@ -101,9 +99,9 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
 test("the longest waits for the API server end well before the shim gives up on plexusd", async () => {
   const header = await readFile(new URL("../../../shim/shim.h", import.meta.url), "utf8");
   const silenceMs = Number(/^#define SILENCE_MS (\d+)$/m.exec(header)?.[1]);
-  const longest = parseConfig("apiTimeoutMs: 20000\nstatusWaitMs: 20000", "x");
-  expect(longest).toMatchObject({ apiTimeoutMs: 20_000, statusWaitMs: 20_000 });
-  expect(silenceMs - longest.statusWaitMs).toBeGreaterThanOrEqual(10_000);
+  const { apiTimeoutMs } = parseConfig("apiTimeoutMs: 20000", "x");
+  for (const waitMs of [apiTimeoutMs, statusWaitMs(apiTimeoutMs)])
+    expect(silenceMs - waitMs).toBeGreaterThanOrEqual(10_000);
 });
 
 const binDirs = ["/srv/bin", "/var/lib/cni/bin", "/usr/libexec/cni"];
@@ -132,16 +130,15 @@ test.each([
   ["delegateTimeoutMs: 0", "1: delegateTimeoutMs: must be at least 1"],
   ["delegateTimeoutMs: 1.5", "1: delegateTimeoutMs: "],
   ["delegateTimeoutMs: 300000", "1: delegateTimeoutMs: must be below the kubelet's 4 minutes"],
-  ["statusWaitMs: 20001", "1: statusWaitMs: must be at most 20000: the shim waits 30 s"],
   ["apiTimeoutMs: 30000", "1: apiTimeoutMs: must be at most 20000: the shim waits 30 s"],
-  ["invalidAnnotation: warn", "1: invalidAnnotation: "],
+  ["strictness: lenient", "1: strictness: "],
+  ["confDir: /", "1: confDir: must be an absolute path, and not /"],
   ["startupTaint: plexus.dev/not ready", "1: startupTaint: must be the key of a taint"],
   ["cniBinDir: []", "1: cniBinDir: "],
   ["cniBinDir: [bin]", "1: cniBinDir"],
   ["http: localhost:80", "1: http: must be false, or an IP address"],
   ["http: 7", "1: http: must be false, or an IP address"],
   ["http: off", "1: http: must be false, or an IP address and a port: 127.0.0.1:19500"],
-  ["metricsAddress: off", "1: metricsAddress: must be false, or an address and a port: *:19501"],
   ["http: 127.0.0.1:99999", "1: http: "],
   ["primary: {conf: a/b}", "1: primary.conf: must be a file name"],
   ["auxiliaryCNIChainName: a/b", "1: auxiliaryCNIChainName: must be the name of a network"],
@@ -156,20 +153,9 @@ test.each([
     "inspect: [wires]",
     '1: inspect[0]: expected one of "interfaces"|"heal"|"addresses", got "wires"',
   ],
-  ["heal: report", '1: heal: unknown key, got "report"; use inspect: [interfaces] or [heal]'],
-  ["failedAddGraceMs: 0", "1: failedAddGraceMs: unknown key, got 0; use delGraceMs"],
-  ["watchAddresses: true", "1: watchAddresses: unknown key, got true; use inspect: [addresses]"],
-  [
-    "hotPlugNamespaces: [vms]",
-    '1: hotPlugNamespaces: unknown key, got ["vms"]; use hotPlug: [NAMESPACE]',
-  ],
   [
     "clusterNetwork: a\ndelegates: [{type: x}]",
     '2: delegates: cannot be set with clusterNetwork, got [{"type":"x"}]',
-  ],
-  [
-    "multusNamespace: a\nplexusNamespace: a",
-    '1: multusNamespace: cannot be set with plexusNamespace, got "a"',
   ],
   ["- a", "1: expected object"],
   ["a: 1\na: 2", "2: Map keys must be unique"],
@@ -177,6 +163,21 @@ test.each([
 ])("parseConfig(%j) names line, key and problem", (text, expected) => {
   const found = problemsOf(text).filter((each) => each.startsWith(`config.yaml:${expected}`));
   expect(found, problemsOf(text).join("\n")).not.toEqual([]);
+});
+
+test("parseFile() takes no former key, and warns of each with line and what applies now", () => {
+  const keys = Object.keys(formerKeys);
+  const text = ["logLevel: warn", ...keys.map((key) => `${key}: x`)].join("\n");
+  const { config, own, warnings } = parseFile(text, { source: "config.yaml" });
+  expect(own).toEqual({ logLevel: "warn", plexusNamespace: "x" });
+  expect(config.engine).toEqual({ plexusNamespace: "x" });
+  expect(warnings).toEqual(
+    keys.map(
+      (key, i) => `config.yaml:${i + 2}: ${key}: remove this former key: ${formerKeys[key]}`,
+    ),
+  );
+  const both = parseConfig("multusNamespace: a\nplexusNamespace: b", "x");
+  expect(both.engine).toEqual({ plexusNamespace: "b" });
 });
 
 test("parseConfig() reports all problems, in the order of their lines", () => {

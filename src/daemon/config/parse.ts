@@ -8,7 +8,7 @@ import {
   parseDocument,
   visit,
 } from "yaml";
-import { formerKeys } from "#engine/config-keys.ts";
+import { formerKeys, withoutFormerKeys } from "#engine/config-keys.ts";
 import { schemaOf } from "#engine/config-table.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -48,11 +48,14 @@ export function parseConfig(text: string, source: string): DaemonConfig {
   return parseFile(text, { source }).config;
 }
 
-/** As {@link parseConfig}, over the values of another file; also its own values, and those of both. */
+/**
+ * As {@link parseConfig}, over the values of another file; also its own values, and those of both.
+ * They lack former keys, each of which makes a warning.
+ */
 export function parseFile(
   text: string,
   { source, below = {} }: { readonly source: string; readonly below?: object },
-): { config: DaemonConfig; values: object; own: object } {
+): { config: DaemonConfig; values: object; own: object; warnings: readonly string[] } {
   const lines = new LineCounter();
   const options = { ...yamlOptions, lineCounter: lines, strict: true, stringKeys: true };
   const document = parseDocument(text, options);
@@ -64,14 +67,23 @@ export function parseFile(
     );
   }
   keepDigits(document);
-  const own = toValue(document, source) ?? {};
+  const lineOf = (path: readonly PropertyKey[]): number =>
+    lines.linePos(offsetOf(path, document)).line || 1;
+  const given = toValue(document, source) ?? {};
+  const own = isJsonObject(given) ? withoutFormerKeys(given) : given;
   const value = isJsonObject(own) ? { ...below, ...own } : own;
   const parsed = configSchema.safeParse(value);
-  if (parsed.success) return { config: configFromFile(parsed.data), values: value, own };
+  if (parsed.success) {
+    const warnings = Object.keys(given).flatMap((key) => {
+      const where = `${source}:${lineOf([key])}: ${key}`;
+      const now = Object.hasOwn(formerKeys, key) ? formerKeys[key] : undefined;
+      return now === undefined ? [] : `${where}: remove this former key: ${now}`;
+    });
+    return { config: configFromFile(parsed.data), values: value, own, warnings };
+  }
   const problems = problemsOf(parsed.error, value).map(({ path, reason }): ConfigProblem => {
-    const { line } = lines.linePos(offsetOf(path, document));
     const key = fieldPath(path);
-    return { line: line || 1, key, problem: `${reason}${insteadOf(key, reason)}` };
+    return { line: lineOf(path), key, problem: `${reason}${insteadOf(key, reason)}` };
   });
   throw new ConfigError(
     source,
@@ -84,9 +96,8 @@ const knownKeys = [
   ...Object.keys(primaryKeys).map((name) => `primary.${name}`),
 ];
 
-/** What to write instead of an unknown key, if that is known. */
+/** What an unknown key may have meant. */
 function insteadOf(key: string, reason: string): string {
-  if (Object.hasOwn(formerKeys, key)) return `; use ${formerKeys[key]}`;
   return reason.startsWith("unknown key") ? didYouMean(key, knownKeys) : "";
 }
 

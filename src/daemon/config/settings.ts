@@ -1,4 +1,4 @@
-import { defaultEngineConfig, engineConfigFromKeys } from "#engine/config.ts";
+import { defaultEngineConfig } from "#engine/config.ts";
 import { networkKeys } from "#engine/config-keys.ts";
 import { type ConfigKeys, defaultsOf } from "#engine/config-table.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -8,7 +8,7 @@ import { fileKeys } from "./config.ts";
 export interface Setting {
   readonly key: string;
   readonly value: unknown;
-  /** A file, `command line`, `strictness` or `default`. */
+  /** A file, `command line` or `default`. */
   readonly source: string;
 }
 
@@ -31,10 +31,4 @@ export function settingsOf(
     const found = layers.find(([, values]) => values[key] !== undefined);
     return found === undefined ? [] : { key, value: found[1][key], source: found[0] };
   });
-}
-
-/** What the value of `strictness` says of other keys. */
-export function strictnessLayer(values: object): Layer {
-  const { strictness } = values as Parameters<typeof engineConfigFromKeys>[0];
-  return ["strictness", strictness === undefined ? {} : engineConfigFromKeys({ strictness })];
 }

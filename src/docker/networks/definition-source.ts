@@ -21,7 +21,7 @@ export async function openDefinitionSource(options: {
   if (kubeconfig === undefined) return undefined;
   const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
   const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
-  const kube = openKubeOnce({ client, logger, apiTimeoutMs, statusWaitMs: 0 });
+  const kube = openKubeOnce({ client, logger, apiTimeoutMs });
   return {
     getNad: (ref, call) => kube.source.getNad(ref, call),
     [Symbol.asyncDispose]: () => kube.close(0),

@@ -169,7 +169,7 @@ function acceptIgnoredRequests(
   const ignored = ignoredRequests(selection, { ifName, list, result });
   if (ignored.length === 0) return ignored;
   const text = ignoredText(ignored, list);
-  if (ctx.config.ignoredRequests === "fail") throw new CniError("IgnoredRequest", text);
+  if (ctx.config.strictness === "standard") throw new CniError("IgnoredRequest", text);
   ctx.logger.warn({ network: displayName, ifName }, `network ${displayName} (${ifName}): ${text}`);
   return ignored;
 }

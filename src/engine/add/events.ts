@@ -1,6 +1,5 @@
 import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { wantsStatus } from "#engine/network-status/wanted-status.ts";
 import { type Attached, isVisible } from "#engine/plan/planned-attachment.ts";
 import type { Pod, StatusFailure } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
@@ -9,8 +8,8 @@ import { ignoredText } from "#npwg/served-requests.ts";
 const messageMax = 300;
 
 /**
- * Emits an event with all interfaces, worded as Multus's, if the pod wants a status: one, to save API
- * requests. Emits another with the requests that its networks ignored, if there are any.
+ * Emits an event with all interfaces, worded as Multus's: one, to save API requests. Emits another
+ * with the requests that its networks ignored, if there are any.
  */
 export function emitAttached(
   ctx: CallContext,
@@ -23,9 +22,7 @@ export function emitAttached(
     return `${planned.ifName} [${addresses}] from ${planned.displayName}`;
   });
   const added = `Add ${interfaces.join(", ")}`;
-  const networks = attached.map(({ planned }) => planned);
-  if (wantsStatus(ctx, pod, networks))
-    ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message: added });
+  ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message: added });
   const ignoring = attached.filter(({ ignoredRequests }) => ignoredRequests.length > 0);
   if (ignoring.length === 0) return;
   const sentences = ignoring.map(({ planned: { displayName, ifName, list }, ignoredRequests }) => {

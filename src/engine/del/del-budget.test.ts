@@ -4,9 +4,8 @@ import { type EngineLab, netns, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended } from "#engine/testing/fake-plugins.ts";
 import { attachedPod, web } from "#engine/testing/pod-lab.ts";
 
-/** A pod with ptp on eth0, bridge on net1 and macvlan on net2; a DEL has 90 s. */
-const attached = (): Promise<EngineLab> =>
-  attachedPod("a,b", undefined, { config: { delBudgetMs: 90_000 } });
+/** A pod with ptp on eth0, bridge on net1 and macvlan on net2; a DEL has 50 s. */
+const attached = (): Promise<EngineLab> => attachedPod("a,b");
 
 /** A plugin that is killed when its time is over. */
 function hanging(lab: EngineLab): (call: DelegateCall) => DelegateOutcome {
@@ -22,9 +21,9 @@ function seconds(lab: EngineLab): string[] {
 }
 
 test.each([
-  { hang: ["macvlan"], given: ["macvlan 30", "bridge 30", "ptp 60"] },
-  { hang: ["macvlan", "bridge", "ptp"], given: ["macvlan 30", "bridge 30", "ptp 30"] },
-  { hang: ["macvlan"], isDamaged: true, given: ["macvlan 30", "bridge 30", "ptp 60"] },
+  { hang: ["macvlan"], given: ["macvlan 17", "bridge 17", "ptp 33"] },
+  { hang: ["macvlan", "bridge", "ptp"], given: ["macvlan 17", "bridge 17", "ptp 17"] },
+  { hang: ["macvlan"], isDamaged: true, given: ["macvlan 17", "bridge 17", "ptp 33"] },
 ])(
   "del() gives each network its share of the time while $hang hang (damaged record: $isDamaged)",
   async (scene) => {
@@ -42,7 +41,7 @@ test.each([
 
 test("del() never gives a delegate more than delegateTimeoutMs", async () => {
   const lab = await attached();
-  lab.config = { delBudgetMs: 90_000, delegateTimeoutMs: 2000 };
+  lab.config = { delegateTimeoutMs: 2000 };
   await lab.del(web);
   expect(seconds(lab)).toEqual(["macvlan 2", "bridge 2", "ptp 2"]);
 });

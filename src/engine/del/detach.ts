@@ -22,7 +22,7 @@ export interface SandboxToDetach {
   readonly netns: string;
   /** The call's CNI_PATH, searched after recorded directories: plugins may move. @default none */
   readonly path?: readonly string[];
-  /** @default `delBudgetMs` from now */
+  /** @default {@link delBudget} */
   readonly budget?: TimeBudget;
   /**
    * The sandbox is not the call's, whose path may lack plugins of the sandbox's runtime. There will be
@@ -67,9 +67,12 @@ export async function detachAll(
   return attachments.flatMap((each) => failures.get(each) ?? []);
 }
 
+/** Less than the minute after which CRI-O ends a DEL, so that each network gets its share. */
+const delBudgetMs = 50_000;
+
 /** The time for everything that a call detaches; it starts now. */
-export function delBudget(ctx: CallContext): TimeBudget {
-  return new TimeBudget(ctx.deps.clock, ctx.config.delBudgetMs);
+export function delBudget({ deps: { clock } }: CallContext): TimeBudget {
+  return new TimeBudget(clock, delBudgetMs);
 }
 
 async function detach(

@@ -64,7 +64,7 @@ test("failed ADDs count for ten minutes, by reason and network, while their pods
     },
     {
       ...{ reason: "UndeclaredRequest", network: "", message: "mac", pods: ["default/mac"] },
-      step: expect.stringContaining("undeclaredRequests: cniArgs"),
+      step: expect.stringContaining("strictness: multus"),
     },
   ]);
   expect(failedAt("10:00.000")[0]?.pods).toEqual(["default/old", "default/web", "default/db"]);

@@ -141,7 +141,6 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     "the name of the loopback interface": { annotation: "net-a@lo" },
   },
   InvalidAnnotation: {
-    "an invalid annotation": { ...config({ invalidAnnotation: "fail" }), annotation: "a b,," },
     "an invalid default network": { override: "a@@b" },
     "two default networks": { override: "a,b" },
     "an empty annotation of the default network": { override: "" },
@@ -405,12 +404,6 @@ test.each<[title: string, Refusal, problems: Reason[], networks: string[]]>([
     { ...nowhere, override: "net-d", prepare: addDefault },
     ["MissingDefaultNetwork"],
     ["kube-system/net-d", net],
-  ],
-  [
-    "an annotation that may not be invalid",
-    { ...config({ invalidAnnotation: "fail" }), annotation: "a b,," },
-    ["InvalidAnnotation"],
-    [ours],
   ],
   [
     "a kubelet that does not answer",

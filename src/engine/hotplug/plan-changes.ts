@@ -100,8 +100,7 @@ class ChangePlanner {
 
   constructor(sandbox: LockedSandbox, record: AttachmentRecord, changes: ToPlan) {
     const { ctx } = sandbox;
-    // Without its device, a network would be attached to another one or to none.
-    this.#ctx = { ...ctx, config: { ...ctx.config, missingDevice: "fail" } };
+    this.#ctx = ctx;
     this.#sandbox = sandbox;
     this.#record = record;
     this.#changes = changes;
@@ -128,7 +127,10 @@ class ChangePlanner {
     const existingInterfaces = async () => this.#namesTaken(addition);
     const request = { containerId, ifName, cniArgs, path, existingInterfaces };
     const options = { request, pod, earlier: this.#earlier, ifName: nameOf(addition) };
-    const { attachments: all, recordBytes } = await planNetworks(this.#ctx, options, [network]);
+    // Without its device, a network would be attached to another one or to none.
+    const config = { ...this.#ctx.config, strictness: "standard" as const };
+    const strict = { ...this.#ctx, config };
+    const { attachments: all, recordBytes } = await planNetworks(strict, options, [network]);
     const [planned] = all as [PlannedAttachment];
     // The runtime's DEL looks in these directories, too.
     throwProblems(await pluginProblems(this.#ctx, all, planned.searchPath));

@@ -86,7 +86,7 @@ export async function detachFrom(
   const recorded = record.current.attachments.filter((each) => each.state !== "detached");
   const attached = recordedAttached(recorded, ctx.config);
   record.noteAttached(await giveBackRoutes(ctx, netns, { attached, recorded }));
-  await record.update(await statusOfRecord(ctx, record.current, { isShown: true }));
+  await record.update(await statusOfRecord(ctx, record.current));
   if (isDone) return;
   log.succeeded("remove", removed);
   const message = `Remove ${ifName} from ${displayName}`;

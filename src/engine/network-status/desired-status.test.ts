@@ -4,6 +4,8 @@ import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { begunTeardown } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
+import { podLab } from "#engine/testing/pod-lab.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { desiredStatus } from "./desired-status.ts";
 
@@ -35,4 +37,18 @@ test.each([
   const { now, clock, bootId } = { now: () => at.createdAt, clock: () => 3, bootId: () => "b1" };
   const deps = { ...emptyPorts, records, now, clock, bootId } as unknown as EngineDeps;
   expect(await desiredStatus(deps, pod, key)).toBe(text);
+});
+
+test("the mirror of a static pod that is made anew gets the status of its sandbox", async () => {
+  const lab = podLab("");
+  const shown = () => lab.publisher.status("default/web").map(({ name }) => name);
+  const mirror = { name: "web", namespace: "default", isStatic: true };
+  const annotations = { [mirrorAnnotation]: "static" };
+  lab.source.addPod({ ...mirror, uid: "mirror-1", annotations });
+  await lab.add({ pod: "default/web/static" });
+  lab.publisher.published.clear();
+  await lab.publisher.compare({ ...mirror, uid: "mirror-2", annotations: {} });
+  expect(shown()).toEqual([]);
+  await lab.publisher.compare({ ...mirror, uid: "mirror-2", annotations });
+  expect(shown()).toEqual(["default-net"]);
 });

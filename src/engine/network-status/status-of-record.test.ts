@@ -20,7 +20,7 @@ function attachment(changes: Partial<RecordedAttachment>): RecordedAttachment {
 async function statusOf(...attachments: RecordedAttachment[]): Promise<object[]> {
   const pod = { namespace: "default", name: "web", uid: "u1" };
   const record = { containerId: "c1", pod, attachments };
-  const { pendingStatus } = await statusOfRecord(ctx, record, { isShown: true });
+  const { pendingStatus } = await statusOfRecord(ctx, record);
   return JSON.parse(pendingStatus?.[networkStatusAnnotation] ?? "");
 }
 

@@ -4,7 +4,6 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import { isVisible } from "#engine/plan/planned-attachment.ts";
 import { isAuxiliary } from "#engine/plan/recorded-network.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
@@ -14,14 +13,9 @@ import {
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";
-import { wantsStatus } from "./wanted-status.ts";
 
 /** What a caller knows beside the record. */
 export interface KnownBeside {
-  /** The pod as it was last read. */
-  readonly pod?: Pod | undefined;
-  /** Whether it certainly has shown a status. @default only if it did when it was read */
-  readonly isShown?: boolean;
   /** The results of the attachments, parsed. @default they are parsed again */
   readonly attached?: readonly { readonly result: Result }[];
   /** Why the pod's annotation was ignored: the default network's entry says so. */
@@ -30,22 +24,16 @@ export interface KnownBeside {
 
 /**
  * The annotations that show a pod what its record says is attached (multi-network v1.1 §5): write
- * them with the attachments, so that no crash loses them. None without a pod, or if it gets no status.
+ * them with the attachments, so that no crash loses them. None without a pod.
  * @throws CniError 6 when a recorded result cannot be read
  */
 export async function statusOfRecord(
   ctx: CallContext,
   record: Pick<AttachmentRecord, "containerId" | "pod" | "attachments">,
-  known: KnownBeside = {},
+  { attached = [], annotationError }: KnownBeside = {},
 ): Promise<Pick<AttachmentRecord, "pendingStatus">> {
   const { containerId, attachments } = record;
-  const {
-    pod,
-    isShown = wantsStatus(ctx, pod, attachments),
-    attached = [],
-    annotationError,
-  } = known;
-  if (record.pod === undefined || !isShown) return {};
+  if (record.pod === undefined) return {};
   const networks = await Array.fromAsync(attachments, (recorded, position) =>
     entriesOf(ctx, containerId, { recorded, result: attached[position]?.result }),
   );

@@ -270,40 +270,34 @@ test("mac and ips are in CNI_ARGS as well as in runtimeConfig, also at DEL (mult
   }
 });
 
-test("undeclared mac and ips fail the ADD, or are only in CNI_ARGS with undeclaredRequests: cniArgs", async () => {
+test("undeclared mac and ips fail the ADD, or are only in CNI_ARGS with strictness: multus", async () => {
   const lab = asking(fixed);
   lab.source.addNad("default/a", network("net-a", "bridge"));
   expect((await lab.add(web)).json).toMatchObject({ code: 100 });
-  lab.conf = { ...lab.conf, undeclaredRequests: "cniArgs" };
+  lab.conf = { ...lab.conf, strictness: "multus" };
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   const [call] = lab.plugins.of("bridge", "ADD");
   expect(call?.env.CNI_ARGS).toMatch(/;MAC=02:00:00:00:00:0a;IP=10\.1\.1\.1\/24$/);
   expect(call?.conf).not.toHaveProperty("runtimeConfig");
 });
 
-test.each([
-  ["declares it", "fail", capable("net-a", "bridge", "ips", "mac")],
-  ["does not declare it", "cniArgs", network("net-a", "bridge")],
-])(
-  "a plugin that %s and ignores the request fails the ADD, which is rolled back",
-  async (_, undeclaredRequests, conf) => {
-    const lab = asking(fixed, { undeclaredRequests });
-    lab.source.addNad("default/a", conf);
-    lab.plugins.script("bridge ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
-    expect((await lab.add(web)).json).toMatchObject({
-      code: 100,
-      msg: expect.stringMatching(
-        /network default\/a \(net1\): plugin bridge ignored the key "ips": the pod asks for 10\.1\.1\.1\/24, the result has 10\.1\.1\.9\/24; plugin bridge ignored the key "mac"/,
-      ),
-    });
-    expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
-    expect(lab.records.keys).toEqual([]);
-    expect(lab.events.reasons).toEqual(["IgnoredRequest"]);
-  },
-);
+test("a plugin that declares a request and ignores it fails the ADD, which is rolled back", async () => {
+  const lab = asking(fixed);
+  lab.source.addNad("default/a", capable("net-a", "bridge", "ips", "mac"));
+  lab.plugins.script("bridge ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
+  expect((await lab.add(web)).json).toMatchObject({
+    code: 100,
+    msg: expect.stringMatching(
+      /network default\/a \(net1\): plugin bridge ignored the key "ips": the pod asks for 10\.1\.1\.1\/24, the result has 10\.1\.1\.9\/24; plugin bridge ignored the key "mac"/,
+    ),
+  });
+  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect(lab.records.keys).toEqual([]);
+  expect(lab.events.reasons).toEqual(["IgnoredRequest"]);
+});
 
-test("ignoredRequests: warn attaches the pod; log, event, status and record say what was ignored", async () => {
-  const lab = asking(fixed, { undeclaredRequests: "cniArgs", ignoredRequests: "warn" });
+test("strictness: multus attaches the pod; log, event, status and record say what was ignored", async () => {
+  const lab = asking(fixed, { strictness: "multus" });
   lab.source.addNad("default/a", network("net-a", "bridge"));
   lab.plugins.script("bridge ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
@@ -332,10 +326,7 @@ test("ignoredRequests: warn attaches the pod; log, event, status and record say 
 
 test("the event about ignored requests has at most 300 characters", async () => {
   const networks = ["a", "b", "c", "d"].map((name) => ({ name, mac: "02:00:00:00:00:0a" }));
-  const lab = asking(JSON.stringify(networks), {
-    undeclaredRequests: "cniArgs",
-    ignoredRequests: "warn",
-  });
+  const lab = asking(JSON.stringify(networks), { strictness: "multus" });
   for (const { name } of networks) lab.source.addNad(`default/${name}`, network(name, "bridge"));
   lab.plugins.script("bridge ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });

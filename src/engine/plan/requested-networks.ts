@@ -71,8 +71,7 @@ function parseAnnotation(
     });
     return { selections };
   } catch (error) {
-    const isIgnored = error instanceof SelectionError && ctx.config.invalidAnnotation !== "fail";
-    if (!isIgnored) throw error;
+    if (!(error instanceof SelectionError)) throw error;
     tolerate(ctx, pod, { error, effect: "the pod gets its default network only" });
     return { selections: [], annotationError: error.message };
   }
@@ -114,8 +113,8 @@ export async function resolveSelection(
 ): Promise<ResolvedNetwork> {
   checkNamespaceAccess(pod.namespace, selection, ctx.config);
   const network = await selectedNetwork(ctx, pod, selection);
-  const display = network.displayName;
-  checkCapabilities(network.list, network.capabilityArgs, { display, ...ctx.config });
+  if (ctx.config.strictness === "standard")
+    checkCapabilities(network.list, network.capabilityArgs, network.displayName);
   return network;
 }
 

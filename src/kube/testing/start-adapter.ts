@@ -13,7 +13,6 @@ export async function startAdapter(
     kubeconfig: await api.kubeconfig(),
     nodeName: "node-1",
     apiTimeoutMs: 1000,
-    statusWaitMs: 200,
     logger: new FakeLogger(),
     timings: { backoff: { initialMs: 5, maxMs: 20 } },
     ...options,

@@ -68,9 +68,9 @@ export function chartScenarios(scene: () => Scene): void {
       expect(await scene().interfaces("stays")).toEqual(interfaces);
       await scene().startAttached("by-the-new-chart");
 
-      await writeConfig(target, "statusOf: requested\n");
+      await writeConfig(target, "publishStatus: afterReply\n");
       await helm(target, ...upgrade);
-      await refuses(target, [...upgrade, "--set=config.statusOf=all"], "would override");
+      await refuses(target, [...upgrade, "--set=config.publishStatus=required"], "would override");
       await target.kubectl(system, "delete", "configmap", "plexus-config");
       await helm(target, "rollback", "plexus", "1", system);
       await waitForPlexus(target);

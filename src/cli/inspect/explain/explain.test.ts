@@ -48,8 +48,7 @@ const report: NodeReport = {
   ...{ failedAdds: [], overcomeAdds: [] },
   settings: [
     { key: "logLevel", value: "debug", source: "/etc/plexus/config.yaml" },
-    { key: "undeclaredRequests", value: "fail", source: "default" },
-    { key: "ignoredRequests", value: "warn", source: "strictness" },
+    { key: "strictness", value: "multus", source: "default" },
     { key: "http", value: "false", source: "command line" },
   ],
   configFile: "/etc/plexus/config.yaml",
@@ -445,21 +444,21 @@ test.each([
     { uptimeSeconds: 6, overcomeAdds: ["shop/web", "shop/db"] },
     "attaching pods",
     "ok",
-    "failed in the last ten minutes, but attached since or gone: 2 (shop/web, shop/db) (undeclaredRequests: fail, ignoredRequests: warn)",
+    "failed in the last ten minutes, but attached since or gone: 2 (shop/web, shop/db) (strictness: multus)",
   ],
   [
     "without a failed ADD",
     { uptimeSeconds: 600 },
     "attaching pods",
     "ok",
-    "no ADD has failed in the last ten minutes (undeclaredRequests: fail, ignoredRequests: warn)",
+    "no ADD has failed in the last ten minutes (strictness: multus)",
   ],
   [
     "whose plexusd has just started",
     { uptimeSeconds: 3 },
     "attaching pods",
     "ok",
-    "no ADD has failed since plexusd started, 3 s ago (undeclaredRequests: fail, ignoredRequests: warn)",
+    "no ADD has failed since plexusd started, 3 s ago (strictness: multus)",
   ],
   [
     "with unmounted paths",
@@ -480,8 +479,8 @@ test("config show has the settings in effect, and their sources", async () => {
   const { code, out } = await run("config", "show", "--socket", socket);
   expect(code).toBe(0);
   expect(out.split("\n").slice(0, 2)).toEqual([
-    "KEY                 VALUE    FROM",
-    'logLevel            "debug"  /etc/plexus/config.yaml',
+    "KEY         VALUE     FROM",
+    'logLevel    "debug"   /etc/plexus/config.yaml',
   ]);
 });
 

@@ -287,7 +287,7 @@ test("del() after the grace period leaves time for the IPAM plugin of a plugin t
   lab.plugins.script("host-local DEL", failed(5, "busy"));
   await lab.add(web);
   lab.plugins.unscript("host-local DEL");
-  lab.config = { delGraceMs: 0, delBudgetMs: 10_000 };
+  lab.config = { delGraceMs: 0 };
   lab.plugins.script("bridge DEL", ({ timeoutMs }) => {
     lab.advance(timeoutMs);
     return ended("timeout");

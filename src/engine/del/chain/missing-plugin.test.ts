@@ -201,16 +201,20 @@ test("del() restarts the grace period when a DEL finds more than a missing plugi
 });
 
 test("del() restarts no grace period if there was no time to execute anything", async () => {
-  const lab = await attachedTo(network("default-net", "ptp"));
+  const lab = await attachedPod("a");
+  const del = () => lab.del({ ...web, ...gone });
   lab.plugins.setLookup("ptp", missing);
-  lab.config = { delGraceMs: 60_000 };
-  expect((await lab.del(gone)).json.msg).toMatch(/gives it up 60 s/);
-  lab.config = { delGraceMs: 60_000, delBudgetMs: 0 };
-  lab.advance(30_000);
-  expect((await lab.del(gone)).json.msg).toMatch(/was not executed/);
-  lab.config = { delGraceMs: 60_000 };
-  lab.advance(30_000);
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  lab.plugins.script("bridge DEL", failed(11, "starting"));
+  lab.config = { delGraceMs: 120_000 };
+  expect((await del()).json.msg).toMatch(/gives it up 120 s/);
+  lab.plugins.script("bridge DEL", () => {
+    lab.advance(60_000);
+    return ended("timeout");
+  });
+  expect((await del()).json.msg).toMatch(/was not executed/);
+  lab.plugins.unscript("bridge DEL");
+  lab.advance(60_000);
+  expect(await del()).toMatchObject({ exitCode: 0 });
 });
 
 test("each network of a sandbox has its own grace period", async () => {

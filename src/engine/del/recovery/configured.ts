@@ -39,7 +39,7 @@ export async function detachConfigured(
   const hasFurther = further.length > 0;
   const netns = hasFurther ? await netnsForDel(ctx, { ...sandbox, furtherNames }) : sandbox.netns;
   const isThere = hasFurther && (await interfaceIsPresent(ctx, { netns, ifName: sandbox.ifName }));
-  const budget = delBudget(ctx);
+  const { budget = delBudget(ctx) } = sandbox;
   let left = networks.length;
   const errors = await collectErrors(networks.toReversed(), async (network) => {
     const { displayName, ifName, isDefault } = network;

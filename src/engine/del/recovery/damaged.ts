@@ -15,8 +15,8 @@ export async function detachDamaged(
   { containerId, ifName, reason }: DamagedRecord,
   { path, budget }: { readonly path: readonly string[]; readonly budget: TimeBudget },
 ): Promise<void> {
-  const sandbox = { containerId, ifName, netns: "", path, cniArgs: [], cniVersion: currentVersion };
+  const own = { containerId, ifName, path, budget };
+  const sandbox = { ...own, netns: "", cniArgs: [], cniVersion: currentVersion };
   const error = new CniError("DecodingFailure", reason);
-  const config = { ...ctx.config, delBudgetMs: budget.remainingMs };
-  await detachUnrecorded({ ...ctx, config }, sandbox, { state: "unusable", error });
+  await detachUnrecorded(ctx, sandbox, { state: "unusable", error });
 }

@@ -80,7 +80,7 @@ async function replay(
 ): Promise<void> {
   const steps = stepsToReplay(plan, ctx.deps.bootId());
   const chains = [...Map.groupBy(steps, ({ group }) => group).values()];
-  const budget = delBudget(ctx);
+  const { budget = delBudget(ctx) } = sandbox;
   let left = chains.length;
   const errors = await collectErrors(chains, async (chain) => {
     const calls = chain.map(({ call }) => withPath(call, sandbox.path));

@@ -9,6 +9,7 @@ import {
   type RecordedAttachment,
 } from "#engine/record/record.ts";
 import { teardownPlan } from "#engine/record/teardown-plan.ts";
+import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -25,6 +26,8 @@ export interface UnrecordedSandbox extends RecordKey {
   /** The result of the ADD, as the runtime kept it. */
   readonly prevResult?: JsonObject;
   readonly runtimeConfig?: JsonObject;
+  /** The time for its plugins. @default that of a DEL */
+  readonly budget?: TimeBudget;
 }
 
 /**

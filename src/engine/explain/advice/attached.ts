@@ -25,7 +25,7 @@ export function requestIgnored({ networks }: Facts): Condition | undefined {
     ignored.length === 0 ? [] : `${network} ${ignoredWords(ignored)}`,
   );
   if (list.length === 0) return undefined;
-  const message = `All networks are attached, but not as the pod asks (ignoredRequests: warn): ${list.join("; ")}. Use a plugin that supports the key, or remove the key from the annotation`;
+  const message = `All networks are attached, but not as the pod asks (strictness: multus): ${list.join("; ")}. Use a plugin that supports the key, or remove the key from the annotation`;
   return { reason: "IgnoredRequest", message, lacksNetworks: true };
 }
 

@@ -21,14 +21,13 @@ const maxAddresses = 16;
  *   be read; HostGoneError when the agent has gone
  */
 export async function updateAddresses(
-  { ctx, pod }: Pick<LockedSandbox, "ctx" | "pod">,
+  { ctx }: Pick<LockedSandbox, "ctx">,
   { record, plan }: StoredRecord,
 ): Promise<StoredRecord | undefined> {
   const present = await presentAddresses(ctx, record.netns);
   const attachments = record.attachments.map((each) => withAddresses(each, present));
   if (isDeepStrictEqual(attachments, record.attachments)) return undefined;
-  const known = record.pendingStatus === undefined ? { pod } : { isShown: true };
-  const status = await statusOfRecord(ctx, { ...record, attachments }, known);
+  const status = await statusOfRecord(ctx, { ...record, attachments });
   const changed = { ...record, attachments, ...status };
   await ctx.deps.records.update(changed, plan);
   return { record: changed, plan };

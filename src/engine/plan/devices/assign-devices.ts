@@ -43,7 +43,7 @@ export async function assignDevices(
     if (device !== undefined) continue;
     const needed = needing.filter(({ resourceName }) => resourceName === resource).length;
     const problem = missingDevice(network, pool.count(resource), needed);
-    if (ctx.config.missingDevice === "fail") refuse(ctx, [problem]);
+    if (ctx.config.strictness === "standard") refuse(ctx, [problem]);
     else tolerate(ctx, pod, { ...problem, effect: "the network gets no device" });
   }
   return networks.map((network) => attachedBy(network, devices.get(network)));

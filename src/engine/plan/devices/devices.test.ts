@@ -140,8 +140,8 @@ test.each([
   },
 );
 
-test("missingDevice: warn attaches without the device, as Multus does, with a warning and an event [D-5]", async () => {
-  const options: LabOptions = { config: { missingDevice: "warn" } };
+test("strictness: multus attaches without the device, as Multus does, with a warning and an event [D-5]", async () => {
+  const options: LabOptions = { config: { strictness: "multus" } };
   const lab = labWith("sriov", [new FakeDevices()], options);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.of("sriov", "ADD")[0]?.conf).not.toHaveProperty("deviceID");
@@ -149,8 +149,8 @@ test("missingDevice: warn attaches without the device, as Multus does, with a wa
   expect(lab.events.reasons).toContain("DeviceNotAllocated");
 });
 
-test("missingDevice: warn makes no event for a sandbox that is no pod", async () => {
-  const config = { missingDevice: "warn" } as const;
+test("strictness: multus makes no event for a sandbox that is no pod", async () => {
+  const config = { strictness: "multus" } as const;
   const lab = new EngineLab({ conf: { clusterNetwork: "main" }, config });
   lab.source.addNad("kube-system/main", network("main", "ptp"), needs(vf));
   expect(await lab.add()).toMatchObject({ exitCode: 0 });
@@ -250,7 +250,7 @@ test.each([
   ],
 ])("a pod cannot request a device %s [D-4] [S-306]", async (_, annotation, msg) => {
   const kubelet = new FakeDevices().allocate(vf, pci(1), pci(2)).allocate("a.example/b", "eth5");
-  const lab = labWith(annotation, [kubelet], { config: { missingDevice: "warn" } });
+  const lab = labWith(annotation, [kubelet], { config: { strictness: "multus" } });
   expect((await lab.add(web)).json).toMatchObject({ code: 100, msg });
   expect(lab.journal).toEqual([]);
 });
