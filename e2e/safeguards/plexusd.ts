@@ -151,5 +151,6 @@ export const plexusdMutations: readonly Mutation[] = [
     file: "src/engine/explain/advice/advice.ts",
     find: "  if (record?.teardownError === undefined && !isLater) return undefined;\n",
     properties: ["explained"],
+    isSlow: true,
   },
 ];

@@ -3,7 +3,7 @@ import { invalidConfiguration } from "#daemon/config/invalid-configuration.ts";
 import { failedAddMs } from "#engine/explain/call-history.ts";
 import { type Condition, textOf } from "#lib/condition.ts";
 import { shortened } from "#lib/one-line.ts";
-import { reasonRow } from "#lib/reasons.ts";
+import { type FindingReason, reasonRow } from "#lib/reasons.ts";
 import type { NodeCondition, NodeStatus } from "./node-status.ts";
 
 /** What plexusd says of its node. */
@@ -11,96 +11,87 @@ export type NodeReport = Omit<NodeStatus, "conditions">;
 
 /** What is found of the node, part by part: pods that run without their networks come first. */
 export function nodeConditions(report: NodeReport): NodeCondition[] {
-  const { conf, configProblem, sourceProblem, unseenPaths, damagedRecords, setAside } = report;
-  const inEffect: Condition = { reason: "ConfigInEffect", message: "in effect" };
-  return [
-    ...of("running pods", runningPods(report)),
-    ...of("plexusd", [plexusd(report)]),
-    ...of("configuration", [
-      configProblem === undefined ? inEffect : invalidConfiguration(configProblem),
-    ]),
-    ...of("node configuration", [nodeConfiguration(report)]),
-    ...of("plugins after Plexus", conf === undefined ? [] : chainConditions(conf)),
-    ...of("pods and definitions", [source(sourceProblem)]),
-    ...of(
-      "mounts",
-      unseenPaths.map((message) => ({ reason: "PathNotMounted", message })),
-    ),
-    ...of("records", [
-      leftovers(report),
-      ...damagedRecords.map((message) => damaged("RecordDamaged", message)),
-      ...setAside.map((name) => damaged("RecordSetAside", `${name} is what no DEL could read`)),
-    ]),
-    ...of("Multus", leftByMultus(report)),
-    ...of("attaching pods", additions(report)),
-    ...of("plexus agent", agent(report)),
-  ];
+  const { conf, configProblem, sourceProblem, unseenPaths } = report;
+  const parts: Readonly<Record<string, readonly Condition[]>> = {
+    "running pods": runningPods(report),
+    plexusd: [plexusd(report)],
+    configuration: [
+      configProblem === undefined
+        ? found("ConfigInEffect", "in effect")
+        : invalidConfiguration(configProblem),
+    ],
+    "node configuration": [nodeConfiguration(report)],
+    "plugins after Plexus": conf === undefined ? [] : chainConditions(conf),
+    "pods and definitions": [
+      sourceProblem === undefined
+        ? found("SourceReady", "can be looked up")
+        : found("ApiUnavailable", sourceProblem, reasonRow("ApiUnavailable").hotPlugStep),
+    ],
+    mounts: unseenPaths.map((text) => found("PathNotMounted", text)),
+    records: records(report),
+    Multus: leftByMultus(report),
+    "attaching pods": additions(report),
+    "plexus agent": agent(report),
+  };
+  return Object.entries(parts).flatMap(([check, all]) => all.map((each) => ({ check, ...each })));
 }
 
-function of(check: string, found: readonly Condition[]): NodeCondition[] {
-  return found.map((condition) => ({ check, ...condition }));
-}
-
-function damaged(reason: "RecordDamaged" | "RecordSetAside", message: string): Condition {
-  const step =
-    'release by hand what it held, as docs/operations/troubleshooting.md, "Leaked addresses", says';
-  const isAside = reason === "RecordSetAside";
-  return { reason, message, step: isAside ? `${step}, and remove the file` : step };
+function found(reason: FindingReason, message: string, step?: string): Condition {
+  return { reason, message, step };
 }
 
 function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeReport): Condition {
   const text = `${version} (${commit}) on ${node}, up ${uptimeSeconds} s, `;
   return notReady.length === 0
-    ? { reason: "Ready", message: `${text}ready` }
-    : { reason: "NotReady", message: `${text}not ready: ${notReady.join("; ")}` };
+    ? found("Ready", `${text}ready`)
+    : found("NotReady", `${text}not ready: ${notReady.join("; ")}`);
 }
 
 function nodeConfiguration({ conf, dirs }: NodeReport): Condition {
   if (conf === undefined)
-    return {
-      reason: "ConfNotWritten",
-      message: "plexusd does not write it: it was started without",
-    };
+    return found("ConfNotWritten", "plexusd does not write it: it was started without");
   const primary = conf.primary === undefined ? "" : `; the default network is ${conf.primary}`;
-  const found = confCondition(conf);
-  const message = `${conf.state} in ${dirs.cniConfDir}: ${found.message}${primary}`;
-  return { ...found, message };
+  const condition = confCondition(conf);
+  const message = `${conf.state} in ${dirs.cniConfDir}: ${condition.message}${primary}`;
+  return { ...condition, message };
 }
 
-function source(problem: string | undefined): Condition {
-  if (problem === undefined) return { reason: "SourceReady", message: "can be looked up" };
-  const reason = "ApiUnavailable";
-  return { reason, message: problem, step: reasonRow(reason).hotPlugStep };
-}
-
-function leftovers({ leftovers: count, attachments, node }: NodeReport): Condition {
+function records(report: NodeReport): Condition[] {
+  const { leftovers: count, attachments, node, damagedRecords, setAside } = report;
   const text = `recorded attachments: ${attachments}`;
-  if (count === 0)
-    return { reason: "NoLeftovers", message: `${text}, none of a sandbox that is gone` };
-  const message = `${text}, of sandboxes that are gone: ${count}`;
   const step = `kubectl plexus records --leftovers ${node} names them and the reasons; correct these, and Plexus detaches them`;
-  return { reason: "Leftovers", message, step };
+  const byHand =
+    'release by hand what it held, as docs/operations/troubleshooting.md, "Leaked addresses", says';
+  return [
+    count === 0
+      ? found("NoLeftovers", `${text}, none of a sandbox that is gone`)
+      : found("Leftovers", `${text}, of sandboxes that are gone: ${count}`, step),
+    ...damagedRecords.map((each) => found("RecordDamaged", each, byHand)),
+    ...setAside.map((file) =>
+      found("RecordSetAside", `${file} is what no DEL could read`, `${byHand}; then remove it`),
+    ),
+  ];
 }
 
 function leftByMultus({ ofMultus: left }: NodeReport): Condition[] {
   if (left.length === 0) return [];
-  const message = `attached sandboxes of pods that are gone: ${left.length} (${named(left)}); if they stay, the container runtime has forgotten them, and they keep their addresses: docs/user/migration.md ("What Multus leaves") says how to detach them`;
-  return [{ reason: "LeftByMultus", message }];
+  const text = `attached sandboxes of pods that are gone: ${left.length} (${named(left)}); if they stay, the container runtime has forgotten them, and they keep their addresses: docs/user/migration.md ("What Multus leaves") says how to detach them`;
+  return [found("LeftByMultus", text)];
 }
 
 /** A part of the pods by name, the others by number. */
 function runningPods({ podProblems }: NodeReport): Condition[] {
   if (podProblems.length === 0)
-    return [{ reason: "PodsAttached", message: "none lacks a network that it asks for" }];
+    return [found("PodsAttached", "none lacks a network that it asks for")];
   return [...Map.groupBy(podProblems, ({ reason }) => reason).values()].flatMap((these) => {
-    const found: Condition[] = these.slice(0, namedMax).map(({ pod, ...condition }) => {
+    const shown: Condition[] = these.slice(0, namedMax).map(({ pod, ...condition }) => {
       const step = `kubectl plexus explain ${pod} says what to do`;
       return { ...condition, message: `${pod}: ${textOf(condition)}`, step, next: undefined };
     });
-    const [first] = found;
-    if (first === undefined || these.length <= namedMax) return found;
+    const [first] = shown;
+    if (first === undefined || these.length <= namedMax) return shown;
     const message = `${these.length - namedMax} more pods`;
-    return [...found, { ...first, message, step: "events of these pods name the networks" }];
+    return [...shown, { ...first, message, step: "events of these pods name the networks" }];
   });
 }
 
@@ -108,14 +99,13 @@ function additions(report: NodeReport): Condition[] {
   const { node, failedAdds, settings } = report;
   if (failedAdds.length === 0) {
     const strictness = settings.find(({ key }) => key === "strictness")?.value;
-    const message = `${withoutFailure(report)} (strictness: ${strictness})`;
-    return [{ reason: "NoFailedAdds", message }];
+    return [found("NoFailedAdds", `${withoutFailure(report)} (strictness: ${strictness})`)];
   }
-  return failedAdds.map(({ reason, step, network, message: why, pods }) => {
+  return failedAdds.map(({ reason, step, network, message, pods }) => {
     const where = network === "" ? "" : `network ${network}, `;
     const what = `failed in the last ten minutes: ${pods.length} (${named(pods)})`;
-    const message = `${what}: ${where}${reason}: ${shortened(why, 200)}`;
-    return { reason, message, step: step?.replace("NODE", node) };
+    const text = `${what}: ${where}${reason}: ${shortened(message, 200)}`;
+    return found(reason, text, step?.replace("NODE", node));
   });
 }
 
@@ -132,12 +122,10 @@ function withoutFailure({ overcomeAdds: pods, uptimeSeconds }: NodeReport): stri
 /** Whether the agent, where there is one, runs what the container runtime runs. */
 function agent({ agent: answer, dirs }: NodeReport): Condition[] {
   if (answer === undefined) return [];
-  if (answer.refused.length === 0) {
-    const message = `runs every plugin of ${dirs.binDirs.join(", ")}`;
-    return [{ reason: "AgentReady", message }];
-  }
-  const message = `plugs and detaches nothing with ${named(answer.refused)}, which the container runtime runs: ${answer.why}`;
-  return [{ reason: "AgentRefusesPlugins", message }];
+  if (answer.refused.length === 0)
+    return [found("AgentReady", `runs every plugin of ${dirs.binDirs.join(", ")}`)];
+  const text = `plugs and detaches nothing with ${named(answer.refused)}, which the container runtime runs: ${answer.why}`;
+  return [found("AgentRefusesPlugins", text)];
 }
 
 const namedMax = 5;

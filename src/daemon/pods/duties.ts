@@ -44,7 +44,7 @@ export function nodeDuties(options: {
   const engineConfig = () => ({ ...defaultEngineConfig, ...config.current().engine });
   const isOn = (namespace: string): boolean => mayHotPlug(engineConfig(), namespace);
   const common = { engine, conf, tasks: new AgentTasks(hosts), nodePods, logger, clock };
-  const changed = (pod: Pod): void => lostInterfaces.lookAgain(pod);
+  const changed = (pod: Pod): void => void lostInterfaces.look(pod);
   const hotPlug = new HotPlugQueue({ ...common, metrics, isOn, changed });
   const plexusNamespace = (): string => engineConfig().plexusNamespace;
   const { findings } = engine;

@@ -1,5 +1,4 @@
 import type { Engine } from "#engine/engine.ts";
-import type { Inspection } from "#engine/hotplug/inspection/heal.ts";
 import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
@@ -20,16 +19,12 @@ interface LostInterfacesOptions extends Pick<HotPlugOptions, "conf"> {
   readonly nodePods: Pick<NodePods, "list">;
   readonly hotPlug: Pick<HotPlugQueue, "heal">;
   readonly logger: Logger;
-  /** Milliseconds, monotonic. */
-  readonly clock: () => number;
 }
 
 /** Finds interfaces that have disappeared from running pods of this node (`inspect`). */
 export class LostInterfaces {
   readonly #options: LostInterfacesOptions;
   readonly #slots = new Slots(maxLooks);
-  /** By UID: how many milliseconds the last look into a pod took. */
-  readonly #costs = new Map<string, number>();
   /** UIDs of pods that are being looked into, or wait for it. */
   readonly #running = new Set<string>();
 
@@ -37,34 +32,19 @@ export class LostInterfaces {
     this.#options = options;
   }
 
-  /**
-   * Call this regularly, without waiting for the end. Pods whose last look took long come last: an
-   * agent waits ten seconds for processes that plugins have left in a sandbox.
-   */
+  /** Call this regularly, without waiting for the end. */
   async check(): Promise<void> {
-    const pods = this.#options.nodePods.list();
-    const uids = new Set(pods.map(({ uid }) => uid));
-    for (const uid of this.#costs.keys()) if (!uids.has(uid)) this.#costs.delete(uid);
-    const cost = ({ uid }: Pod): number => this.#costs.get(uid) ?? 0;
-    const due = pods.filter(({ uid }) => !this.#running.has(uid));
-    await Promise.all(due.toSorted((a, b) => cost(a) - cost(b)).map((pod) => this.#look(pod)));
+    await Promise.all(this.#options.nodePods.list().map((pod) => this.look(pod)));
   }
 
-  /** The pod's networks have changed: what was found before is no longer true. */
-  lookAgain(pod: Pod): void {
-    if (!this.#running.has(pod.uid)) void this.#look(pod);
-  }
-
-  /** Never rejects. A pod that cannot be looked into now is left for the next time. */
-  async #look(pod: Pod): Promise<void> {
-    const { tasks, hotPlug, clock } = this.#options;
+  /** Looks into a pod, unless that runs. Never rejects: what fails is left for the next time. */
+  async look(pod: Pod): Promise<void> {
+    if (this.#running.has(pod.uid)) return;
+    const { tasks, hotPlug } = this.#options;
     this.#running.add(pod.uid);
     try {
       using _slot = await this.#slots.acquire(tasks.stopping);
-      const startedAt = clock();
-      const found = await this.#inspect(pod);
-      this.#costs.set(pod.uid, clock() - startedAt);
-      if (found?.willHeal === true) hotPlug.heal(pod);
+      if (await this.#willHeal(pod)) hotPlug.heal(pod);
     } catch {
       // plexusd stops.
     } finally {
@@ -72,15 +52,15 @@ export class LostInterfaces {
     }
   }
 
-  async #inspect(pod: Pod): Promise<Inspection | undefined> {
+  async #willHeal(pod: Pod): Promise<boolean> {
     const { engine, tasks, conf, logger } = this.#options;
     try {
       const hosts = tasks.hosts({ claims, signal: tasks.stopping });
-      return await engine.inspect(pod, { hosts, conf });
+      return (await engine.inspect(pod, { hosts, conf })).willHeal;
     } catch (error) {
       const isUsual = error instanceof SandboxUnavailableError || error instanceof HostGoneError;
       if (!isUsual) logger.warn({ err: error }, "cannot look for lost interfaces");
-      return undefined;
+      return false;
     }
   }
 }

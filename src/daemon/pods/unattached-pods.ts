@@ -30,9 +30,9 @@ interface Observation {
 
 /**
  * Finds running pods of this node that request networks but have none of them. The container
- * runtime did not call Plexus for their sandboxes, as on a fresh node: Or their annotation is
- * invalid: their ADD has sent the event. A pod is read only when the watch has
- * delivered a change: many may wait for their sandboxes for long.
+ * runtime did not call Plexus for their sandboxes, as on a fresh node, or their annotation is
+ * invalid, which the event of their ADD has said. A pod is read only when the watch has delivered a
+ * change: many may wait for their sandboxes for long.
  */
 export class UnattachedPods {
   readonly #options: UnattachedPodsOptions;
@@ -68,30 +68,20 @@ export class UnattachedPods {
     return { since: before.since, read: pod };
   }
 
-  async #find(state: PodState, before: Observation): Promise<Condition[]> {
-    const missing = await this.#missing(state, before);
+  async #find(state: PodState, { since }: Observation): Promise<Condition[]> {
+    const { clock, records } = this.#options;
+    const plexusNamespace = this.#options.plexusNamespace();
+    // Read after the pod: one that runs was recorded before, if Plexus attached it.
+    const isRecorded = await records.hasPod(state);
+    const attachment = { isRecorded, unrecordedForMs: clock() - since, plexusNamespace };
+    const missing = missingNetworks(state, attachment);
     if (missing.length > 0) return [notAttached(missing)];
-    const ignored = await this.#ignored(state);
+    // Of a pod with a damaged record it is not known what it has.
+    const recorded = await recordsOf(records, state).catch(() => undefined);
+    const ignored = recorded && ignoredAnnotation(state, recorded, plexusNamespace);
     if (ignored === undefined) return [];
     const message = `the pod runs without the networks that it asks for: ${ignored}`;
     return [{ reason: "AnnotationIgnored", message, isQuiet: true }];
-  }
-
-  /** Reads the record after the pod: a pod that runs was recorded before, if Plexus attached it. */
-  async #missing(state: PodState, { since }: Observation): Promise<readonly string[]> {
-    const { clock, records, plexusNamespace } = this.#options;
-    return missingNetworks(state, {
-      isRecorded: await records.hasPod(state),
-      unrecordedForMs: clock() - since,
-      plexusNamespace: plexusNamespace(),
-    });
-  }
-
-  /** Of a pod with a damaged record it is not known what it has. */
-  async #ignored(state: PodState): Promise<string | undefined> {
-    const { records, plexusNamespace } = this.#options;
-    const found = await recordsOf(records, state).catch(() => undefined);
-    return found && ignoredAnnotation(state, found, plexusNamespace());
   }
 }
 
