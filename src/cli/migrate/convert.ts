@@ -3,15 +3,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { inEffect } from "./in-effect.ts";
 import type { MultusParts } from "./multus-files.ts";
-import { flagTranslations } from "./multus-flags.ts";
-import { keyTranslations, strictnessNote } from "./multus-keys.ts";
-import type {
-  Effective,
-  MigrationNote,
-  Surroundings,
-  Translate,
-  Translation,
-} from "./translation.ts";
+import { type Effective, type MigrationNote, translate } from "./multus-table.ts";
 
 /** Plexus's counterpart of a configuration of Multus. */
 export interface Migration {
@@ -30,6 +22,13 @@ type Values = Map<string, Converted>;
 
 /** Multus's default, which a release of Plexus in another namespace does not share. */
 const defaults: JsonObject = { plexusNamespace: "kube-system" };
+
+/** Why every result has `strictness: multus`, and until when. */
+const strictnessNote: MigrationNote = {
+  source: "Plexus's default is standard",
+  key: "strictness",
+  note: "pods start although their networks do not declare or ignore a request, or lack a device. Declare capabilities, and add resources without devices to markerResources; remove this key when no event IgnoredRequest or DeviceNotAllocated is left (docs/user/migration.md#requests-that-a-network-ignores)",
+};
 
 /**
  * Converts what Multus uses. As with Multus, the daemon's file overrides the CNI one, and both
@@ -78,21 +77,6 @@ function isGenerated(all: readonly Effective[]): boolean {
     return kind === "daemon" ? (keys.multusConfigFile ?? []) : [];
   });
   return files.every((file) => file === "auto" || file === "");
-}
-
-function translate(name: string, value: Json, surroundings: Surroundings): Translation {
-  const isArgument = surroundings.kind === "arguments";
-  const table: Readonly<Record<string, Translate>> = isArgument
-    ? flagTranslations
-    : keyTranslations;
-  const translation = Object.hasOwn(table, name) ? table[name] : undefined;
-  if (translation === undefined) {
-    return { note: "Multus 4.3 does not read this key either; left out" };
-  }
-  if (isArgument && String(value).includes("$(")) {
-    return { note: "left out: it depends on the container's environment" };
-  }
-  return value === null ? {} : translation(value, surroundings);
 }
 
 /** The directories of containers are often the defaults under other names. */

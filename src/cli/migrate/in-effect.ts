@@ -2,8 +2,12 @@ import { basename } from "node:path/posix";
 import { type JsonObject, quoteValue } from "#lib/json.ts";
 import { hostMountPath, type MultusContainer } from "./multus-container.ts";
 import type { MultusConfiguration, MultusParts } from "./multus-files.ts";
-import { flagDefaults, flagTranslations } from "./multus-flags.ts";
-import type { Effective, MigrationNote } from "./translation.ts";
+import {
+  argumentDefaults,
+  type Effective,
+  type MigrationNote,
+  rowOfArgument,
+} from "./multus-table.ts";
 
 const daemonConfig = "/etc/cni/net.d/multus.d/daemon-config.json";
 const generated = "00-multus.conf or 00-multus.conflist";
@@ -54,12 +58,12 @@ function usedByThin(container: MultusContainer, { configurations }: MultusParts)
     throw undecided(container, "a shell script starts Multus, so its arguments are not known");
   }
   for (const [name, value] of hasNodeFile ? [] : Object.entries(flags)) {
-    if (!Object.hasOwn(flagTranslations, name))
+    if (rowOfArgument(name) === undefined)
       throw undecided(container, `--${name} is not in Multus 4.3`);
     if (String(value).includes("$("))
       throw undecided(container, `--${name} depends on the container's environment: ${value}`);
   }
-  const keys = { ...flagDefaults, ...flags };
+  const keys = { ...argumentDefaults, ...flags };
   const own: Effective = { source, kind: "arguments", keys, onHost };
   const path = String(keys["multus-conf-file"]);
   if (path === "auto") return [own];
@@ -86,8 +90,8 @@ function usedByThick(container: MultusContainer, { configurations }: MultusParts
 
 /** Where the daemon's container has the plugin directory: its host path is the same, or /host is. */
 function binDir(onHost: MultusContainer["onHost"]): string {
-  const host = onHost(flagDefaults["cni-bin-dir"]);
-  return host === hostMountPath(flagDefaults["cni-bin-dir"]) ? onHost(host) : host;
+  const host = onHost(argumentDefaults["cni-bin-dir"]);
+  return host === hostMountPath(argumentDefaults["cni-bin-dir"]) ? onHost(host) : host;
 }
 
 function entryOf(
@@ -143,7 +147,7 @@ function undecided(container: MultusContainer, why: string, file = fileOnNode(co
 }
 
 function fileOnNode({ flags, onHost }: MultusContainer): string {
-  const { "cni-conf-dir": dir, "multus-conf-file": path } = { ...flagDefaults, ...flags };
+  const { "cni-conf-dir": dir, "multus-conf-file": path } = { ...argumentDefaults, ...flags };
   const name = path === "auto" ? generated : basename(path);
   return `${onHost(dir)}/${name}`;
 }

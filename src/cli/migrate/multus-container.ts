@@ -1,6 +1,6 @@
 import { join, relative, resolve } from "node:path/posix";
 import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
-import { booleanFlags } from "./multus-flags.ts";
+import { rowOfArgument } from "./multus-table.ts";
 
 /** An entry of a ConfigMap. */
 export interface ConfigMapEntry {
@@ -78,7 +78,7 @@ function parseFlags(words: readonly string[]): JsonObject {
     const text = word.slice(word.startsWith("--") ? 2 : 1);
     const end = text.indexOf("=");
     const name = end < 0 ? text : text.slice(0, end);
-    const isBoolean = booleanFlags.has(name);
+    const isBoolean = rowOfArgument(name)?.notedIf !== undefined;
     if (end >= 0) flags[name] = text.slice(end + 1).replace(/^=/, "");
     else flags[name] = isBoolean ? "true" : (words[++at] ?? "");
   }

@@ -3,8 +3,7 @@ import { expect, test } from "vitest";
 import type { JsonObject } from "#lib/json.ts";
 import { convert } from "./convert.ts";
 import { findMultus } from "./multus-files.ts";
-import { booleanFlags, flagTranslations } from "./multus-flags.ts";
-import { keyTranslations } from "./multus-keys.ts";
+import { multusRows } from "./multus-table.ts";
 
 /** e2e/conformance/multus-source.test.ts compares this record with the source of Multus. */
 const recorded = JSON.parse(readFileSync("e2e/fixtures/multus/multus-4.3.0.json", "utf8"));
@@ -17,17 +16,19 @@ test("the table of keys has every key that a struct of Multus 4.3 has, and no ot
   const structs = recorded.structs.map(({ keys }: { keys: string[] }) => keys);
   const written = recorded.templateKeys.keys;
 
-  expect(Object.keys(keyTranslations).sort()).toEqual(
-    sorted(...structs, recorded.embedded.keys, written),
-  );
+  expect(namesOf("key").sort()).toEqual(sorted(...structs, recorded.embedded.keys, written));
 });
 
 test("the table of arguments has every flag of the thin entry point of Multus 4.3, and no other", () => {
   const { flags, booleans } = recorded.thinFlags;
 
-  expect(Object.keys(flagTranslations).sort()).toEqual(sorted(flags));
-  expect([...booleanFlags].sort()).toEqual(sorted(booleans));
+  const switches = multusRows.filter(({ notedIf }) => notedIf !== undefined);
+  expect(namesOf("argument").sort()).toEqual(sorted(flags));
+  expect(switches.flatMap(({ argument }) => argument ?? []).sort()).toEqual(sorted(booleans));
 });
+
+const namesOf = (name: "key" | "argument"): string[] =>
+  multusRows.flatMap((row) => row[name] ?? []);
 
 function own(text: string): { notes: string[]; configuration: JsonObject } {
   const { notes, configuration } = convert(findMultus(text, "f"));
@@ -42,7 +43,7 @@ function isSilent(text: string, without: string): boolean {
 
 test("every key of Multus is translated or noted, except keys of CNI and defaults", () => {
   const conf = (keys: object): string => JSON.stringify({ type: "multus", name: "mine", ...keys });
-  const keys = Object.keys(keyTranslations).filter((key) => key !== "type");
+  const keys = namesOf("key").filter((key) => key !== "type");
   const silent = keys.filter((key) => isSilent(conf({ [key]: "something" }), conf({})));
 
   const cniKeys = ["cniVersion", "name", "prevResult", "runtimeConfig"];
@@ -55,7 +56,7 @@ test("every argument of Multus is translated or noted, except defaults", () => {
     const containers = [{ command: ["/thin_entrypoint"], args }];
     return JSON.stringify({ kind: "DaemonSet", spec: { template: { spec: { containers } } } });
   };
-  const flags = Object.keys(flagTranslations).filter((flag) => flag !== "multus-conf-file");
+  const flags = namesOf("argument").filter((flag) => flag !== "multus-conf-file");
   const silent = flags.filter((flag) => isSilent(thin([`--${flag}=something`]), thin([])));
 
   expect(silent).toEqual(["multus-log-to-stderr"]);
